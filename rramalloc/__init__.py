@@ -1,0 +1,1 @@
+"""Crossbar allocation for memristor CNN accelerators."""

@@ -1,0 +1,110 @@
+"""Every exception the package raises: each says what, where, what was got, the limit and a remedy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class RramallocError(Exception):
+    """Base of all errors caused by the input or the budget; the command line exits with 1."""
+
+
+class FileError(RramallocError):
+    """A file cannot be read or written.
+
+    path: the file as the user named it; reason: what went wrong and what would help.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+class SpecError(RramallocError, ValueError):
+    """A value in a description (network, hardware, allocation, option) is not allowed.
+
+    where: file and field ("vgg.json: nodes[3] 'conv1'.kernel"); reason: got, limit and remedy.
+    """
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.where, self.reason = where, reason
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+class NetworkError(SpecError):
+    """A network is not a well-formed graph, or the shapes of two of its nodes do not match."""
+
+
+class UnsupportedError(SpecError):
+    """The input is well-formed but uses something the model cannot express (`If`, `Loop`, no stage)."""
+
+
+class UnknownNameError(RramallocError, LookupError):
+    """A name (network, preset, method, schema) is not known.
+
+    kind: what was asked for; name: what the user wrote; known: every name there is.
+    """
+
+    def __init__(self, kind: str, name: str, known: Sequence[str]) -> None:
+        super().__init__(kind, name, tuple(known))
+        self.kind, self.name, self.known = kind, name, tuple(known)
+
+    def __str__(self) -> str:
+        import difflib
+
+        near = difflib.get_close_matches(self.name.lower(), self.known, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self.known)}"
+        return f"no {self.kind} named {self.name!r}; {hint}"
+
+
+class BudgetError(RramallocError):
+    """Replication 1 everywhere needs more arrays than the budget.
+
+    need: arrays with every layer stored once; have: the budget; demands: (layer, arrays) in network order.
+    """
+
+    def __init__(self, need: int, have: int, demands: Sequence[tuple[str, int]]) -> None:
+        super().__init__(need, have, tuple(demands))
+        self.need, self.have, self.demands = need, have, tuple(demands)
+
+    @property
+    def largest(self) -> str:
+        """The layer that needs most arrays, the first of equals."""
+        return max(self.demands, key=lambda item: item[1])[0]
+
+    def __str__(self) -> str:
+        return (
+            f"needs {self.need} arrays with every layer stored once, the budget is {self.have}; "
+            f"largest layer is {self.largest!r}: the smallest budget that works is --arrays {self.need}, "
+            f"or use larger crossbars or more bits per cell"
+        )
+
+
+class TargetError(RramallocError):
+    """No allocation within the budget reaches the wanted latency.
+
+    target, bound: in `unit` ("steps" or "ns"); bound: no allocation within the budget can be faster.
+    """
+
+    def __init__(self, target: float, bound: float, unit: str) -> None:
+        super().__init__(target, bound, unit)
+        self.target, self.bound, self.unit = target, bound, unit
+
+    def __str__(self) -> str:
+        return (
+            f"the target of {self.target:g} {self.unit} cannot be met: no allocation within the budget is "
+            f"faster than {self.bound:g} {self.unit}; raise --arrays or the target"
+        )
+
+
+class SolverError(RramallocError):
+    """An external solver failed or returned an allocation that does not hold; says which and how."""

@@ -1,0 +1,158 @@
+"""All disk access: files are read up to a limit and written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rramalloc.errors import FileError
+
+JSON_LIMIT_BYTES = 64 * 2**20
+TOML_LIMIT_BYTES = 2**20
+CSV_LIMIT_BYTES = 16 * 2**20
+ONNX_LIMIT_BYTES = 2**31 - 1  # protobuf's own limit for one message
+
+
+def read_bytes(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
+    """The content of a file of at most `limit_bytes`. Raises FileError."""
+    shown = os.fspath(path)
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise FileError(shown, "is a folder, a file is needed")
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+            raise FileError(shown, "is a device or socket, a file is needed")
+        with open(path, "rb") as stream:
+            content = stream.read(limit_bytes + 1)
+    except (OSError, ValueError) as error:
+        raise FileError(shown, _reason(error)) from None
+    if len(content) > limit_bytes:
+        raise FileError(shown, f"is larger than the limit of {limit_bytes} bytes for this kind of file")
+    return content
+
+
+def read_text(path: str | os.PathLike[str], limit_bytes: int) -> str:
+    """A UTF-8 text file (a leading byte-order mark is skipped). Raises FileError."""
+    try:
+        return read_bytes(path, limit_bytes).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(
+            os.fspath(path), f"is not UTF-8 text (byte {error.start}): save it as UTF-8"
+        ) from None
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """A JSON document; NaN, infinities and repeated keys are refused. Raises FileError."""
+    return parse_json(read_text(path, JSON_LIMIT_BYTES), os.fspath(path))
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Parse JSON text that came from `where`. Raises FileError."""
+    if not text.strip():
+        raise FileError(where, "is empty, a JSON document is needed")
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise FileError(
+            where, f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from None
+    except RecursionError:
+        raise FileError(where, "is nested too deeply for a JSON document of this program") from None
+    except ValueError as error:
+        raise FileError(where, f"is not usable JSON: {error}") from None
+
+
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """A TOML document. Raises FileError."""
+    text = read_text(path, TOML_LIMIT_BYTES)
+    try:
+        return tomllib.loads(text.replace("\r\n", "\n"))
+    except RecursionError:
+        raise FileError(os.fspath(path), "is nested too deeply for a TOML document") from None
+    except ValueError as error:
+        raise FileError(os.fspath(path), f"is not TOML: {error}") from None
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file whole or not at all: temporary file, fsync, rename. Raises FileError."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file whole or not at all; a killed process leaves the old content. Raises FileError."""
+    shown = os.fspath(path)
+    try:
+        target = Path(os.path.realpath(path))
+        if target.is_dir():
+            raise FileError(shown, "is a folder, name a file")
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)  # a device or pipe such as /dev/stdout cannot be renamed over
+            return
+        _replace(target, content)
+    except (OSError, ValueError) as error:
+        raise FileError(shown, _reason(error)) from None
+
+
+def to_json(document: object) -> str:
+    """The one way JSON is written: two-space indent, keys as given, NaN refused, newline at the end."""
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _replace(target: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:80]}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fchmod(stream.fileno(), _mode(target))
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _mode(target: Path) -> int:
+    """Permissions of the file that is replaced, or those a plain `open` would give."""
+    if target.exists():
+        return stat.S_IMODE(target.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "no such file or folder"
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(f"the key {key[:60]!r} appears twice in one object")
+            seen.add(key)
+    return document
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number that JSON allows")

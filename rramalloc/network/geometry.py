@@ -1,0 +1,65 @@
+"""Shapes of tensors and receptive fields of windows: plain values, no graph."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_EXTENT = 2**31 - 1
+MAX_PIXELS = 2**24
+"""Largest grid of one tensor, 4096 x 4096: bounds the memory that the window tables take."""
+
+Pair = tuple[int, int]
+
+
+class Shape(NamedTuple):
+    """Channels, height and width of a tensor without batch."""
+
+    channels: int
+    height: int
+    width: int
+
+    @property
+    def pixels(self) -> int:
+        """Number of pixels of the grid."""
+        return self.height * self.width
+
+    def __str__(self) -> str:
+        return f"{self.channels} x {self.height} x {self.width}"
+
+
+class Pads(NamedTuple):
+    """Zero rows and columns around the input."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+
+    def along(self, axis: int) -> Pair:
+        """(before, after) along height (0) or width (1)."""
+        return (self[axis], self[axis + 2])
+
+
+class Geometry(NamedTuple):
+    """Receptive field: output (y, x) needs rows y*stride - pad + k*dilation, k < kernel; columns alike."""
+
+    kernel: Pair
+    stride: Pair
+    pads: Pads
+    dilation: Pair
+
+    def span(self, axis: int) -> int:
+        """Input pixels from the first to the last one of a window along an axis."""
+        return (self.kernel[axis] - 1) * self.dilation[axis] + 1
+
+
+def pooled_extent(extent: int, span: int, stride: int, pads: Pair, *, ceil_mode: bool) -> int:
+    """Output pixels along one axis; ceil_mode drops a last window that starts beyond input + leading pad.
+
+    Source: INTERFACE.md, network JSON.
+    """
+    room = extent + pads[0] + pads[1] - span
+    if not ceil_mode:
+        return room // stride + 1
+    count = -(-room // stride) + 1
+    return count - 1 if (count - 1) * stride >= extent + pads[0] else count

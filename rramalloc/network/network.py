@@ -1,0 +1,173 @@
+"""Network: a checked directed acyclic graph of nodes with their shapes."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from rramalloc.errors import NetworkError
+from rramalloc.files import to_json
+from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS, Shape
+from rramalloc.network.node import Conv, Input, Linear, Node, ShapeFault, Stage
+from rramalloc.records import parse
+
+FORMAT = "rramalloc-network/1"
+MAX_NODES = 200_000
+_NODES: TypeAdapter[list[Node]] = TypeAdapter(list[Node])
+
+
+@dataclass(frozen=True)
+class Network:
+    """A CNN as the allocation sees it. Build it with `Network.build`, which checks everything.
+
+    nodes: producers before consumers, file order kept wherever it allows that;
+    shapes: output shape of every node; warnings: what a reader assumed or ignored.
+    """
+
+    name: str
+    source: str
+    nodes: tuple[Node, ...]
+    shapes: Mapping[str, Shape]
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def build(
+        cls,
+        name: str,
+        nodes: Iterable[Node | Mapping[str, Any]],
+        *,
+        source: str = "",
+        where: str | None = None,
+        warnings: Iterable[str] = (),
+    ) -> Network:
+        """Check nodes (records or their JSON form) in any order and infer all shapes.
+
+        where: how messages call the file. Raises SpecError for a field, NetworkError for the graph.
+        """
+        place = where if where is not None else name
+        items = list(nodes)
+        if len(items) > MAX_NODES:
+            raise NetworkError(place, f"has {len(items)} nodes, the limit is {MAX_NODES}")
+        checked = parse(_NODES, items, f"{place}: nodes")
+        _check_names(checked, place)
+        ordered = topological(checked, place)
+        return cls(name, source, tuple(ordered), _shapes(ordered, place), tuple(warnings))
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """Nodes with constant weights, in network order."""
+        return tuple(node for node in self.nodes if isinstance(node, Conv | Linear))
+
+    def input_shape(self, node: Node) -> Shape:
+        """Shape of a node's first input."""
+        return self.shapes[node.inputs[0]]
+
+    @cached_property
+    def canonical_nodes(self) -> tuple[Node, ...]:
+        """Topological order that does not depend on the file: the smallest ready name first, 2 before 10."""
+        return tuple(topological(self.nodes, self.name, lambda index, node: natural_key(node.name)))
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the graph, equal for every file format and order of nodes that yield it."""
+        document = [_dump(node) for node in self.canonical_nodes]
+        return hashlib.sha256(to_json(document).encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the network JSON format, `rramalloc-network/1`."""
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "source": self.source,
+            "nodes": [_dump(node) for node in self.nodes],
+        }
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key with numbers compared as numbers: conv2 before conv10."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return tuple((0, int(p), "") if p[0] in "0123456789" and len(p) < 1000 else (1, 0, p) for p in parts)
+
+
+def topological(
+    nodes: Iterable[Node], where: str, key: Callable[[int, Node], Any] = lambda index, node: index
+) -> list[Node]:
+    """Producers before consumers; among ready nodes the one with the smallest key comes first.
+
+    Raises NetworkError for unknown inputs and cycles.
+    """
+    items = list(nodes)
+    position = {node.name: index for index, node in enumerate(items)}
+    consumers: list[list[int]] = [[] for _ in items]
+    waiting = [0] * len(items)
+    for index, node in enumerate(items):
+        for producer in set(node.inputs):
+            if producer not in position:
+                raise NetworkError(_place(where, node), f"inputs: no node is named {producer[:60]!r}")
+            consumers[position[producer]].append(index)
+            waiting[index] += 1
+    keys = [(key(index, node), index) for index, node in enumerate(items)]
+    ready = [keys[index] for index, count in enumerate(waiting) if count == 0]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        index = heapq.heappop(ready)[1]
+        order.append(items[index])
+        for consumer in consumers[index]:
+            waiting[consumer] -= 1
+            if waiting[consumer] == 0:
+                heapq.heappush(ready, keys[consumer])
+    if len(order) < len(items):
+        stuck = next(items[index] for index, count in enumerate(waiting) if count)
+        raise NetworkError(_place(where, stuck), "is on a cycle or behind one; a network has no cycles")
+    return order
+
+
+def _check_names(nodes: list[Node], where: str) -> None:
+    seen: set[str] = set()
+    for node in nodes:
+        if node.name in seen:
+            raise NetworkError(_place(where, node), "the name is used twice; names must be unique")
+        seen.add(node.name)
+    if not any(isinstance(node, Input) for node in nodes):
+        raise NetworkError(where, "nodes: there is no node with op 'input'")
+
+
+def _shapes(nodes: list[Node], where: str) -> Mapping[str, Shape]:
+    shapes: dict[str, Shape] = {}
+    for node in nodes:
+        if not isinstance(node, Input) and node.single and len(node.inputs) > 1:
+            raise NetworkError(
+                _place(where, node), f"inputs: {node.op} takes one input, got {len(node.inputs)}"
+            )
+        shape = node.output_shape([shapes[name] for name in node.inputs])
+        if isinstance(shape, ShapeFault):
+            raise NetworkError(_place(where, node), f"{shape.field}: {shape.reason}")
+        if shape.pixels > MAX_PIXELS or shape.channels > MAX_EXTENT:
+            raise NetworkError(
+                _place(where, node),
+                f"its output would be {shape}; limits: {MAX_PIXELS} pixels, {MAX_EXTENT} channels",
+            )
+        shapes[node.name] = shape
+    return MappingProxyType(shapes)
+
+
+def _place(where: str, node: Node) -> str:
+    return f"{where}: node {node.name[:60]!r} ({node.op})"
+
+
+def _dump(node: Node) -> dict[str, Any]:
+    """Fields as JSON: name, op and inputs first, pairs as lists, defaults written out."""
+    fields = node.model_dump(mode="json")
+    head = {"name": node.name, "op": node.op}
+    if not isinstance(node, Input):
+        head["inputs"] = list(node.inputs)  # type: ignore[assignment]
+    return head | {key: value for key, value in fields.items() if key not in head}

@@ -1,0 +1,277 @@
+"""The nodes of a network: one record per operator of the network JSON, with its shape rule.
+
+Shapes are (channels, height, width) without batch; vectors are C x 1 x 1, token sequences C x T x 1.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from pydantic import BeforeValidator, Field
+
+from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Pair, Shape, pooled_extent
+from rramalloc.records import Record
+
+
+class ShapeFault(NamedTuple):
+    """Why a node cannot take its inputs: the field at fault and the reason."""
+
+    field: str
+    reason: str
+
+
+def _pair(value: Any) -> Any:
+    return (value, value) if isinstance(value, int) and not isinstance(value, bool) else _tuple(value)
+
+
+def _four(value: Any) -> Any:
+    return (value,) * 4 if isinstance(value, int) and not isinstance(value, bool) else _tuple(value)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Name = Annotated[str, Field(min_length=1, max_length=1000)]
+Size = Annotated[int, Field(ge=1, le=MAX_EXTENT)]
+Offset = Annotated[int, Field(ge=0, le=MAX_EXTENT)]
+SizePair = Annotated[tuple[Size, Size], BeforeValidator(_pair, json_schema_input_type=Size | list[Size])]
+PadsField = Annotated[
+    tuple[Offset, Offset, Offset, Offset],
+    BeforeValidator(_four, json_schema_input_type=Offset | list[Offset]),
+]
+ShapeField = Annotated[tuple[Size, Size, Size], BeforeValidator(_tuple, json_schema_input_type=list[Size])]
+
+
+class _Node(Record):
+    """What every node has: a unique name. `output_shape` returns a ShapeFault if inputs do not fit."""
+
+    name: Name
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        raise NotImplementedError
+
+
+class _Consumer(_Node):
+    """A node with inputs; `single` operators take exactly one."""
+
+    single: ClassVar[bool] = True
+    inputs: Annotated[
+        tuple[Name, ...],
+        BeforeValidator(_tuple, json_schema_input_type=list[Name]),
+        Field(min_length=1, max_length=100_000),
+    ]
+
+
+class Input(_Node):
+    """The network's input, available at step 0."""
+
+    op: Literal["input"] = "input"
+    shape: ShapeField
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """An input has no producer."""
+        return ()
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """The declared shape."""
+        return Shape(*self.shape)
+
+
+class Conv(_Consumer):
+    """Convolution with constant weights: a stage. kernel, stride, dilation: (height, width)."""
+
+    op: Literal["conv"] = "conv"
+    out_channels: Size
+    kernel: SizePair
+    stride: SizePair = (1, 1)
+    pads: PadsField = (0, 0, 0, 0)
+    dilation: SizePair = (1, 1)
+    groups: Size = 1
+
+    @property
+    def geometry(self) -> Geometry:
+        """Receptive field of one output pixel."""
+        return Geometry(self.kernel, self.stride, Pads(*self.pads), self.dilation)
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """Source: MODEL.md 2."""
+        for field, count in (("groups", inputs[0].channels), ("out_channels", self.out_channels)):
+            if count % self.groups:
+                return ShapeFault(
+                    "groups", f"{self.groups} groups do not divide {count} {_side(field)} channels"
+                )
+        return _windowed(inputs[0], self.geometry, self.out_channels, ceil_mode=False)
+
+
+class Linear(_Consumer):
+    """Fully connected layer applied to every pixel: a stage, or left to the host on a 1 x 1 grid."""
+
+    op: Literal["linear"] = "linear"
+    out_features: Size
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """Source: MODEL.md 2."""
+        return inputs[0]._replace(channels=self.out_features)
+
+
+class Pool(_Consumer):
+    """Max or average pooling; `ceil_mode` rounds the output size up."""
+
+    op: Literal["maxpool", "avgpool"]
+    kernel: SizePair
+    stride: SizePair = (1, 1)
+    pads: PadsField = (0, 0, 0, 0)
+    dilation: SizePair = (1, 1)
+    ceil_mode: bool = False
+
+    @property
+    def geometry(self) -> Geometry:
+        """Receptive field of one output pixel."""
+        return Geometry(self.kernel, self.stride, Pads(*self.pads), self.dilation)
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """Source: INTERFACE.md, network JSON (`ceil_mode` drops a window beyond the input)."""
+        return _windowed(inputs[0], self.geometry, inputs[0].channels, ceil_mode=self.ceil_mode)
+
+
+class GlobalPool(_Consumer):
+    """Pooling over the whole grid: needs every pixel, yields one."""
+
+    op: Literal["global_avgpool", "global_maxpool"]
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """Source: MODEL.md 2."""
+        return Shape(inputs[0].channels, 1, 1)
+
+
+class Flatten(_Consumer):
+    """All values as one vector: needs every pixel."""
+
+    op: Literal["flatten"] = "flatten"
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """Source: MODEL.md 2."""
+        return Shape(inputs[0].channels * inputs[0].pixels, 1, 1)
+
+
+class Concat(_Consumer):
+    """Concatenation along the channels; all inputs have the same grid."""
+
+    single: ClassVar[bool] = False
+    op: Literal["concat"] = "concat"
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """Source: MODEL.md 2; a 1 x 1 input is broadcast."""
+        grid = _common_grid(inputs)
+        if isinstance(grid, ShapeFault):
+            return grid
+        return Shape(sum(shape.channels for shape in inputs), *grid)
+
+
+class Elementwise(_Consumer):
+    """Sum or product of inputs with equal grids; 1 x 1 grids and single channels are broadcast."""
+
+    single: ClassVar[bool] = False
+    op: Literal["add", "mul"]
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """Source: MODEL.md 2."""
+        grid = _common_grid(inputs)
+        if isinstance(grid, ShapeFault):
+            return grid
+        channels = {shape.channels for shape in inputs} - {1} or {1}
+        if len(channels) > 1:
+            counts = " and ".join(str(shape.channels) for shape in inputs[:8])
+            return ShapeFault("inputs", f"channel counts differ: {counts}")
+        return Shape(channels.pop(), *grid)
+
+
+class Pixelwise(_Consumer):
+    """Works on one pixel at a time and keeps the shape; softmax and layernorm act over channels."""
+
+    op: Literal["relu", "activation", "batchnorm", "identity", "dropout", "layernorm", "softmax"]
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """Source: INTERFACE.md, network JSON."""
+        return inputs[0]
+
+
+class Select(_Consumer):
+    """Pixelwise operator with another number of channels: slice, split, gather or reduce over channels."""
+
+    op: Literal["select"] = "select"
+    channels: Size
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """The input's grid with the stated channels."""
+        return inputs[0]._replace(channels=self.channels)
+
+
+class Upsample(_Consumer):
+    """Nearest-pixel enlargement by whole factors (height, width)."""
+
+    op: Literal["upsample"] = "upsample"
+    scale: SizePair
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """Source: MODEL.md 2: output pixel (y, x) needs input pixel (y // f, x // f)."""
+        channels, height, width = inputs[0]
+        return Shape(channels, height * self.scale[0], width * self.scale[1])
+
+
+class Barrier(_Consumer):
+    """Anything that needs all pixels of its inputs before it yields the first of `shape`."""
+
+    single: ClassVar[bool] = False
+    op: Literal["barrier"] = "barrier"
+    shape: ShapeField
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """The declared shape."""
+        return Shape(*self.shape)
+
+
+Node = Annotated[
+    Input
+    | Conv
+    | Linear
+    | Pool
+    | GlobalPool
+    | Flatten
+    | Concat
+    | Elementwise
+    | Pixelwise
+    | Select
+    | Upsample
+    | Barrier,
+    Field(discriminator="op"),
+]
+Stage = Conv | Linear
+
+
+def _windowed(source: Shape, geometry: Geometry, channels: int, *, ceil_mode: bool) -> Shape | ShapeFault:
+    extents = []
+    for axis, extent in enumerate((source.height, source.width)):
+        before, after = geometry.pads.along(axis)
+        span = geometry.span(axis)
+        padded = extent + before + after
+        if padded < span:
+            side = "height" if axis == 0 else "width"
+            return ShapeFault("kernel", f"covers {span} pixels, the padded input has {padded} in {side}")
+        stride = geometry.stride[axis]
+        extents.append(pooled_extent(extent, span, stride, (before, after), ceil_mode=ceil_mode))
+    return Shape(channels, *extents)
+
+
+def _common_grid(inputs: list[Shape]) -> Pair | ShapeFault:
+    grids = sorted({(shape.height, shape.width) for shape in inputs} - {(1, 1)}) or [(1, 1)]
+    if len(grids) > 1:
+        shown = " and ".join(f"{height} x {width}" for height, width in grids[:4])
+        return ShapeFault("inputs", f"grids differ: {shown}")
+    return grids[0]
+
+
+def _side(field: str) -> str:
+    return "input" if field == "groups" else "output"

@@ -1,0 +1,29 @@
+"""The networks that ship with the package, by name."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from rramalloc.errors import UnknownNameError
+from rramalloc.files import JSON_LIMIT_BYTES, read_text
+
+
+@cache
+def _folder() -> Path:
+    """Inside an installed package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "networks"
+    return installed if installed.is_dir() else package.parent / "networks"
+
+
+def shipped_names() -> tuple[str, ...]:
+    """Names of all shipped networks, sorted."""
+    return tuple(sorted(path.stem for path in _folder().glob("*.json")))
+
+
+def shipped_text(name: str) -> str:
+    """The network JSON of a shipped network. Raises UnknownNameError."""
+    if name not in shipped_names():
+        raise UnknownNameError("shipped network", name, shipped_names())
+    return read_text(_folder() / f"{name}.json", JSON_LIMIT_BYTES)

@@ -1,0 +1,88 @@
+"""Immutable, validated value types: the base of every description that comes from a file.
+
+The same class parses untrusted data (`parse`), checks arguments in Python and yields the JSON Schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic._internal._model_construction import ModelMetaclass
+
+from rramalloc.errors import SpecError
+
+_SHOWN = 3
+T = TypeVar("T")
+
+
+class _RecordMeta(ModelMetaclass):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except ValidationError as error:
+            raise SpecError(cls.__name__, describe(error)) from None
+
+
+class Record(BaseModel, metaclass=_RecordMeta):
+    """Frozen value type; unknown fields and implicit conversions are refused.
+
+    Raises SpecError if a field does not hold what its annotation says.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def parse(kind: TypeAdapter[T], data: object, where: str) -> T:
+    """Validate untrusted `data`; `where` names the file in messages. Raises SpecError."""
+    try:
+        return kind.validate_python(data)
+    except ValidationError as error:
+        raise SpecError(where, describe(error, data)) from None
+
+
+def describe(error: ValidationError, data: object = None) -> str:
+    """Say what is wrong in which field, at most three faults, with what was got."""
+    faults = error.errors(include_url=False, include_context=False)
+    shown = [_fault(fault["loc"], fault["msg"], fault["input"], data) for fault in faults[:_SHOWN]]
+    if len(faults) > _SHOWN:
+        shown.append(f"and {len(faults) - _SHOWN} more")
+    return "; ".join(shown)
+
+
+def brief(value: object, limit: int = 60) -> str:
+    """A short printable form of an untrusted value, never longer than `limit` characters."""
+    if isinstance(value, int) and value.bit_length() > 200:
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, dict | list | tuple):
+        return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, str):
+        value = value[: limit + 1]
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _fault(loc: Iterable[int | str], message: str, got: object, data: object) -> str:
+    path, text = data, ""
+    for step in loc:
+        inner = _child(path, step)
+        if inner is None and isinstance(step, str) and isinstance(path, dict) and step == path.get("op"):
+            continue  # the tag of a union, not a field
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        path = inner
+        if isinstance(path, dict) and isinstance(path.get("name"), str):
+            text += f" {brief(path['name'])}"
+    reason = message[0].lower() + message[1:]
+    if "field required" in reason or "extra inputs" in reason:
+        reason = "this field is missing" if "required" in reason else "this field is not known"
+        return f"{text}: {reason}"
+    return f"{text or 'document'}: {reason}, got {brief(got)}"
+
+
+def _child(value: object, step: int | str) -> object:
+    if isinstance(value, dict):
+        return value.get(step)
+    if isinstance(value, list | tuple) and isinstance(step, int) and step < len(value):
+        return value[step]
+    return None
