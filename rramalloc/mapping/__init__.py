@@ -1,0 +1,1 @@
+"""How a stage's weights lie on crossbars (MODEL.md 3)."""

@@ -1,0 +1,108 @@
+"""Which pixels a node needs, as tables over its output grid (MODEL.md 2).
+
+A table is an int32 array of shape (height, width). `last_needed` pulls a table of a node's input
+through the node: every output pixel gets the maximum over the input pixels it needs, -1 for none.
+`last_user` is the adjoint: it pushes a table of the output back to the input.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.network.geometry import Geometry, Shape
+from rramalloc.network.node import Barrier, Conv, Flatten, GlobalPool, Node, Pool, Upsample
+
+Table = npt.NDArray[np.int32]
+Index = npt.NDArray[np.int64]
+
+
+def last_needed(node: Node, table: Table, output: Shape) -> Table:
+    """Maximum of `table` over the pixels each output pixel of `node` needs; shape (height, width)."""
+    if isinstance(node, Conv | Pool):
+        return _window_maximum(table, node.geometry, output)
+    if isinstance(node, Upsample):
+        return table.repeat(node.scale[0], axis=0).repeat(node.scale[1], axis=1)
+    if isinstance(node, GlobalPool | Flatten | Barrier):
+        return np.full((output.height, output.width), table.max(), dtype=np.int32)
+    if table.shape != (output.height, output.width):  # a 1 x 1 input is broadcast
+        return np.full((output.height, output.width), table[0, 0], dtype=np.int32)
+    return table
+
+
+def last_user(node: Node, table: Table, source: Shape) -> Table:
+    """Maximum of `table` over the output pixels that need each input pixel; shape of the input grid."""
+    if isinstance(node, Conv | Pool):
+        return _scatter_maximum(table, node.geometry, source)
+    if isinstance(node, Upsample):
+        rows, columns = node.scale
+        blocks = table.reshape(source.height, rows, source.width, columns)
+        return np.ascontiguousarray(blocks.max(axis=(1, 3)))
+    if isinstance(node, GlobalPool | Flatten | Barrier) or table.shape != (source.height, source.width):
+        return np.full((source.height, source.width), table.max(), dtype=np.int32)
+    return table
+
+
+def _window_maximum(table: Table, geometry: Geometry, output: Shape) -> Table:
+    """The receptive field is a product of rows and columns, so the maximum is taken axis by axis."""
+    for axis, count in enumerate((output.height, output.width)):
+        first, last = _inputs_of_outputs(geometry, axis, table.shape[axis], count)
+        table = _range_maximum(table, axis, first, last, geometry.dilation[axis])
+    return table
+
+
+def _scatter_maximum(table: Table, geometry: Geometry, source: Shape) -> Table:
+    for axis, count in enumerate((source.height, source.width)):
+        first, last, step = _outputs_of_inputs(geometry, axis, count, table.shape[axis])
+        table = _range_maximum(table, axis, first, last, step)
+    return table
+
+
+def _inputs_of_outputs(geometry: Geometry, axis: int, source: int, output: int) -> tuple[Index, Index]:
+    """First and last input hit by each output along an axis; the hits are `dilation` apart."""
+    dilation = geometry.dilation[axis]
+    start = np.arange(output, dtype=np.int64) * geometry.stride[axis] - geometry.pads.along(axis)[0]
+    first = np.maximum(0, -(start // dilation))
+    last = np.minimum(geometry.kernel[axis] - 1, (source - 1 - start) // dilation)
+    return start + first * dilation, start + last * dilation
+
+
+def _outputs_of_inputs(geometry: Geometry, axis: int, source: int, output: int) -> tuple[Index, Index, int]:
+    """First and last output that hits each input along an axis, and the step between such outputs.
+
+    Output o hits input x where o * stride = x + pad - k * dilation for a kernel position k.
+    """
+    stride, dilation = geometry.stride[axis], geometry.dilation[axis]
+    end = np.arange(source, dtype=np.int64) + geometry.pads.along(axis)[0]
+    last = np.minimum(output - 1, end // stride)
+    reach = (geometry.kernel[axis] - 1) * dilation
+    first = np.maximum(0, -((reach - end) // stride))
+    common = math.gcd(stride, dilation)
+    step = dilation // common
+    phase = (end // common) % step * pow(stride // common, -1, step) % step if step > 1 else 0 * end
+    first, last = first + (phase - first) % step, last - (last - phase) % step
+    return first, np.where(end % common == 0, last, first - 1), step
+
+
+def _range_maximum(table: Table, axis: int, first: Index, last: Index, step: int) -> Table:
+    """Maximum over first, first + step, ..., last along an axis for every entry; -1 where last < first.
+
+    A range of n entries is covered by two overlapping ranges of 2**k <= n entries.
+    """
+    table = np.moveaxis(table, axis, 0)
+    result = np.full((len(first), table.shape[1]), -1, dtype=np.int32)
+    count = (last - first) // step + 1
+    level, width = table, 1
+    while count.max(initial=0) >= width:
+        chosen = np.flatnonzero((count >= width) & (count < 2 * width))
+        if len(chosen):
+            low, high = first[chosen], last[chosen] - (width - 1) * step
+            result[chosen] = np.maximum(level[low], level[high])
+        shift = width * step
+        if shift >= len(level):
+            break
+        level = np.maximum(level[:-shift], level[shift:])
+        width *= 2
+    return np.ascontiguousarray(np.moveaxis(result, 0, axis))

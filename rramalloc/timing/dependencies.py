@@ -1,0 +1,186 @@
+"""The windows that stages need of each other, composed through the digital nodes between them."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.errors import UnsupportedError
+from rramalloc.network.geometry import Shape
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, Node, Pool, Upsample
+from rramalloc.network.receptive import Table, last_needed
+
+TABLE_LIMIT_BYTES = 2**30
+EDGE_LIMIT = 200_000
+_LOOK_BACK = 128
+
+Sources = dict[int, Table]
+"""Per producer stage: the last of its windows that each pixel of a tensor needs, -1 for none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edge:
+    """Stage `consumer` reads pixels of stage `producer`.
+
+    need: int32, the last window of the producer that windows 0 ... w of the consumer need (a running
+    maximum; -1 while none is needed).  Source: MODEL.md 5, need(p, i, w).
+    """
+
+    producer: int
+    consumer: int
+    need: npt.NDArray[np.int32]
+
+
+def trace(
+    network: Network, nodes: Sequence[Node], index: Mapping[str, int], *, only_binding: bool
+) -> tuple[Edge, ...]:
+    """Edges between the stages numbered by `index`, grouped by consumer.
+
+    only_binding: leave out edges that other edges imply. All edges of a network with many merges can be
+    too many to hold; then the result is empty and the binding ones, which give the same timing, serve.
+    Raises UnsupportedError if the tables would take more than TABLE_LIMIT_BYTES.
+    """
+    tracer = _Tracer(network)
+    waiting = _consumers_left(nodes)
+    sources: dict[str, Sources] = {}
+    edges: list[Edge] = []
+    incoming: list[list[Edge]] = [[] for _ in index]
+    for node in nodes:
+        found = tracer.pull(node, [sources[name] for name in node.inputs])
+        for name in node.inputs:
+            waiting[name] -= 1
+            if not waiting[name]:
+                sources.pop(name, None)
+        if only_binding and len(node.inputs) > 1 and len(found) > 1:
+            found = _without_implied(found, incoming)
+        if node.name in index:
+            stage = index[node.name]
+            incoming[stage] = tracer.edges(found, stage)
+            edges.extend(incoming[stage])
+            found = {stage: tracer.identity(network.shapes[node.name])}
+        sources[node.name] = found
+        if not only_binding and tracer.entries > EDGE_LIMIT:
+            return ()
+    return tuple(edges)
+
+
+class _Tracer:
+    """Pulls tables through nodes; equal work is done once, so equal tables are one object."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._pulled: dict[tuple[Any, ...], Table] = {}
+        self._running: dict[int, npt.NDArray[np.int32]] = {}
+        self._kept: list[Table] = []  # the caches are keyed by id: their tables must stay alive
+        self._bytes = 0
+        self.entries = 0
+
+    def identity(self, shape: Shape) -> Table:
+        """Every window needs itself."""
+        key = (shape.height, shape.width)
+        if key not in self._pulled:
+            table = np.arange(shape.pixels, dtype=np.int32).reshape(key)
+            self._pulled[key] = self._keep(table)
+        return self._pulled[key]
+
+    def pull(self, node: Node, inputs: Sequence[Sources]) -> Sources:
+        """The sources of a node's output pixels from those of its inputs."""
+        result: Sources = {}
+        output = self._network.shapes[node.name]
+        for source in inputs:
+            self.entries += len(source)
+            for stage, table in source.items():
+                pulled = self._pull(node, table, output)
+                known = result.get(stage)
+                if known is None or known is pulled:
+                    result[stage] = pulled
+                else:
+                    result[stage] = self._keep(np.maximum(known, pulled))
+        return result
+
+    def edges(self, sources: Sources, consumer: int) -> list[Edge]:
+        """One edge per producer of which any window is needed."""
+        edges = []
+        for producer in sorted(sources):
+            table = sources[producer]
+            if id(table) not in self._running:
+                self._running[id(table)] = self._keep(np.maximum.accumulate(table.ravel()))
+            need = self._running[id(table)]
+            if need[-1] >= 0:
+                edges.append(Edge(producer, consumer, need))
+        return edges
+
+    def _pull(self, node: Node, table: Table, output: Shape) -> Table:
+        rule = (
+            node.geometry
+            if isinstance(node, Conv | Pool)
+            else (node.op, node.scale if isinstance(node, Upsample) else None)
+        )
+        key = (id(table), rule, output.height, output.width)
+        if key not in self._pulled:
+            pulled = last_needed(node, table, output)
+            self._pulled[key] = pulled if pulled is table else self._keep(pulled)
+        return self._pulled[key]
+
+    def _keep(self, table: Table) -> Table:
+        self._bytes += table.nbytes
+        if self._bytes > TABLE_LIMIT_BYTES:
+            raise UnsupportedError(
+                self._network.name,
+                f"its tables of needed windows take more than {TABLE_LIMIT_BYTES >> 20} MiB: "
+                "the grids are too large or too many; use a smaller input shape",
+            )
+        self._kept.append(table)
+        return table
+
+
+def _consumers_left(nodes: Sequence[Node]) -> dict[str, int]:
+    count = {node.name: 0 for node in nodes}
+    for node in nodes:
+        for name in node.inputs:
+            count[name] += 1
+    return count
+
+
+def _without_implied(sources: Sources, incoming: Sequence[Sequence[Edge]]) -> Sources:
+    """Drop producers whose windows have finished anyway before those of a later producer.
+
+    A batch of stage l that computes window w starts after everything that window w of l needs, so a
+    pixel that waits for w of l need not also wait for windows of an earlier stage that w implies.
+    """
+    kept = dict(sources)
+    earliest = min(sources)
+    for later in sorted(sources, reverse=True):
+        if later == earliest or later not in kept:
+            continue
+        for stage, implied in _implied_by(later, kept[later], earliest, incoming).items():
+            if stage != later and stage in kept and bool((implied >= kept[stage]).all()):
+                del kept[stage]
+    return kept
+
+
+def _implied_by(later: int, table: Table, earliest: int, incoming: Sequence[Sequence[Edge]]) -> Sources:
+    """Windows of earlier stages that must have finished before the windows in `table` of `later`."""
+    reached: Sources = {later: table}
+    pending = [-later]
+    for _ in range(_LOOK_BACK):
+        if not pending:
+            break
+        stage = -heapq.heappop(pending)
+        windows = reached[stage]
+        for edge in incoming[stage]:
+            if edge.producer < earliest:
+                continue
+            need = np.where(windows >= 0, edge.need[np.maximum(windows, 0)], np.int32(-1))
+            if edge.producer in reached:
+                reached[edge.producer] = np.maximum(reached[edge.producer], need)
+            else:
+                reached[edge.producer] = need
+                heapq.heappush(pending, -edge.producer)
+    return reached

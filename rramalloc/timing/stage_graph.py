@@ -1,0 +1,124 @@
+"""StageGraph: the network reduced to its stages and the windows they need of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.errors import UnsupportedError
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, Linear, Stage
+from rramalloc.timing.dependencies import Edge, trace
+
+FullyConnected = Literal["host", "crossbar"]
+WINDOW_LIMIT = 2**27
+"""Windows of all stages together; bounds the memory of a simulation to 0.5 GiB."""
+
+
+class FlatEdges(NamedTuple):
+    """Edges in the form that compiled kernels read, grouped by consumer.
+
+    Edges pointer[i] ... pointer[i + 1] - 1 enter stage i; edge e comes from producer[e] and its table
+    of needed windows starts at need[offset[e]], one entry per window of the consumer.
+    """
+
+    pointer: npt.NDArray[np.int32]
+    producer: npt.NDArray[np.int32]
+    offset: npt.NDArray[np.int64]
+    need: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class StageGraph:
+    """What timing and search know of a network.
+
+    stages: in canonical order, producers first, the same for every order of nodes in the file;
+    windows: int64, output pixels of each stage;
+    edges: every (producer, consumer) pair that exchanges pixels, grouped by consumer;
+    binding: the edges that suffice for exact timing, the others follow from them.
+    """
+
+    network: Network
+    stages: tuple[Stage, ...]
+    windows: npt.NDArray[np.int64]
+    edges: tuple[Edge, ...]
+    binding: tuple[Edge, ...]
+
+    @classmethod
+    def build(cls, network: Network, fc: FullyConnected = "host") -> StageGraph:
+        """Stages and edges of a network; linear layers on a 1 x 1 grid are stages with fc "crossbar".
+
+        Raises UnsupportedError if no stage is left or the window tables would not fit in memory.
+        Source: MODEL.md 2 and 4.
+        """
+        nodes = network.canonical_nodes
+        stages = tuple(node for node in network.stages if is_stage(network, node, fc))
+        if not stages:
+            raise UnsupportedError(
+                network.name,
+                "has no stage: no convolution and no linear layer on a grid; "
+                "fully connected layers become stages with --fc crossbar",
+            )
+        names = {stage.name for stage in stages}
+        ordered = tuple(node for node in nodes if isinstance(node, Conv | Linear) and node.name in names)
+        index = {node.name: position for position, node in enumerate(ordered)}
+        windows = np.array([network.shapes[node.name].pixels for node in ordered], dtype=np.int64)
+        if windows.sum() > WINDOW_LIMIT:
+            raise UnsupportedError(
+                network.name,
+                f"its stages have {windows.sum()} windows together, the limit is {WINDOW_LIMIT}; "
+                "use a smaller input shape",
+            )
+        binding = trace(network, nodes, index, only_binding=True)
+        edges = trace(network, nodes, index, only_binding=False)
+        return cls(network, ordered, windows, edges or binding, binding)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the stages, in canonical order."""
+        return tuple(stage.name for stage in self.stages)
+
+    @cached_property
+    def network_order(self) -> tuple[int, ...]:
+        """Stage indices in the order of the network file, in which results are shown."""
+        position = {stage.name: index for index, stage in enumerate(self.network.nodes)}
+        return tuple(sorted(range(len(self.stages)), key=lambda index: position[self.names[index]]))
+
+    @cached_property
+    def flat_edges(self) -> FlatEdges:
+        """All edges, for the recurrence and the buffers."""
+        return flatten(self.edges, len(self.stages))
+
+    @cached_property
+    def flat_binding(self) -> FlatEdges:
+        """The edges that decide the exact timing."""
+        return flatten(self.binding, len(self.stages))
+
+
+def is_stage(network: Network, node: Stage, fc: FullyConnected) -> bool:
+    """Whether a weight layer is timed; a linear layer on a 1 x 1 grid is left to the host by default."""
+    return fc == "crossbar" or not isinstance(node, Linear) or network.shapes[node.name].pixels > 1
+
+
+def flatten(edges: Sequence[Edge], stages: int) -> FlatEdges:
+    """Concatenate the tables of edges that are grouped by consumer; equal tables are stored once."""
+    offsets: dict[int, int] = {}
+    tables: list[npt.NDArray[np.int32]] = []
+    total = 0
+    for edge in edges:
+        if id(edge.need) not in offsets:
+            offsets[id(edge.need)] = total
+            tables.append(edge.need)
+            total += len(edge.need)
+    counts = np.bincount([edge.consumer for edge in edges], minlength=stages)
+    return FlatEdges(
+        pointer=np.concatenate(([0], np.cumsum(counts))).astype(np.int32),
+        producer=np.array([edge.producer for edge in edges], dtype=np.int32),
+        offset=np.array([offsets[id(edge.need)] for edge in edges], dtype=np.int64),
+        need=np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
+    )
