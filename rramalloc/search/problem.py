@@ -1,0 +1,121 @@
+"""What a search is given (Problem), when it ends (Stop) and what it hands back (Candidate)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.errors import BudgetError
+from rramalloc.timing.access import StepTime
+from rramalloc.timing.simulate import Replication
+from rramalloc.timing.stage_graph import StageGraph
+
+Objective = Literal["latency", "interval", "arrays"]
+DEFAULT_WORK = 100
+"""Units of search work before a search stops without proof; a unit is about 0.05 s of one core."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Find the replication with the smallest makespan that fits the budget.
+
+    graph: stages and edges; demand: int64, arrays of one copy of each stage (canonical order);
+    budget: arrays that may be used; step_time: None if results are in steps.
+    Raises BudgetError if one copy of every stage does not fit.
+    """
+
+    graph: StageGraph
+    demand: npt.NDArray[np.int64]
+    budget: int
+    step_time: StepTime | None = None
+
+    def __post_init__(self) -> None:
+        if self.minimum > self.budget:
+            order = self.graph.network_order
+            needs = [(self.graph.names[stage], int(self.demand[stage])) for stage in order]
+            raise BudgetError(self.minimum, self.budget, needs)
+
+    @cached_property
+    def minimum(self) -> int:
+        """Arrays with every stage stored once."""
+        return int(self.demand.sum())
+
+    @cached_property
+    def largest(self) -> Replication:
+        """Most copies of each stage that can be used: its windows, or what the budget leaves for it."""
+        spare = self.budget - self.minimum
+        return np.minimum(self.graph.windows, 1 + spare // self.demand)
+
+    def arrays(self, replication: Replication) -> int:
+        """Arrays that an allocation uses."""
+        return int((replication * self.demand).sum())
+
+    def fits(self, replication: Replication) -> bool:
+        """Whether an allocation keeps to the budget and to 1 ... windows copies of each stage."""
+        in_range = (replication >= 1).all() and (replication <= self.graph.windows).all()
+        return bool(in_range) and self.arrays(replication) <= self.budget
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """An allocation that a method proposes; nothing in it is believed before it is checked.
+
+    lower_bound: steps that no allocation within the budget undercuts; proof: what shows that, in words.
+    """
+
+    replication: Replication
+    lower_bound: int
+    proof: str
+
+
+Progress = Callable[[int, int], None]
+"""Called with (best makespan, lower bound) whenever one of them improves."""
+
+
+@dataclass(slots=True)
+class Stop:
+    """When a search ends before it has a proof.
+
+    work: units of work, the same on every machine; time_limit_s: wall clock, machine-dependent;
+    gap: relative distance of best and bound that is good enough; interrupted: set from outside (Ctrl-C).
+    """
+
+    work: int = DEFAULT_WORK
+    time_limit_s: float | None = None
+    gap: float = 0.0
+    on_progress: Progress | None = None
+    interrupted: bool = False
+    _started: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the search began."""
+        return time.monotonic() - self._started
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the wall clock or the user ended the search."""
+        return self.interrupted or (self.time_limit_s is not None and self.seconds >= self.time_limit_s)
+
+    def close_enough(self, best: int, bound: int) -> bool:
+        """Whether best and bound are within the wanted gap."""
+        return best - bound <= self.gap * best
+
+    def report(self, best: int, bound: int) -> None:
+        """Tell the caller of an improvement."""
+        if self.on_progress is not None:
+            self.on_progress(best, bound)
+
+
+class Method(Protocol):
+    """A search or heuristic: same problem, stop and seed, same candidate."""
+
+    def __call__(self, problem: Problem, stop: Stop, seed: int) -> Candidate:
+        """Propose an allocation."""
+        ...

@@ -1,0 +1,68 @@
+"""Step time and memory access: from steps to nanoseconds (MODEL.md 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.network.node import Conv, Stage
+from rramalloc.timing.simulate import Replication
+from rramalloc.timing.stage_graph import StageGraph
+
+BITS_PER_BYTE = 8
+
+
+@dataclass(frozen=True, eq=False)
+class StepTime:
+    """Length of a step for any allocation of one network on one hardware.
+
+    compute_ns: time a step takes at least; access_ns_per_copy: float64 of length n, time the memory needs
+    per copy of each stage (0 without a memory description); shared: all stages share the bandwidth.
+    """
+
+    compute_ns: float
+    access_ns_per_copy: npt.NDArray[np.float64]
+    shared: bool
+
+    @classmethod
+    def of(cls, graph: StageGraph, hardware: Hardware) -> StepTime | None:
+        """None if the hardware says nothing of time: results are then in steps."""
+        if hardware.timing is None:
+            return None
+        per_copy = np.zeros(len(graph.stages))
+        memory = hardware.memory
+        if memory is not None:
+            moved = [bytes_per_copy(graph, stage, hardware) for stage in graph.stages]
+            per_copy = np.array(moved) / memory.bandwidth_gb_s
+        compute_ns = hardware.timing.compute_ns(hardware.precision.input_bits)
+        return cls(compute_ns, per_copy, memory is not None and memory.scope == "shared")
+
+    def step_ns(self, replication: Replication) -> float:
+        """Length of one step in ns; more copies move more bytes per step."""
+        access = self.access_ns_per_copy * replication
+        return max(self.compute_ns, float(access.sum() if self.shared else access.max()))
+
+
+def bytes_per_copy(graph: StageGraph, stage: Stage, hardware: Hardware) -> float:
+    """Bytes one copy of a stage reads and writes per step. Source: MODEL.md 7.
+
+    Raises ValueError if the hardware has no memory description.
+    """
+    if hardware.memory is None:
+        raise ValueError("the hardware has no [memory]")
+    source = graph.network.input_shape(stage)
+    output = graph.network.shapes[stage.name]
+    kernel, stride = (stage.kernel, stage.stride) if isinstance(stage, Conv) else ((1, 1), (1, 1))
+    match hardware.memory.reuse:
+        case "none":
+            values = float(kernel[0] * kernel[1] * source.channels)
+        case "row":
+            values = float(kernel[0] * min(stride[1], kernel[1]) * source.channels)
+        case "full":
+            values = source.pixels * source.channels / output.pixels
+    precision = hardware.precision
+    read = values * precision.input_bits / BITS_PER_BYTE
+    return read + output.channels * precision.output_bits / BITS_PER_BYTE

@@ -1,0 +1,97 @@
+"""Buffer demand: the most pixels of a producer that are alive at once for one consumer (MODEL.md 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rramalloc.network.node import Node, Stage
+from rramalloc.network.receptive import Table, last_user
+from rramalloc.timing.simulate import Timing
+from rramalloc.timing.stage_graph import StageGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Pixels of `producer` kept for `consumer` at the fullest moment; channels: values of one pixel."""
+
+    producer: str
+    consumer: str
+    pixels: int
+    channels: int
+
+    def size_bytes(self, bits: int) -> int:
+        """Bytes of the fullest moment at `bits` a value, rounded up."""
+        return -(-self.pixels * self.channels * bits // 8)
+
+
+def buffers(timing: Timing) -> tuple[Buffer, ...]:
+    """Buffer demand of every edge, consumers in canonical order.
+
+    A pixel is alive from the step in which it is computed until the start of the last consumer batch that
+    needs it, that step excluded: its place is free again in the step that reads it last.
+    """
+    graph = timing.graph
+    walk = _Walk(graph)
+    result = []
+    for consumer, stage in enumerate(graph.stages):
+        users = walk.last_users(stage)
+        for producer in sorted(users):
+            pixels = _fullest(timing, producer, consumer, users[producer])
+            channels = graph.network.shapes[graph.names[producer]].channels
+            result.append(Buffer(graph.names[producer], stage.name, pixels, channels))
+    return tuple(result)
+
+
+def _fullest(timing: Timing, producer: int, consumer: int, users: Table) -> int:
+    last = users.ravel()
+    windows = np.flatnonzero(last >= 0)
+    born = timing.of_stage(producer)[windows // timing.replication[producer]]
+    freed = timing.of_stage(consumer)[last[windows] // timing.replication[consumer]]
+    change = np.bincount(born, minlength=timing.makespan + 1) - np.bincount(
+        freed, minlength=timing.makespan + 1
+    )
+    return int(np.cumsum(change).max(initial=0))
+
+
+class _Walk:
+    """Walks back from a stage to the stages it reads, through the digital nodes between them."""
+
+    def __init__(self, graph: StageGraph) -> None:
+        self._network = graph.network
+        self._stage = {name: stage for stage, name in enumerate(graph.names)}
+        self._position = {node.name: place for place, node in enumerate(graph.network.nodes)}
+
+    def last_users(self, stage: Stage) -> dict[int, Table]:
+        """Per producer stage: the last window of `stage` that needs each of the producer's windows."""
+        shape = self._network.shapes[stage.name]
+        tables: dict[str, Table] = {}
+        own = np.arange(shape.pixels, dtype=np.int32).reshape(shape.height, shape.width)
+        self._push(stage, own, tables)
+        found: dict[int, Table] = {}
+        for node in self._between(stage):
+            table = tables.pop(node.name)
+            if node.name not in self._stage:
+                self._push(node, table, tables)
+            elif table.max() >= 0:
+                found[self._stage[node.name]] = table
+        return found
+
+    def _push(self, node: Node, table: Table, tables: dict[str, Table]) -> None:
+        for name in node.inputs:
+            pushed = last_user(node, table, self._network.shapes[name])
+            tables[name] = np.maximum(tables[name], pushed) if name in tables else pushed
+
+    def _between(self, stage: Stage) -> list[Node]:
+        """Digital nodes that lead to `stage` and the stages before them, consumers first."""
+        found: set[int] = set()
+        pending = [self._position[name] for name in stage.inputs]
+        while pending:
+            place = pending.pop()
+            if place not in found:
+                found.add(place)
+                node = self._network.nodes[place]
+                if node.name not in self._stage:
+                    pending.extend(self._position[name] for name in node.inputs)
+        return [self._network.nodes[place] for place in sorted(found, reverse=True)]

@@ -1,0 +1,98 @@
+"""The critical path: which stages and waits make up the makespan, from the first step to the last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rramalloc.timing.simulate import Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A run of batches without a pause that the makespan waits for.
+
+    stage: the one that computes; start, finish: steps; batches: how many;
+    waits_for: the producer whose pixel allowed the first of them, None at the input;
+    row, column: that pixel on the producer's grid.
+    """
+
+    stage: str
+    start: int
+    finish: int
+    batches: int
+    waits_for: str | None = None
+    row: int | None = None
+    column: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """Length of the segment."""
+        return self.finish - self.start
+
+
+def critical_path(timing: Timing) -> tuple[Segment, ...]:
+    """Segments from the first step to the makespan; each starts when the one before has delivered."""
+    stage = int(timing.finish.argmax())
+    batch = int(timing.batches[stage]) - 1
+    path: list[Segment] = []
+    while True:
+        starts = timing.of_stage(stage)
+        pauses = np.flatnonzero(np.diff(starts[: batch + 1]) > 1)
+        begin = int(pauses[-1]) + 1 if len(pauses) else 0
+        cause = _cause(timing, stage, begin)
+        window = (None, None) if cause is None else _pixel(timing, cause[0], cause[1])
+        path.append(
+            Segment(
+                stage=timing.graph.names[stage],
+                start=int(starts[begin]),
+                finish=int(starts[batch]) + timing.delay,
+                batches=batch - begin + 1,
+                waits_for=None if cause is None else timing.graph.names[cause[0]],
+                row=window[0],
+                column=window[1],
+            )
+        )
+        if cause is None:
+            return tuple(reversed(path))
+        stage, batch = cause[0], cause[1] // int(timing.replication[cause[0]])
+
+
+def describe(path: tuple[Segment, ...], makespan: int) -> str:
+    """The path in words: the stage that holds the network back most, and what it waits for."""
+    held: dict[str, int] = {}
+    for segment in path:
+        held[segment.stage] = held.get(segment.stage, 0) + segment.steps
+    worst = max(held, key=lambda name: held[name])
+    text = f"{worst} holds the network back: it computes in {held[worst]} of the {makespan} steps"
+    first = next(segment for segment in path if segment.stage == worst)
+    if first.waits_for is not None:
+        text += f", after waiting until step {first.start} for pixel ({first.row}, {first.column}) of "
+        text += first.waits_for
+    others = sorted((name for name in held if name != worst), key=lambda name: -held[name])[:2]
+    if others:
+        text += "; next on the path: " + ", ".join(f"{name} ({held[name]} steps)" for name in others)
+    return text
+
+
+def _cause(timing: Timing, stage: int, batch: int) -> tuple[int, int] | None:
+    """(producer, window) whose pixel was there just when the batch started; None if nothing was awaited."""
+    start = int(timing.of_stage(stage)[batch])
+    if start == 0 and timing.delay:
+        return None
+    copies, edges = timing.replication, timing.graph.flat_binding
+    last = min((batch + 1) * int(copies[stage]), int(timing.graph.windows[stage])) - 1
+    for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
+        producer = int(edges.producer[edge])
+        window = int(edges.need[edges.offset[edge] + last])
+        if window >= 0:
+            ready = int(timing.of_stage(producer)[window // int(copies[producer])]) + timing.delay
+            if ready == start:
+                return producer, window
+    return None
+
+
+def _pixel(timing: Timing, stage: int, window: int) -> tuple[int, int]:
+    shape = timing.graph.network.shapes[timing.graph.names[stage]]
+    return divmod(window, shape.width)

@@ -1,0 +1,140 @@
+"""The published recurrence for chains of fused convolution and pooling layers (MODEL.md 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rramalloc.errors import UnsupportedError
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, Flatten, GlobalPool, Linear, Node, Pixelwise, Pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainLayer:
+    """One fused layer in the published parameters; no pooling: k_pool = s_pool = 1, p_pool = 0.
+
+    w_out, h_out: grid of the convolution's output, before pooling.
+    """
+
+    name: str
+    w_out: int
+    h_out: int
+    k: int
+    s: int
+    p: int
+    k_pool: int = 1
+    s_pool: int = 1
+    p_pool: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Terms of every layer in steps, in chain order; `op[-1]` is the latency."""
+
+    normal_op: tuple[int, ...]
+    pre_op: tuple[int, ...]
+    tail: tuple[int, ...]
+    op: tuple[int, ...]
+
+    @property
+    def steps(self) -> int:
+        """Latency in steps."""
+        return self.op[-1]
+
+
+def published(layers: Sequence[ChainLayer], replication: Sequence[int]) -> Published:
+    """Evaluate the recurrence as it was published: pixels handed on within a step, rows not clamped.
+
+    Source: MODEL.md 5; Algorithm 1 of ACM TODAES 29(1):21, doi 10.1145/3631523.
+    """
+    normal_op, pre_op, tail, op = [], [0] * len(layers), [], [0] * len(layers)
+    for i, (layer, d) in enumerate(zip(layers, replication, strict=True)):
+        normal_op.append(-(-layer.w_out * layer.h_out // d))
+        tail.append(-(-layer.w_out * (layer.p // layer.s) // d))
+        pre_op[i] = max((_interval(layers, replication, i, k) + pre_op[k] for k in range(i)), default=0)
+        op[i] = normal_op[i] + pre_op[i]
+        if i:
+            op[i] = max(op[i], op[i - 1] + tail[i])
+    return Published(tuple(normal_op), tuple(pre_op), tuple(tail), tuple(op))
+
+
+def _interval(layers: Sequence[ChainLayer], replication: Sequence[int], i: int, k: int) -> int:
+    """Steps of layer k until layer i can start its first batch."""
+    n, crow, ccol = replication[i], 0, 0
+    for j in range(i, k, -1):
+        own, before = layers[j], layers[j - 1]
+        row = -(-n // own.w_out)
+        column = n - (row - 1) * own.w_out
+        pooled = (before.w_out - before.k_pool + 2 * before.p_pool) // before.s_pool + 1
+        prow = (row - 1) * own.s + own.k - own.p
+        pcol = min((column - 1) * own.s + own.k - own.p, pooled)
+        crow = before.k_pool + before.s_pool * (prow - 1) - before.p_pool
+        ccol = min(before.k_pool + before.s_pool * (pcol - 1) - before.p_pool, before.w_out)
+        copies = replication[j - 1]
+        n = -(-((crow - 1) * before.w_out + ccol) // copies) * copies
+    return -(-((crow - 1) * layers[k].w_out + ccol) // replication[k]) - 1
+
+
+def chain_layers(network: Network) -> tuple[ChainLayer, ...]:
+    """The fused layers of a network that is a chain of square convolutions and pools.
+
+    Layers left to the host at the end are passed over. Raises UnsupportedError naming the node that the
+    published model does not cover.
+    """
+    layers: list[ChainLayer] = []
+    previous, ended = "", False
+    for node in network.nodes:
+        if len(node.inputs) > 1 or (node.inputs and node.inputs[0] != previous):
+            raise _uncovered(network, node, "it is not a chain")
+        previous = node.name
+        if isinstance(node, Conv):
+            if ended:
+                raise _uncovered(network, node, "it follows a layer that needs all pixels")
+            layers.append(_fused(network, node))
+        elif isinstance(node, Pool):
+            layers[-1:] = [_with_pool(network, node, layers)]
+        elif isinstance(node, Linear | Flatten | GlobalPool):
+            ended = True
+        elif not isinstance(node, Pixelwise) and node.inputs:
+            raise _uncovered(network, node, f"{node.op} is not part of the model")
+    if not layers:
+        raise UnsupportedError(network.name, "the published recurrence needs a convolution, there is none")
+    return tuple(layers)
+
+
+def _fused(network: Network, node: Conv) -> ChainLayer:
+    kernel, stride, pad = _square(network, node)
+    shape = network.shapes[node.name]
+    return ChainLayer(name=node.name, w_out=shape.width, h_out=shape.height, k=kernel, s=stride, p=pad)
+
+
+def _with_pool(network: Network, node: Pool, layers: Sequence[ChainLayer]) -> ChainLayer:
+    if not layers or layers[-1].k_pool * layers[-1].s_pool > 1:
+        raise _uncovered(network, node, "a pool must directly follow a convolution")
+    layer = layers[-1]
+    kernel, stride, pad = _square(network, node)
+    return ChainLayer(
+        name=layer.name, w_out=layer.w_out, h_out=layer.h_out, k=layer.k, s=layer.s, p=layer.p,
+        k_pool=kernel, s_pool=stride, p_pool=pad,
+    )  # fmt: skip
+
+
+def _square(network: Network, node: Conv | Pool) -> tuple[int, int, int]:
+    """Kernel, stride and leading pad of a node that is equal in height and width and not dilated."""
+    geometry = node.geometry
+    pads = geometry.pads
+    if (
+        geometry.kernel[0] != geometry.kernel[1]
+        or geometry.stride[0] != geometry.stride[1]
+        or geometry.dilation != (1, 1)
+        or pads.top != pads.left
+    ):
+        raise _uncovered(network, node, "kernel, stride and padding must be square and not dilated")
+    return geometry.kernel[0], geometry.stride[0], pads.top
+
+
+def _uncovered(network: Network, node: Node, reason: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{network.name}: node {node.name[:60]!r}", f"the published recurrence covers chains only: {reason}"
+    )
