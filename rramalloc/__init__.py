@@ -1,1 +1,58 @@
-"""Crossbar allocation for memristor CNN accelerators."""
+"""Crossbar allocation for memristor (RRAM) CNN accelerators: exact timing, best replication, proven bounds.
+
+>>> import rramalloc
+>>> allocation = rramalloc.optimize("vgg16", arrays=1024)
+>>> allocation.makespan
+4009
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rramalloc.allocation.allocation import Allocation as Allocation
+    from rramalloc.allocation.inspection import Inspection as Inspection
+    from rramalloc.allocation.simulation import Simulation as Simulation
+    from rramalloc.api import convert as convert
+    from rramalloc.api import inspect as inspect
+    from rramalloc.api import optimize as optimize
+    from rramalloc.api import simulate as simulate
+    from rramalloc.errors import RramallocError as RramallocError
+    from rramalloc.hardware.hardware import Hardware as Hardware
+    from rramalloc.hardware.loader import load_hardware as load_hardware
+    from rramalloc.network.network import Network as Network
+    from rramalloc.network.readers import load as load
+    from rramalloc.network.readers.torch_export import from_torch as from_torch
+    from rramalloc.version import __version__ as __version__
+
+_HOMES = {
+    "Allocation": "rramalloc.allocation.allocation",
+    "Hardware": "rramalloc.hardware.hardware",
+    "Inspection": "rramalloc.allocation.inspection",
+    "Network": "rramalloc.network.network",
+    "RramallocError": "rramalloc.errors",
+    "Simulation": "rramalloc.allocation.simulation",
+    "__version__": "rramalloc.version",
+    "convert": "rramalloc.api",
+    "from_torch": "rramalloc.network.readers.torch_export",
+    "inspect": "rramalloc.api",
+    "load": "rramalloc.network.readers",
+    "load_hardware": "rramalloc.hardware.loader",
+    "optimize": "rramalloc.api",
+    "simulate": "rramalloc.api",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name where it is used, so that `import rramalloc` stays instant."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rramalloc' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

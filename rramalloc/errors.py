@@ -82,27 +82,34 @@ class BudgetError(RramallocError):
         return max(self.demands, key=lambda item: item[1])[0]
 
     def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.demands)
+        table = "\n".join(f"  {name:<{width}}  {arrays:>8}" for name, arrays in self.demands)
         return (
             f"needs {self.need} arrays with every layer stored once, the budget is {self.have}; "
             f"largest layer is {self.largest!r}: the smallest budget that works is --arrays {self.need}, "
-            f"or use larger crossbars or more bits per cell"
+            f"or use larger crossbars or more bits per cell\n"
+            f"  {'layer':<{width}}    arrays\n{table}\n  {'needed':<{width}}  {self.need:>8}\n"
+            f"  {'budget':<{width}}  {self.have:>8}"
         )
 
 
 class TargetError(RramallocError):
-    """No allocation within the budget reaches the wanted latency.
+    """No allocation within the budget reaches the wanted latency, or none was found.
 
-    target, bound: in `unit` ("steps" or "ns"); bound: no allocation within the budget can be faster.
+    target, bound: in `unit` ("steps" or "ns"); bound: no allocation within the budget can be faster;
+    proven: whether the bound excludes the target.
     """
 
-    def __init__(self, target: float, bound: float, unit: str) -> None:
+    def __init__(self, target: float, bound: float, unit: str, *, proven: bool = True) -> None:
         super().__init__(target, bound, unit)
-        self.target, self.bound, self.unit = target, bound, unit
+        self.target, self.bound, self.unit, self.proven = target, bound, unit, proven
 
     def __str__(self) -> str:
+        what = "cannot be met" if self.proven else "was not met within the work allowed"
         return (
-            f"the target of {self.target:g} {self.unit} cannot be met: no allocation within the budget is "
-            f"faster than {self.bound:g} {self.unit}; raise --arrays or the target"
+            f"the target of {self.target:g} {self.unit} {what}: no allocation within the budget is "
+            f"faster than {self.bound:g} {self.unit}; raise --arrays{'' if self.proven else ', --work'} "
+            f"or the target"
         )
 
 

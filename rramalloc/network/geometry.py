@@ -23,6 +23,10 @@ class Shape(NamedTuple):
         """Number of pixels of the grid."""
         return self.height * self.width
 
+    def as_tuple(self) -> tuple[int, int, int]:
+        """As a plain tuple, for files."""
+        return (self.channels, self.height, self.width)
+
     def __str__(self) -> str:
         return f"{self.channels} x {self.height} x {self.width}"
 

@@ -21,7 +21,7 @@ from rramalloc.records import parse
 
 FORMAT = "rramalloc-network/1"
 MAX_NODES = 200_000
-_NODES: TypeAdapter[list[Node]] = TypeAdapter(list[Node])
+_NODES: TypeAdapter[dict[str, list[Node]]] = TypeAdapter(dict[str, list[Node]])
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Network:
         items = list(nodes)
         if len(items) > MAX_NODES:
             raise NetworkError(place, f"has {len(items)} nodes, the limit is {MAX_NODES}")
-        checked = parse(_NODES, items, f"{place}: nodes")
+        checked = parse(_NODES, {"nodes": items}, place)["nodes"]
         _check_names(checked, place)
         ordered = topological(checked, place)
         return cls(name, source, tuple(ordered), _shapes(ordered, place), tuple(warnings))

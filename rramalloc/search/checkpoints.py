@@ -17,7 +17,7 @@ Windows = npt.NDArray[np.int64]
 class Checkpoints(NamedTuple):
     """Row ends of every stage, the last window always among them; int64.
 
-    points[first[i]:first[i + 1]]: checkpoints of stage i, rising; count: of all stages together.
+    points[first[i]:first[i + 1]]: checkpoints of stage i, rising; total: number of all of them.
     Edge e from p to i has a block from edge_first[e] on: for every checkpoint of i the last checkpoint of p
     at or before the window needed (needed_at); then for every checkpoint of p the first window of i that
     needs it (user, -1 for none) and the first checkpoint of i at or after that (user_at).
@@ -25,7 +25,7 @@ class Checkpoints(NamedTuple):
 
     points: Windows
     first: Windows
-    count: int
+    total: int
     needed_at: Windows
     user: Windows
     user_at: Windows
@@ -56,7 +56,7 @@ def checkpoints(graph: StageGraph, edges: FlatEdges) -> Checkpoints:
     return Checkpoints(
         points=np.concatenate(chosen),
         first=first.astype(np.int64),
-        count=int(first[-1]),
+        total=int(first[-1]),
         needed_at=_joined(needed),
         user=_joined(users),
         user_at=_joined(users_at),

@@ -18,7 +18,8 @@ from rramalloc.timing.stage_graph import StageGraph
 
 Objective = Literal["latency", "interval", "arrays"]
 DEFAULT_WORK = 100
-"""Units of search work before a search stops without proof; a unit is about 0.05 s of one core."""
+SECONDS_PER_WORK = 0.05
+"""A unit of search work in seconds of a reference core; by default a search takes 5 s without proof."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,8 @@ class Problem:
     """Find the replication with the smallest makespan that fits the budget.
 
     graph: stages and edges; demand: int64, arrays of one copy of each stage (canonical order);
-    budget: arrays that may be used; step_time: None if results are in steps.
+    budget: arrays that may be used; step_time: None if results are in steps;
+    least, most: bounds on the copies of each stage, None for 1 and for its windows.
     Raises BudgetError if one copy of every stage does not fit.
     """
 
@@ -34,6 +36,8 @@ class Problem:
     demand: npt.NDArray[np.int64]
     budget: int
     step_time: StepTime | None = None
+    least: Replication | None = None
+    most: Replication | None = None
 
     def __post_init__(self) -> None:
         if self.minimum > self.budget:
@@ -47,18 +51,25 @@ class Problem:
         return int(self.demand.sum())
 
     @cached_property
+    def smallest(self) -> Replication:
+        """Fewest copies of each stage that are allowed."""
+        return np.ones_like(self.demand) if self.least is None else self.least
+
+    @cached_property
     def largest(self) -> Replication:
-        """Most copies of each stage that can be used: its windows, or what the budget leaves for it."""
-        spare = self.budget - self.minimum
-        return np.minimum(self.graph.windows, 1 + spare // self.demand)
+        """Most copies of each stage that can be used: its limit, or what the budget leaves for it."""
+        limit = self.graph.windows if self.most is None else np.minimum(self.graph.windows, self.most)
+        spare = self.budget - self.arrays(self.smallest)
+        most: Replication = np.minimum(limit, self.smallest + spare // self.demand)
+        return np.maximum(most, self.smallest)
 
     def arrays(self, replication: Replication) -> int:
         """Arrays that an allocation uses."""
         return int((replication * self.demand).sum())
 
     def fits(self, replication: Replication) -> bool:
-        """Whether an allocation keeps to the budget and to 1 ... windows copies of each stage."""
-        in_range = (replication >= 1).all() and (replication <= self.graph.windows).all()
+        """Whether an allocation keeps to the budget and to the bounds of every stage."""
+        in_range = (replication >= self.smallest).all() and (replication <= self.largest).all()
         return bool(in_range) and self.arrays(replication) <= self.budget
 
 
@@ -66,12 +77,14 @@ class Problem:
 class Candidate:
     """An allocation that a method proposes; nothing in it is believed before it is checked.
 
-    lower_bound: steps that no allocation within the budget undercuts; proof: what shows that, in words.
+    lower_bound: steps that no allocation within the budget undercuts; proof: what shows that, in words;
+    seconds: work done, counted in seconds of a reference core, None if it was not counted.
     """
 
     replication: Replication
     lower_bound: int
     proof: str
+    seconds: float | None = None
 
 
 Progress = Callable[[int, int], None]

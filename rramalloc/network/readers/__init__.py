@@ -37,9 +37,9 @@ def _read(path: Path, input_shapes: InputShapes) -> Network:
         case ".json":
             return _read_json(path)
         case ".onnx":
-            from rramalloc.network.readers import onnx_graph
+            from rramalloc.network.readers.onnx_graph import read
 
-            return onnx_graph.read(path, input_shapes)
+            return read(path, input_shapes)
         case ".csv":
             from rramalloc.network.readers import layer_table
 

@@ -1,0 +1,1 @@
+"""Compact definitions of the shipped networks, one family per file."""

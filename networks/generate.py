@@ -1,0 +1,53 @@
+"""Write every shipped network as JSON: `python networks/generate.py [FOLDER]` (default: this folder)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from definitions import (
+    alexnet,
+    densenet,
+    inception,
+    mobilenet,
+    resnet,
+    shufflenet,
+    squeezenet,
+    unet,
+    vgg,
+    vit,
+    yolo,
+)
+
+from rramalloc.files import to_json, write_text
+
+NETWORKS = (
+    alexnet.alexnet,
+    alexnet.alexnet_todaes,
+    densenet.densenet121,
+    inception.inception_v1,
+    mobilenet.mobilenet_v1,
+    mobilenet.mobilenet_v2,
+    resnet.resnet18,
+    resnet.resnet50,
+    resnet.resnet152,
+    shufflenet.shufflenet,
+    squeezenet.squeezenet,
+    unet.unet,
+    vgg.vgg11,
+    vgg.vgg16,
+    vgg.vgg19,
+    vit.vit_b16,
+    yolo.tiny_yolov2,
+)
+
+
+def main(folder: Path) -> None:
+    """One file per network, named after it."""
+    for define in NETWORKS:
+        network = define()
+        write_text(folder / f"{network.name}.json", to_json(network.to_dict()))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent)

@@ -1,0 +1,193 @@
+"""Allocation: the result of an optimisation, as it is shown and as it is kept (INTERFACE.md)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from rramalloc.errors import SpecError
+from rramalloc.files import read_json, to_json, write_text
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping
+from rramalloc.network.node import Name
+from rramalloc.records import Record, brief, parse
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT: Literal["rramalloc-allocation/1"] = "rramalloc-allocation/1"
+Steps = Annotated[int, Field(ge=0, le=2**53)]
+Count = Annotated[int, Field(ge=1, le=2**53)]
+
+
+class NetworkId(Record):
+    """Which network an allocation belongs to; sha256 is of the graph, not of the file it came in."""
+
+    name: str
+    sha256: str
+
+
+class Options(Record):
+    """What the user asked for beyond network, hardware and budget."""
+
+    mapping: Mapping
+    fc: Literal["host", "crossbar"]
+    work: int
+    time_limit_s: float | None
+    gap: float
+    target_steps: int | None
+    target_ns: float | None
+
+
+class Arrays(Record):
+    """Arrays allowed, used, and needed with every layer stored once."""
+
+    budget: Count
+    used: Count
+    minimum: Count
+
+
+class Layer(Record):
+    """One stage. demand: arrays of one copy; arrays: of all copies; batches: ceil(windows / replication).
+
+    normal_op, pre_op, tail, op: terms of the tight recurrence in steps (MODEL.md 5);
+    start, finish: exact steps (MODEL.md 4).
+    """
+
+    name: Name
+    windows: Count
+    demand: Count
+    replication: Count
+    arrays: Count
+    batches: Count
+    normal_op: Steps
+    pre_op: Steps
+    tail: int
+    op: Steps
+    start: Steps
+    finish: Steps
+
+
+class Allocation(Record):
+    """How often every layer is stored, how fast that is, and how far from optimal it can be at most.
+
+    makespan, interval, lower_bound: steps; gap: (makespan - lower_bound) / makespan; proof: what shows the
+    bound, in words; seconds: work of the search in seconds of a reference core, counted and not measured,
+    so that equal runs give equal files (None for methods that do not count it); step_ns, latency_ns,
+    throughput_per_s: None without [timing]; host: weight layers left to the host, untimed; warnings: what
+    was assumed or ignored.
+    """
+
+    format: Literal["rramalloc-allocation/1"] = FORMAT
+    rramalloc_version: str
+    network: NetworkId
+    hardware: Hardware
+    options: Options
+    objective: Literal["latency", "interval", "arrays"]
+    method: str
+    seed: int
+    seconds: float | None
+    arrays: Arrays
+    makespan: Steps
+    interval: Steps
+    lower_bound: Steps
+    gap: float
+    proof: str
+    step_ns: float | None
+    latency_ns: float | None
+    throughput_per_s: float | None
+    layers: tuple[Layer, ...]
+    host: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def replication(self) -> dict[str, int]:
+        """Copies of every layer by name, in network order."""
+        return {layer.name: layer.replication for layer in self.layers}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the allocation file."""
+        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per layer, columns as the fields of Layer."""
+        import pandas as pd
+
+        return pd.DataFrame([layer.model_dump() for layer in self.layers])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the allocation file whole or not at all. Raises FileError."""
+        write_text(path, to_json(self.to_dict()))
+
+    def _repr_html_(self) -> str:
+        import html
+
+        title = (
+            f"{self.network.name}: {self.makespan} steps on {self.arrays.used} of {self.arrays.budget} "
+            f"arrays, at most {self.gap:.1%} from optimal"
+        )
+        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False, escape=True)
+
+
+class BareReplication(Record):
+    """The short form that `simulate` also reads: copies by layer name, layers left out have one."""
+
+    replication: dict[Name, Count]
+
+
+_HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
+_REPLICATION: TypeAdapter[BareReplication] = TypeAdapter(BareReplication)
+
+
+def read_replication(path: str | os.PathLike[str]) -> dict[str, int]:
+    """Copies by layer name from an allocation file or a bare {"replication": {...}}.
+
+    Raises FileError, SpecError.
+    """
+    where = os.fspath(path)
+    document = read_json(path)
+    if not isinstance(document, dict):
+        raise SpecError(where, f"must be an allocation or {{'replication': ...}}, got {brief(document)}")
+    if "replication" in document:
+        return parse(_REPLICATION, document, where).replication
+    if document.get("format") != FORMAT:
+        got = brief(document.get("format"))
+        raise SpecError(where, f"format: must be {FORMAT!r}, or give 'replication' alone; got {got}")
+    return _of_layers(document, where)
+
+
+def _of_layers(document: dict[str, Any], where: str) -> dict[str, int]:
+    layers = document.get("layers")
+    if not isinstance(layers, list):
+        raise SpecError(where, f"layers: must be a list, got {brief(layers)}")
+    copies: dict[str, Any] = {}
+    for index, layer in enumerate(layers):
+        name = layer.get("name") if isinstance(layer, dict) else None
+        if not isinstance(name, str) or "replication" not in layer:
+            raise SpecError(where, f"layers[{index}]: needs 'name' and 'replication', got {brief(layer)}")
+        if name in copies:
+            raise SpecError(where, f"layers[{index}]: {brief(name)} stands twice")
+        copies[name] = layer["replication"]
+    return parse(_REPLICATION, {"replication": copies}, where).replication
+
+
+def read_context(path: str | os.PathLike[str]) -> tuple[Hardware | None, dict[str, str]]:
+    """Hardware and options (mapping, fc) kept in an allocation file; nothing for a bare replication.
+
+    Raises FileError, SpecError.
+    """
+    where, document = os.fspath(path), read_json(path)
+    hardware = document.get("hardware") if isinstance(document, dict) else None
+    options = document.get("options") if isinstance(document, dict) else None
+    found = None if hardware is None else parse(_HARDWARE, hardware, f"{where}: hardware")
+    if options is None:
+        return found, {}
+    if not isinstance(options, dict):
+        raise SpecError(where, f"options: must be an object, got {brief(options)}")
+    kept = {name: options[name] for name in ("mapping", "fc") if name in options}
+    for name, value in kept.items():
+        if not isinstance(value, str):
+            raise SpecError(where, f"options.{name}: must be a text, got {brief(value)}")
+    return found, kept

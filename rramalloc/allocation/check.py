@@ -1,0 +1,54 @@
+"""The judge: re-times an allocation and re-checks the budget with code that no search shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.errors import SolverError
+from rramalloc.timing.simulate import Timing
+from rramalloc.timing.stage_graph import StageGraph
+
+
+def recheck(timing: Timing, demand: Sequence[int], budget: int, lower_bound: int, method: str) -> None:
+    """Raise SolverError unless the allocation fits, its timing is exact and its bound is possible."""
+    used = 0
+    for stage, name in enumerate(timing.graph.names):
+        copies = int(timing.replication[stage])
+        if not 1 <= copies <= int(timing.graph.windows[stage]):
+            raise SolverError(f"{method} gave {copies} copies of {name!r}: outside 1 ... its windows")
+        used += copies * int(demand[stage])
+    if used > budget:
+        raise SolverError(f"{method} used {used} arrays, the budget is {budget}")
+    finish = finish_by_cumulative_maximum(timing.graph, timing.replication, timing.delay)
+    if finish != timing.finish.tolist():
+        raise SolverError(f"{method}: two independent simulations disagree; please report this network")
+    if lower_bound > max(finish):
+        raise SolverError(f"{method} claims no less than {lower_bound} steps, yet {max(finish)} are enough")
+
+
+def finish_by_cumulative_maximum(
+    graph: StageGraph, replication: npt.NDArray[np.int64], delay: int
+) -> list[int]:
+    """Exact finish of every stage by another route than the compiled one: all edges, one cumulative maximum.
+
+    With ready(b) the step in which the inputs of batch b are there, start(b) = max over a <= b of
+    (ready(a) - a) + b, the closed form of MODEL.md 4.
+    """
+    incoming: list[list[tuple[int, npt.NDArray[np.int32]]]] = [[] for _ in graph.stages]
+    for edge in graph.edges:
+        incoming[edge.consumer].append((edge.producer, edge.need))
+    available: list[npt.NDArray[np.int64]] = []
+    for stage, edges in enumerate(incoming):
+        copies, windows = int(replication[stage]), int(graph.windows[stage])
+        order = np.arange(-(-windows // copies))
+        last = np.minimum((order + 1) * copies, windows) - 1
+        ready = np.zeros(len(order), dtype=np.int64)
+        for producer, need in edges:
+            needed = need[last] // int(replication[producer])
+            ready = np.maximum(ready, np.where(need[last] < 0, 0, available[producer][needed]))
+        start = np.maximum.accumulate(ready - order) + order
+        available.append(start + delay)
+    return [int(steps[-1]) + 1 - delay for steps in available]

@@ -1,0 +1,108 @@
+"""What `inspect` tells of a network before anything is optimised: stages, demand, smallest budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from rramalloc.allocation.allocation import Count, NetworkId
+from rramalloc.allocation.optimize import left_to_host
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping, WeightMatrix, demands
+from rramalloc.network.counts import macs, weights
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, Name
+from rramalloc.records import Record
+from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class InspectedLayer(Record):
+    """One stage. demand: arrays of one copy; utilisation: share of their cells that hold weights.
+
+    input, output: channels, height, width; weights: without bias; macs: for one input.
+    """
+
+    name: Name
+    op: str
+    input: tuple[int, int, int]
+    output: tuple[int, int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    groups: int
+    windows: Count
+    demand: Count
+    utilisation: float
+    weights: Count
+    macs: Count
+
+
+class Inspection(Record):
+    """Stages of a network on a hardware. minimum: arrays with every layer stored once, the least budget.
+
+    saturation: arrays with every layer at as many copies as it has windows; more are of no use.
+    host: weight layers left to the host, untimed; warnings: what the reader assumed or ignored.
+    """
+
+    format: Literal["rramalloc-inspection/1"] = "rramalloc-inspection/1"
+    network: NetworkId
+    source: str
+    hardware: Hardware
+    mapping: Mapping
+    minimum: Count
+    saturation: Count
+    layers: tuple[InspectedLayer, ...]
+    host: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `inspect --format json` prints."""
+        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per layer, columns as the fields of InspectedLayer."""
+        import pandas as pd
+
+        return pd.DataFrame([layer.model_dump() for layer in self.layers])
+
+    def _repr_html_(self) -> str:
+        import html
+
+        title = f"{self.network.name}: {len(self.layers)} stages, at least {self.minimum} arrays"
+        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False)
+
+
+def inspect_network(network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected) -> Inspection:
+    """Stages in network order with their demand. Raises SpecError, UnsupportedError."""
+    graph = StageGraph.build(network, fc)
+    cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
+    demand = dict(zip(graph.names, demands(network, graph.stages, hardware, mapping), strict=True))
+    layers = tuple(
+        InspectedLayer(
+            name=stage.name,
+            op=stage.op,
+            input=network.input_shape(stage).as_tuple(),
+            output=network.shapes[stage.name].as_tuple(),
+            kernel=stage.kernel if isinstance(stage, Conv) else (1, 1),
+            stride=stage.stride if isinstance(stage, Conv) else (1, 1),
+            groups=stage.groups if isinstance(stage, Conv) else 1,
+            windows=network.shapes[stage.name].pixels,
+            demand=demand[stage.name],
+            utilisation=WeightMatrix.of(network, stage, hardware).cells / (demand[stage.name] * cells),
+            weights=weights(network, stage),
+            macs=macs(network, stage),
+        )
+        for stage in (graph.stages[index] for index in graph.network_order)
+    )
+    return Inspection(
+        network=NetworkId(name=network.name, sha256=network.sha256),
+        source=network.source,
+        hardware=hardware,
+        mapping=mapping,
+        minimum=sum(demand.values()),
+        saturation=sum(layer.windows * layer.demand for layer in layers),
+        layers=layers,
+        host=left_to_host(network, graph),
+        warnings=network.warnings,
+    )

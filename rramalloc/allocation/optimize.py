@@ -1,0 +1,163 @@
+"""`optimize`: the one call from a network and a budget to a checked allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rramalloc.allocation.allocation import Allocation, Arrays, Layer, NetworkId, Options
+from rramalloc.allocation.check import recheck
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping, demands
+from rramalloc.network.network import Network
+from rramalloc.records import brief
+from rramalloc.search import bandwidth, fewest, interval
+from rramalloc.search.auto import solve as solve_auto
+from rramalloc.search.bound import Bounder
+from rramalloc.search.methods import method as method_named
+from rramalloc.search.problem import Candidate, Objective, Problem, Stop
+from rramalloc.timing.access import StepTime
+from rramalloc.timing.recurrence import recurrence
+from rramalloc.timing.simulate import Timing, simulate
+from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.version import __version__
+
+MAX_ARRAYS = 2**40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to optimise for. target_steps or target_ns is needed with objective "arrays"."""
+
+    mapping: Mapping = "im2col"
+    fc: FullyConnected = "host"
+    objective: Objective = "latency"
+    method: str = "auto"
+    seed: int = 0
+    target_steps: int | None = None
+    target_ns: float | None = None
+
+
+def optimize(network: Network, hardware: Hardware, arrays: int, request: Request, stop: Stop) -> Allocation:
+    """The best replication of every layer of `network` within a budget of `arrays`.
+
+    Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
+    does not survive the check.  Source: MODEL.md.
+    """
+    if not 1 <= arrays <= MAX_ARRAYS:
+        raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
+    problem = make_problem(network, hardware, arrays, request.mapping, request.fc)
+    candidate = _search(problem, request, stop)
+    return _allocation(network, hardware, problem, request, stop, candidate)
+
+
+def make_problem(
+    network: Network, hardware: Hardware, arrays: int, mapping: Mapping, fc: FullyConnected
+) -> Problem:
+    """The search problem of a network on a hardware. Raises BudgetError, SpecError."""
+    graph = StageGraph.build(network, fc)
+    demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
+    return Problem(graph, demand, arrays, StepTime.of(graph, hardware))
+
+
+def _search(problem: Problem, request: Request, stop: Stop) -> Candidate:
+    if request.objective == "arrays":
+        return fewest.solve(problem, stop, request.seed, _target(problem, request))
+    if request.objective == "interval":
+        return _within_interval(problem, request, stop)
+    moves = problem.step_time is not None and bool(problem.step_time.access_ns_per_copy.any())
+    if moves and request.method == "auto":
+        return bandwidth.solve(problem, stop, request.seed)
+    candidate = method_named(request.method)(problem, stop, request.seed)
+    if request.method == "auto":
+        return candidate
+    bound = max(candidate.lower_bound, Bounder(problem).root_bound())
+    return replace(candidate, lower_bound=bound)
+
+
+def _within_interval(problem: Problem, request: Request, stop: Stop) -> Candidate:
+    """Smallest interval, then the least makespan among the allocations that reach it."""
+    steps = interval.smallest_interval(problem)
+    least = -(-problem.graph.windows // steps)
+    found = solve_auto(replace(problem, least=least), stop, request.seed)
+    words = f"interval {steps} proven smallest by bisection; makespan at that interval: {found.proof}"
+    return replace(found, proof=words)
+
+
+def _target(problem: Problem, request: Request) -> int:
+    if request.target_steps is not None and request.target_ns is None:
+        return request.target_steps
+    if request.target_ns is None or request.target_steps is not None:
+        raise SpecError("target", "objective 'arrays' needs either --target STEPS or --target-ns NS")
+    if problem.step_time is None:
+        raise SpecError("target_ns", "the hardware has no [timing], so give --target in steps")
+    if problem.step_time.access_ns_per_copy.any():
+        raise SpecError("target_ns", "the hardware's [memory] changes the step time: give --target in steps")
+    return int(request.target_ns / problem.step_time.compute_ns)
+
+
+def _allocation(
+    network: Network, hardware: Hardware, problem: Problem, request: Request, stop: Stop, found: Candidate
+) -> Allocation:
+    graph = problem.graph
+    timing = simulate(graph, found.replication)
+    recheck(timing, problem.demand.tolist(), problem.budget, found.lower_bound, request.method)
+    step_ns = None if problem.step_time is None else problem.step_time.step_ns(timing.replication)
+    return Allocation(
+        rramalloc_version=__version__,
+        network=NetworkId(name=network.name, sha256=network.sha256),
+        hardware=hardware,
+        options=Options(
+            mapping=request.mapping, fc=request.fc, work=stop.work, time_limit_s=stop.time_limit_s,
+            gap=stop.gap, target_steps=request.target_steps, target_ns=request.target_ns,
+        ),
+        objective=request.objective,
+        method=request.method,
+        seed=request.seed,
+        seconds=None if found.seconds is None else round(found.seconds, 6),
+        arrays=Arrays(
+            budget=problem.budget, used=problem.arrays(timing.replication), minimum=problem.minimum
+        ),
+        makespan=timing.makespan,
+        interval=timing.interval,
+        lower_bound=found.lower_bound,
+        gap=(timing.makespan - found.lower_bound) / timing.makespan,
+        proof=found.proof,
+        step_ns=step_ns,
+        latency_ns=None if step_ns is None else timing.makespan * step_ns,
+        throughput_per_s=None if step_ns is None else 1e9 / (timing.interval * step_ns),
+        layers=layers_of(timing, problem.demand.tolist()),
+        host=left_to_host(network, graph),
+        warnings=network.warnings,
+    )  # fmt: skip
+
+
+def layers_of(timing: Timing, demand: Sequence[int]) -> tuple[Layer, ...]:
+    """One row per stage in network order; demand in canonical order."""
+    graph, terms = timing.graph, recurrence(timing.graph, timing.replication, timing.handoff)
+    return tuple(
+        Layer(
+            name=graph.names[stage],
+            windows=int(graph.windows[stage]),
+            demand=int(demand[stage]),
+            replication=int(timing.replication[stage]),
+            arrays=int(timing.replication[stage]) * int(demand[stage]),
+            batches=int(timing.batches[stage]),
+            normal_op=int(terms.normal_op[stage]),
+            pre_op=int(terms.pre_op[stage]),
+            tail=int(terms.tail[stage]),
+            op=int(terms.op[stage]),
+            start=int(timing.start[stage]),
+            finish=int(timing.finish[stage]),
+        )
+        for stage in graph.network_order
+    )
+
+
+def left_to_host(network: Network, graph: StageGraph) -> tuple[str, ...]:
+    """Weight layers that are not stages, in network order: the host computes them, untimed."""
+    timed = set(graph.names)
+    return tuple(node.name for node in network.stages if node.name not in timed)

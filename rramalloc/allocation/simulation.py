@@ -1,0 +1,128 @@
+"""What `simulate` tells of one allocation: exact timing, stalls, buffers and the critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from typing import TYPE_CHECKING, Any, Literal
+
+from rramalloc.allocation.allocation import Layer, NetworkId, Steps
+from rramalloc.allocation.optimize import layers_of
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping, demands
+from rramalloc.network.network import Network
+from rramalloc.records import Record
+from rramalloc.timing.access import StepTime
+from rramalloc.timing.buffers import buffers
+from rramalloc.timing.critical_path import critical_path, describe
+from rramalloc.timing.simulate import Handoff, replication_by_name, simulate
+from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class TimedLayer(Layer):
+    """A layer of an allocation with the steps it waits for inputs after its first batch."""
+
+    stall_steps: Steps
+
+
+class BufferedEdge(Record):
+    """Pixels of `producer` that wait for `consumer` at the fullest moment."""
+
+    producer: str
+    consumer: str
+    buffer_pixels: Steps
+    buffer_bytes: Steps
+
+
+class CriticalSegment(Record):
+    """A run of batches that the makespan waits for; see timing.critical_path.Segment."""
+
+    stage: str
+    start: Steps
+    finish: Steps
+    batches: Steps
+    waits_for: str | None
+    row: int | None
+    column: int | None
+
+
+class Simulation(Record):
+    """Exact timing of one allocation (MODEL.md 4); step_ns ... throughput_per_s: None without [timing]."""
+
+    format: Literal["rramalloc-simulation/1"] = "rramalloc-simulation/1"
+    network: NetworkId
+    hardware: Hardware
+    handoff: Handoff
+    arrays: Steps
+    makespan: Steps
+    interval: Steps
+    step_ns: float | None
+    latency_ns: float | None
+    throughput_per_s: float | None
+    layers: tuple[TimedLayer, ...]
+    edges: tuple[BufferedEdge, ...]
+    critical_path: tuple[CriticalSegment, ...]
+    critical_path_text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `simulate --format json` prints."""
+        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per layer, columns as the fields of TimedLayer."""
+        import pandas as pd
+
+        return pd.DataFrame([layer.model_dump() for layer in self.layers])
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<p>{html.escape(self.critical_path_text)}</p>" + self.to_frame().to_html(index=False)
+
+
+def simulate_network(
+    network: Network, replication: MappingOf[str, int], hardware: Hardware, *, mapping: Mapping,
+    fc: FullyConnected, handoff: Handoff, where: str,
+) -> Simulation:  # fmt: skip
+    """Simulate copies given by layer name; layers left out have one. `where` names their file in errors.
+
+    Raises SpecError for a name that is no stage and for copies below 1 or above the layer's windows.
+    """
+    graph = StageGraph.build(network, fc)
+    timing = simulate(graph, replication_by_name(graph, replication, where), handoff)
+    demand = demands(network, graph.stages, hardware, mapping)
+    step_time = StepTime.of(graph, hardware)
+    step_ns = None if step_time is None else step_time.step_ns(timing.replication)
+    path = critical_path(timing)
+    stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
+    return Simulation(
+        network=NetworkId(name=network.name, sha256=network.sha256),
+        hardware=hardware,
+        handoff=handoff,
+        arrays=sum(d * int(n) for d, n in zip(demand, timing.replication, strict=True)),
+        makespan=timing.makespan,
+        interval=timing.interval,
+        step_ns=step_ns,
+        latency_ns=None if step_ns is None else timing.makespan * step_ns,
+        throughput_per_s=None if step_ns is None else 1e9 / (timing.interval * step_ns),
+        layers=tuple(
+            TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name])
+            for layer in layers_of(timing, demand)
+        ),
+        edges=tuple(
+            BufferedEdge(
+                producer=buffer.producer,
+                consumer=buffer.consumer,
+                buffer_pixels=buffer.pixels,
+                buffer_bytes=buffer.size_bytes(hardware.precision.output_bits),
+            )
+            for buffer in buffers(timing)
+        ),
+        critical_path=tuple(
+            CriticalSegment(**{name: getattr(segment, name) for name in CriticalSegment.model_fields})
+            for segment in path
+        ),
+        critical_path_text=describe(path, timing.makespan),
+    )

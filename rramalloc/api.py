@@ -1,0 +1,167 @@
+"""The Python API: one function per command, arguments as plain values, results as typed objects."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping as MappingOf
+
+from rramalloc.allocation.allocation import Allocation, read_context, read_replication
+from rramalloc.allocation.inspection import Inspection, inspect_network
+from rramalloc.allocation.optimize import Request
+from rramalloc.allocation.optimize import optimize as optimize_network
+from rramalloc.allocation.simulation import Simulation, simulate_network
+from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.files import to_json, write_text
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware, parse_crossbar
+from rramalloc.mapping.demand import MAPPINGS, Mapping
+from rramalloc.network.network import Network
+from rramalloc.network.readers import InputShapes, load
+from rramalloc.records import brief
+from rramalloc.search.methods import method_names
+from rramalloc.search.problem import DEFAULT_WORK, Objective, Progress, Stop
+from rramalloc.timing.simulate import Handoff
+from rramalloc.timing.stage_graph import FullyConnected
+
+NetworkLike = Network | str | os.PathLike[str]
+HardwareLike = Hardware | str | os.PathLike[str]
+OBJECTIVES: tuple[Objective, ...] = ("latency", "interval", "arrays")
+MAX_WORK = 10**9
+
+
+def optimize(
+    network: NetworkLike,
+    arrays: int,
+    *,
+    hardware: HardwareLike = DEFAULT_PRESET,
+    crossbar: str | None = None,
+    mapping: Mapping = "im2col",
+    fc: FullyConnected = "host",
+    objective: Objective = "latency",
+    method: str = "auto",
+    target: int | None = None,
+    target_ns: float | None = None,
+    seed: int = 0,
+    work: int = DEFAULT_WORK,
+    time_limit_s: float | None = None,
+    gap: float = 0.0,
+    input_shapes: InputShapes | None = None,
+    on_progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> Allocation:
+    """The replication of every layer with the lowest latency for a budget of crossbar arrays.
+
+    network: a Network, a file, or a shipped name ("vgg16"); crossbar: "256x256" replaces the array size of
+    `hardware`; target: steps, target_ns: nanoseconds, one of them with objective "arrays"; work: units of
+    search (0.05 s each on a reference core) before it ends without proof; gap: relative distance from the
+    bound that is good enough; stop: replaces work, time_limit_s, gap and on_progress.
+    Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.
+
+    >>> allocation = optimize("vgg16", arrays=1024)
+    >>> allocation.makespan, allocation.lower_bound
+    (4009, 4009)
+    """
+    _check_choices(mapping=mapping, fc=fc, objective=objective, method=method)
+    _check_range("seed", seed, 0, 2**63 - 1)
+    _check_range("work", work, 0, MAX_WORK)
+    _check_range("gap", gap, 0, 1)
+    if time_limit_s is not None:
+        _check_range("time limit", time_limit_s, 0, 10**9)
+    if target is not None:
+        _check_range("target", target, 1, 2**53)
+    if target_ns is not None:
+        _check_range("target_ns", target_ns, 0, 1e300)
+    request = Request(
+        mapping=mapping, fc=fc, objective=objective, method=method, seed=seed, target_steps=target,
+        target_ns=target_ns,
+    )  # fmt: skip
+    ending = stop or Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=on_progress)
+    source = _network(network, input_shapes)
+    return optimize_network(source, _hardware(hardware, crossbar), arrays, request, ending)
+
+
+def inspect(
+    network: NetworkLike,
+    *,
+    hardware: HardwareLike = DEFAULT_PRESET,
+    crossbar: str | None = None,
+    mapping: Mapping = "im2col",
+    fc: FullyConnected = "host",
+    input_shapes: InputShapes | None = None,
+) -> Inspection:
+    """Stages, windows, demand, utilisation and the smallest budget. Raises RramallocError."""
+    _check_choices(mapping=mapping, fc=fc)
+    source = _network(network, input_shapes)
+    return inspect_network(source, _hardware(hardware, crossbar), mapping, fc)
+
+
+def simulate(
+    network: NetworkLike,
+    allocation: Allocation | MappingOf[str, int] | str | os.PathLike[str],
+    *,
+    hardware: HardwareLike | None = None,
+    crossbar: str | None = None,
+    mapping: Mapping | None = None,
+    fc: FullyConnected | None = None,
+    handoff: Handoff = "next",
+    input_shapes: InputShapes | None = None,
+) -> Simulation:
+    """Exact timing of an allocation: an Allocation, its file, or copies by layer name.
+
+    Hardware, mapping and fc are those of the allocation unless given. Raises RramallocError.
+    """
+    source = _network(network, input_shapes)
+    own_hardware: Hardware | None = None
+    options: MappingOf[str, str] = {}
+    if isinstance(allocation, Allocation):
+        where, copies, own_hardware = "allocation", allocation.replication, allocation.hardware
+        options = {"mapping": allocation.options.mapping, "fc": allocation.options.fc}
+    elif isinstance(allocation, MappingOf):
+        where, copies = "replication", dict(allocation)
+    else:
+        where, copies = os.fspath(allocation), read_replication(allocation)
+        own_hardware, options = read_context(allocation)
+    mapping = mapping or options.get("mapping", "im2col")  # type: ignore[assignment]
+    fc = fc or options.get("fc", "host")  # type: ignore[assignment]
+    _check_choices(mapping=mapping, fc=fc, handoff=handoff)
+    chosen = hardware if hardware is not None else own_hardware or DEFAULT_PRESET
+    return simulate_network(
+        source, copies, _hardware(chosen, crossbar), mapping=mapping or "im2col", fc=fc or "host",
+        handoff=handoff, where=where,
+    )  # fmt: skip
+
+
+def convert(
+    network: NetworkLike, path: str | os.PathLike[str], input_shapes: InputShapes | None = None
+) -> Network:
+    """Write any readable network as network JSON; returns it. Raises RramallocError."""
+    source = _network(network, input_shapes)
+    write_text(path, to_json(source.to_dict()))
+    return source
+
+
+def _network(network: NetworkLike, input_shapes: InputShapes | None) -> Network:
+    return network if isinstance(network, Network) else load(network, input_shapes)
+
+
+def _hardware(hardware: HardwareLike, crossbar: str | None) -> Hardware:
+    loaded = hardware if isinstance(hardware, Hardware) else load_hardware(hardware)
+    return loaded if crossbar is None else loaded.with_crossbar(*parse_crossbar(crossbar))
+
+
+def _check_choices(**chosen: str | None) -> None:
+    known = {
+        "mapping": MAPPINGS,
+        "fc": ("host", "crossbar"),
+        "objective": OBJECTIVES,
+        "method": method_names(),
+        "handoff": ("next", "same"),
+    }
+    for kind, name in chosen.items():
+        if name not in known[kind]:
+            raise UnknownNameError(kind, str(name), known[kind])
+
+
+def _check_range(name: str, value: float, low: float, high: float) -> None:
+    if isinstance(value, bool) or not low <= value <= high:
+        raise SpecError(name, f"must be from {low} to {high:g}, got {brief(value)}")

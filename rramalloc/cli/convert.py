@@ -1,0 +1,28 @@
+"""`rramalloc convert`: any readable network to network JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rramalloc.cli import options
+from rramalloc.cli.output import note
+
+
+def convert(
+    network: options.NetworkArgument,
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The network JSON to write.")],
+    input_shape: options.InputShape = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write a network (ONNX, torch.export, PIMCOMP/PIMSYN JSON, layer table, shipped) as network JSON.
+
+    Example: rramalloc convert model.onnx model.json --input-shape images=1,3,320,320
+    """
+    from rramalloc import api
+
+    found = api.convert(network, out, options.parse_input_shapes(input_shape))
+    for warning in found.warnings:
+        note(f"warning: {warning}", quiet=quiet)
+    note(f"{out}: {len(found.nodes)} nodes, {len(found.stages)} weight layers", quiet=quiet)

@@ -1,0 +1,70 @@
+"""`rramalloc inspect`: stages, demand and the smallest budget."""
+
+from __future__ import annotations
+
+import typer
+
+from rramalloc.cli import options
+from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+
+_COLUMNS = {
+    "layer": "name",
+    "op": "op",
+    "input": "input",
+    "output": "output",
+    "kernel": "kernel",
+    "groups": "groups",
+    "windows": "windows",
+    "demand": "demand",
+    "utilisation": "utilisation",
+    "weights": "weights",
+    "MACs": "macs",
+}
+
+
+def inspect(
+    network: options.NetworkArgument,
+    hardware: options.Hardware = "plain",
+    crossbar: options.Crossbar = None,
+    mapping: options.Mapping = options.MappingChoice.im2col,
+    fc: options.Fc = options.FullyConnected.host,
+    input_shape: options.InputShape = None,
+    output_format: options.OutputFormat = options.Format.table,
+    output: options.Output = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Stages, windows, demand, utilisation of the arrays, and the smallest budget.
+
+    Example: rramalloc inspect resnet18 --hardware isaac
+    """
+    from rramalloc import api
+    from rramalloc.files import to_json, write_text
+
+    found = api.inspect(
+        network, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fc=fc.value,
+        input_shapes=options.parse_input_shapes(input_shape),
+    )  # fmt: skip
+    if output is not None:
+        write_text(output, to_json(found.to_dict()))
+    rows = [[getattr(layer, field) for field in _COLUMNS.values()] for layer in found.layers]
+    if output_format is options.Format.json:
+        print_json(found.to_dict())
+    elif output_format is options.Format.csv:
+        flat = [["x".join(map(str, v)) if isinstance(v, tuple) else v for v in row] for row in rows]
+        print_csv(list(_COLUMNS.values()), flat)
+    else:
+        print_table(list(_COLUMNS), rows, texts=["layer", "op"])
+        typer.echo()
+        size = f"{found.hardware.crossbar.wordlines}x{found.hardware.crossbar.bitlines}"
+        print_lines(
+            [
+                ("network", f"{found.network.name}, {len(found.layers)} stages"),
+                ("source", found.source or "-"),
+                ("hardware", f"{found.hardware.name}, arrays of {size}, mapping {found.mapping}"),
+                ("minimum", f"{found.minimum} arrays with every layer stored once"),
+                ("saturation", f"{found.saturation} arrays; more cannot be used"),
+                ("left to host", ", ".join(found.host) or "no weight layer"),
+            ]
+        )
+    for warning in found.warnings:
+        note(f"warning: {warning}", quiet=quiet)

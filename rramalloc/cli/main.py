@@ -1,0 +1,74 @@
+"""Entry point of the command `rramalloc`: registers the commands, turns errors into messages."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from rramalloc.cli import convert, inspect, networks, optimize, presets, schema, simulate
+from rramalloc.errors import RramallocError
+
+EXIT_CANNOT_SERVE = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="rramalloc",
+    help="Crossbar allocation for memristor (RRAM) CNN accelerators: how often to store every layer so that "
+    "inference is fastest, and how far from optimal that can be at most.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("optimize")(optimize.optimize)
+app.command("inspect")(inspect.inspect)
+app.command("simulate")(simulate.simulate)
+app.command("convert")(convert.convert)
+app.command("networks")(networks.networks)
+app.command("presets")(presets.presets)
+app.command("schema")(schema.schema)
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: bool = typer.Option(False, "--version", help="Show the version and exit."),
+) -> None:
+    if version:
+        from rramalloc.version import __version__
+
+        typer.echo(f"rramalloc {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; exit code 0 done, 1 cannot be served, 2 wrong usage, 130 interrupted."""
+    debug = "--debug" in sys.argv[1:]
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    try:
+        app(args=arguments, prog_name="rramalloc")
+    except RramallocError as error:
+        _fail(str(error), error, debug=debug)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not an error
+        sys.exit(EXIT_CANNOT_SERVE)
+    except MemoryError as error:
+        _fail("out of memory: use a smaller network, input shape or budget", error, debug=debug)
+    except Exception as error:  # noqa: BLE001 - the last resort: a message instead of a traceback
+        told = f"internal error, please report it with the output of --debug: {type(error).__name__}: {error}"
+        _fail(told, error, debug=debug)
+
+
+def _fail(message: str, error: BaseException, *, debug: bool) -> None:
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    printable = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in message)
+    typer.echo(f"error: {printable}", err=True)
+    sys.exit(EXIT_CANNOT_SERVE)

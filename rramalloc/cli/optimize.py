@@ -1,0 +1,156 @@
+"""`rramalloc optimize`: the main job."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rramalloc.cli import options
+from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+from rramalloc.cli.progress import SearchProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rramalloc.allocation.allocation import Allocation
+    from rramalloc.search.problem import Stop
+
+_EXIT_INTERRUPTED = 130
+_COLUMNS = {
+    "layer": "name",
+    "windows": "windows",
+    "demand": "demand",
+    "replication": "replication",
+    "arrays": "arrays",
+    "NormalOp": "normal_op",
+    "PreOp": "pre_op",
+    "Tail": "tail",
+    "Op": "op",
+    "start": "start",
+    "finish": "finish",
+}
+
+
+class ObjectiveChoice(StrEnum):
+    """What is minimised."""
+
+    latency = "latency"
+    interval = "interval"
+    arrays = "arrays"
+
+
+def optimize(
+    network: options.NetworkArgument,
+    arrays: Annotated[int, typer.Option("--arrays", metavar="N", help="Crossbar arrays there are.")],
+    hardware: options.Hardware = "plain",
+    crossbar: options.Crossbar = None,
+    mapping: options.Mapping = options.MappingChoice.im2col,
+    fc: options.Fc = options.FullyConnected.host,
+    objective: Annotated[
+        ObjectiveChoice, typer.Option("--objective", help="What is minimised.")
+    ] = ObjectiveChoice.latency,
+    target: Annotated[
+        int | None, typer.Option("--target", metavar="STEPS", help="Latency wanted (objective arrays).")
+    ] = None,
+    target_ns: Annotated[
+        float | None, typer.Option("--target-ns", metavar="NS", help="Latency wanted (objective arrays).")
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", help="auto, interval, recurrence, milp or milp-cbc.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the search.")] = 0,
+    work: Annotated[
+        int, typer.Option("--work", metavar="N", help="Most units of search, 0.05 s each of a core.")
+    ] = 100,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", metavar="S", help="Stop by the clock: machine-dependent.")
+    ] = None,
+    gap: Annotated[float, typer.Option("--gap", metavar="G", help="Stop within this gap, e.g. 0.01.")] = 0.0,
+    input_shape: options.InputShape = None,
+    output_format: options.OutputFormat = options.Format.table,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the allocation as JSON.")
+    ] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Best replication of every layer for a number of crossbar arrays.
+
+    Example: rramalloc optimize vgg16.json --arrays 1024 -o vgg16_1024.json
+    """
+    from rramalloc import api
+    from rramalloc.search.problem import Stop
+
+    begun = time.monotonic()
+    with SearchProgress(quiet=quiet) as progress:
+        stop = Stop(work=work, time_limit_s=time_limit, gap=gap, on_progress=progress.update)
+        with _interruptible(stop):
+            allocation = api.optimize(
+                network, arrays, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fc=fc.value,
+                objective=objective.value, method=method, target=target, target_ns=target_ns, seed=seed,
+                work=work, time_limit_s=time_limit, gap=gap, stop=stop,
+                input_shapes=options.parse_input_shapes(input_shape),
+            )  # fmt: skip
+    if output is not None:
+        allocation.save(output)
+    _show(allocation, output_format)
+    for warning in allocation.warnings:
+        note(f"warning: {warning}", quiet=quiet)
+    note(f"done in {time.monotonic() - begun:.2f} s", quiet=quiet)
+    if stop.interrupted:
+        note("interrupted: this is the best found so far")
+        raise typer.Exit(_EXIT_INTERRUPTED)
+
+
+@contextmanager
+def _interruptible(stop: Stop) -> Iterator[None]:
+    """The first Ctrl-C ends the search with the best so far, the second one ends the program."""
+
+    def ask(number: int, frame: object) -> None:  # noqa: ARG001
+        if stop.interrupted:
+            raise KeyboardInterrupt
+        stop.interrupted = True
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _show(allocation: Allocation, output_format: options.Format) -> None:
+    if output_format is options.Format.json:
+        print_json(allocation.to_dict())
+        return
+    rows = [[getattr(layer, field) for field in _COLUMNS.values()] for layer in allocation.layers]
+    if output_format is options.Format.csv:
+        print_csv(list(_COLUMNS.values()), rows)
+        return
+    print_table(list(_COLUMNS), rows, texts=["layer"])
+    typer.echo()
+    print_lines(_summary(allocation))
+
+
+def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
+    arrays, hardware = allocation.arrays, allocation.hardware
+    size = f"{hardware.crossbar.wordlines}x{hardware.crossbar.bitlines}"
+    yield "network", f"{allocation.network.name}, {len(allocation.layers)} stages"
+    yield "hardware", f"{hardware.name}, arrays of {size}, mapping {allocation.options.mapping}"
+    yield "arrays", f"{arrays.used} used of {arrays.budget} (at least {arrays.minimum} are needed)"
+    yield "makespan", f"{allocation.makespan} steps"
+    yield "interval", f"{allocation.interval} steps between inputs when inputs stream"
+    yield "lower bound", f"{allocation.lower_bound} steps"
+    yield "gap", f"{allocation.gap:.2%} from optimal at most"
+    yield "proof", allocation.proof
+    if allocation.step_ns is not None and allocation.latency_ns is not None:
+        yield "step", f"{allocation.step_ns:.6g} ns"
+        yield "latency", f"{allocation.latency_ns:.6g} ns"
+        yield "throughput", f"{allocation.throughput_per_s:.6g} inputs/s"
+    if allocation.seconds is not None:
+        yield "search", f"{allocation.seconds:.2f} s of work on a reference core"
+    host = ", ".join(allocation.host) if allocation.host else "no weight layer"
+    yield "left to host", host

@@ -1,0 +1,76 @@
+"""Options that several commands share, with their help texts, and how their texts are read."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rramalloc.errors import SpecError
+
+_DIMENSIONS = 8
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+class FullyConnected(StrEnum):
+    """Who computes linear layers on a 1 x 1 grid."""
+
+    host = "host"
+    crossbar = "crossbar"
+
+
+class MappingChoice(StrEnum):
+    """How weights lie on crossbars."""
+
+    im2col = "im2col"
+    kernel_split = "kernel_split"
+    whole_kernel = "whole_kernel"
+
+
+NetworkArgument = Annotated[
+    str, typer.Argument(metavar="NETWORK", help="A .json, .onnx, .csv or .pt2 file, or a shipped name.")
+]
+Hardware = Annotated[str, typer.Option("--hardware", metavar="FILE|PRESET", help="Hardware description.")]
+Crossbar = Annotated[
+    str | None, typer.Option("--crossbar", metavar="ROWSxCOLS", help="Size of one array, e.g. 128x128.")
+]
+Fc = Annotated[FullyConnected, typer.Option("--fc", help="Where classifiers run: untimed host, or arrays.")]
+Mapping = Annotated[MappingChoice, typer.Option("--mapping", help="How weights lie on crossbars.")]
+InputShape = Annotated[
+    list[str] | None,
+    typer.Option("--input-shape", metavar="NAME=1,3,224,224", help="Shape of a dynamic ONNX input."),
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="How the result is printed.")]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also write the result as JSON.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]
+
+
+def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
+    """{"images": (1, 3, 224, 224)} from ["images=1,3,224,224"]. Raises SpecError."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts or []:
+        name, found, sizes = text.rpartition("=")
+        parts = sizes.split(",")
+        if not found or not name or len(parts) > _DIMENSIONS or not all(_is_size(part) for part in parts):
+            raise SpecError(
+                "--input-shape", f"must be NAME=SIZES such as images=1,3,224,224, got {text[:60]!r}"
+            )
+        if name in shapes:
+            raise SpecError("--input-shape", f"{name[:60]!r} is given twice")
+        shapes[name] = tuple(int(part) for part in parts)
+    return shapes
+
+
+def _is_size(text: str) -> bool:
+    return text.strip().isascii() and text.strip().isdigit() and len(text) <= 10 and int(text) > 0

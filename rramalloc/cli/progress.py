@@ -1,0 +1,44 @@
+"""Progress of a search on stderr: one live line in a terminal, a few plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+_EVERY_S = 1.0
+
+
+class SearchProgress:
+    """Shows the best makespan and the bound while a search runs; used as a context."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live = sys.stderr.isatty()
+        self._begun = time.monotonic()
+        self._shown_s = -_EVERY_S
+        self._width = 0
+
+    def __enter__(self) -> SearchProgress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._width:
+            sys.stderr.write("\r" + " " * self._width + "\r")
+            sys.stderr.flush()
+
+    def update(self, best: int, bound: int) -> None:
+        """Called by the search whenever best or bound improves."""
+        now_s = time.monotonic() - self._begun
+        if self._quiet or (not self._live and now_s - self._shown_s < _EVERY_S):
+            return
+        self._shown_s = now_s
+        line = f"best {best} steps, bound {bound} (gap {(best - bound) / best:.1%}) after {now_s:.1f} s"
+        if self._live:
+            sys.stderr.write("\r" + line.ljust(self._width))
+            self._width = max(self._width, len(line))
+        else:
+            sys.stderr.write(line + "\n")
+        sys.stderr.flush()

@@ -1,0 +1,23 @@
+"""`rramalloc schema`: the JSON Schema of a file format."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rramalloc.cli.output import print_json
+
+
+def schema(
+    name: Annotated[
+        str, typer.Argument(help="network, hardware, allocation, replication, simulation or inspection.")
+    ],
+) -> None:
+    """JSON Schema of a file format.
+
+    Example: rramalloc schema allocation
+    """
+    from rramalloc.schemas import json_schema
+
+    print_json(json_schema(name))

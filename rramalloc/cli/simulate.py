@@ -1,0 +1,103 @@
+"""`rramalloc simulate`: exact timing of an allocation."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rramalloc.cli import options
+from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+
+if TYPE_CHECKING:
+    from rramalloc.allocation.simulation import Simulation
+
+_COLUMNS = {
+    "layer": "name",
+    "windows": "windows",
+    "demand": "demand",
+    "replication": "replication",
+    "arrays": "arrays",
+    "batches": "batches",
+    "start": "start",
+    "finish": "finish",
+    "stall": "stall_steps",
+}
+
+
+class HandoffChoice(StrEnum):
+    """When a computed pixel can be used."""
+
+    next = "next"
+    same = "same"
+
+
+def simulate(
+    network: options.NetworkArgument,
+    allocation: Annotated[
+        str, typer.Option("--allocation", metavar="FILE", help='Allocation, or {"replication": {...}}.')
+    ],
+    hardware: Annotated[
+        str | None, typer.Option("--hardware", metavar="FILE|PRESET", help="Instead of the allocation's.")
+    ] = None,
+    crossbar: options.Crossbar = None,
+    mapping: Annotated[
+        options.MappingChoice | None, typer.Option("--mapping", help="Instead of the allocation's.")
+    ] = None,
+    fc: Annotated[
+        options.FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")
+    ] = None,
+    handoff: Annotated[
+        HandoffChoice, typer.Option("--handoff", help="Step in which a pixel can be used: next or same.")
+    ] = HandoffChoice.next,
+    input_shape: options.InputShape = None,
+    output_format: options.OutputFormat = options.Format.table,
+    output: options.Output = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Exact timing: start, finish and stalls of every stage, buffers, and what holds the network back.
+
+    Example: rramalloc simulate vgg16 --allocation vgg16_1024.json
+    """
+    from rramalloc import api
+    from rramalloc.files import to_json, write_text
+    from rramalloc.network.readers import load
+
+    source = load(network, options.parse_input_shapes(input_shape))
+    result = api.simulate(
+        source, allocation, hardware=hardware, crossbar=crossbar,
+        mapping=None if mapping is None else mapping.value, fc=None if fc is None else fc.value,
+        handoff=handoff.value,
+    )  # fmt: skip
+    if output is not None:
+        write_text(output, to_json(result.to_dict()))
+    if output_format is options.Format.json:
+        print_json(result.to_dict())
+    else:
+        _show(result, output_format)
+    for warning in source.warnings:
+        note(f"warning: {warning}", quiet=quiet)
+
+
+def _show(result: Simulation, output_format: options.Format) -> None:
+    rows = [[getattr(layer, field) for field in _COLUMNS.values()] for layer in result.layers]
+    if output_format is options.Format.csv:
+        print_csv(list(_COLUMNS.values()), rows)
+        return
+    print_table(list(_COLUMNS), rows, texts=["layer"])
+    typer.echo()
+    edges = [(edge.producer, edge.consumer, edge.buffer_pixels, edge.buffer_bytes) for edge in result.edges]
+    if edges:
+        names = ("producer", "consumer", "buffer pixels", "buffer bytes")
+        print_table(names, edges, texts=names[:2])
+        typer.echo()
+    lines = [
+        ("arrays", str(result.arrays)),
+        ("makespan", f"{result.makespan} steps"),
+        ("interval", f"{result.interval} steps between inputs when inputs stream"),
+    ]
+    if result.latency_ns is not None:
+        lines.append(("latency", f"{result.latency_ns:.6g} ns, {result.step_ns:.6g} ns a step"))
+    lines.append(("critical path", result.critical_path_text))
+    print_lines(lines)

@@ -1,0 +1,220 @@
+"""Records of a hardware description: one per table of the TOML format (INTERFACE.md, hardware TOML).
+
+A table or value that a source does not give is left out; nothing is filled in silently.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from rramalloc.records import Record
+
+MAX_LINES = 65_536
+MAX_BITS = 64
+MAX_ARRAYS = 2**31 - 1
+MAX_VALUE = 1e15
+"""Limit of every time, bandwidth, energy and area: far above any device, so products stay finite."""
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Lines = Annotated[int, Field(ge=1, le=MAX_LINES)]
+Bits = Annotated[int, Field(ge=1, le=MAX_BITS)]
+Count = Annotated[int, Field(ge=1, le=MAX_ARRAYS)]
+Positive = Annotated[float, Field(gt=0, le=MAX_VALUE)]
+NonNegative = Annotated[float, Field(ge=0, le=MAX_VALUE)]
+Grid = Annotated[tuple[Lines, Lines], BeforeValidator(_tuple, json_schema_input_type=list[Lines])]
+Text = Annotated[str, Field(min_length=1, max_length=10_000)]
+FieldNames = Annotated[
+    tuple[Text, ...],
+    BeforeValidator(_tuple, json_schema_input_type=list[Text]),
+    Field(max_length=100),
+]
+
+
+class Crossbar(Record):
+    """One array of memristor cells. wordlines: rows; bitlines: columns; cell_bits: bits one cell holds.
+
+    Raises SpecError if a field is below 1 or above its limit.  Source: MODEL.md 3.
+    """
+
+    wordlines: Lines
+    bitlines: Lines
+    cell_bits: Bits
+
+
+class Precision(Record):
+    """Bits of weights, inputs and outputs, and how a signed weight is stored.
+
+    signed: "offset" shifts weights to positive values, "differential" takes two columns per slice.
+    """
+
+    weight_bits: Bits
+    input_bits: Bits
+    output_bits: Bits
+    signed: Literal["offset", "differential"]
+
+
+class Timing(Record):
+    """Time of one step: `step_ns`, or `read_ns` and `dac_bits`, with both ADC fields if columns share an ADC.
+
+    read_ns: one analog read; dac_bits: input bits fed per read; adc_ns: one conversion;
+    columns_per_adc: columns that one ADC converts in turn.
+    Raises SpecError unless exactly one of the two ways is given.
+    """
+
+    step_ns: Positive | None = None
+    read_ns: Positive | None = None
+    dac_bits: Bits | None = None
+    adc_ns: Positive | None = None
+    columns_per_adc: Lines | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        derived = (self.read_ns, self.dac_bits, self.adc_ns, self.columns_per_adc)
+        if self.step_ns is not None and any(value is not None for value in derived):
+            raise _fault(
+                "step_ns is the whole step, it excludes read_ns, dac_bits, adc_ns and columns_per_adc: "
+                "give either step_ns or these"
+            )
+        if self.step_ns is None and (self.read_ns is None or self.dac_bits is None):
+            raise _fault("needs either step_ns, or both read_ns and dac_bits")
+        if (self.adc_ns is None) != (self.columns_per_adc is None):
+            raise _fault("adc_ns and columns_per_adc belong together: give both or neither")
+        return self
+
+    def compute_ns(self, input_bits: int) -> float:
+        """Duration of one step in ns.
+
+        Inputs enter `dac_bits` at a time, so a step is ceil(input_bits / dac_bits) reads. Reads and
+        conversions overlap: a read's slot lasts max(read_ns, adc_ns * columns_per_adc).
+        Source: MODEL.md 7 (input bits / DAC bits * read time, ADC sharing).
+        """
+        if self.step_ns is not None:
+            return self.step_ns
+        if self.read_ns is None or self.dac_bits is None:
+            raise AssertionError("checked when the record was made")
+        slot_ns = self.read_ns
+        if self.adc_ns is not None and self.columns_per_adc is not None:
+            slot_ns = max(slot_ns, self.adc_ns * self.columns_per_adc)
+        return slot_ns * _ceil_div(input_bits, self.dac_bits)
+
+
+class Memory(Record):
+    """The buffer that feeds the arrays.
+
+    reuse: input values read per window ("none": the whole window, "row": its new columns,
+    "full": each input once); scope: the bandwidth is each layer's own, or shared by all.
+    Source: MODEL.md 7.
+    """
+
+    bandwidth_gb_s: Positive
+    reuse: Literal["none", "row", "full"]
+    scope: Literal["per_layer", "shared"]
+
+
+class Chip(Record):
+    """Arrays in tiles, tiles in chips. tiles, chips: (rows, columns) of tiles per chip and of chips.
+
+    straddle: may the arrays of one copy span tiles? hop_ns_*, bandwidth_*: one hop between neighbouring
+    tiles or chips; None where the source does not give it.
+    Raises SpecError if there are more than MAX_ARRAYS arrays in all.
+    """
+
+    arrays_per_tile: Count
+    straddle: bool
+    tiles: Grid
+    chips: Grid
+    hop_ns_tile: NonNegative | None = None
+    hop_ns_chip: NonNegative | None = None
+    bandwidth_tile_gb_s: Positive | None = None
+    bandwidth_chip_gb_s: Positive | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.arrays > MAX_ARRAYS:
+            raise _fault(f"has {self.arrays} arrays in all, the limit is {MAX_ARRAYS}")
+        return self
+
+    @property
+    def arrays_per_chip(self) -> int:
+        """Arrays of one chip."""
+        return self.arrays_per_tile * self.tiles[0] * self.tiles[1]
+
+    @property
+    def arrays(self) -> int:
+        """Arrays of all chips."""
+        return self.arrays_per_chip * self.chips[0] * self.chips[1]
+
+
+class Energy(Record):
+    """Of one array. read_pj: one step; leakage_mw: always; area_um2: its share. 0: not counted."""
+
+    read_pj: NonNegative
+    leakage_mw: NonNegative
+    area_um2: NonNegative
+
+
+class Hardware(Record):
+    """An accelerator: one kind of array, its precision, and what is known of time, memory and hierarchy.
+
+    source: where the numbers come from; unconfirmed: dotted names of fields ("timing.read_ns") whose values
+    no file or paper at hand confirms. Raises SpecError if a field does not hold what its record says.
+    """
+
+    name: Text
+    source: Text
+    crossbar: Crossbar
+    precision: Precision
+    timing: Timing | None = None
+    memory: Memory | None = None
+    chip: Chip | None = None
+    energy: Energy | None = None
+    unconfirmed: FieldNames = ()
+
+    @model_validator(mode="after")
+    def _unconfirmed_exist(self) -> Self:
+        for dotted in self.unconfirmed:
+            table, _, field = dotted.partition(".")
+            record = getattr(self, table, None) if table in type(self).model_fields else None
+            known = isinstance(record, Record) and field in type(record).model_fields
+            if not known or getattr(record, field) is None:
+                raise _fault(
+                    f"unconfirmed: {dotted[:60]!r} is no value of this file; write <table>.<field>, "
+                    f'for example "timing.read_ns"'
+                )
+        return self
+
+    @property
+    def columns_per_weight(self) -> int:
+        """Bitlines that one weight takes (S): slices of cell_bits, doubled when differential.
+
+        Source: MODEL.md 3.
+        """
+        slices = _ceil_div(self.precision.weight_bits, self.crossbar.cell_bits)
+        return 2 * slices if self.precision.signed == "differential" else slices
+
+    def with_crossbar(self, wordlines: int, bitlines: int) -> Hardware:
+        """The same hardware with arrays of another size. Raises SpecError if a size is out of range."""
+        crossbar = Crossbar(wordlines=wordlines, bitlines=bitlines, cell_bits=self.crossbar.cell_bits)
+        sizes = ("crossbar.wordlines", "crossbar.bitlines")
+        unconfirmed = tuple(name for name in self.unconfirmed if name not in sizes)
+        return self.model_copy(update={"crossbar": crossbar, "unconfirmed": unconfirmed})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the TOML format, resolved and complete, without what is not given."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+def _ceil_div(value: int, by: int) -> int:
+    return -(-value // by)
+
+
+def _fault(reason: str) -> PydanticCustomError:
+    """A validation error without pydantic's "Value error, " prefix; braces would be taken for fields."""
+    return PydanticCustomError("hardware", "{reason}", {"reason": reason})

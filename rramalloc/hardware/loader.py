@@ -1,0 +1,52 @@
+"""Hardware from a TOML file or a preset's name, and array sizes from the command line."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.files import read_toml
+from rramalloc.hardware.hardware import MAX_LINES, Hardware
+from rramalloc.records import brief, parse
+
+DEFAULT_PRESET = "plain"
+_PRESETS = Path(__file__).resolve().parent / "presets"
+_HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
+
+
+def preset_names() -> tuple[str, ...]:
+    """Names of all presets, sorted."""
+    return tuple(sorted(path.stem for path in _PRESETS.glob("*.toml")))
+
+
+def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
+    """The hardware in a TOML file, or a preset by name ("isaac"); a file that exists wins.
+
+    Raises FileError, SpecError, UnknownNameError.
+    """
+    shown = os.fspath(spec)
+    path = Path(shown)
+    is_file = os.path.exists(shown) and not os.path.isdir(shown)  # unlike Path, never an OSError
+    name = path.name.removesuffix(".toml")
+    if not is_file and path.name == shown:
+        if name in preset_names():
+            path, shown = _PRESETS / f"{name}.toml", f"{name}.toml"
+        elif path.suffix in ("", ".toml"):
+            raise UnknownNameError("file or hardware preset", name, preset_names())
+    return parse(_HARDWARE, read_toml(path), shown)
+
+
+def parse_crossbar(text: str) -> tuple[int, int]:
+    """Wordlines and bitlines of "128x256". Raises SpecError."""
+    match = re.fullmatch(r"([0-9]{1,9})[xX]([0-9]{1,9})", text.strip())
+    if match is None:
+        raise SpecError("crossbar", f"must be ROWSxCOLUMNS such as 128x128, got {brief(text)}")
+    wordlines, bitlines = int(match[1]), int(match[2])
+    for value, what in ((wordlines, "wordlines"), (bitlines, "bitlines")):
+        if not 1 <= value <= MAX_LINES:
+            raise SpecError("crossbar", f"{what} must be from 1 to {MAX_LINES}, got {value}")
+    return wordlines, bitlines

@@ -1,0 +1,84 @@
+"""Tensors of an ONNX graph: constants known by shape, and tensors with the meaning of each axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rramalloc.network.geometry import Pads, Shape
+
+Dims = tuple[int, ...]
+Array = NDArray[np.generic]
+NO_PADS = Pads(0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """A tensor that does not depend on the network's input.
+
+    dims: None if its shape is not known; array: values, only where they are few enough to matter for shapes.
+    """
+
+    dims: Dims | None
+    array: Array | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """A tensor that depends on the input. Make it with `tensor`.
+
+    node: the network node that yields it; dims: its ONNX shape;
+    layout: one letter per axis, C channels, Y and X rows and columns of the grid, 1 an axis of length 1;
+    pads: zero border, part of dims, that no node adds: the only consumer takes it over.
+    """
+
+    node: str
+    dims: Dims
+    layout: str
+    pads: Pads = NO_PADS
+
+    @property
+    def shape(self) -> Shape:
+        """Channels and grid."""
+        return shape_of(self.dims, self.layout)
+
+    def aligned(self, rank: int) -> Tensor:
+        """The same tensor with leading axes of length 1, as broadcasting sees it."""
+        more = rank - len(self.dims)
+        return replace(self, dims=(1,) * more + self.dims, layout="1" * more + self.layout)
+
+
+Value = Constant | Tensor
+
+
+def tensor(node: str, dims: Sequence[int], layout: str) -> Tensor:
+    """A tensor whose axes of length 1 carry no meaning."""
+    return Tensor(node=node, dims=tuple(dims), layout=canonical(dims, layout))
+
+
+def canonical(dims: Sequence[int], layout: str) -> str:
+    """The layout with 1 at every axis of length 1."""
+    return "".join("1" if size == 1 else role for size, role in zip(dims, layout, strict=True))
+
+
+def shape_of(dims: Sequence[int], layout: str) -> Shape:
+    """Channels, height and width of a tensor with these axes."""
+    return Shape(*(math.prod(d for d, role in zip(dims, layout, strict=True) if role == r) for r in "CYX"))
+
+
+def gridded(dims: Sequence[int], channel_axes: Sequence[int]) -> str:
+    """A layout with these channel axes; the others are the grid, the last of several its columns."""
+    grid = [axis for axis, size in enumerate(dims) if size != 1 and axis not in channel_axes]
+    roles = ["C"] * len(dims)
+    for axis in grid:
+        roles[axis] = "X" if len(grid) > 1 and axis == grid[-1] else "Y"
+    return canonical(dims, "".join(roles))
+
+
+def usual(dims: Sequence[int]) -> str:
+    """The layout that convolutions use: channels at axis 1, the grid behind; vectors are channels."""
+    return gridded(dims, [len(dims) - 1] if len(dims) <= 2 else [1])

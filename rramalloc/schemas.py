@@ -1,0 +1,32 @@
+"""JSON Schemas of all file formats, made from the records that read and write them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from rramalloc.errors import UnknownNameError
+from rramalloc.records import Record
+
+_RECORDS = {
+    "network": "rramalloc.network.readers.network_json:NetworkDocument",
+    "hardware": "rramalloc.hardware.hardware:Hardware",
+    "allocation": "rramalloc.allocation.allocation:Allocation",
+    "replication": "rramalloc.allocation.allocation:BareReplication",
+    "simulation": "rramalloc.allocation.simulation:Simulation",
+    "inspection": "rramalloc.allocation.inspection:Inspection",
+}
+
+
+def schema_names() -> tuple[str, ...]:
+    """Names of all file formats."""
+    return tuple(_RECORDS)
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a file format. Raises UnknownNameError."""
+    if name not in _RECORDS:
+        raise UnknownNameError("schema", name, schema_names())
+    module, _, record = _RECORDS[name].partition(":")
+    kind: type[Record] = getattr(import_module(module), record)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | kind.model_json_schema()

@@ -1,0 +1,137 @@
+"""`auto`: best makespan under exact timing with a proven bound, improving until proof or end of work.
+
+Two searches take turns: annealing lowers the best makespan, branch and bound raises the lower bound
+(and sometimes finds the better allocation itself). They meet when the best is proven.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rramalloc.search import interval
+from rramalloc.search.bound import Bounder, Outcome
+from rramalloc.search.local import Annealer
+from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.timing.simulate import Replication, makespan_of_each
+
+_SLICE_SECONDS = 0.1
+_UNKNOWN = 2**62
+
+
+def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    """Minimise the exact makespan. Same problem, work, gap and seed give the same candidate.
+
+    Source: MODEL.md 4, 6 and 8; bound as in bound_kernel.py.
+    """
+    return meet(problem, stop, seed, 0)
+
+
+def meet(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
+    """As `solve`, but end as soon as an allocation takes at most `target` steps, or none can."""
+    search = _Search(problem, stop, seed, target)
+    search.run()
+    return Candidate(search.best, search.bound, search.proof, search.spent_s)
+
+
+@dataclass(eq=False)
+class _Search:
+    problem: Problem
+    stop: Stop
+    seed: int
+    target: int
+    best: Replication = field(init=False)
+    makespan: int = field(init=False)
+    bound: int = 1
+    proof: str = ""
+    spent_s: float = 0.0
+    _nodes: int = 0
+
+    def run(self) -> None:
+        self._bounder = Bounder(self.problem)
+        self._annealer = Annealer(self.problem, self.seed)
+        self.best, self.makespan = self.problem.smallest, _UNKNOWN
+        self.bound = self._bounder.root_bound()
+        self._take(self.problem.smallest)
+        self._take(interval.solve(self.problem, self.stop, self.seed).replication)
+        self._from_box()
+        effort, undecided = 64, self.makespan
+        while not self._done():
+            self._anneal(_SLICE_SECONDS)
+            undecided = min(undecided, self.makespan)
+            if self.bound >= self.makespan:
+                break
+            if undecided <= self.bound:
+                effort, undecided = 2 * effort, self.makespan
+            undecided = self._branch(effort, undecided)
+        self.proof = self._words()
+
+    def _from_box(self) -> None:
+        """Allocations at the lower corner of the box that is left at targets just above the bound."""
+        for percent in (0, 1, 2, 4, 8, 16):
+            box = self._bounder.box(self.bound + self.bound * percent // 100)
+            if box is not None:
+                self._take(box[0])
+
+    def _anneal(self, seconds: float) -> None:
+        each = self._annealer.round_seconds(self.best)
+        rounds = max(50, int(seconds / each))
+        found, makespan = self._annealer.improve(self.best, rounds, max(self.bound, self.target))
+        self.spent_s += rounds * each
+        self._keep(found, makespan)
+
+    def _branch(self, effort: int, undecided: int) -> int:
+        """Try to settle targets between bound and best; the smallest target left undecided."""
+        nodes_left = max(effort, int(_SLICE_SECONDS / self._bounder.node_seconds))
+        while self.bound < undecided and nodes_left > 0 and not self.stop.out_of_time:
+            target = (self.bound + undecided - 1) // 2
+            outcome, nodes, found = self._bounder.decide(target, min(effort, nodes_left))
+            nodes_left -= nodes
+            self._nodes += nodes
+            self.spent_s += nodes * self._bounder.node_seconds
+            if outcome is Outcome.REFUTED:
+                self._raise(target + 1)
+            elif outcome is Outcome.FOUND:
+                self._take(found)
+                undecided = min(undecided, self.makespan)
+            else:
+                undecided = target
+        return undecided
+
+    def _take(self, replication: Replication) -> None:
+        if self.problem.fits(replication):
+            self._keep(replication, int(makespan_of_each(self.problem.graph, replication[None, :])[0]))
+
+    def _keep(self, replication: Replication, makespan: int) -> None:
+        fewer = self.problem.arrays(replication) < self.problem.arrays(self.best)
+        if makespan < self.makespan or (makespan == self.makespan and fewer):
+            improved = makespan < self.makespan
+            self.best, self.makespan = replication.copy(), makespan
+            if improved:
+                self.stop.report(self.makespan, self.bound)
+
+    def _raise(self, bound: int) -> None:
+        if bound > self.bound:
+            self.bound = bound
+            self.stop.report(self.makespan, self.bound)
+
+    def _done(self) -> bool:
+        return (
+            self.bound >= self.makespan
+            or self.makespan <= self.target
+            or 0 < self.target < self.bound
+            or self.stop.close_enough(self.makespan, self.bound)
+            or self.stop.out_of_time
+            or self.spent_s >= self.stop.work * SECONDS_PER_WORK
+        )
+
+    def _words(self) -> str:
+        how = f"branch and bound over exact timing, {self._nodes} nodes"
+        if self.bound >= self.makespan:
+            return f"proven optimal: {how}"
+        if self.stop.interrupted:
+            return f"bounded, interrupted: {how}"
+        if self.stop.out_of_time:
+            return f"bounded, stopped by the time limit (depends on the machine): {how}"
+        if self.stop.close_enough(self.makespan, self.bound):
+            return f"bounded, within the gap asked for: {how}"
+        return f"bounded, stopped after the work allowed: {how}"

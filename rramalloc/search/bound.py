@@ -1,0 +1,86 @@
+"""Lower bound of the makespan by branch and bound over boxes of replications."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.search.bound_kernel import propagate, refute
+from rramalloc.search.checkpoints import Checkpoints, checkpoints
+from rramalloc.search.problem import Problem
+from rramalloc.timing.simulate import Replication
+
+_NS_PER_ENTRY = 60.0
+"""Time one node spends per table entry, for the machine-independent estimate of work."""
+
+Box = tuple[Replication, Replication]
+
+
+class Outcome(Enum):
+    """What a search for an allocation that meets a target came to."""
+
+    REFUTED = 0
+    FOUND = 1
+    UNDECIDED = 2
+
+
+@dataclass(eq=False)
+class Bounder:
+    """Asks of a problem whether any allocation meets a target makespan.
+
+    Every answer holds under exact timing with handoff "next".  Source: rules in bound_kernel.py.
+    """
+
+    problem: Problem
+    _tables: Checkpoints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tables = checkpoints(self.problem.graph, self.problem.graph.flat_binding)
+
+    @property
+    def node_seconds(self) -> float:
+        """Estimated seconds per node, the same on every machine."""
+        return 1e-9 * _NS_PER_ENTRY * (self._tables.total + len(self._tables.user))
+
+    def box(self, target: int) -> Box | None:
+        """Smallest box known to hold every allocation that meets the target; None if there is none."""
+        low, high = self._root()
+        scratch = np.empty((2, self._tables.total), dtype=np.int64)
+        start = np.empty(len(low), dtype=np.int64)
+        possible = propagate(
+            self._graph, self._tables, self.problem.demand, self.problem.budget, 0, target,
+            low, high, start, scratch[0], scratch[1],
+        )  # fmt: skip
+        return (low, high) if possible else None
+
+    def root_bound(self) -> int:
+        """Smallest target that propagation alone does not refute."""
+        low, high = 1, int(self.problem.graph.windows.sum()) + 1
+        while low < high:
+            middle = (low + high) // 2
+            if self.box(middle) is None:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def decide(self, target: int, most_nodes: int) -> tuple[Outcome, int, Replication]:
+        """Search for an allocation that meets the target: outcome, nodes used, the allocation if found."""
+        low, high = self._root()
+        found = np.ones(len(low), dtype=np.int64)
+        outcome, nodes = refute(
+            self._graph, self._tables, self.problem.demand, self.problem.budget, 0, target,
+            low, high, most_nodes, found,
+        )  # fmt: skip
+        return Outcome(outcome), int(nodes), found
+
+    def _root(self) -> Box:
+        return self.problem.smallest.copy(), self.problem.largest.copy()
+
+    @property
+    def _graph(self) -> tuple[npt.NDArray[Any], ...]:
+        return (self.problem.graph.windows, *self.problem.graph.flat_binding)

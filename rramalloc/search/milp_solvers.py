@@ -1,0 +1,94 @@
+"""CBC and HiGHS behind one adapter that says honestly what was proven.
+
+PuLP reports a time-limited incumbent as "Optimal" and does not hand on the solver's bound; both are
+read here from the place where each solver keeps them.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pulp
+
+from rramalloc.search.problem import Stop
+
+_NODES_PER_WORK = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a solver achieved. bound: no solution of the program has a smaller objective."""
+
+    has_solution: bool
+    optimal: bool
+    bound: float
+    status: str
+
+
+def variable(program: pulp.LpProblem, name: str, low: float) -> pulp.LpVariable:
+    """A continuous variable, in PuLP 3 and 4."""
+    if hasattr(program, "add_variable"):
+        return program.add_variable(name, lowBound=low)
+    return pulp.LpVariable(name, lowBound=low)
+
+
+def binary(program: pulp.LpProblem, name: str) -> pulp.LpVariable:
+    """A binary variable, in PuLP 3 and 4."""
+    if hasattr(program, "add_variable"):
+        return program.add_variable(name, lowBound=0, upBound=1, cat=pulp.LpBinary)
+    return pulp.LpVariable(name, cat=pulp.LpBinary)
+
+
+def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
+    """Solve with HiGHS in this process, on one thread so that equal runs give equal answers."""
+    solver = pulp.HiGHS(
+        msg=False, timeLimit=_seconds_left(stop), gapRel=stop.gap, threads=1, random_seed=seed % 2**31,
+        mip_max_nodes=max(1, stop.work * _NODES_PER_WORK),
+    )  # fmt: skip
+    try:
+        program.solve(solver)
+    except KeyError:  # PuLP 3 has no name for some limits of HiGHS; the solution is in place by then
+        solver.findSolutionValues(program)
+    info = program.solverModel.getInfo()
+    status = program.solverModel.modelStatusToString(program.solverModel.getModelStatus())
+    feasible = int(info.primal_solution_status) == 2
+    bound = float(info.mip_dual_bound)
+    return Answer(feasible, status == "Optimal", bound if bound > -1e20 else 0.0, status.lower())
+
+
+def run_cbc(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
+    """Solve with the CBC that comes with PuLP; its bound and status are read from its log."""
+    with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
+        log = Path(folder) / "cbc.log"
+        solver = pulp.COIN_CMD(
+            path=_cbc_path(), msg=False, timeLimit=_seconds_left(stop), gapRel=stop.gap, threads=1,
+            maxNodes=max(1, stop.work * _NODES_PER_WORK), logPath=str(log),
+            options=[f"randomSeed {seed % 2**31}", f"randomCbcSeed {seed % 2**31}"],
+        )  # fmt: skip
+        program.solve(solver)
+        text = log.read_text(errors="replace") if log.exists() else ""
+    optimal = "Result - Optimal solution found" in text
+    feasible = program.sol_status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible)
+    found = re.findall(r"^(?:Lower bound|Objective value):\s+(-?[0-9.eE+]+)", text, re.MULTILINE)
+    limits = re.findall(r"^Lower bound:\s+(-?[0-9.eE+]+)", text, re.MULTILINE)
+    bound = float(limits[-1]) if limits else float(found[-1]) if optimal and found else 0.0
+    stopped = re.findall(r"^Result - (.+)$", text, re.MULTILINE)
+    return Answer(feasible, optimal, bound, stopped[-1].lower() if stopped else "no result")
+
+
+SOLVERS: dict[str, Callable[[Any, Stop, int], Answer]] = {"HiGHS": run_highs, "CBC": run_cbc}
+
+
+def _cbc_path() -> str:
+    from pulp.apis.coin_api import pulp_cbc_path
+
+    return str(pulp_cbc_path)
+
+
+def _seconds_left(stop: Stop) -> float | None:
+    return None if stop.time_limit_s is None else max(0.01, stop.time_limit_s - stop.seconds)

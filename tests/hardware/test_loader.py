@@ -1,0 +1,216 @@
+"""Hardware files and names: complete, incomplete, wrong and hostile ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rramalloc.errors import FileError, SpecError, UnknownNameError
+from rramalloc.hardware.hardware import Crossbar, Energy, Memory
+from rramalloc.hardware.loader import load_hardware, parse_crossbar
+
+TABLES: dict[str, dict[str, str]] = {
+    "": {"name": '"mine"', "source": '"bench"'},
+    "crossbar": {"wordlines": "64", "bitlines": "32", "cell_bits": "2"},
+    "precision": {"weight_bits": "8", "input_bits": "8", "output_bits": "8", "signed": '"offset"'},
+    "timing": {"read_ns": "100", "dac_bits": "1", "adc_ns": "1.5", "columns_per_adc": "8"},
+    "memory": {"bandwidth_gb_s": "128", "reuse": '"row"', "scope": '"shared"'},
+    "chip": {
+        "arrays_per_tile": "96",
+        "straddle": "false",
+        "tiles": "[16, 8]",
+        "chips": "[1, 1]",
+        "hop_ns_tile": "1",
+        "hop_ns_chip": "10.0",
+        "bandwidth_tile_gb_s": "32.0",
+        "bandwidth_chip_gb_s": "12.8",
+    },
+    "energy": {"read_pj": "0.0", "leakage_mw": "0", "area_um2": "25.0"},
+}
+
+
+def written(path: Path, table: str = "", field: str = "", value: str | None = None) -> Path:
+    """A complete file with one value replaced; None leaves the field out."""
+    lines = []
+    for name, fields in TABLES.items():
+        lines += [f"[{name}]"] if name else []
+        changed = fields | {field: value} if name == table and field else fields
+        lines += [f"{key} = {text}" for key, text in changed.items() if text is not None]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def test_complete_file(tmp_path: Path) -> None:
+    hardware = load_hardware(written(tmp_path / "mine.toml"))
+    assert hardware.crossbar == Crossbar(wordlines=64, bitlines=32, cell_bits=2)
+    assert hardware.memory == Memory(bandwidth_gb_s=128.0, reuse="row", scope="shared")
+    assert hardware.chip is not None
+    assert hardware.chip.tiles == (16, 8)
+    assert hardware.chip.hop_ns_tile == 1.0
+    assert hardware.energy == Energy(read_pj=0.0, leakage_mw=0.0, area_um2=25.0)
+
+
+REQUIRED = [
+    *(("", field) for field in TABLES[""]),
+    *((table, field) for table in ("crossbar", "precision", "memory", "energy") for field in TABLES[table]),
+    *(("chip", field) for field in ("arrays_per_tile", "straddle", "tiles", "chips")),
+]
+
+
+@pytest.mark.parametrize(("table", "field"), REQUIRED)
+def test_missing_field_is_named(tmp_path: Path, table: str, field: str) -> None:
+    path = written(tmp_path / "mine.toml", table, field, None)
+    with pytest.raises(SpecError) as caught:
+        load_hardware(path)
+    assert caught.value.where == str(path)
+    assert f"{table}.{field}".lstrip(".") in str(caught.value)
+
+
+BAD = [
+    *(("crossbar", field, value) for field in TABLES["crossbar"] for value in ("0", "-1", "1.0", "true")),
+    ("crossbar", "wordlines", "65537"),
+    ("crossbar", "bitlines", "65537"),
+    ("crossbar", "cell_bits", "65"),
+    ("crossbar", "wordlines", '"128"'),
+    *(("precision", field, value) for field in ("weight_bits", "input_bits") for value in ("0", "65", "8.0")),
+    ("precision", "output_bits", "[]"),
+    ("precision", "signed", '"twos_complement"'),
+    ("precision", "signed", "true"),
+    *(("timing", "read_ns", value) for value in ("0", "-1", "nan", "inf", "1e300", "true", '"100"')),
+    ("timing", "adc_ns", "-0.0"),
+    ("timing", "dac_bits", "0.5"),
+    ("timing", "columns_per_adc", "0"),
+    ("memory", "bandwidth_gb_s", "0.0"),
+    ("memory", "reuse", '"column"'),
+    ("memory", "scope", '"global"'),
+    ("chip", "arrays_per_tile", "0"),
+    ("chip", "straddle", "1"),
+    *(
+        ("chip", "tiles", value)
+        for value in ("[16]", "[16, 8, 1]", "[0, 8]", "[16.0, 8]", "16", '"ab"', "[]")
+    ),
+    ("chip", "hop_ns_tile", "-1.0"),
+    ("chip", "hop_ns_chip", "nan"),
+    ("chip", "bandwidth_tile_gb_s", "0"),
+    *(("energy", field, "-0.1") for field in TABLES["energy"]),
+    ("", "name", '""'),
+    ("", "source", "1979-05-27"),
+    ("", "crossbars", "1"),
+    ("timing", "stepns", "1"),
+]
+
+
+@pytest.mark.parametrize(("table", "field", "value"), BAD)
+def test_bad_value_is_named(tmp_path: Path, table: str, field: str, value: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_hardware(written(tmp_path / "mine.toml", table, field, value))
+    assert f"{table}.{field}".lstrip(".") in str(caught.value)
+
+
+def test_chip_with_too_many_arrays(tmp_path: Path) -> None:
+    path = written(tmp_path / "mine.toml", "chip", "tiles", "[65536, 65536]")
+    with pytest.raises(SpecError, match=r"chip: has \d+ arrays in all, the limit is 2147483647"):
+        load_hardware(path)
+
+
+@pytest.mark.parametrize(
+    "field", ["timing.nothing", "energies.read_pj", "name", "timing.step_ns", "crossbar"]
+)
+def test_unconfirmed_must_name_a_value_of_the_file(tmp_path: Path, field: str) -> None:
+    path = written(tmp_path / "mine.toml", "", "unconfirmed", f'["{field}"]')
+    with pytest.raises(SpecError, match="is no value of this file"):
+        load_hardware(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"crossbar = 1\nprecision = 2\nname = 3\nsource = 4", id="values for tables"),
+        pytest.param(b"[[crossbar]]\nwordlines = 1\n", id="array of tables"),
+        pytest.param(b"name = 'a'\nname = 'b'", id="repeated key"),
+        pytest.param(b"\xff\xfe", id="not UTF-8"),
+        pytest.param(b"x = " + b"[" * 5000, id="deep nesting"),
+        pytest.param(b"x = " + b"9" * 5000, id="long integer"),
+        pytest.param(b"name = 'a\x00b'", id="control character"),
+        pytest.param(b'{"name": "json"}', id="JSON"),
+        pytest.param(b"#" * (2**20 + 1), id="over the limit"),
+    ],
+)
+def test_hostile_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(content)
+    with pytest.raises((FileError, SpecError)) as caught:
+        load_hardware(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert len(message) < len(str(path)) + 1000
+
+
+def test_byte_order_mark_and_line_ends_of_windows(tmp_path: Path) -> None:
+    path = written(tmp_path / "mine.toml")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert load_hardware(path).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("spec", "near"),
+    [pytest.param("isac", "isaac", id="missing letter"), pytest.param("Puma.toml", "puma", id="case")],
+)
+def test_unknown_preset_suggests_the_nearest(spec: str, near: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"did you mean .*{near}"):
+        load_hardware(spec)
+
+
+def test_missing_file_is_not_taken_for_a_preset(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="no such file"):
+        load_hardware(tmp_path / "isaac.toml")
+
+
+def test_file_that_exists_wins_over_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "isaac")
+    assert load_hardware("isaac").name == "mine"
+
+
+def test_preset_wins_over_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "isaac").mkdir()
+    assert load_hardware("isaac").name == "isaac"
+    assert load_hardware("isaac.toml").name == "isaac"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("128x128", (128, 128)), ("1x65536", (1, 65536)), ("256X64", (256, 64)), (" 8x8\n", (8, 8))],
+)
+def test_crossbar_size(text: str, size: tuple[int, int]) -> None:
+    assert parse_crossbar(text) == size
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "128",
+        "128x",
+        "x128",
+        "128x128x2",
+        "0x128",
+        "128x65537",
+        "-1x8",
+        "1.5x8",
+        "\u0661\u0662x8",
+        "8 x 8",
+    ],
+)
+def test_bad_crossbar_size(text: str) -> None:
+    with pytest.raises(SpecError, match=r"128x128|from 1 to 65536"):
+        parse_crossbar(text)
+
+
+@pytest.mark.parametrize("spec", ["x" * 5000, "a\0b", "", ".", "a/" * 3000 + "b"])
+def test_hostile_name(spec: str) -> None:
+    with pytest.raises((FileError, UnknownNameError)):
+        load_hardware(spec)

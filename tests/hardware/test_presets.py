@@ -1,0 +1,103 @@
+"""The presets: their values, what is unconfirmed, and a stated origin of every number."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rramalloc.hardware.loader import load_hardware, preset_names
+
+
+class Expected(NamedTuple):
+    """array: wordlines, bitlines; columns: per weight; arrays: of the chip."""
+
+    array: tuple[int, int]
+    cell_bits: int
+    weight_bits: int
+    columns: int
+    step_ns: float | None
+    arrays: int | None
+
+
+PRESETS = {
+    # columns = ceil(weight bits / cell bits), twice if differential (MODEL.md 3)
+    "plain": Expected((128, 128), 16, 16, 1, None, None),
+    "isaac": Expected((128, 128), 2, 16, 8, 16 * 100.0, 8 * 12 * 128),
+    "isaac-todaes": Expected((128, 128), 16, 16, 1, 21 * 100.0, 72 * 120),
+    "puma": Expected((128, 128), 2, 16, 8, 16 * 100.0, 2 * 8 * 8 * 168),
+    "raella": Expected((512, 512), 3, 8, 3, 8 * 100.0, None),
+    "prime": Expected((256, 256), 4, 8, 2 * 2, None, None),
+    "pipelayer": Expected((128, 128), 4, 16, 2 * 4, 16 * 29.31, None),
+    "neurram": Expected((256, 256), 4, 4, 2, 22 * 270.0 + 12 * 300.0 + 2 * 300.0, 48),
+    "hermes": Expected((256, 256), 4, 4, 1, 133.0, 64),
+    "mnsim": Expected((256, 256), 1, 9, 2 * 9, 9 * 3.16, 2 * 2 * 16 * 64 * 64),
+    "neurosim": Expected((128, 128), 1, 8, 8, None, None),
+    "pimcomp": Expected((128, 128), 16, 16, 1, 200.0, 9216),
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_preset(name: str) -> None:
+    expected, hardware = PRESETS[name], load_hardware(name)
+    crossbar, precision = hardware.crossbar, hardware.precision
+    assert hardware.name == name
+    assert (crossbar.wordlines, crossbar.bitlines) == expected.array
+    assert crossbar.cell_bits == expected.cell_bits
+    assert precision.weight_bits == expected.weight_bits
+    assert hardware.columns_per_weight == expected.columns
+    step_ns = hardware.timing.compute_ns(precision.input_bits) if hardware.timing else None
+    assert step_ns == pytest.approx(expected.step_ns)
+    assert (hardware.chip.arrays if hardware.chip else None) == expected.arrays
+
+
+def test_presets_are_those_tested() -> None:
+    assert preset_names() == tuple(sorted(PRESETS))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_value_of_a_preset_states_its_origin(name: str) -> None:
+    """Beside each number is a comment, or above it."""
+    folder = Path(load_hardware.__code__.co_filename).parent / "presets"
+    lines = (folder / f"{name}.toml").read_text(encoding="utf-8").splitlines()
+    tables = lines[next(number for number, line in enumerate(lines) if line.startswith("[")) :]
+    for above, line in itertools.pairwise(tables):
+        if "=" in line and not line.startswith("#"):
+            assert "#" in line or above.startswith("#"), line
+
+
+@pytest.mark.parametrize(
+    ("preset", "field"),
+    [
+        pytest.param("pipelayer", "timing.read_ns", id="time from memory"),
+        pytest.param("neurram", "chip.tiles", id="core count from memory"),
+        pytest.param("hermes", "crossbar.cell_bits", id="analog cell"),
+    ],
+)
+def test_what_no_file_confirms_is_listed(preset: str, field: str) -> None:
+    assert field in load_hardware(preset).unconfirmed
+
+
+def test_isaac_todaes_memory_and_links() -> None:
+    hardware = load_hardware("isaac-todaes")
+    assert hardware.memory is not None
+    assert hardware.memory.bandwidth_gb_s == 128.0
+    assert hardware.chip is not None
+    assert hardware.chip.arrays_per_tile == 72
+    assert hardware.chip.bandwidth_tile_gb_s == 12.8
+
+
+def test_mnsim_link_is_20_gigabits() -> None:
+    chip = load_hardware("mnsim").chip
+    assert chip is not None
+    assert chip.bandwidth_tile_gb_s == 20 / 8
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_records_are_values(name: str) -> None:
+    hardware = load_hardware(name)
+    assert pickle.loads(pickle.dumps(hardware)) == hardware  # noqa: S301
+    assert hash(hardware) == hash(load_hardware(name))

@@ -1,0 +1,292 @@
+"""The shipped networks against totals of their reference implementations and against ONNX's own graphs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from rramalloc.network import counts
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, Node, Pool, Stage
+from rramalloc.network.readers import load
+from rramalloc.network.shipped import shipped_names, shipped_text
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Known(NamedTuple):
+    """A published parameter count and what it includes besides the weights.
+
+    biased: pattern of the stages with a bias per output channel; per_norm: parameters per channel of a
+    normalisation (scale and offset, in Darknet also mean and variance); others: parameters outside the graph.
+    """
+
+    total: int
+    origin: str
+    biased: str
+    per_norm: int = 2
+    others: int = 0
+
+
+TORCHVISION = "torchvision weights metadata, num_params"
+PARAMETERS = {
+    "alexnet": Known(61_100_840, TORCHVISION, ".*"),
+    "alexnet_todaes": Known(62_378_344, "ungrouped AlexNet, input 227: the usual count", ".*"),
+    "densenet121": Known(7_978_856, TORCHVISION, "fc6"),
+    "inception_v1": Known(6_998_552, "BVLC GoogLeNet without auxiliary classifiers", ".*"),
+    "mobilenet_v1": Known(4_231_976, "Keras MobileNet, trainable parameters", "fc"),
+    "mobilenet_v2": Known(3_504_872, TORCHVISION, "fc"),
+    "resnet18": Known(11_689_512, TORCHVISION, "fc"),
+    "resnet50": Known(25_557_032, TORCHVISION, "fc"),
+    "resnet152": Known(60_192_808, TORCHVISION, "fc"),
+    "squeezenet": Known(1_235_496, f"{TORCHVISION} of squeezenet1_1", ".*"),
+    "tiny_yolov2": Known((63_471_556 - 16) // 4, "bytes of tiny-yolo-voc.weights, header 16", "conv9", 4),
+    "unet": Known(31_037_698, "milesial/Pytorch-UNet, UNet(3, 2)", r"up\d\.up|outc"),
+    "vgg11": Known(132_863_336, TORCHVISION, ".*"),
+    "vgg16": Known(138_357_544, TORCHVISION, ".*"),
+    "vgg19": Known(143_667_240, TORCHVISION, ".*"),
+    "vit_b16": Known(86_567_656, TORCHVISION, ".*", others=768 + 197 * 768),  # class token, positions
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_are_those_of_the_reference_implementation(name: str) -> None:
+    known, network = PARAMETERS[name], load(name)
+    weights = sum(counts.weights(network, stage) for stage in network.stages)
+    biases = sum(channels(network, node) for node in network.stages if re.fullmatch(known.biased, node.name))
+    norms = sum(channels(network, node) for node in network.nodes if node.op in ("batchnorm", "layernorm"))
+    assert weights + biases + known.per_norm * norms + known.others == known.total, known.origin
+
+
+GIGA_OPS = {  # "_ops" in torchvision's weights metadata: billions of multiply-accumulates, three decimals
+    "alexnet": 0.714,
+    "densenet121": 2.834,
+    "mobilenet_v2": 0.301,
+    "resnet18": 1.814,
+    "resnet50": 4.089,
+    "resnet152": 11.514,
+    "squeezenet": 0.349,
+    "vgg11": 7.609,
+    "vgg16": 15.470,
+    "vgg19": 19.632,
+}
+
+
+@pytest.mark.parametrize("name", GIGA_OPS)
+def test_macs_are_those_of_torchvision(name: str) -> None:
+    assert round(macs(load(name)) / 1e9, 3) == GIGA_OPS[name]
+
+
+def test_macs_of_vit_with_its_digital_products() -> None:
+    """torchvision's 17.564 counts queries * keys and scores * values of 12 blocks as well."""
+    attention = 12 * 2 * 197 * 197 * 768
+    assert round((macs(load("vit_b16")) + attention) / 1e9, 3) == 17.564
+
+
+def test_macs_of_mobilenet_v1() -> None:
+    """Table 4 of the paper: 569 million mult-adds."""
+    assert round(macs(load("mobilenet_v1")) / 1e6) == 569
+
+
+def test_macs_of_tiny_yolov2() -> None:
+    """Darknet's table: 6.97 billion operations, two per multiply-accumulate."""
+    assert round(2 * macs(load("tiny_yolov2")) / 1e9, 2) == 6.97
+
+
+def test_macs_of_ungrouped_alexnet() -> None:
+    convs = 55 * 55 * 11 * 11 * 3 * 96 + 27 * 27 * 25 * 96 * 256 + 13 * 13 * 9 * 384 * (256 + 384 + 256)
+    assert macs(load("alexnet_todaes")) == convs + 9216 * 4096 + 4096 * 4096 + 4096 * 1000
+
+
+def test_macs_of_unet() -> None:
+    """Halving the grid and doubling the width keeps a level's work: every level costs the same."""
+    first = 256 * 256 * 9 * (3 * 64 + 64 * 64)
+    down = 128 * 128 * 9 * (64 * 128 + 128 * 128)
+    up = 256 * 256 * (4 * 128 * 64 + 9 * (128 * 64 + 64 * 64))
+    assert macs(load("unet")) == first + 4 * down + 4 * up + 256 * 256 * 64 * 2
+
+
+ONNX = ("densenet121", "inception_v1", "shufflenet", "squeezenet", "vgg19")
+"""Networks whose convolutions and connections equal those of a light_*.onnx in the onnx package."""
+
+
+@pytest.mark.parametrize("name", ONNX)
+def test_convolutions_equal_the_onnx_graph(name: str) -> None:
+    """Kernel, stride, pads, groups, weight and output shapes, and which convolutions feed each one."""
+    network = load(name)
+    feeds = feeding_convs({node.name: (node.inputs, isinstance(node, Conv)) for node in network.nodes})
+    ours = [
+        (
+            list(node.kernel),
+            list(node.stride),
+            list(node.pads),
+            node.groups,
+            [node.out_channels, network.input_shape(node).channels // node.groups],
+            list(network.shapes[node.name]),
+            feeds[node.name],
+        )
+        for node in network.nodes
+        if isinstance(node, Conv)
+    ]
+    assert ours == list(onnx_convs(name))
+
+
+def test_every_network_is_checked() -> None:
+    assert {*PARAMETERS, *ONNX} == set(shipped_names())
+
+
+def test_json_is_what_the_generator_writes(tmp_path: Path) -> None:
+    command = [sys.executable, "-B", str(ROOT / "networks" / "generate.py"), str(tmp_path)]
+    subprocess.run(command, check=True, timeout=120)
+    written = {path.stem: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
+    assert written == {name: shipped_text(name) for name in shipped_names()}
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_source_names_a_publication_and_its_year(name: str) -> None:
+    source = load(name).source
+    assert re.search(r"\b20[12]\d\b", source)
+    assert "http" not in source
+
+
+class Published(NamedTuple):
+    """One column per fused conv and pool layer; no pooling is kernel and stride 1."""
+
+    c_in: list[int]
+    c_out: list[int]
+    w_out: list[int]
+    k: list[int]
+    s: list[int]
+    p: list[int]
+    k_pool: list[int]
+    s_pool: list[int]
+
+
+PUBLISHED = {
+    "alexnet_todaes": Published(
+        [3, 96, 256, 384, 384],
+        [96, 256, 384, 384, 256],
+        [55, 27, 13, 13, 13],
+        [11, 5, 3, 3, 3],
+        [4, 1, 1, 1, 1],
+        [0, 2, 1, 1, 1],
+        [3, 3, 1, 1, 3],
+        [2, 2, 1, 1, 2],
+    ),
+    "vgg11": Published(
+        [3, 64, 128, 256, 256, 512, 512, 512],
+        [64, 128, 256, 256, 512, 512, 512, 512],
+        [224, 112, 56, 56, 28, 28, 14, 14],
+        [3] * 8,
+        [1] * 8,
+        [1] * 8,
+        [2, 2, 1, 2, 1, 2, 1, 2],
+        [2, 2, 1, 2, 1, 2, 1, 2],
+    ),
+    "vgg19": Published(
+        [3, 64, 64, 128, 128, *[256] * 4, *[512] * 7],
+        [64, 64, 128, 128, *[256] * 4, *[512] * 8],
+        [224, 224, 112, 112, *[56] * 4, *[28] * 4, *[14] * 4],
+        [3] * 16,
+        [1] * 16,
+        [1] * 16,
+        [1, 2, 1, 2, *[1, 1, 1, 2] * 3],
+        [1, 2, 1, 2, *[1, 1, 1, 2] * 3],
+    ),
+}
+"""Layer tables of the published allocation method, ACM TODAES 29(1):21 (MODEL.md 9)."""
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_chain_equals_the_published_layer_table(name: str) -> None:
+    network = load(name)
+    rows: list[list[int]] = []
+    for node in network.nodes:
+        if isinstance(node, Conv):
+            assert node.pads == (node.pads[0],) * 4
+            shape = network.shapes[node.name]
+            c_in = network.input_shape(node).channels
+            rows.append(
+                [c_in, node.out_channels, shape.width, node.kernel[0], node.stride[0], node.pads[0], 1, 1]
+            )
+        elif isinstance(node, Pool):
+            assert node.pads == (0, 0, 0, 0)
+            rows[-1][6:] = [node.kernel[0], node.stride[0]]
+    assert Published(*(list(column) for column in zip(*rows, strict=True))) == PUBLISHED[name]
+
+
+@pytest.mark.parametrize(
+    ("fields", "weights", "windows"),
+    [
+        pytest.param({"kernel": [3, 5], "groups": 1}, 3 * 5 * 8 * 16, 8 * 6, id="rectangular kernel"),
+        pytest.param({"kernel": 3, "groups": 4}, 9 * 2 * 16, 8 * 8, id="groups"),
+        pytest.param({"kernel": 3, "stride": 2, "pads": 1}, 9 * 8 * 16, 5 * 5, id="stride and pads"),
+    ],
+)
+def test_counts_of_a_convolution(fields: dict[str, Any], weights: int, windows: int) -> None:
+    network = Network.build(
+        "tiny",
+        [
+            {"name": "input", "op": "input", "shape": [8, 10, 10]},
+            {"name": "conv", "op": "conv", "inputs": ["input"], "out_channels": 16, **fields},
+        ],
+    )
+    stage = network.stages[0]
+    assert counts.weights(network, stage) == weights
+    assert counts.windows(network, stage) == windows
+    assert counts.macs(network, stage) == weights * windows
+
+
+def channels(network: Network, node: Node | Stage) -> int:
+    return network.shapes[node.name].channels
+
+
+def macs(network: Network) -> int:
+    return sum(counts.macs(network, stage) for stage in network.stages)
+
+
+def feeding_convs(graph: dict[str, tuple[tuple[str, ...], bool]]) -> dict[str, set[int]]:
+    """Numbers of the convolutions from which each node's inputs come without another one between.
+
+    graph: inputs of every node and whether it is a convolution, producers first.
+    """
+    feeds: dict[str, set[int]] = {}
+    passes_on: dict[str, set[int]] = {}
+    number = 0
+    for name, (inputs, is_conv) in graph.items():
+        feeds[name] = set().union(*(passes_on.get(producer, set()) for producer in inputs))
+        passes_on[name] = {number} if is_conv else feeds[name]
+        number += is_conv
+    return feeds
+
+
+def onnx_convs(name: str) -> Iterator[tuple[object, ...]]:
+    """The convolutions of a graph in the onnx package, in file order, with shapes inferred by onnx."""
+    import onnx
+
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    graph = onnx.shape_inference.infer_shapes(onnx.load(folder / f"light_{name}.onnx")).graph
+    tensors = [*graph.input, *graph.value_info, *graph.output]
+    shapes = {item.name: [axis.dim_value for axis in item.type.tensor_type.shape.dim] for item in tensors}
+    feeds = feeding_convs(
+        {node.output[0]: (tuple(node.input), node.op_type == "Conv") for node in graph.node}
+    )
+    for node in graph.node:
+        if node.op_type != "Conv":
+            continue
+        fields = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+        yield (
+            fields["kernel_shape"],
+            fields["strides"],
+            fields["pads"],
+            fields.get("group", 1),
+            shapes[node.input[1]][:2],
+            shapes[node.output[0]][1:],
+            feeds[node.output[0]],
+        )
