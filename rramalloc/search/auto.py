@@ -1,7 +1,7 @@
 """`auto`: best makespan under exact timing with a proven bound, improving until proof or end of work.
 
-Two searches take turns: annealing lowers the best makespan, branch and bound raises the lower bound
-(and sometimes finds the better allocation itself). They meet when the best is proven.
+Three searches take turns: rebalancing from many starts and annealing lower the best makespan, branch and
+bound raises the lower bound (and sometimes finds the better allocation). They meet when it is proven.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rramalloc.search import interval
 from rramalloc.search.bound import Bounder, Outcome
-from rramalloc.search.local import Annealer
+from rramalloc.search.local import Found, LocalSearch
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication, makespan_of_each
 
@@ -45,10 +45,11 @@ class _Search:
     proof: str = ""
     spent_s: float = 0.0
     _nodes: int = 0
+    _starts: int = 0
 
     def run(self) -> None:
         self._bounder = Bounder(self.problem)
-        self._annealer = Annealer(self.problem, self.seed)
+        self._local = LocalSearch(self.problem, self.seed)
         self.best, self.makespan = self.problem.smallest, _UNKNOWN
         self.bound = self._bounder.root_bound()
         self._take(self.problem.smallest)
@@ -56,7 +57,9 @@ class _Search:
         self._from_box()
         effort, undecided = 64, self.makespan
         while not self._done():
-            self._anneal(_SLICE_SECONDS)
+            self._rebalance(_SLICE_SECONDS)
+            if not self._done():
+                self._anneal(_SLICE_SECONDS)
             undecided = min(undecided, self.makespan)
             if self.bound >= self.makespan:
                 break
@@ -67,17 +70,31 @@ class _Search:
 
     def _from_box(self) -> None:
         """Allocations at the lower corner of the box that is left at targets just above the bound."""
-        for percent in (0, 1, 2, 4, 8, 16):
+        self._corner = self.best
+        for percent in (16, 8, 4, 2, 1, 0):
             box = self._bounder.box(self.bound + self.bound * percent // 100)
             if box is not None:
+                self._corner = box[0]
                 self._take(box[0])
 
+    def _rebalance(self, seconds: float) -> None:
+        """Rebalance from the best and from the corner of the box, both shaken."""
+        until = self.spent_s + seconds
+        while self.spent_s < until and self.bound < self.makespan and not self.stop.out_of_time:
+            self._starts += 1
+            start = self._corner if self._starts % 3 == 1 else self.best
+            found = self._local.rebalanced(self._local.shaken(start) if self._starts > 2 else start)
+            if found is None:
+                self.spent_s += 1e-3
+            else:
+                self._use(found)
+
     def _anneal(self, seconds: float) -> None:
-        each = self._annealer.round_seconds(self.best)
-        rounds = max(50, int(seconds / each))
-        found, makespan = self._annealer.improve(self.best, rounds, max(self.bound, self.target))
-        self.spent_s += rounds * each
-        self._keep(found, makespan)
+        self._use(self._local.annealed(self.best, seconds, max(self.bound, self.target)))
+
+    def _use(self, found: Found) -> None:
+        self.spent_s += max(found.seconds, 1e-4)
+        self._keep(found.replication, found.makespan)
 
     def _branch(self, effort: int, undecided: int) -> int:
         """Try to settle targets between bound and best; the smallest target left undecided."""

@@ -17,16 +17,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 
+from rramalloc.compiled import compiled, compiled_inline
 from rramalloc.timing.kernel import batch_starts
 
-_FAST = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
 _PASSES = 12
 
 
-@nb.njit(inline="always", **_FAST)
+@compiled_inline
 def _last_at_most(points: Any, low: int, high: int, window: int) -> int:
     """Largest index in low ... high - 1 with points[index] <= window, low - 1 if there is none."""
     while low < high:
@@ -38,7 +37,7 @@ def _last_at_most(points: Any, low: int, high: int, window: int) -> int:
     return low - 1
 
 
-@nb.njit(inline="always", **_FAST)
+@compiled_inline
 def _finish_of(points: Any, first: int, at: int, window: int, start: int, high: int, finish: Any) -> int:
     """Least finish of `window`; `at`: last checkpoint at or before it, `first`: the stage's first one."""
     bound = start + (window + high) // high
@@ -47,7 +46,7 @@ def _finish_of(points: Any, first: int, at: int, window: int, start: int, high: 
     return bound
 
 
-@nb.njit(**_FAST)
+@compiled
 def forward(graph: Any, tables: Any, early: int, lo: Any, hi: Any, start: Any, finish: Any) -> None:
     """Least start of every stage and least finish of every checkpoint, producers first."""
     windows, pointer, producer, offset, need = graph
@@ -87,7 +86,7 @@ def forward(graph: Any, tables: Any, early: int, lo: Any, hi: Any, start: Any, f
             finish[r] = bound
 
 
-@nb.njit(**_FAST)
+@compiled
 def backward(graph: Any, tables: Any, early: int, target: int, hi: Any, latest: Any) -> None:
     """Latest finish of every checkpoint with which the target can be met, consumers first."""
     windows, pointer, producer, _, _ = graph
@@ -110,7 +109,7 @@ def backward(graph: Any, tables: Any, early: int, target: int, hi: Any, latest: 
                     latest[r] = min(latest[r], bound - 1 + early)
 
 
-@nb.njit(**_FAST)
+@compiled
 def _raise_lo(graph: Any, tables: Any, lo: Any, hi: Any, start: Any, finish: Any, latest: Any) -> bool:
     """Copies that every stage needs to be in time; False if that is more than it may have."""
     windows = graph[0]
@@ -134,7 +133,7 @@ def _raise_lo(graph: Any, tables: Any, lo: Any, hi: Any, start: Any, finish: Any
     return True
 
 
-@nb.njit(**_FAST)
+@compiled
 def _lower_hi(
     graph: Any, tables: Any, early: int, lo: Any, hi: Any, start: Any, finish: Any, latest: Any
 ) -> None:
@@ -161,7 +160,7 @@ def _lower_hi(
             hi[i] = low
 
 
-@nb.njit(**_FAST)
+@compiled
 def _share_budget(demand: Any, budget: int, lo: Any, hi: Any) -> int:
     """Most copies the spare budget leaves for each stage alone; the spare arrays, negative if none."""
     spare = budget
@@ -173,7 +172,7 @@ def _share_budget(demand: Any, budget: int, lo: Any, hi: Any) -> int:
     return spare
 
 
-@nb.njit(**_FAST)
+@compiled
 def propagate(
     graph: Any, tables: Any, demand: Any, budget: int, early: int, target: int,
     lo: Any, hi: Any, start: Any, finish: Any, latest: Any,
@@ -195,7 +194,7 @@ def propagate(
     )
 
 
-@nb.njit(inline="always", **_FAST)
+@compiled_inline
 def _cheapest(work: float, price: float, low: int, high: int) -> float:
     """Minimum over real d in low ... high of work / d + price * (d - low)."""
     if price <= 0.0:
@@ -204,7 +203,7 @@ def _cheapest(work: float, price: float, low: int, high: int) -> float:
     return work / d + price * (d - low)
 
 
-@nb.njit(**_FAST)
+@compiled
 def _priced(
     graph: Any, tables: Any, demand: Any, spare: int, early: int, target: int, price: float,
     lo: Any, hi: Any, start: Any, before: Any, after: Any,
@@ -247,7 +246,7 @@ def _priced(
     return True
 
 
-@nb.njit(**_FAST)
+@compiled
 def _within_prices(
     graph: Any, tables: Any, demand: Any, budget: int, early: int, target: int, lo: Any, hi: Any, start: Any
 ) -> bool:
@@ -266,7 +265,7 @@ def _within_prices(
     return _share_budget(demand, budget, lo, hi) >= 0
 
 
-@nb.njit(**_FAST)
+@compiled
 def refute(
     graph: Any, tables: Any, demand: Any, budget: int, early: int, target: int,
     root_lo: Any, root_hi: Any, most_nodes: int, found: Any,

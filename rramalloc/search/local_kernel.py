@@ -1,17 +1,20 @@
-"""Compiled annealing on the exact makespan, moving between the breakpoints of ceil(W / d)."""
+"""Compiled annealing on the exact makespan, moving between the breakpoints of ceil(W / d).
+
+Only operations that every machine rounds alike are used, so a seed gives the same run everywhere.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 
-_FAST = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
+from rramalloc.compiled import compiled, compiled_inline
+
 _NEVER = 2**62
 
 
-@nb.njit(inline="always", **_FAST)
+@compiled_inline
 def _draw(state: Any) -> float:
     """Uniform in (0, 1]: xorshift64*, the same numbers on every machine."""
     x = state[0]
@@ -22,21 +25,21 @@ def _draw(state: Any) -> float:
     return (np.float64((x * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(11)) + 1.0) / 9007199254740992.0
 
 
-@nb.njit(inline="always", **_FAST)
+@compiled_inline
 def _below(state: Any, count: int) -> int:
     """Uniform in 0 ... count - 1."""
     drawn = int(_draw(state) * count)
     return drawn if drawn < count else count - 1
 
 
-@nb.njit(inline="always", **_FAST)
+@compiled_inline
 def _with_batches(windows: int, batches: int) -> int:
     """Fewest copies with at most that many batches."""
     batches = min(max(batches, 1), windows)
     return (windows + batches - 1) // batches
 
 
-@nb.njit(**_FAST)
+@compiled
 def _run_stage(
     graph: Any, i: int, d: int, delay: int, cutoff: int, copies: Any, base: Any, starts: Any, where: Any,
     out: Any,
@@ -62,7 +65,7 @@ def _run_stage(
     return time + 1
 
 
-@nb.njit(**_FAST)
+@compiled
 def _retime(
     graph: Any, delay: int, cutoff: int, old: Any, new: Any, base: Any, starts: Any, where: Any,
     finish: Any, moved: Any,
@@ -107,7 +110,7 @@ def _retime(
     return makespan
 
 
-@nb.njit(**_FAST)
+@compiled
 def _propose(
     windows: Any, demand: Any, budget: int, smallest: Any, largest: Any, state: Any, used: int, new: Any
 ) -> int:  # fmt: skip
@@ -116,7 +119,8 @@ def _propose(
     i = _below(state, n)
     if _draw(state) < 0.7:
         batches = (windows[i] + new[i] - 1) // new[i]
-        jump = 1 + np.int64(batches * 0.15 * _draw(state) ** 3)
+        part = _draw(state)
+        jump = 1 + np.int64(batches * 0.15 * part * part * part)
         raised = min(max(_with_batches(windows[i], batches - jump), new[i] + 1), largest[i])
         used += demand[i] * (raised - new[i])
         new[i] = raised
@@ -138,12 +142,13 @@ def _propose(
     return used
 
 
-@nb.njit(inline="always", **_FAST)
+@compiled_inline
 def _lower(windows: Any, demand: Any, smallest: Any, j: int, state: Any, used: int, new: Any) -> int:
     """Fewer copies of stage j, as many as another number of batches needs; arrays then used."""
     if new[j] > smallest[j]:
         batches = (windows[j] + new[j] - 1) // new[j]
-        jump = 1 + np.int64(batches * 0.1 * _draw(state) ** 3)
+        part = _draw(state)
+        jump = 1 + np.int64(batches * 0.1 * part * part * part)
         lowered = min(_with_batches(windows[j], batches + jump), new[j] - 1)
         lowered = max(lowered, smallest[j])
         used -= demand[j] * (new[j] - lowered)
@@ -151,7 +156,7 @@ def _lower(windows: Any, demand: Any, smallest: Any, j: int, state: Any, used: i
     return used
 
 
-@nb.njit(**_FAST)
+@compiled
 def anneal(
     graph: Any, demand: Any, budget: int, smallest: Any, largest: Any, delay: int, current: Any,
     rounds: int, hot: float, cold: float, target: int, state: Any, best: Any,
@@ -182,8 +187,8 @@ def anneal(
     for step in range(rounds):
         if shortest <= target:
             break
-        heat = shortest * hot * (cold / hot) ** (step / rounds)
-        cutoff = makespan + np.int64(-np.log(_draw(state)) * heat)
+        heat = shortest * hot / (1.0 + (hot / cold - 1.0) * (step / rounds))
+        cutoff = makespan + int(2.0 * _draw(state) * heat)
         new[:] = current
         taken = _propose(windows, demand, budget, smallest, largest, state, used, new)
         if taken > budget:

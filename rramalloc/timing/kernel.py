@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 
-_FAST = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
+from rramalloc.compiled import compiled, compiled_inline
 
 
-@nb.njit(**_FAST)
+@compiled
 def batch_starts(
     windows: Any, pointer: Any, producer: Any, offset: Any, need: Any, replication: Any, handoff: int,
     starts: Any, first: Any,
@@ -54,7 +53,7 @@ def batch_starts(
     return makespan
 
 
-@nb.njit(inline="always", **_FAST)
+@compiled_inline
 def _follow_one(
     starts: Any, base: int, batches: int, d: int, count: int, need: Any, offset: int, ready: int,
     inverse: float, handoff: int,
@@ -69,7 +68,7 @@ def _follow_one(
         starts[base + batch] = time
 
 
-@nb.njit(**_FAST)
+@compiled
 def makespans(
     windows: Any, pointer: Any, producer: Any, offset: Any, need: Any, replications: Any, handoff: int,
     result: Any,

@@ -9,11 +9,17 @@ from collections import Counter
 from pathlib import PurePath
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from rramalloc.errors import NetworkError, SpecError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import MAX_NODES, Network
+from rramalloc.network.node import Flatten, Node, ShapeFault
 from rramalloc.network.readers.pimcomp_node import PimcompNode
 from rramalloc.network.readers.pimcomp_ops import OPERATIONS, needs_flatten, unknown
+from rramalloc.records import parse
+
+_NODE: TypeAdapter[Node] = TypeAdapter(Node)
 
 
 def recognises(document: object) -> bool:
@@ -29,30 +35,27 @@ def from_document(document: object, where: str) -> Network:
     nodes = _parsed(document, where)
     known = {node.name: node for node in nodes}
     taken = set(known)
-    items: list[dict[str, Any]] = []
+    records: list[Node] = []
     unknown_operations: Counter[str] = Counter()
     for node in nodes:
         providers = [_provider(node, name, known) for name in node.providers]
         rule = OPERATIONS.get(node.operation, unknown)
         if rule is unknown:
             unknown_operations[node.operation] += 1
-        item: dict[str, Any] = {"name": node.name} | rule(node, providers)
-        if node.providers:
-            item["inputs"] = list(node.providers)
+        fields = {"name": node.name} | rule(node, providers)
+        names, shapes = list(node.providers), [provider.shape for provider in providers]
         if needs_flatten(node, providers):
-            flat = _free_name(f"{node.name}_flatten", taken)
-            items.append({"name": flat, "op": "flatten", "inputs": item["inputs"]})
-            item["inputs"] = [flat]
-        items.append(item)
-    network = Network.build(
+            flat = Flatten(name=_free_name(f"{node.name}_flatten", taken), inputs=tuple(names))
+            records.append(flat)
+            names, shapes = [flat.name], [Shape(shapes[0].channels * shapes[0].pixels, 1, 1)]
+        records.append(_checked(node, fields | ({"inputs": names} if names else {}), shapes))
+    return Network.build(
         PurePath(where).stem or "network",
-        items,
+        records,
         source="PIMCOMP / PIMSYN network JSON",
         where=where,
         warnings=_warnings(unknown_operations),
     )
-    _check_shapes(network, nodes)
-    return network
 
 
 def _parsed(document: object, where: str) -> list[PimcompNode]:
@@ -90,11 +93,15 @@ def _warnings(unknown_operations: Counter[str]) -> list[str]:
     ]
 
 
-def _check_shapes(network: Network, nodes: list[PimcompNode]) -> None:
-    for node in nodes:
-        inferred = network.shapes[node.name]
-        if inferred != node.shape:
-            raise node.fault("output_dim", f"must be {_dims(inferred)}, got {_dims(node.shape)}")
+def _checked(node: PimcompNode, fields: dict[str, Any], inputs: list[Shape]) -> Node:
+    """The record of a node, whose output on the stated inputs is the stated one. Raises SpecError."""
+    record = parse(_NODE, fields, node.place)
+    shape = record.output_shape(inputs)
+    if isinstance(shape, ShapeFault):
+        raise node.fault(shape.field, shape.reason)
+    if shape != node.shape:
+        raise node.fault("output_dim", f"must be {_dims(shape)}, got {_dims(node.shape)}")
+    return record
 
 
 def _dims(shape: Shape) -> str:

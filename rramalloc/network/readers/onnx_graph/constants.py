@@ -7,32 +7,36 @@ from collections.abc import Callable, Sequence
 from rramalloc.errors import UnsupportedError
 from rramalloc.network.readers.onnx_graph import shapes
 from rramalloc.network.readers.onnx_graph.folding import fold
-from rramalloc.network.readers.onnx_graph.inference import inferred
-from rramalloc.network.readers.onnx_graph.protos import dims_of, foldable
+from rramalloc.network.readers.onnx_graph.operators.elementwise import ACTIVATIONS, SAME, SUMS
+from rramalloc.network.readers.onnx_graph.outputs import outputs_of
+from rramalloc.network.readers.onnx_graph.protos import Room, dims_of
 from rramalloc.network.readers.onnx_graph.step import Step
 from rramalloc.network.readers.onnx_graph.tensors import Array, Constant, Dims
 
 Rule = Callable[[Step], Dims | None]
 
 
-def evaluate(step: Step) -> Sequence[Constant]:
+def evaluate(step: Step, room: Room) -> Sequence[Constant]:
     """Outputs of an operator on constants. Raises SpecError, NetworkError."""
     arrays = [value.array for value in step.values if isinstance(value, Constant) and value.array is not None]
-    if len(arrays) == len(step.values):
+    if len(arrays) == len(step.values) and room.left > 0:
         folded = fold(step, arrays)
         if folded is not None:
-            return [_kept(array) for array in folded]
+            return [_kept(array, room) for array in folded]
     rule = _DIMS.get(step.op)
     if rule is not None and all(value is None or value.dims is not None for value in step.values):
         try:
             return [Constant(dims=rule(step))]
         except UnsupportedError:  # it matters only if an operator on data asks for this shape
             return [Constant(dims=None)]
-    return [Constant(dims=dims) for dims in inferred(step)]
+    try:
+        return [Constant(dims=dims) for dims in outputs_of(step)]
+    except UnsupportedError:
+        return [Constant(dims=None)]
 
 
-def _kept(array: Array) -> Constant:
-    return Constant(dims=array.shape, array=array if foldable(array.size, array.dtype) else None)
+def _kept(array: Array, room: Room) -> Constant:
+    return Constant(dims=array.shape, array=array if room.take(array) else None)
 
 
 def _same(step: Step) -> Dims | None:
@@ -82,7 +86,7 @@ def _unsqueeze(step: Step) -> Dims | None:
 
 
 def _concat(step: Step) -> Dims | None:
-    parts = [step.dims(index) for index in range(len(step.values))]
+    parts = [step.dims(index) for index in range(max(len(step.values), 1))]
     return shapes.joined(step, parts, step.axis(step.integer("axis", 1), len(parts[0])))
 
 
@@ -102,21 +106,9 @@ def _gather(step: Step) -> Dims | None:
     return dims[:axis] + step.dims(1) + dims[axis + 1 :]
 
 
-_SAME = (
-    "Identity",
-    "Cast",
-    "DequantizeLinear",
-    "QuantizeLinear",
-    "Neg",
-    "Abs",
-    "Sqrt",
-    "Exp",
-    "Tanh",
-    "Relu",
-)
 _DIMS: dict[str, Rule] = {
-    **dict.fromkeys((*_SAME, "Sigmoid", "Softplus", "Softmax", "Clip", "Dropout", "Reciprocal"), _same),
-    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Where", "Sum", "Equal"), _broadcast),
+    **dict.fromkeys((*ACTIVATIONS, *SAME, "Relu", "Softmax", "Dropout"), _same),
+    **dict.fromkeys((*SUMS, "Mul", "Div"), _broadcast),
     "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "Reshape": _reshape,

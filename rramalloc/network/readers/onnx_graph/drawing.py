@@ -23,6 +23,7 @@ from rramalloc.network.node import (
     ShapeFault,
     Upsample,
 )
+from rramalloc.network.readers.onnx_graph.protos import Room
 from rramalloc.network.readers.onnx_graph.step import Step
 from rramalloc.network.readers.onnx_graph.tensors import Dims, Tensor, canonical, shape_of, tensor
 
@@ -47,11 +48,13 @@ Kind = (
 class Drawing:
     """Collects network nodes while the ONNX nodes are visited in order.
 
-    batch: the batch that the file fixes, everywhere taken as 1; uses: which operators read each ONNX tensor.
+    batch: the batch that the file fixes, everywhere taken as 1; uses: which operators read each ONNX tensor;
+    room: how many constants may still be evaluated.
     """
 
     def __init__(self, where: str, batch: int, uses: Uses, taken: Iterable[str]) -> None:
         self.where, self.batch, self.uses = where, batch, uses
+        self.room = Room()
         self.nodes: list[Node] = []
         self.shapes: dict[str, Shape] = {}
         self._taken = set(taken)

@@ -16,10 +16,11 @@ from rramalloc.network.node import Barrier, Conv, Linear, Node
 from rramalloc.network.readers.onnx_graph import protos
 from rramalloc.network.readers.onnx_graph.constants import evaluate
 from rramalloc.network.readers.onnx_graph.drawing import Drawing, barrier
+from rramalloc.network.readers.onnx_graph.functions import inlined
 from rramalloc.network.readers.onnx_graph.graph import Graph, decode, graph_of
-from rramalloc.network.readers.onnx_graph.inference import inferred
 from rramalloc.network.readers.onnx_graph.inputs import Inputs, inputs_of, layouts_of
 from rramalloc.network.readers.onnx_graph.operators import HANDLERS
+from rramalloc.network.readers.onnx_graph.outputs import outputs_of
 from rramalloc.network.readers.onnx_graph.shapes import MAX_DIM
 from rramalloc.network.readers.onnx_graph.step import Step
 from rramalloc.network.readers.onnx_graph.tensors import (
@@ -68,12 +69,13 @@ def from_model(model: Any, where: str, input_shapes: Mapping[str, Sequence[int]]
 
 
 def _from_model(model: Any, where: str, input_shapes: Mapping[str, Sequence[int]]) -> Network:
-    graph = graph_of(model, where)
+    graph = graph_of(inlined(model, where), where)
     inputs = inputs_of(graph, input_shapes)
     found = _best(graph, inputs)
     if not any(isinstance(node, Conv | Linear) for node in found.nodes):
         raise UnsupportedError(where, "holds neither a convolution nor a linear layer with constant weights")
-    producer = " ".join(part for part in (model.producer_name, model.producer_version) if part)
+    made_by = (model.producer_name, model.producer_version)
+    producer = " ".join(part for part in made_by if part and isinstance(part, str))
     name = Path(where).name
     return Network.build(
         Path(name).stem or name,
@@ -152,7 +154,7 @@ def _visit(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> Sequen
     if known and step.op in ("Shape", "Size") and step.need(0).dims is not None:
         return [_measure(step)]
     if all(not isinstance(value, Tensor) for value in step.values):
-        return evaluate(step)
+        return evaluate(step, drawing.room)
     handler = HANDLERS.get(step.op) if known else None
     return handler(drawing, step) if handler is not None else _unknown(drawing, step, declared)
 
@@ -170,7 +172,7 @@ def _unknown(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> Sequ
     """A barrier for every output of an operator without a rule."""
     data = [value for value in step.values if isinstance(value, Tensor)]
     results: list[Value] = []
-    for index, (name, dims) in enumerate(zip(step.proto.output, inferred(step), strict=True)):
+    for index, (name, dims) in enumerate(zip(step.proto.output, outputs_of(step), strict=True)):
         shape = declared.get(name) if dims is None else dims
         if shape is None and name:
             raise step.unsupported(

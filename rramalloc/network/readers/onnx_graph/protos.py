@@ -18,6 +18,9 @@ MAX_FOLDED = 2**16
 MAX_FOLDED_FLOATS = 64
 """The same for fractions: scale factors need few, anything larger is a weight."""
 
+MAX_FOLDED_TOTAL = 2**24
+"""Elements of all evaluated constants of a model together: bounds the memory they take."""
+
 _T = onnx.TensorProto
 _KINDS: dict[int, tuple[str, str]] = {
     _T.FLOAT: ("<f4", "float_data"),
@@ -33,6 +36,20 @@ _KINDS: dict[int, tuple[str, str]] = {
     _T.UINT32: ("<u4", "uint64_data"),
     _T.UINT64: ("<u8", "uint64_data"),
 }
+
+
+class Room:
+    """How many more elements may be evaluated; once it is used up, nothing is."""
+
+    def __init__(self) -> None:
+        self.left = MAX_FOLDED_TOTAL
+
+    def take(self, array: Array) -> bool:
+        """Whether to keep this constant."""
+        if not foldable(array.size, array.dtype):
+            return False
+        self.left -= array.size
+        return self.left >= 0
 
 
 def dtype_of(kind: int) -> np.dtype[Any] | None:

@@ -19,6 +19,8 @@ def shown(dims: Sequence[int]) -> str:
 
 def broadcast(step: Step, shapes: Sequence[Dims]) -> Dims:
     """Common shape of operands. Raises NetworkError if they cannot be broadcast."""
+    if not shapes:
+        raise step.mismatch("inputs", f"{step.op} needs at least one")
     rank = max(len(dims) for dims in shapes)
     result = [1] * rank
     for dims in shapes:

@@ -41,9 +41,11 @@ def concat(drawing: Drawing, step: Step) -> Sequence[Value]:
         raise step.unsupported(
             "the shape of a constant operand is not known: simplify the model before the import"
         )
+    data = [value for value in values if isinstance(value, Tensor)]
+    if not data:
+        raise step.unsupported("none of its operands is data")
     axis = step.axis(step.integer("axis", 1), len(sizes[0]))
     dims = shapes.joined(step, sizes, axis)
-    data = [value for value in values if isinstance(value, Tensor)]
     lead = max(data, key=lambda x: x.shape.channels * x.shape.pixels)
     roles = {x.layout[axis] for x in data} - {"1"} or {"C"}
     layout = lead.layout[:axis] + min(roles) + lead.layout[axis + 1 :]

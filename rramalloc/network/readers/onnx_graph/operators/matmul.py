@@ -47,8 +47,9 @@ def _product(drawing: Drawing, step: Step, a: Value, b: Value, first: int = 0, s
         return _dynamic(drawing, step, a, b)
     if isinstance(a, Tensor):
         return _by_weight(drawing, step, a, right, after=True)
-    assert isinstance(b, Tensor)  # noqa: S101 - at least one operand is data
-    return _by_weight(drawing, step, b, left, after=False)
+    if isinstance(b, Tensor):
+        return _by_weight(drawing, step, b, left, after=False)
+    raise step.unsupported("none of its operands is data")
 
 
 def _by_weight(drawing: Drawing, step: Step, x: Tensor, weight: Dims, *, after: bool) -> Tensor:

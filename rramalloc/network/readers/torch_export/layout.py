@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rramalloc.network.geometry import Shape
-from rramalloc.network.readers.torch_graph import Dims
+from rramalloc.network.readers.torch_export.graph import Dims
 
 
 class Layout(NamedTuple):
@@ -26,13 +26,24 @@ class Layout(NamedTuple):
         return Layout(*(tuple(axis + by for axis in group) for group in self))
 
 
+class ContradictionError(ValueError):
+    """The stated shapes of a call's operands and results do not belong together."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A PyTorch tensor in the network. node: the node that computes it; dims: its PyTorch dimensions."""
+    """A PyTorch tensor in the network. node: the node that computes it; dims: its PyTorch dimensions.
+
+    Raises ContradictionError if the layout names an axis that it does not have.
+    """
 
     node: str
     dims: Dims
     layout: Layout
+
+    def __post_init__(self) -> None:
+        if not all(0 <= axis < len(self.dims) for group in self.layout for axis in group):
+            raise ContradictionError(self.node)
 
     @property
     def shape(self) -> Shape:
@@ -80,11 +91,6 @@ def default_layout(dims: Dims) -> Layout:
     if len(dims) >= 4:
         return image_layout(len(dims))
     return Layout((1,)) if len(dims) == 3 else Layout()
-
-
-def default_shape(dims: Dims) -> Shape:
-    """Channels, height and width in the default layout."""
-    return Tensor("", dims, default_layout(dims)).shape
 
 
 def viewed(tensor: Tensor, dims: Dims) -> tuple[Layout, bool]:

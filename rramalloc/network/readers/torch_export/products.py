@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rramalloc.network.readers.torch_call import Call, Result
-from rramalloc.network.readers.torch_graph import Argument, Ref
-from rramalloc.network.readers.torch_layout import Layout, Tensor, token_layout
+from rramalloc.network.readers.torch_export.call import Call, Result
+from rramalloc.network.readers.torch_export.graph import Argument, Ref
+from rramalloc.network.readers.torch_export.layout import ContradictionError, Layout, Tensor, token_layout
 
 
 def linear(call: Call) -> Result:
@@ -52,6 +52,8 @@ def _is_matrix(call: Call, keys: tuple[str, ...]) -> bool:
 def _stage(call: Call, source: Tensor, axis: int) -> Tensor:
     """A linear layer along one axis; every other axis counts pixels."""
     out = call.out()
+    if len(out) != len(source.dims):
+        raise ContradictionError(source.node)
     source = _spread(call, source, axis)
     return call.emit("linear", [source], out, source.essential, out_features=out[axis])
 

@@ -14,10 +14,9 @@ from typing import Any
 
 from rramalloc.errors import FileError
 from rramalloc.files import JSON_LIMIT_BYTES, parse_json
-from rramalloc.network.readers.torch_graph import Program
-from rramalloc.network.readers.torch_schema import program
+from rramalloc.network.readers.torch_export.graph import Program
+from rramalloc.network.readers.torch_export.schema import program
 
-_MAX_ENTRIES = 500_000
 _DIRECTORY_LIMIT_BYTES = 64 * 2**20
 _END_RECORD = struct.Struct("<4s4H2LH")
 _END_RECORD_64 = struct.Struct("<4sQ2H2L4Q")

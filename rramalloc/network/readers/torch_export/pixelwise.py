@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rramalloc.network.geometry import Shape
-from rramalloc.network.readers.torch_call import Call, Result
-from rramalloc.network.readers.torch_graph import Dims
-from rramalloc.network.readers.torch_layout import Layout, Tensor
+from rramalloc.network.readers.torch_export.call import Call, Result
+from rramalloc.network.readers.torch_export.graph import Dims
+from rramalloc.network.readers.torch_export.layout import Layout, Tensor
 
 _PRODUCTS = ("mul", "div", "multiply", "divide", "true_divide", "pow", "floor_divide", "remainder", "fmod")
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from rramalloc.errors import SpecError, UnsupportedError
-from rramalloc.network.readers.torch_call import Call, Frame, Result
-from rramalloc.network.readers.torch_graph import Argument, Dims, Graph, Operation, Program, Ref, references
-from rramalloc.network.readers.torch_layout import (
+from rramalloc.network.readers.torch_export.call import Call, Frame, Result
+from rramalloc.network.readers.torch_export.graph import (
+    Argument,
+    Dims,
+    Graph,
+    Operation,
+    Program,
+    Ref,
+    references,
+)
+from rramalloc.network.readers.torch_export.layout import (
+    ContradictionError,
     Layout,
     Tensor,
     default_layout,
     image_layout,
     signal_layout,
 )
-from rramalloc.network.readers.torch_nodes import NodeList
+from rramalloc.network.readers.torch_export.nodes import NodeList
 
 Handler = Callable[[Call], Result]
 _INLINED = ("higher_order.wrap_with_set_grad_enabled", "higher_order.wrap_with_autocast")
@@ -35,6 +44,10 @@ def lower(program: Program, nodes: NodeList, handlers: Mapping[str, Handler]) ->
         if dims is None:
             raise SpecError(f"{nodes.where}: input {name[:60]!r}", "the graph states no shape")
         layout = _input_layout(program.graph, name, dims)
+        if any(axis not in range(len(dims)) for group in layout for axis in group):
+            raise SpecError(
+                f"{nodes.where}: input {name[:60]!r}", f"its shape {dims} does not fit its reader"
+            )
         _check_input(f"{nodes.where}: input {name[:60]!r}", dims, layout)
         tensor = Tensor(nodes.unique(f"{name}_input" if name in modules else name), dims, layout)
         frame[name] = nodes.add(tensor, "input", (), shape=list(tensor.shape))
@@ -66,7 +79,10 @@ class _Scope:
             if name is not None and 0 in call.dims_of(name):
                 raise call.fault("", f"its result has no elements: {call.dims_of(name)}")
         handler = self.handlers.get(operation.op, Call.unknown)
-        result = handler(call)
+        try:
+            result = handler(call)
+        except ContradictionError:
+            raise call.fault("", "the shapes of its operands and results contradict each other") from None
         results = [result] if isinstance(result, Tensor) else result
         self.frame.update(
             (name, made) for name, made in zip(operation.outputs, results, strict=False) if name

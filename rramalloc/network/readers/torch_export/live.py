@@ -9,7 +9,7 @@ from typing import Any
 
 from rramalloc.errors import FileError, NetworkError, SpecError
 from rramalloc.network.network import MAX_NODES
-from rramalloc.network.readers.torch_graph import (
+from rramalloc.network.readers.torch_export.graph import (
     Argument,
     Dims,
     Graph,

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rramalloc.network.readers import torch_pixelwise as pixelwise
-from rramalloc.network.readers import torch_products as products
-from rramalloc.network.readers import torch_views as views
-from rramalloc.network.readers import torch_windows as windows
-from rramalloc.network.readers.torch_lowering import Handler
+from rramalloc.network.readers.torch_export import pixelwise, products, views, windows
+from rramalloc.network.readers.torch_export.lowering import Handler
 
 _RULES: dict[Handler, str] = {
     windows.conv: "conv1d conv2d conv3d convolution conv_transpose1d conv_transpose2d conv_transpose3d "

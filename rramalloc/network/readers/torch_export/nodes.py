@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rramalloc.network.geometry import Shape
-from rramalloc.network.readers.torch_layout import Layout, Tensor
+from rramalloc.network.readers.torch_export.layout import Layout, Tensor
 
 _MAX_NAME = 900
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from rramalloc.errors import NetworkError, SpecError
 from rramalloc.network.network import Network
-from rramalloc.network.readers.torch_archive import read_program
-from rramalloc.network.readers.torch_graph import Dims, Program
-from rramalloc.network.readers.torch_lowering import lower
-from rramalloc.network.readers.torch_nodes import NodeList
-from rramalloc.network.readers.torch_operators import RULES
+from rramalloc.network.readers.torch_export.archive import read_program
+from rramalloc.network.readers.torch_export.graph import Dims, Program
+from rramalloc.network.readers.torch_export.lowering import lower
+from rramalloc.network.readers.torch_export.nodes import NodeList
+from rramalloc.network.readers.torch_export.operators import RULES
 from rramalloc.records import brief
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def from_torch(
     for an ExportedProgram. name: the network's name, the module's class by default.
     Raises FileError (torch is not installed), SpecError, UnsupportedError.
     """
-    from rramalloc.network.readers.torch_live import live_program
+    from rramalloc.network.readers.torch_export.live import live_program
 
     label = type(module).__name__.lower() if name is None else name
     where = f"PyTorch module {label[:60]!r}"

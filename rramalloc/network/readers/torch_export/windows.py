@@ -8,9 +8,14 @@ from typing import Any
 
 from rramalloc.errors import UnsupportedError
 from rramalloc.network.geometry import Pads, Pair, pooled_extent
-from rramalloc.network.readers.torch_call import Call, Result
-from rramalloc.network.readers.torch_graph import Dims
-from rramalloc.network.readers.torch_layout import Tensor, image_layout, signal_layout
+from rramalloc.network.readers.torch_export.call import Call, Result
+from rramalloc.network.readers.torch_export.graph import Dims
+from rramalloc.network.readers.torch_export.layout import (
+    ContradictionError,
+    Tensor,
+    image_layout,
+    signal_layout,
+)
 
 
 def conv(call: Call) -> Result:
@@ -67,7 +72,7 @@ def _padding(call: Call, kernel: Dims, dilation: Dims) -> tuple[Dims, Dims]:
 
 def _transposed(call: Call, source: Tensor, kernel: Dims, axes: int) -> Tensor:
     """Enlarge by the stride, then a convolution of stride 1 over the enlarged grid."""
-    out, rank = call.out(), len(source.dims)
+    out, rank = _out(call, source), len(source.dims)
     stride, padding = call.ints("stride", axes, 1), call.ints("padding", axes, 0)
     dilation = call.ints("dilation", axes, 1)
     spans = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
@@ -112,7 +117,7 @@ def pool(call: Call) -> Result:
     kernel = call.ints("kernel_size", axes, 1)
     stride = call.ints("stride", axes, 0) if call.given("stride") else kernel
     padding, dilation = call.ints("padding", axes, 0), call.ints("dilation", axes, 1)
-    rank, out = len(source.dims), call.out()
+    rank, out = len(source.dims), _out(call, source)
     if rank < axes + 1 or min(stride) < 1:
         raise call.fault("self", f"does not fit a pooling over {axes} axes, its shape is {source.dims}")
     active = {rank - axes + i for i in range(axes) if (kernel[i], stride[i], padding[i]) != (1, 1, 0)}
@@ -138,7 +143,7 @@ def adaptive_pool(call: Call) -> Result:
     """To one pixel: global; whole factors: windows side by side; else every pixel is waited for."""
     source, op = call.operand("self"), call.operation.op
     axes = 3 if "3d" in op else 1 if "1d" in op else 2
-    rank, out = len(source.dims), call.out()
+    rank, out = len(source.dims), _out(call, source)
     if axes == 3 or rank < axes + 1:
         return call.unknown("a pooling over three axes waits for all pixels")
     source = call.placed(source, signal_layout(rank) if axes == 1 else image_layout(rank))
@@ -160,7 +165,7 @@ def upsample(call: Call) -> Result:
     """By whole factors: nearest pixel; linear and cubic ones also need the next one or two pixels."""
     source, op = call.operand("self", "input"), call.operation.op
     axes = 1 if "1d" in op or "linear1d" in op else 2
-    rank, out = len(source.dims), call.out()
+    rank, out = len(source.dims), _out(call, source)
     if rank != axes + 2:
         return call.unknown()
     source = call.placed(source, signal_layout(rank) if axes == 1 else image_layout(rank))
@@ -236,7 +241,7 @@ def _windowed(call: Call, source: Tensor, out: Dims, around: dict[int, Pair]) ->
 
 def subsample(call: Call, source: Tensor, axis: int, start: int, step: int) -> Tensor:
     """Every `step`-th row or column from `start` on: a window that reaches from there to the pixel wanted."""
-    out = call.out()
+    out = _out(call, source)
     rows = axis in source.layout.rows
     if max(map(len, source.layout)) > 1:
         return call.barrier([source], out, source.layout)
@@ -249,6 +254,14 @@ def subsample(call: Call, source: Tensor, axis: int, start: int, step: int) -> T
     kernel = [reach, 1] if rows else [1, reach]
     stride = [step, 1] if rows else [1, step]
     return call.emit("maxpool", [source], out, source.layout, kernel=kernel, stride=stride)
+
+
+def _out(call: Call, source: Tensor) -> Dims:
+    """Dimensions of the result, which has as many axes as the source."""
+    out = call.out()
+    if len(out) != len(source.dims):
+        raise ContradictionError(source.node)
+    return out
 
 
 def _pair(values: Sequence[int], filler: int) -> list[int]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rramalloc.network.readers.torch_call import Call, Result, same_values
-from rramalloc.network.readers.torch_graph import Dims
-from rramalloc.network.readers.torch_layout import Layout, Tensor, viewed
-from rramalloc.network.readers.torch_windows import subsample
+from rramalloc.network.readers.torch_export.call import Call, Result, same_values
+from rramalloc.network.readers.torch_export.graph import Dims
+from rramalloc.network.readers.torch_export.layout import Layout, Tensor, viewed
+from rramalloc.network.readers.torch_export.windows import subsample
 
 
 def permute(call: Call) -> Result:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rramalloc.errors import SpecError
-from rramalloc.network.readers.torch_graph import Argument, Dims, Operation, Ref, references
-from rramalloc.network.readers.torch_layout import Layout, Tensor, default_layout
-from rramalloc.network.readers.torch_nodes import NodeList
+from rramalloc.network.readers.torch_export.graph import Argument, Dims, Operation, Ref, references
+from rramalloc.network.readers.torch_export.layout import Layout, Tensor, default_layout
+from rramalloc.network.readers.torch_export.nodes import NodeList
 from rramalloc.records import brief
 
 Result = Tensor | Sequence[Tensor | None]

@@ -1,0 +1,69 @@
+"""Every command and example of the README runs, and shows what the README says it shows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+SET_UP = [text.strip() for kind, text in BLOCKS if kind == "sh" and text.startswith("python3")]
+COMMANDS = [
+    line
+    for kind, text in BLOCKS
+    if kind == "sh"
+    for line in text.splitlines()
+    if line.startswith("rramalloc ")
+]
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("rramalloc")
+    words = [str(program), *shlex.split(command)[1:]]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_set_up_commands_are_those_that_ci_runs() -> None:
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert len(SET_UP) == 2
+    for command in SET_UP:
+        assert command in ci
+
+
+def test_commands_run_in_the_order_given(tmp_path: Path) -> None:
+    assert len(COMMANDS) >= 10
+    for command in COMMANDS:
+        done = run(command, tmp_path)
+        assert done.returncode == 0, (command, done.stderr)
+        assert done.stdout or "convert" in command, command
+
+
+def test_shown_output_is_the_real_output(tmp_path: Path) -> None:
+    shown = next(text for kind, text in BLOCKS if kind == "text")
+    done = run("rramalloc optimize vgg16.json --arrays 1024 --quiet", tmp_path)
+    assert [line.rstrip() for line in done.stdout.splitlines()] == shown.rstrip().splitlines()
+
+
+def test_python_example(tmp_path: Path) -> None:
+    example = next(text for kind, text in BLOCKS if kind == "python")
+    done = subprocess.run(
+        [sys.executable, "-c", example],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("4009 4009 16\n")
+
+
+@pytest.mark.parametrize("name", ["networks", "results", "tests", "rramalloc"])
+def test_top_level_folders_exist(name: str) -> None:
+    assert (ROOT / name).is_dir()
