@@ -8,10 +8,11 @@ import os
 import stat
 import tempfile
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
-from rramalloc.errors import FileError
+from rramalloc.errors import FileError, RramallocError
 
 JSON_LIMIT_BYTES = 64 * 2**20
 TOML_LIMIT_BYTES = 2**20
@@ -21,6 +22,17 @@ ONNX_LIMIT_BYTES = 2**31 - 1  # protobuf's own limit for one message
 
 def read_bytes(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
     """The content of a file of at most `limit_bytes`. Raises FileError."""
+    with open_to_read(path) as stream:
+        content = stream.read(limit_bytes + 1)
+    if len(content) > limit_bytes:
+        shown = os.fspath(path)
+        raise FileError(shown, f"is larger than the limit of {limit_bytes} bytes for this kind of file")
+    return content
+
+
+@contextlib.contextmanager
+def open_to_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file or pipe as a stream of bytes, for formats that are not read whole. Raises FileError."""
     shown = os.fspath(path)
     try:
         mode = os.stat(path).st_mode
@@ -29,12 +41,11 @@ def read_bytes(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
             raise FileError(shown, "is a device or socket, a file is needed")
         with open(path, "rb") as stream:
-            content = stream.read(limit_bytes + 1)
+            yield stream
     except (OSError, ValueError) as error:
+        if isinstance(error, RramallocError):
+            raise
         raise FileError(shown, _reason(error)) from None
-    if len(content) > limit_bytes:
-        raise FileError(shown, f"is larger than the limit of {limit_bytes} bytes for this kind of file")
-    return content
 
 
 def read_text(path: str | os.PathLike[str], limit_bytes: int) -> str:

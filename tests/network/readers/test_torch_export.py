@@ -587,7 +587,7 @@ def test_broken_archives(archive: bytes, tmp_path: Path, make: Function, reason:
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
-    for path, reason in ((tmp_path / "none.pt2", "no such file"), (tmp_path, "not a regular file")):
+    for path, reason in ((tmp_path / "none.pt2", "no such file"), (tmp_path, "is a folder")):
         with pytest.raises(FileError, match=reason):
             read(path)
 

@@ -6,14 +6,13 @@ The archive is a zip whose graph is JSON; weights, sample inputs and pickles in 
 from __future__ import annotations
 
 import os
-import stat
 import struct
 import zipfile
 import zlib
-from typing import Any
+from typing import Any, BinaryIO
 
-from rramalloc.errors import FileError
-from rramalloc.files import JSON_LIMIT_BYTES, parse_json
+from rramalloc.errors import FileError, RramallocError
+from rramalloc.files import JSON_LIMIT_BYTES, open_to_read, parse_json
 from rramalloc.network.readers.torch_export.graph import Program
 from rramalloc.network.readers.torch_export.schema import program
 
@@ -43,13 +42,14 @@ def read_program(path: str | os.PathLike[str]) -> Program:
 
 def _graph_text(path: str | os.PathLike[str], where: str) -> str:
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise FileError(where, "is not a regular file; a .pt2 archive is needed")
-        _check_directory_size(path, where)
-        with zipfile.ZipFile(path) as archive:
-            content = _graph_entry(archive, where)
-    except OSError as error:
-        raise FileError(where, (error.strerror or str(error)).lower()) from None
+        with open_to_read(path) as stream:
+            if not stream.seekable():
+                raise FileError(where, "is a pipe; a .pt2 archive must be a file")
+            _check_directory_size(stream, where)
+            with zipfile.ZipFile(stream) as archive:
+                content = _graph_entry(archive, where)
+    except RramallocError:
+        raise
     except _BROKEN as error:
         raise FileError(
             where, f"is not a readable .pt2 archive ({error}): save it again with torch.export.save"
@@ -60,21 +60,19 @@ def _graph_text(path: str | os.PathLike[str], where: str) -> str:
         raise FileError(where, f"its graph is not UTF-8 text (byte {error.start})") from None
 
 
-def _check_directory_size(path: str | os.PathLike[str], where: str) -> None:
+def _check_directory_size(stream: BinaryIO, where: str) -> None:
     """Refuse a zip whose table of contents alone would fill the memory."""
-    with open(path, "rb") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        start = max(0, size - 2**16 - _END_RECORD.size)
-        stream.seek(start)
-        tail = stream.read()
-        found = tail.rfind(b"PK\x05\x06")
-        if found < 0 or len(tail) - found < _END_RECORD.size:
-            raise zipfile.BadZipFile("it is no zip file")
-        directory = _END_RECORD.unpack_from(tail, found)[5]
-        locator = found - _LOCATOR_64.size
-        if directory == 2**32 - 1 and locator >= 0 and tail[locator : locator + 4] == b"PK\x06\x07":
-            stream.seek(min(_LOCATOR_64.unpack_from(tail, locator)[2], size))
-            directory = _END_RECORD_64.unpack(stream.read(_END_RECORD_64.size))[8]
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - 2**16 - _END_RECORD.size))
+    tail = stream.read()
+    found = tail.rfind(b"PK\x05\x06")
+    if found < 0 or len(tail) - found < _END_RECORD.size:
+        raise zipfile.BadZipFile("it is no zip file")
+    directory = _END_RECORD.unpack_from(tail, found)[5]
+    locator = found - _LOCATOR_64.size
+    if directory == 2**32 - 1 and locator >= 0 and tail[locator : locator + 4] == b"PK\x06\x07":
+        stream.seek(min(_LOCATOR_64.unpack_from(tail, locator)[2], size))
+        directory = _END_RECORD_64.unpack(stream.read(_END_RECORD_64.size))[8]
     if directory > _DIRECTORY_LIMIT_BYTES:
         raise FileError(
             where, f"its table of contents has {directory} bytes, the limit is {_DIRECTORY_LIMIT_BYTES}"
