@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_LISTED = 400
+"""Layers that the table of a BudgetError lists at most: those that need most."""
+
+
 class RramallocError(Exception):
     """Base of all errors caused by the input or the budget; the command line exits with 1."""
 
@@ -82,15 +86,29 @@ class BudgetError(RramallocError):
         return max(self.demands, key=lambda item: item[1])[0]
 
     def __str__(self) -> str:
-        width = max(len(name) for name, _ in self.demands)
-        table = "\n".join(f"  {name:<{width}}  {arrays:>8}" for name, arrays in self.demands)
+        shown = self.demands
+        if len(shown) > _LISTED:
+            least = sorted(arrays for _, arrays in shown)[-_LISTED]
+            shown = [item for item in shown if item[1] >= least][:_LISTED]
+        rows = [(_label(name), arrays) for name, arrays in shown]
+        if len(self.demands) > len(shown):
+            rest = self.need - sum(arrays for _, arrays in shown)
+            rows.append((f"{len(self.demands) - len(shown)} smaller ones", rest))
+        width = max(len("needed"), *(len(name) for name, _ in rows))
+        table = "\n".join(f"  {name:<{width}}  {arrays:>8}" for name, arrays in rows)
         return (
             f"needs {self.need} arrays with every layer stored once, the budget is {self.have}; "
-            f"largest layer is {self.largest!r}: the smallest budget that works is --arrays {self.need}, "
+            f"largest layer is {_label(self.largest)!r}: the smallest budget that works is --arrays {self.need}, "
             f"or use larger crossbars or more bits per cell\n"
             f"  {'layer':<{width}}    arrays\n{table}\n  {'needed':<{width}}  {self.need:>8}\n"
             f"  {'budget':<{width}}  {self.have:>8}"
         )
+
+
+def _label(name: str, limit: int = 60) -> str:
+    """A layer's name as a table can show it."""
+    name = name if name.isprintable() else repr(name)[1:-1]
+    return name if len(name) <= limit else name[: limit - 3] + "..."
 
 
 class TargetError(RramallocError):

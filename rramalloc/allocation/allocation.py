@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 FORMAT: Literal["rramalloc-allocation/1"] = "rramalloc-allocation/1"
 Steps = Annotated[int, Field(ge=0, le=2**53)]
 Count = Annotated[int, Field(ge=1, le=2**53)]
+Product = Annotated[int, Field(ge=1)]
+"""Product of counts, which may be beyond 2**53: Python reads such integers exactly."""
 
 
 class NetworkId(Record):
@@ -60,7 +62,7 @@ class Layer(Record):
     windows: Count
     demand: Count
     replication: Count
-    arrays: Count
+    arrays: Product
     batches: Count
     normal_op: Steps
     pre_op: Steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from rramalloc.allocation.allocation import Count, NetworkId
+from rramalloc.allocation.allocation import Count, NetworkId, Product
 from rramalloc.allocation.optimize import left_to_host
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, WeightMatrix, demands
@@ -35,7 +35,7 @@ class InspectedLayer(Record):
     demand: Count
     utilisation: float
     weights: Count
-    macs: Count
+    macs: Product
 
 
 class Inspection(Record):
@@ -51,7 +51,7 @@ class Inspection(Record):
     hardware: Hardware
     mapping: Mapping
     minimum: Count
-    saturation: Count
+    saturation: Product
     layers: tuple[InspectedLayer, ...]
     host: tuple[str, ...]
     warnings: tuple[str, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from typing import TYPE_CHECKING, Any, Literal
 
-from rramalloc.allocation.allocation import Layer, NetworkId, Steps
+from rramalloc.allocation.allocation import Layer, NetworkId, Product, Steps
 from rramalloc.allocation.optimize import layers_of
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, demands
@@ -33,7 +33,7 @@ class BufferedEdge(Record):
     producer: str
     consumer: str
     buffer_pixels: Steps
-    buffer_bytes: Steps
+    buffer_bytes: Product
 
 
 class CriticalSegment(Record):
@@ -55,7 +55,7 @@ class Simulation(Record):
     network: NetworkId
     hardware: Hardware
     handoff: Handoff
-    arrays: Steps
+    arrays: Product
     makespan: Steps
     interval: Steps
     step_ns: float | None

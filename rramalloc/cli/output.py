@@ -12,8 +12,9 @@ import typer
 
 from rramalloc.files import to_json
 
-_WIDE = 10_000
-"""Columns assumed where stdout is no terminal: nothing is cut or wrapped in a pipe or file."""
+_GAP = "   "
+_LEAST_WIDTH = 8
+"""A text column is never cut below this, however narrow the terminal."""
 
 
 def print_json(document: object) -> None:
@@ -31,21 +32,32 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], texts: Sequence[str] = ()) -> None:
-    """A table on stdout; columns named in `texts` are left-aligned, the others are numbers."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """A table on stdout; columns named in `texts` are left-aligned, the others are numbers.
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        side = "left" if column in texts else "right"
-        table.add_column(Text(column), justify=side, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
-    for row in rows:
-        table.add_row(*(Text(cell(value)) for value in row))
-    terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, width=None if terminal else _WIDE, highlight=False)
-    console.print(table)
+    In a terminal that is too narrow the text columns are cut; a pipe or file gets everything.
+    """
+    from rich.cells import cell_len, set_cell_size
+
+    table = [list(columns), *([printable(cell(value)) for value in row] for row in rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+    left = [column in texts for column in columns]
+    if sys.stdout.isatty():
+        _narrow(widths, left)
+
+    def aligned(text: str, width: int, *, to_left: bool) -> str:
+        if cell_len(text) > width:
+            text = set_cell_size(text, width - 1) + "…"
+        spaces = " " * (width - cell_len(text))
+        return text + spaces if to_left else spaces + text
+
+    lines = [
+        _GAP.join(
+            aligned(text, width, to_left=side) for text, width, side in zip(row, widths, left, strict=True)
+        ).rstrip()
+        for row in table
+    ]
+    rule = "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
+    sys.stdout.write("\n".join([lines[0], rule, *lines[1:]]) + "\n")
 
 
 def print_lines(pairs: Iterable[tuple[str, str]]) -> None:
@@ -53,13 +65,13 @@ def print_lines(pairs: Iterable[tuple[str, str]]) -> None:
     items = list(pairs)
     width = max(len(label) for label, _ in items)
     for label, value in items:
-        typer.echo(f"{label:<{width}}  {value}")
+        typer.echo(f"{label:<{width}}  {printable(value)}")
 
 
 def note(text: str, *, quiet: bool = False) -> None:
     """A line of talk on stderr."""
     if not quiet:
-        typer.echo(text, err=True)
+        typer.echo(printable(text), err=True)
 
 
 def cell(value: Any) -> str:
@@ -71,3 +83,22 @@ def cell(value: Any) -> str:
     if isinstance(value, tuple | list):
         return "x".join(str(part) for part in value)
     return str(value)
+
+
+def printable(text: str) -> str:
+    """Text without control characters: a name from a file cannot move the cursor or break a line."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _narrow(widths: list[int], left: Sequence[bool]) -> None:
+    """Cut the widest text columns until the table fits the terminal."""
+    import shutil
+
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - shutil.get_terminal_size().columns
+    while excess > 0:
+        widest = max((width, place) for place, width in enumerate(widths) if left[place])
+        if widest[0] <= _LEAST_WIDTH:
+            return
+        cut = min(excess, max(1, (widest[0] - _LEAST_WIDTH) // 2))
+        widths[widest[1]] -= cut
+        excess -= cut

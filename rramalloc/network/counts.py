@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Stage
+from rramalloc.network.node import Stage
 
 
 def windows(network: Network, stage: Stage) -> int:
@@ -13,10 +13,7 @@ def windows(network: Network, stage: Stage) -> int:
 
 def weights(network: Network, stage: Stage) -> int:
     """Constant weights of a stage without biases: K_h * K_w * C_in / groups * C_out."""
-    channels = network.input_shape(stage).channels
-    if isinstance(stage, Conv):
-        return stage.kernel[0] * stage.kernel[1] * (channels // stage.groups) * stage.out_channels
-    return channels * stage.out_features
+    return stage.weight_count(network.input_shape(stage).channels)
 
 
 def macs(network: Network, stage: Stage) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -14,13 +15,14 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from rramalloc.errors import NetworkError
-from rramalloc.files import to_json
 from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS, Shape
 from rramalloc.network.node import Conv, Input, Linear, Node, ShapeFault, Stage
 from rramalloc.records import parse
 
 FORMAT = "rramalloc-network/1"
 MAX_NODES = 200_000
+MAX_WEIGHTS = 2**46
+"""Of all stages together: keeps every count of arrays within 64 bits, for any array and precision."""
 _NODES: TypeAdapter[dict[str, list[Node]]] = TypeAdapter(dict[str, list[Node]])
 
 
@@ -29,7 +31,8 @@ class Network:
     """A CNN as the allocation sees it. Build it with `Network.build`, which checks everything.
 
     nodes: producers before consumers, file order kept wherever it allows that;
-    shapes: output shape of every node; warnings: what a reader assumed or ignored.
+    shapes: output shape of every node; warnings: what a reader assumed or ignored;
+    where: the file it came from, as messages call it.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Network:
     nodes: tuple[Node, ...]
     shapes: Mapping[str, Shape]
     warnings: tuple[str, ...] = ()
+    where: str = field(default="", compare=False)
 
     @classmethod
     def build(
@@ -59,7 +63,9 @@ class Network:
         checked = parse(_NODES, {"nodes": items}, place)["nodes"]
         _check_names(checked, place)
         ordered = topological(checked, place)
-        return cls(name, source, tuple(ordered), _shapes(ordered, place), tuple(warnings))
+        shapes = _shapes(ordered, place)
+        _check_weights(ordered, shapes, place)
+        return cls(name, source, tuple(ordered), shapes, tuple(warnings), place)
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -79,7 +85,8 @@ class Network:
     def sha256(self) -> str:
         """Hash of the graph, equal for every file format and order of nodes that yield it."""
         document = [_dump(node) for node in self.canonical_nodes]
-        return hashlib.sha256(to_json(document).encode()).hexdigest()
+        text = json.dumps(document, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """The document of the network JSON format, `rramalloc-network/1`."""
@@ -158,6 +165,21 @@ def _shapes(nodes: list[Node], where: str) -> Mapping[str, Shape]:
             )
         shapes[node.name] = shape
     return MappingProxyType(shapes)
+
+
+def _check_weights(nodes: list[Node], shapes: Mapping[str, Shape], where: str) -> None:
+    total = 0
+    for node in nodes:
+        if isinstance(node, Conv | Linear):
+            count = node.weight_count(shapes[node.inputs[0]].channels)
+            total += count
+            if total > MAX_WEIGHTS:
+                outputs = "out_channels" if isinstance(node, Conv) else "out_features"
+                raise NetworkError(
+                    _place(where, node),
+                    f"{outputs}: makes {count} weights, {total} with the layers before it; "
+                    f"the limit of a network is {MAX_WEIGHTS}",
+                )
 
 
 def _place(where: str, node: Node) -> str:

@@ -95,6 +95,10 @@ class Conv(_Consumer):
         """Receptive field of one output pixel."""
         return Geometry(self.kernel, self.stride, Pads(*self.pads), self.dilation)
 
+    def weight_count(self, channels: int) -> int:
+        """Weights without biases for an input of `channels`: K_h * K_w * C_in / groups * C_out."""
+        return self.kernel[0] * self.kernel[1] * (channels // self.groups) * self.out_channels
+
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
         """Source: MODEL.md 2."""
         for field, count in (("groups", inputs[0].channels), ("out_channels", self.out_channels)):
@@ -110,6 +114,10 @@ class Linear(_Consumer):
 
     op: Literal["linear"] = "linear"
     out_features: Size
+
+    def weight_count(self, channels: int) -> int:
+        """Weights without biases for an input of `channels`."""
+        return channels * self.out_features
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
         """Source: MODEL.md 2."""

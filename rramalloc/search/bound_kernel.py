@@ -23,6 +23,7 @@ from rramalloc.compiled import compiled, compiled_inline
 from rramalloc.timing.kernel import batch_starts
 
 _PASSES = 12
+_FEW = 16
 
 
 @compiled_inline
@@ -195,54 +196,90 @@ def propagate(
 
 
 @compiled_inline
-def _cheapest(work: float, price: float, low: int, high: int) -> float:
-    """Minimum over real d in low ... high of work / d + price * (d - low)."""
-    if price <= 0.0:
-        return work / high
-    d = min(max(np.sqrt(work / price), float(low)), float(high))
-    return work / d + price * (d - low)
+def _cheapest(work: int, price: float, low: int, high: int) -> float:
+    """At most the minimum over whole d in low ... high of ceil(work / d) + price * (d - low)."""
+    if price <= 0.0 or low == high:
+        return float((work + high - 1) // high)
+    if high - low <= _FEW:
+        least = float((work + low - 1) // low)
+        for d in range(low + 1, high + 1):
+            least = min(least, (work + d - 1) // d + price * (d - low))
+        return least
+    best = min(max(np.sqrt(work / price), float(low)), float(high))
+    d = np.floor(best)
+    under = work / d + price * (d - low)
+    d = min(d + 1.0, float(high))
+    return min(under, work / d + price * (d - low))
+
+
+@compiled
+def _priced_forward(
+    graph: Any, tables: Any, demand: Any, early: int, price: float, lo: Any, hi: Any, start: Any,
+    before: Any, done: Any,
+) -> None:  # fmt: skip
+    """Along every path from the input, with a price per array that a stage takes beyond lo:
+
+    before[i] <= start(i) + price * (those arrays of the ancestors of i), done[i] the same for the finish of
+    i, its own arrays included. A path visits a stage once, so no array is paid for twice.
+    """
+    windows, pointer, producer, offset, need = graph
+    _, first, _, _, user, _, edge_first = tables
+    for i in range(len(windows)):
+        before[i] = start[i]
+        tail = 0.0
+        for edge in range(pointer[i], pointer[i + 1]):
+            p = producer[edge]
+            window = need[offset[edge] + lo[i] - 1]
+            if window >= 0:
+                wait = max(1.0, _cheapest(window + 1, price * demand[p], lo[p], hi[p])) - early
+                before[i] = max(before[i], before[p] + wait)
+                if window == windows[p] - 1:
+                    before[i] = max(before[i], done[p] - early)
+            last = edge_first[edge] + first[i + 1] - first[i] + first[p + 1] - 1 - first[p]
+            if user[last] >= 0:
+                rest = _cheapest(windows[i] - user[last], price * demand[i], lo[i], hi[i])
+                tail = max(tail, done[p] + max(1.0, rest) - early)
+        done[i] = max(tail, before[i] + _cheapest(windows[i], price * demand[i], lo[i], hi[i]))
 
 
 @compiled
 def _priced(
     graph: Any, tables: Any, demand: Any, spare: int, early: int, target: int, price: float,
-    lo: Any, hi: Any, start: Any, before: Any, after: Any,
+    lo: Any, hi: Any, start: Any, before: Any, done: Any, after: Any, ahead: Any,
 ) -> bool:  # fmt: skip
     """Whether the target is still possible when every array beyond lo has a price in steps.
 
-    before[i] <= start(i) + price * (arrays that ancestors take beyond lo), after[i] the same for what
-    remains after i; a stage that runs from start to end between them cannot beat the target.
+    after[i] is to what remains when i has finished, ahead[i] when it has started, as `before` is to what
+    went before; a stage that runs from start to end between them cannot beat the target.
     Raises lo where the remaining time asks for it.
     """
     windows, pointer, producer, offset, need = graph
     _, first, _, _, user, _, edge_first = tables
-    n = len(windows)
-    for i in range(n):
-        before[i] = start[i]
-        after[i] = 0.0
+    _priced_forward(graph, tables, demand, early, price, lo, hi, start, before, done)
+    after[:] = 0.0
+    ahead[:] = 0.0
+    for i in range(len(windows) - 1, -1, -1):
+        total = _cheapest(windows[i], price * demand[i], lo[i], hi[i])
+        room = target - before[i] - after[i] + price * spare + 1e-6
+        if total > room or done[i] + after[i] - price * spare > target + 1e-6 or room < 1.0:
+            return False
+        steps = np.int64(min(room, 1e15))
+        ahead[i] = max(ahead[i], total + after[i])
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
             window = need[offset[edge] + lo[i] - 1]
             if window >= 0:
-                wait = max(1.0, _cheapest(window + 1.0, price * demand[p], lo[p], hi[p])) - early
-                before[i] = max(before[i], before[p] + wait)
-    for i in range(n - 1, -1, -1):
-        total = _cheapest(float(windows[i]), price * demand[i], lo[i], hi[i])
-        bound = before[i] + total + after[i] - price * spare
-        room = target - before[i] - after[i] + price * spare + 1e-6
-        if bound > target + 1e-6 or room < 1.0:
-            return False
-        steps = np.int64(min(room, 1e15))
+                wait = max(1.0, _cheapest(window + 1, price * demand[p], lo[p], hi[p])) - early
+                ahead[p] = max(ahead[p], wait + ahead[i])
+                if window == windows[p] - 1:
+                    after[p] = max(after[p], ahead[i] - early)
+            last = edge_first[edge] + first[i + 1] - first[i] + first[p + 1] - 1 - first[p]
+            if user[last] >= 0:
+                rest = _cheapest(windows[i] - user[last], price * demand[i], lo[i], hi[i])
+                after[p] = max(after[p], after[i] + max(1.0, rest) - early)
         lo[i] = max(lo[i], (windows[i] + steps - 1) // steps)
         if lo[i] > hi[i]:
             return False
-        for edge in range(pointer[i], pointer[i + 1]):
-            p = producer[edge]
-            last = edge_first[edge] + first[i + 1] - first[i] + first[p + 1] - 1 - first[p]
-            if user[last] >= 0:
-                left = float(windows[i] - user[last])
-                rest = max(1.0, _cheapest(left, price * demand[i], lo[i], hi[i])) - early
-                after[p] = max(after[p], after[i] + rest)
     return True
 
 
@@ -252,14 +289,16 @@ def _within_prices(
 ) -> bool:
     """The spare budget is shared by all: try prices per array, lo rises with each that bites."""
     n = len(lo)
-    before, after = np.empty(n), np.empty(n)
+    before, done, after, ahead = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     price = target / (8.0 * budget)
     highest = 8.0 * target * n / budget
     while price < highest:
         spare = _share_budget(demand, budget, lo, hi)
         if spare <= 0:
             return spare == 0
-        if not _priced(graph, tables, demand, spare, early, target, price, lo, hi, start, before, after):
+        if not _priced(
+            graph, tables, demand, spare, early, target, price, lo, hi, start, before, done, after, ahead
+        ):
             return False
         price *= 2.0
     return _share_budget(demand, budget, lo, hi) >= 0

@@ -16,7 +16,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Node, Pool, Upsample
 from rramalloc.network.receptive import Table, last_needed
 
-TABLE_LIMIT_BYTES = 2**30
+TABLE_LIMIT_BYTES = 2**29
 EDGE_LIMIT = 200_000
 _LOOK_BACK = 128
 
@@ -132,7 +132,7 @@ class _Tracer:
         self._bytes += table.nbytes
         if self._bytes > TABLE_LIMIT_BYTES:
             raise UnsupportedError(
-                self._network.name,
+                self._network.where or self._network.name,
                 f"its tables of needed windows take more than {TABLE_LIMIT_BYTES >> 20} MiB: "
                 "the grids are too large or too many; use a smaller input shape",
             )

@@ -16,8 +16,10 @@ from rramalloc.network.node import Conv, Linear, Stage
 from rramalloc.timing.dependencies import Edge, trace
 
 FullyConnected = Literal["host", "crossbar"]
-WINDOW_LIMIT = 2**27
-"""Windows of all stages together; bounds the memory of a simulation to 0.5 GiB."""
+STAGE_LIMIT = 2**14
+"""Stages of one network; bounds the time of a single look at all of them."""
+WINDOW_LIMIT = 2**25
+"""Windows of all stages together; bounds the memory and time of one simulation."""
 
 
 class FlatEdges(NamedTuple):
@@ -53,16 +55,22 @@ class StageGraph:
     def build(cls, network: Network, fc: FullyConnected = "host") -> StageGraph:
         """Stages and edges of a network; linear layers on a 1 x 1 grid are stages with fc "crossbar".
 
-        Raises UnsupportedError if no stage is left or the window tables would not fit in memory.
+        Raises UnsupportedError if no stage is left, or there are too many of them or of their windows.
         Source: MODEL.md 2 and 4.
         """
         nodes = network.canonical_nodes
         stages = tuple(node for node in network.stages if is_stage(network, node, fc))
         if not stages:
             raise UnsupportedError(
-                network.name,
+                network.where or network.name,
                 "has no stage: no convolution and no linear layer on a grid; "
                 "fully connected layers become stages with --fc crossbar",
+            )
+        if len(stages) > STAGE_LIMIT:
+            raise UnsupportedError(
+                network.where or network.name,
+                f"has {len(stages)} weight layers to be timed, the limit is {STAGE_LIMIT}; "
+                "allocate parts of it one by one",
             )
         names = {stage.name for stage in stages}
         ordered = tuple(node for node in nodes if isinstance(node, Conv | Linear) and node.name in names)
@@ -70,7 +78,7 @@ class StageGraph:
         windows = np.array([network.shapes[node.name].pixels for node in ordered], dtype=np.int64)
         if windows.sum() > WINDOW_LIMIT:
             raise UnsupportedError(
-                network.name,
+                network.where or network.name,
                 f"its stages have {windows.sum()} windows together, the limit is {WINDOW_LIMIT}; "
                 "use a smaller input shape",
             )

@@ -24,10 +24,10 @@ def load(network: str | os.PathLike[str], input_shapes: InputShapes | None = Non
     """
     path = Path(network)
     name = path.name.removesuffix(".json")
-    is_bare = path.name == os.fspath(network)
-    if is_bare and not path.exists() and name in shipped_names():
+    is_absent = path.name == os.fspath(network) and not os.path.exists(path)  # unlike Path, never an OSError
+    if is_absent and name in shipped_names():
         return network_json.from_document(parse_json(shipped_text(name), path.name), path.name)
-    if is_bare and not path.exists() and path.suffix in ("", ".json"):
+    if is_absent and path.suffix in ("", ".json"):
         raise UnknownNameError("file or shipped network", name, shipped_names())
     return _read(path, input_shapes or {})
 
