@@ -86,10 +86,10 @@ class BudgetError(RramallocError):
         return max(self.demands, key=lambda item: item[1])[0]
 
     def __str__(self) -> str:
-        shown = self.demands
+        shown: tuple[tuple[str, int], ...] = self.demands
         if len(shown) > _LISTED:
-            least = sorted(arrays for _, arrays in shown)[-_LISTED]
-            shown = [item for item in shown if item[1] >= least][:_LISTED]
+            largest = sorted(range(len(shown)), key=lambda place: -shown[place][1])[:_LISTED]
+            shown = tuple(shown[place] for place in sorted(largest))
         rows = [(_label(name), arrays) for name, arrays in shown]
         if len(self.demands) > len(shown):
             rest = self.need - sum(arrays for _, arrays in shown)

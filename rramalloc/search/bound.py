@@ -14,8 +14,8 @@ from rramalloc.search.checkpoints import Checkpoints, checkpoints
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Replication
 
-_NS_PER_ENTRY = 60.0
-"""Time one node spends per table entry, for the machine-independent estimate of work."""
+_NS_PER_ENTRY, _NS_PER_PAIR = 10.0, 40.0
+"""Time of a node per table entry and per pair of intervals of an edge: a count of work, not a clock."""
 
 Box = tuple[Replication, Replication]
 
@@ -32,10 +32,13 @@ class Outcome(Enum):
 class Bounder:
     """Asks of a problem whether any allocation meets a target makespan.
 
+    intervals: pieces per stage for the pruning in interval_kernel, a power of two; more cut deeper, slower.
+
     Every answer holds under exact timing with handoff "next".  Source: rules in bound_kernel.py.
     """
 
     problem: Problem
+    intervals: int = 16
     _tables: Checkpoints = field(init=False)
 
     def __post_init__(self) -> None:
@@ -44,7 +47,9 @@ class Bounder:
     @property
     def node_seconds(self) -> float:
         """Estimated seconds per node, the same on every machine."""
-        return 1e-9 * _NS_PER_ENTRY * (self._tables.total + len(self._tables.user))
+        entries = self._tables.total + len(self._tables.user)
+        pairs = len(self.problem.graph.binding) * self.intervals**2
+        return 1e-9 * (_NS_PER_ENTRY * entries + _NS_PER_PAIR * pairs)
 
     def box(self, target: int) -> Box | None:
         """Smallest box known to hold every allocation that meets the target; None if there is none."""
@@ -52,7 +57,7 @@ class Bounder:
         scratch = np.empty((2, self._tables.total), dtype=np.int64)
         start = np.empty(len(low), dtype=np.int64)
         possible = propagate(
-            self._graph, self._tables, self.problem.demand, self.problem.budget, 0, target,
+            self._graph, self._tables, self.problem.demand, self.problem.budget, 0, target, self.intervals,
             low, high, start, scratch[0], scratch[1],
         )  # fmt: skip
         return (low, high) if possible else None
@@ -73,7 +78,7 @@ class Bounder:
         low, high = self._root()
         found = np.ones(len(low), dtype=np.int64)
         outcome, nodes = refute(
-            self._graph, self._tables, self.problem.demand, self.problem.budget, 0, target,
+            self._graph, self._tables, self.problem.demand, self.problem.budget, 0, target, self.intervals,
             low, high, most_nodes, found,
         )  # fmt: skip
         return Outcome(outcome), int(nodes), found

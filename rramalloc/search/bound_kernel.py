@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline
+from rramalloc.search.interval_kernel import prune
 from rramalloc.timing.kernel import batch_starts
 
 _PASSES = 12
+_ROUNDS = 4
 _FEW = 16
 
 
@@ -175,10 +177,35 @@ def _share_budget(demand: Any, budget: int, lo: Any, hi: Any) -> int:
 
 @compiled
 def propagate(
+    graph: Any, tables: Any, demand: Any, budget: int, early: int, target: int, most: int,
+    lo: Any, hi: Any, start: Any, finish: Any, latest: Any,
+) -> bool:  # fmt: skip
+    """Shrink the box to a fixed point; False if no allocation in it meets target and budget.
+
+    most: intervals per stage for the pruning in interval_kernel, 0 for none; start, finish and latest are
+    scratch space.
+    """
+    for _ in range(_ROUNDS):
+        width = (hi - lo).sum()
+        if not _shrink(graph, tables, demand, budget, early, target, lo, hi, start, finish, latest):
+            return False
+        if not _within_prices(graph, tables, demand, budget, early, target, 0, lo, hi, start, latest):
+            return False
+        if most and not _within_prices(
+            graph, tables, demand, budget, early, target, most, lo, hi, start, latest
+        ):
+            return False
+        if (hi - lo).sum() >= 0.98 * width:
+            break
+    return True
+
+
+@compiled
+def _shrink(
     graph: Any, tables: Any, demand: Any, budget: int, early: int, target: int,
     lo: Any, hi: Any, start: Any, finish: Any, latest: Any,
 ) -> bool:  # fmt: skip
-    """Shrink the box to a fixed point; False if no allocation in it meets target and budget."""
+    """The rules of this module in turn, until none of them bites."""
     for _ in range(_PASSES):
         before = lo.sum() - hi.sum()
         if _share_budget(demand, budget, lo, hi) < 0:
@@ -190,9 +217,7 @@ def propagate(
         _lower_hi(graph, tables, early, lo, hi, start, finish, latest)
         if lo.sum() - hi.sum() == before:
             break
-    return _share_budget(demand, budget, lo, hi) >= 0 and _within_prices(
-        graph, tables, demand, budget, early, target, lo, hi, start
-    )
+    return _share_budget(demand, budget, lo, hi) >= 0
 
 
 @compiled_inline
@@ -285,9 +310,10 @@ def _priced(
 
 @compiled
 def _within_prices(
-    graph: Any, tables: Any, demand: Any, budget: int, early: int, target: int, lo: Any, hi: Any, start: Any
-) -> bool:
-    """The spare budget is shared by all: try prices per array, lo rises with each that bites."""
+    graph: Any, tables: Any, demand: Any, budget: int, early: int, target: int, most: int,
+    lo: Any, hi: Any, start: Any, latest: Any,
+) -> bool:  # fmt: skip
+    """The spare budget is shared by all: try prices per array, the box shrinks with each that bites."""
     n = len(lo)
     before, done, after, ahead = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     price = target / (8.0 * budget)
@@ -296,9 +322,13 @@ def _within_prices(
         spare = _share_budget(demand, budget, lo, hi)
         if spare <= 0:
             return spare == 0
-        if not _priced(
-            graph, tables, demand, spare, early, target, price, lo, hi, start, before, done, after, ahead
-        ):
+        if most:
+            possible = prune(graph, tables, demand, spare, early, target, price, most, lo, hi, start, latest)
+        else:
+            possible = _priced(
+                graph, tables, demand, spare, early, target, price, lo, hi, start, before, done, after, ahead
+            )
+        if not possible:
             return False
         price *= 2.0
     return _share_budget(demand, budget, lo, hi) >= 0
@@ -306,7 +336,7 @@ def _within_prices(
 
 @compiled
 def refute(
-    graph: Any, tables: Any, demand: Any, budget: int, early: int, target: int,
+    graph: Any, tables: Any, demand: Any, budget: int, early: int, target: int, most: int,
     root_lo: Any, root_hi: Any, most_nodes: int, found: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Depth-first search of a box for an allocation that meets the target: (outcome, nodes).
@@ -331,7 +361,7 @@ def refute(
         nodes += 1
         depth -= 1
         lo, hi = stack[depth, 0].copy(), stack[depth, 1].copy()
-        if not propagate(graph, tables, demand, budget, early, target, lo, hi, start, finish, latest):
+        if not propagate(graph, tables, demand, budget, early, target, most, lo, hi, start, finish, latest):
             continue
         makespan = batch_starts(windows, pointer, producer, offset, need, lo, 1 - early, starts, index)
         if makespan <= target:

@@ -13,12 +13,17 @@ import numpy.typing as npt
 from rramalloc.errors import UnsupportedError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Node, Pool, Upsample
+from rramalloc.network.node import Barrier, Conv, Flatten, GlobalPool, Node, Pool, Upsample
 from rramalloc.network.receptive import Table, last_needed
 
 TABLE_LIMIT_BYTES = 2**29
 EDGE_LIMIT = 200_000
+PULL_LIMIT = 2**20
+"""Tables of (node, producer) pairs that may be looked at; far above any real network, it bounds the time."""
 _LOOK_BACK = 128
+_PRUNING_WORK = 2**28
+_STEP_WORK = 4096
+"""Pixels that take as long as one step of the look back without its pixels."""
 
 Sources = dict[int, Table]
 """Per producer stage: the last of its windows that each pixel of a tensor needs, -1 for none."""
@@ -44,9 +49,9 @@ def trace(
 
     only_binding: leave out edges that other edges imply. All edges of a network with many merges can be
     too many to hold; then the result is empty and the binding ones, which give the same timing, serve.
-    Raises UnsupportedError if the tables would take more than TABLE_LIMIT_BYTES.
+    Raises UnsupportedError if the tables would take more than TABLE_LIMIT_BYTES or PULL_LIMIT is reached.
     """
-    tracer = _Tracer(network)
+    tracer, pruner = _Tracer(network), _Pruner()
     waiting = _consumers_left(nodes)
     sources: dict[str, Sources] = {}
     edges: list[Edge] = []
@@ -58,7 +63,7 @@ def trace(
             if not waiting[name]:
                 sources.pop(name, None)
         if only_binding and len(node.inputs) > 1 and len(found) > 1:
-            found = _without_implied(found, incoming)
+            found = pruner.without_implied(found, incoming)
         if node.name in index:
             stage = index[node.name]
             incoming[stage] = tracer.edges(found, stage)
@@ -91,10 +96,18 @@ class _Tracer:
 
     def pull(self, node: Node, inputs: Sequence[Sources]) -> Sources:
         """The sources of a node's output pixels from those of its inputs."""
-        result: Sources = {}
         output = self._network.shapes[node.name]
+        if len(inputs) == 1 and _keeps_pixels(node) and self._network.input_shape(node) == output:
+            return inputs[0]
+        result: Sources = {}
         for source in inputs:
             self.entries += len(source)
+            if self.entries > PULL_LIMIT:
+                raise UnsupportedError(
+                    self._network.where or self._network.name,
+                    f"its nodes read stages in more than {PULL_LIMIT} ways: too many merges of too many "
+                    "branches; allocate parts of it one by one",
+                )
             for stage, table in source.items():
                 pulled = self._pull(node, table, output)
                 known = result.get(stage)
@@ -148,39 +161,51 @@ def _consumers_left(nodes: Sequence[Node]) -> dict[str, int]:
     return count
 
 
-def _without_implied(sources: Sources, incoming: Sequence[Sequence[Edge]]) -> Sources:
-    """Drop producers whose windows have finished anyway before those of a later producer.
-
-    A batch of stage l that computes window w starts after everything that window w of l needs, so a
-    pixel that waits for w of l need not also wait for windows of an earlier stage that w implies.
-    """
-    kept = dict(sources)
-    earliest = min(sources)
-    for later in sorted(sources, reverse=True):
-        if later == earliest or later not in kept:
-            continue
-        for stage, implied in _implied_by(later, kept[later], earliest, incoming).items():
-            if stage != later and stage in kept and bool((implied >= kept[stage]).all()):
-                del kept[stage]
-    return kept
+def _keeps_pixels(node: Node) -> bool:
+    return not isinstance(node, Conv | Pool | Upsample | GlobalPool | Flatten | Barrier)
 
 
-def _implied_by(later: int, table: Table, earliest: int, incoming: Sequence[Sequence[Edge]]) -> Sources:
-    """Windows of earlier stages that must have finished before the windows in `table` of `later`."""
-    reached: Sources = {later: table}
-    pending = [-later]
-    for _ in range(_LOOK_BACK):
-        if not pending:
-            break
-        stage = -heapq.heappop(pending)
-        windows = reached[stage]
-        for edge in incoming[stage]:
-            if edge.producer < earliest:
+class _Pruner:
+    """Leaves out what other edges imply, as long as its work lasts: edges too many change no timing."""
+
+    def __init__(self) -> None:
+        self._work = _PRUNING_WORK
+
+    def without_implied(self, sources: Sources, incoming: Sequence[Sequence[Edge]]) -> Sources:
+        """Drop producers whose windows have finished anyway before those of a later producer.
+
+        A batch of stage l that computes window w starts after everything that window w of l needs, so a
+        pixel that waits for w of l need not also wait for windows of an earlier stage that w implies.
+        """
+        kept = dict(sources)
+        earliest = min(sources)
+        for later in sorted(sources, reverse=True):
+            if later == earliest or later not in kept:
                 continue
-            need = np.where(windows >= 0, edge.need[np.maximum(windows, 0)], np.int32(-1))
-            if edge.producer in reached:
-                reached[edge.producer] = np.maximum(reached[edge.producer], need)
-            else:
-                reached[edge.producer] = need
-                heapq.heappush(pending, -edge.producer)
-    return reached
+            for stage, implied in self._implied_by(later, kept[later], earliest, incoming).items():
+                if stage != later and stage in kept and bool((implied >= kept[stage]).all()):
+                    del kept[stage]
+        return kept
+
+    def _implied_by(
+        self, later: int, table: Table, earliest: int, incoming: Sequence[Sequence[Edge]]
+    ) -> Sources:
+        """Windows of earlier stages that must have finished before the windows in `table` of `later`."""
+        reached: Sources = {later: table}
+        pending = [-later]
+        for _ in range(_LOOK_BACK):
+            if not pending or self._work < 0:
+                break
+            stage = -heapq.heappop(pending)
+            windows = reached[stage]
+            for edge in incoming[stage]:
+                if edge.producer < earliest:
+                    continue
+                self._work -= windows.size + _STEP_WORK
+                need = np.where(windows >= 0, edge.need[np.maximum(windows, 0)], np.int32(-1))
+                if edge.producer in reached:
+                    reached[edge.producer] = np.maximum(reached[edge.producer], need)
+                else:
+                    reached[edge.producer] = need
+                    heapq.heappush(pending, -edge.producer)
+        return reached
