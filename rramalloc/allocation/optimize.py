@@ -79,11 +79,19 @@ def _search(problem: Problem, request: Request, stop: Stop) -> Candidate:
 
 
 def _within_interval(problem: Problem, request: Request, stop: Stop) -> Candidate:
-    """Smallest interval, then the least makespan among the allocations that reach it."""
-    steps = interval.smallest_interval(problem)
-    least = -(-problem.graph.windows // steps)
-    found = solve_auto(replace(problem, least=least), stop, request.seed)
-    words = f"interval {steps} proven smallest by bisection; makespan at that interval: {found.proof}"
+    """Smallest interval * step_ns, then the least makespan among the allocations that reach it."""
+    steps = interval.fastest_interval(problem)
+    least = interval.fewest_copies(problem, steps)
+    most, fixed_ns = None, 0.0
+    if problem.step_time is not None:
+        fixed_ns = problem.step_time.step_ns(least)
+        most = problem.step_time.most_copies(fixed_ns, least)
+    found = solve_auto(replace(problem, least=least, most=most), stop, request.seed)
+    if problem.step_time is not None and problem.step_time.step_ns(found.replication) > fixed_ns * (
+        1 + 1e-12
+    ):
+        found = replace(found, replication=least)
+    words = f"interval {steps} proven best by trying every one; makespan at that interval: {found.proof}"
     return replace(found, proof=words)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rramalloc.search import interval
+from rramalloc.search import interval, tie_break
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.local import Found, LocalSearch
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
@@ -30,7 +30,14 @@ def meet(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     """As `solve`, but end as soon as an allocation takes at most `target` steps, or none can."""
     search = _Search(problem, stop, seed, target)
     search.run()
-    return Candidate(search.best, search.bound, search.proof, search.spent_s)
+    best, words = search.best, search.proof
+    if target == 0 and search.bound >= search.makespan and not stop.out_of_time:
+        best, proven, seconds = tie_break.settled(problem, best, search.makespan)
+        search.spent_s += seconds
+        words += "; no other is as fast with fewer arrays" if proven else ""
+    else:
+        best = tie_break.trimmed(problem, best, search.makespan)
+    return Candidate(best, search.bound, words, search.spent_s)
 
 
 @dataclass(eq=False)

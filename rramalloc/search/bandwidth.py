@@ -15,6 +15,7 @@ import numpy as np
 
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.bound import Bounder
+from rramalloc.search.polish import polished
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.simulate import Replication, makespan_of_each
@@ -22,6 +23,9 @@ from rramalloc.timing.simulate import Replication, makespan_of_each
 _PIECES = 8
 _FIRST_WORK = 4
 _NARROWEST = 1.0005
+_WORTH_POLISHING = 1.2
+_SECONDS_PER_POLISH = 5e-7
+_PARTS = 2**30
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
@@ -64,6 +68,7 @@ class _Search:
         self.pieces: list[_Piece] = []
 
     def run(self) -> None:
+        self._keep(self.best)
         longest = max(self.shortest, self.step_time.step_ns(self.problem.largest))
         self._add(0.0, self.shortest)
         if longest > self.shortest:
@@ -81,7 +86,7 @@ class _Search:
 
     def candidate(self) -> Candidate:
         bound_ns = min(self.latency_ns, *(piece.bound_ns for piece in self.pieces))
-        steps = math.ceil(bound_ns / self.step_time.step_ns(self.best) - 1e-6)
+        steps = math.floor(bound_ns / self.step_time.step_ns(self.best) + 1e-9)
         proof = f"latency bound {bound_ns:.6g} ns over all step times, by branch and bound on each range"
         return Candidate(self.best, max(1, steps), proof, self.spent_s)
 
@@ -93,41 +98,55 @@ class _Search:
 
     def _add(self, low: float, high: float) -> None:
         """Bound a piece: makespan with the copies `high` can feed, times the shortest step in it."""
-        limited = self._limited(high)
-        if limited is not None:
-            steps = Bounder(limited).root_bound()
-            heapq.heappush(self.pieces, _Piece(steps * max(low, self.shortest), low, high))
+        steps = [Bounder(relaxed).root_bound() for relaxed in self._relaxations(high)]
+        if steps:
+            heapq.heappush(self.pieces, _Piece(max(steps) * max(low, self.shortest), low, high))
 
     def _deepen(self, piece: _Piece) -> None:
         """Search a piece too narrow to cut with twice the work it had before."""
         piece.work = max(_FIRST_WORK, 2 * piece.work)
-        found = self._explore(piece.high, piece.work)
-        if found is not None:
-            bound_ns = found.lower_bound * max(piece.low, self.shortest)
-            piece.bound_ns = max(piece.bound_ns, bound_ns)
+        bound_ns = self._explore(piece.high, piece.work) * max(piece.low, self.shortest)
+        piece.bound_ns = max(piece.bound_ns, bound_ns)
         heapq.heappush(self.pieces, piece)
 
-    def _explore(self, step_ns: float, work: int) -> Candidate | None:
-        """Search with the copies that a step of this length can feed."""
-        limited = self._limited(step_ns)
-        if limited is None:
-            return None
-        found = solve_makespan(limited, replace(self.stop, work=work, on_progress=None), self.seed)
-        self.spent_s += max(found.seconds or 0.0, SECONDS_PER_WORK)
-        latency_ns = self._latency_ns(found.replication)
-        if latency_ns < self.latency_ns:
-            self.best, self.latency_ns = found.replication, latency_ns
-        return found
+    def _explore(self, step_ns: float, work: int) -> int:
+        """Search with the copies that a step of this length can feed; the lower bound of their makespan."""
+        bound = 1
+        for relaxed in self._relaxations(step_ns):
+            found = solve_makespan(relaxed, replace(self.stop, work=work, on_progress=None), self.seed)
+            self.spent_s += max(found.seconds or 0.0, SECONDS_PER_WORK)
+            bound = max(bound, found.lower_bound)
+            if self.problem.fits(found.replication):
+                self._keep(found.replication)
+        return bound
 
-    def _limited(self, step_ns: float) -> Problem | None:
-        """The problem with at most the copies that steps of `step_ns` allow each stage."""
-        access, least = self.step_time.access_ns_per_copy, self.problem.smallest
-        room = np.full(len(access), step_ns)
+    def _keep(self, replication: Replication) -> None:
+        if self._latency_ns(replication) < self.latency_ns * _WORTH_POLISHING:
+            better, simulated = polished(self.problem, self.step_time, replication)
+            self.spent_s += simulated * _SECONDS_PER_POLISH * len(replication)
+            if self._latency_ns(better) < self.latency_ns:
+                self.best, self.latency_ns = better, self._latency_ns(better)
+
+    def _relaxations(self, step_ns: float) -> list[Problem]:
+        """Problems that hold every allocation within the budget whose step is at most `step_ns`.
+
+        Each stage alone may have the copies such a step can feed. With a shared bandwidth the sum counts
+        too: as a budget of its own, and added to the arrays, each in parts of what there is.
+        """
+        least = self.problem.smallest
+        most = np.minimum(self.step_time.most_copies(step_ns, least), self.problem.graph.windows)
+        if (most < least).any():
+            return []
+        relaxed = [replace(self.problem, most=most)]
         if self.step_time.shared:
-            room = step_ns - (float((access * least).sum()) - access * least)
-        most = np.floor(room / np.maximum(access, 1e-300) * (1 + 1e-12))
-        limit = np.minimum(most, self.problem.graph.windows).astype(np.int64)
-        return None if (limit < least).any() else replace(self.problem, most=limit)
+            bandwidth = self.step_time.access_ns_per_copy / step_ns * (1 - 1e-12)
+            for arrays in (0.0, 1.0):
+                parts = bandwidth + arrays * self.problem.demand / self.problem.budget
+                demand = np.floor(parts * _PARTS).astype(np.int64)
+                budget = int((1 + arrays) * _PARTS)
+                if (demand > 0).all() and int((demand * least).sum()) <= budget:
+                    relaxed.append(replace(self.problem, demand=demand, budget=budget, most=most))
+        return relaxed
 
     def _latency_ns(self, replication: Replication) -> float:
         steps = int(makespan_of_each(self.problem.graph, replication[None, :])[0])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.search.bound_kernel import propagate, refute
+from rramalloc.search.branch_kernel import propagate, refute
 from rramalloc.search.checkpoints import Checkpoints, checkpoints
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Replication
@@ -33,8 +33,8 @@ class Bounder:
     """Asks of a problem whether any allocation meets a target makespan.
 
     intervals: pieces per stage for the pruning in interval_kernel, a power of two; more cut deeper, slower.
-
-    Every answer holds under exact timing with handoff "next".  Source: rules in bound_kernel.py.
+    Every answer holds under exact timing with handoff "next".
+    Source: the rules in bound_kernel.py, price_kernel.py and interval_kernel.py.
     """
 
     problem: Problem

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication
 
@@ -11,20 +14,41 @@ def smallest_interval(problem: Problem) -> int:
     low, high = 1, int(problem.graph.windows.max())
     while low < high:
         middle = (low + high) // 2
-        if problem.arrays(_fewest(problem, middle)) <= problem.budget:
+        if problem.arrays(fewest_copies(problem, middle)) <= problem.budget:
             high = middle
         else:
             low = middle + 1
     return low
 
 
-def _fewest(problem: Problem, interval: int) -> Replication:
+def fewest_copies(problem: Problem, interval: int) -> Replication:
     """Fewest copies with which no stage takes more than `interval` batches."""
-    return -(-problem.graph.windows // interval)
+    copies: Replication = -(-problem.graph.windows // interval)
+    return copies
+
+
+def fastest_interval(problem: Problem) -> int:
+    """The interval with the smallest interval * step_ns within the budget; the shortest of equals.
+
+    Without a step time the smallest interval. With one, fewer copies can shorten the step, so every
+    number of batches that a stage can have is tried.
+    """
+    shortest = smallest_interval(problem)
+    if problem.step_time is None:
+        return shortest
+    tried = {shortest}
+    for windows in set(problem.graph.windows.tolist()):
+        tried.update((-(-windows // breakpoints(windows, windows))).tolist())
+    best, best_ns = shortest, math.inf
+    for steps in sorted(value for value in tried if value >= shortest):
+        length_ns = steps * problem.step_time.step_ns(fewest_copies(problem, steps))
+        if length_ns < best_ns * (1 - 1e-12):
+            best, best_ns = steps, length_ns
+    return best
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     """Fewest arrays that reach the smallest interval. The interval itself bounds the makespan."""
     interval = smallest_interval(problem)
-    copies = _fewest(problem, interval)
+    copies = fewest_copies(problem, interval)
     return Candidate(copies, interval, "interval: with this budget some stage needs that many batches")

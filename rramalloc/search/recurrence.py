@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from rramalloc.search.interval import smallest_interval
+from rramalloc.search.interval import fewest_copies, smallest_interval
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Replication
 
-_ROUNDS = 12
+_ROUNDS = 16
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
@@ -21,38 +21,29 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
 
     The wait is PreOp, the rest what follows a stage on its way to the end, both from the recurrence.
     """
-    low = smallest_interval(problem)
-    high = int(problem.graph.windows.sum())
-    best = np.ones_like(problem.demand)
-    steps = recurrence(problem.graph, best).steps
+    best = fewest_copies(problem, smallest_interval(problem))
+    low, high = 1, recurrence(problem.graph, best).steps
     while low < high and not stop.out_of_time:
         target = (low + high) // 2
-        copies = _for_target(problem, target)
+        copies = _for_target(problem, target, best)
         if copies is None:
             low = target + 1
-            continue
-        high = target
-        reached = recurrence(problem.graph, copies).steps
-        if reached < steps:
-            best, steps = copies, reached
+        else:
+            best, high = copies, recurrence(problem.graph, copies).steps
     return Candidate(best, 1, "heuristic: no proof of its own")
 
 
-def _for_target(problem: Problem, target: int) -> Replication | None:
-    """Copies that the recurrence asks for to end by `target`; None if they do not fit or do not settle."""
-    windows = problem.graph.windows
-    copies = np.ones_like(windows)
+def _for_target(problem: Problem, target: int, start: Replication) -> Replication | None:
+    """Copies within the budget whose recurrence is at most `target`; None if the iteration finds none."""
+    copies = start
     for _ in range(_ROUNDS):
         terms = recurrence(problem.graph, copies)
-        room = target - terms.pre_op - _rest(problem, copies)
-        wanted = np.where(room > 0, -(-windows // np.maximum(room, 1)), windows)
-        wanted = np.maximum(wanted, copies)
-        if problem.arrays(wanted) > problem.budget:
-            return None
-        if (wanted == copies).all():
+        if terms.steps <= target and problem.fits(copies):
             return copies
-        copies = wanted
-    return copies if recurrence(problem.graph, copies).steps <= target else None
+        room = np.maximum(target - terms.pre_op - _rest(problem, copies), 1)
+        wanted = np.minimum(-(-problem.graph.windows // room), problem.largest)
+        copies = np.floor(np.sqrt(copies * wanted.astype(np.float64)) + 0.5).astype(np.int64)
+    return None
 
 
 def _rest(problem: Problem, copies: Replication) -> Replication:

@@ -13,6 +13,8 @@ from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
 
 BITS_PER_BYTE = 8
+_NO_ACCESS = 1e-300
+_MANY = 2.0**40
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,19 @@ class StepTime:
         """Length of one step in ns; more copies move more bytes per step."""
         access = self.access_ns_per_copy * replication
         return max(self.compute_ns, float(access.sum() if self.shared else access.max()))
+
+    def most_copies(self, step_ns: float, least: Replication) -> Replication:
+        """Copies of each stage that a step of `step_ns` can feed while all others have at least `least`.
+
+        Below `least` where not even that can be fed; with a shared bandwidth a stage's limit supposes that
+        the others stay at `least`, so all limits together need not be reachable.
+        """
+        room = np.full(len(self.access_ns_per_copy), step_ns)
+        if self.shared:
+            taken = self.access_ns_per_copy * least
+            room = step_ns - (float(taken.sum()) - taken)
+        copies = np.floor(room / np.maximum(self.access_ns_per_copy, _NO_ACCESS) * (1 + 1e-12))
+        return np.minimum(np.maximum(copies, 0), _MANY).astype(np.int64)
 
 
 def bytes_per_copy(graph: StageGraph, stage: Stage, hardware: Hardware) -> float:

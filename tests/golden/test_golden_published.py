@@ -1,0 +1,121 @@
+"""The published recurrence and the published figures (MODEL.md 5 and 9)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rramalloc.errors import UnsupportedError
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.demand import demands
+from rramalloc.network.network import Network
+from rramalloc.network.readers import load
+from rramalloc.timing.published import ChainLayer, chain_layers, published
+from rramalloc.timing.simulate import simulate
+from rramalloc.timing.stage_graph import StageGraph
+
+GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "published.json").read_text())
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: f"{case['network']}-{case['arrays_128']}")
+def test_latency_of_an_independent_program(case: dict[str, Any]) -> None:
+    network = load(case["network"])
+    terms = published(chain_layers(network), case["replication"])
+    assert terms.op[-1] == terms.steps == case["op"]
+    graph = StageGraph.build(network)
+    demand = dict(
+        zip(graph.names, demands(network, graph.stages, load_hardware("plain"), "im2col"), strict=True)
+    )
+    names = [layer.name for layer in chain_layers(network)]
+    used = sum(d * demand[name] for d, name in zip(case["replication"], names, strict=True))
+    assert used == case["arrays_128"]
+
+
+@pytest.mark.parametrize("name", GOLDEN["networks"])
+def test_layer_table(name: str) -> None:
+    table, network = GOLDEN["networks"][name], load(name)
+    layers = chain_layers(network)
+    columns = {"Wo": "w_out", "Kc": "k", "Kp": "k_pool", "Sc": "s", "Sp": "s_pool", "Pc": "p", "Pp": "p_pool"}
+    assert {key: [getattr(layer, field) for layer in layers] for key, field in columns.items()} == {
+        key: table[key] for key in columns
+    }
+    assert [layer.h_out for layer in layers] == table["Wo"]
+    stages = {stage.name: stage for stage in network.stages}
+    assert [network.input_shape(stages[layer.name]).channels for layer in layers] == table["Ci"]
+    assert [network.shapes[layer.name].channels for layer in layers] == table["Co"]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "lines", "copies", "figure", "recurrence", "exact"),
+    [
+        pytest.param(512, 128, 2, 1556.5, 1561, 1562, id="512 arrays of 128"),
+        pytest.param(512, 256, 7, 447.2, 447, 447, id="512 arrays of 256"),
+        pytest.param(1024, 128, 4, 783.6, 783, 783, id="1024 arrays of 128"),
+        pytest.param(1024, 256, 14, 224.2, 224, 224, id="1024 arrays of 256"),
+        pytest.param(2048, 128, 8, 391.1, 392, 392, id="2048 arrays of 128"),
+        pytest.param(2048, 256, 28, 114.3, 114, 114, id="2048 arrays of 256"),
+    ],
+)
+def test_published_bars_of_identical_replication(
+    arrays: int, lines: int, copies: int, figure: float, recurrence: int, exact: int
+) -> None:
+    """MODEL.md 9, last paragraph; `copies` is the most that fits the arrays."""
+    network = load("alexnet_todaes")
+    graph = StageGraph.build(network)
+    hardware = load_hardware("plain").with_crossbar(lines, lines)
+    least = sum(demands(network, graph.stages, hardware, "im2col"))
+    assert copies == arrays // least
+    each = [copies] * len(graph.stages)
+    steps = published(chain_layers(network), each).steps
+    same = simulate(graph, each, "same").makespan
+    assert (steps, same) == (recurrence, exact)
+    assert steps == pytest.approx(figure, rel=0.01)
+    assert same == pytest.approx(figure, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "replication", "arrays"),
+    [
+        pytest.param("alexnet_todaes", [106, 21, 7, 6, 6], 2304, id="AlexNet"),
+        pytest.param("vgg11", [200, 50, 13, 13, 4, 4, 1, 1], 2304, id="VGG-A"),
+    ],
+)
+def test_published_allocations_fit_their_budget(name: str, replication: list[int], arrays: int) -> None:
+    network = load(name)
+    graph = StageGraph.build(network)
+    demand = demands(network, graph.stages, load_hardware("plain"), "im2col")
+    used = sum(d * each for d, each in zip(replication, demand, strict=True))
+    assert used <= arrays
+    exact = simulate(graph, replication, "same").makespan
+    assert published(chain_layers(network), replication).steps == pytest.approx(exact, rel=0.15)
+
+
+def test_two_layers_by_hand() -> None:
+    """5 x 5 layers, kernel 3, padding 1, one copy of the first and two of the second.
+
+    NormalOp 25, ceil(25 / 2) = 13. interval(2, 1): n = 2: row 1, col 2; Wp = (5 - 1 + 0) // 1 + 1 = 5;
+    prow = 0 + 3 - 1 = 2, pcol = min(1 + 3 - 1, 5) = 3; crow = 1 + 1 = 2, ccol = min(1 + 2, 5) = 3;
+    ceil((1 * 5 + 3) / 1) - 1 = 7 = PreOp_2. Tail_2 = ceil(5 * 1 / 2) = 3.
+    Op_2 = max(13 + 7, 25 + 3) = 28.
+    """
+    layers = [ChainLayer(name=name, w_out=5, h_out=5, k=3, s=1, p=1) for name in "ab"]
+    terms = published(layers, [1, 2])
+    assert (terms.normal_op, terms.pre_op, terms.tail, terms.op) == ((25, 13), (0, 7), (5, 3), (25, 28))
+
+
+@pytest.mark.parametrize("name", ["resnet18", "squeezenet", "unet", "vit_b16"])
+def test_other_than_chains_are_refused(name: str) -> None:
+    with pytest.raises(UnsupportedError, match="chain"):
+        chain_layers(load(name))
+
+
+def test_uneven_kernels_are_refused() -> None:
+    nodes = [
+        {"name": "in", "op": "input", "shape": [1, 4, 4]},
+        {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 1, "kernel": [1, 3]},
+    ]
+    with pytest.raises(UnsupportedError, match=r"'c'.*square"):
+        chain_layers(Network.build("uneven", nodes))

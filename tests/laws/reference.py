@@ -1,0 +1,129 @@
+"""A second definition of exact timing: loops over single pixels, word by word from MODEL.md 2 and 4.
+
+Slow on purpose, and without a line from rramalloc.timing: nodes and shapes go in, start steps come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from rramalloc.network.geometry import Shape
+from rramalloc.network.network import Network
+from rramalloc.network.node import Barrier, Conv, Flatten, GlobalPool, Linear, Node, Pool, Upsample
+
+Pixel = tuple[int, int]
+Window = tuple[str, int]
+
+
+def pixels(shape: Shape) -> list[Pixel]:
+    """All pixels of a grid in raster order."""
+    return list(product(range(shape.height), range(shape.width)))
+
+
+def needed_pixels(node: Node, pixel: Pixel, source: Shape) -> list[Pixel]:
+    """Pixels of an input of shape `source` that output `pixel` of `node` needs. MODEL.md 2, the list."""
+    y, x = pixel
+    if isinstance(node, Conv | Pool):
+        top, left = node.pads[0], node.pads[1]
+        field = [
+            (
+                y * node.stride[0] + row * node.dilation[0] - top,
+                x * node.stride[1] + column * node.dilation[1] - left,
+            )
+            for row in range(node.kernel[0])
+            for column in range(node.kernel[1])
+        ]
+        return [(r, c) for r, c in field if 0 <= r < source.height and 0 <= c < source.width]
+    if isinstance(node, Upsample):
+        return [(y // node.scale[0], x // node.scale[1])]
+    if isinstance(node, GlobalPool | Flatten | Barrier):
+        return pixels(source)
+    if (source.height, source.width) == (1, 1):
+        return [(0, 0)]
+    return [(y, x)]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """starts: start step of every batch by stage; needs: stage windows that each window needs."""
+
+    starts: dict[str, list[int]]
+    needs: dict[str, list[frozenset[Window]]]
+    replication: dict[str, int]
+
+    @property
+    def finish(self) -> dict[str, int]:
+        return {name: steps[-1] + 1 for name, steps in self.starts.items()}
+
+    @property
+    def makespan(self) -> int:
+        return max(self.finish.values())
+
+    @property
+    def interval(self) -> int:
+        return max(len(steps) for steps in self.starts.values())
+
+    def buffers(self) -> dict[tuple[str, str], int]:
+        """Most pixels of a producer alive at once for a consumer, by counting at every step.
+
+        A pixel lives from the step that computes it up to, without it, the start of the last batch that
+        needs it (MODEL.md 4).
+        """
+        last_user: dict[tuple[str, str], dict[int, int]] = {}
+        for consumer, needs in self.needs.items():
+            for window, needed in enumerate(needs):
+                for producer, of in needed:
+                    last_user.setdefault((producer, consumer), {})[of] = window
+        fullest = {}
+        for (producer, consumer), users in last_user.items():
+            lives = [
+                (
+                    self.starts[producer][of // self.replication[producer]],
+                    self.starts[consumer][window // self.replication[consumer]],
+                )
+                for of, window in users.items()
+            ]
+            fullest[producer, consumer] = max(
+                sum(born <= step < freed for born, freed in lives) for step in range(self.makespan + 1)
+            )
+        return fullest
+
+
+def is_stage(network: Network, node: Node, fc: str) -> bool:
+    """Convolutions, and linear layers unless they are left to the host. MODEL.md 2."""
+    if isinstance(node, Linear):
+        return fc == "crossbar" or network.shapes[node.name].pixels > 1
+    return isinstance(node, Conv)
+
+
+def reference(
+    network: Network, replication: Mapping[str, int], handoff: str = "next", fc: str = "host"
+) -> Reference:
+    """Walk every pixel of every node once, producers first."""
+    available: dict[str, dict[Pixel, int]] = {}
+    origins: dict[str, dict[Pixel, frozenset[Window]]] = {}
+    starts: dict[str, list[int]] = {}
+    needs: dict[str, list[frozenset[Window]]] = {}
+    for node in network.nodes:
+        grid = pixels(network.shapes[node.name])
+        ready = dict.fromkeys(grid, 0)
+        origin: dict[Pixel, frozenset[Window]] = dict.fromkeys(grid, frozenset())
+        for pixel in grid:
+            for name in node.inputs:
+                wanted = needed_pixels(node, pixel, network.shapes[name])
+                ready[pixel] = max([ready[pixel], *(available[name][q] for q in wanted)])
+                origin[pixel] = origin[pixel].union(*(origins[name][q] for q in wanted))
+        if is_stage(network, node, fc):
+            copies, previous = replication[node.name], -1
+            starts[node.name], needs[node.name] = [], [origin[pixel] for pixel in grid]
+            for begin in range(0, len(grid), copies):
+                batch = grid[begin : begin + copies]
+                previous = max(previous + 1, *(ready[pixel] for pixel in batch), 0)
+                starts[node.name].append(previous)
+                for pixel in batch:
+                    ready[pixel] = previous + 1 if handoff == "next" else previous
+            origin = {pixel: frozenset([(node.name, window)]) for window, pixel in enumerate(grid)}
+        available[node.name], origins[node.name] = ready, origin
+    return Reference(starts, needs, dict(replication))

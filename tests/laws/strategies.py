@@ -1,0 +1,234 @@
+"""Generated networks, replications and search problems for the laws.
+
+Hypothesis draws only a seed, and `random.Random` the rest: drawn field by field, most examples would be
+single stages of one window, for which every law is trivial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+from rramalloc.network.geometry import Shape
+from rramalloc.network.network import Network
+from rramalloc.search.problem import Problem
+from rramalloc.timing.simulate import makespan_of_each
+from rramalloc.timing.stage_graph import StageGraph
+
+CHAIN = ("conv", "conv", "conv", "conv", "maxpool", "relu", "upsample")
+ANY = (
+    *CHAIN,
+    *CHAIN,
+    "conv",
+    "add",
+    "mul",
+    "concat",
+    "add",
+    "concat",
+    "avgpool",
+    "linear",
+    "select",
+    "input",
+)
+ALL_PIXELS = ("global_avgpool", "flatten", "barrier", "global_maxpool")
+MOST_ALLOCATIONS = 20_000
+
+
+class Seeded(Random):
+    """A generator that a failing test can name."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.seed_value = seed
+
+    def __repr__(self) -> str:
+        return f"Seeded({self.seed_value})"
+
+
+randoms: st.SearchStrategy[Random] = st.integers(0, 2**40).map(Seeded)
+
+
+def random_network(
+    random: Random, nodes: int = 8, extent: int = 7, ops: tuple[str, ...] = ANY + ALL_PIXELS
+) -> Network:
+    """A network of up to `nodes` operators on inputs of up to `extent` pixels a side, at least one stage.
+
+    Names are such that canonical order and file order differ.
+    """
+    items = [_input("in0", random, extent)]
+    network = Network.build("random", items)
+    for index in range(1, random.randint((nodes + 1) // 2, nodes) + 1):
+        name = f"{random.choice('zab')}{index}"
+        item = _node(random.choice(ops), name, random, network, extent, chain=ops == CHAIN)
+        grown = Network.build("random", [*items, item])
+        if grown.shapes[name].pixels <= 2 * extent * extent:
+            items, network = [*items, item], grown
+    if not any(item["op"] == "conv" for item in items):
+        last = items[-1]["name"]
+        items.append({"name": "last", "op": "conv", "inputs": [last], "out_channels": 2, "kernel": 1})
+    return Network.build("random", items, source="generated")
+
+
+def _input(name: str, random: Random, extent: int) -> dict[str, Any]:
+    side = [random.randint(2, extent), random.randint(2, extent)]
+    if random.random() < 0.15:
+        side[random.randrange(2)] = 1
+    return {"name": name, "op": "input", "shape": [random.choice((1, 2, 4)), *side]}
+
+
+def _node(
+    op: str, name: str, random: Random, network: Network, extent: int, *, chain: bool
+) -> dict[str, Any]:
+    if op == "input":
+        return _input(name, random, extent)
+    known = [node.name for node in network.nodes]
+    source = known[-1] if chain or random.random() < 0.6 else random.choice(known[-4:])
+    shape = network.shapes[source]
+    node: dict[str, Any] = {"name": name, "op": op, "inputs": [source]}
+    if op in ("conv", "maxpool", "avgpool"):
+        node |= _window(random, shape)
+        if op == "conv":
+            groups = random.choice([g for g in (1, 2, 4) if shape.channels % g == 0])
+            node |= {"groups": groups, "out_channels": groups * random.randint(1, 2)}
+        else:
+            node["ceil_mode"] = random.random() < 0.5
+    elif op in ("add", "mul", "concat"):
+        node["inputs"] = [source, *_partners(op, random, network, shape)]
+    elif op == "upsample":
+        node["scale"] = random.choice(([1, 2], [2, 1], [2, 2]))
+    elif op == "linear":
+        node["out_features"] = random.randint(1, 4)
+    elif op == "select":
+        node["channels"] = random.randint(1, 4)
+    elif op == "barrier":
+        node |= {"shape": _input(name, random, extent)["shape"]}
+        node["inputs"] = random.sample(known, min(len(known), random.randint(1, 2)))
+    return node
+
+
+def _window(random: Random, shape: Shape) -> dict[str, Any]:
+    """Often a window that keeps the grid, else any kernel, stride, dilation and padding that fits."""
+    if random.random() < 0.6:
+        return random.choice(
+            ({"kernel": 1}, {"kernel": 3, "pads": 1}, {"kernel": [1, 3], "pads": [0, 1, 0, 1]})
+        )
+    kernel, stride, dilation, before, after = [], [], [], [], []
+    for extent in (shape.height, shape.width):
+        first, last = random.choice((0, 0, 1, 1, 2, 4)), random.choice((0, 0, 1, 1, 2))
+        kernel.append(random.randint(1, min(4, extent + first + last)))
+        most = (extent + first + last - 1) // max(1, kernel[-1] - 1)
+        dilation.append(random.randint(1, max(1, min(3, most))))
+        stride.append(random.choice((1, 1, 1, 1, 2, 3)))
+        before.append(first)
+        after.append(last)
+    return {"kernel": kernel, "stride": stride, "dilation": dilation, "pads": before + after}
+
+
+def _partners(op: str, random: Random, network: Network, shape: Shape) -> list[str]:
+    grid = (shape.height, shape.width)
+    fitting = [
+        name
+        for name, other in network.shapes.items()
+        if (other.height, other.width) in (grid, (1, 1))
+        and (op == "concat" or other.channels in (shape.channels, 1))
+    ]
+    return random.choices(fitting[-4:], k=random.randint(1, 2))
+
+
+def random_replication(random: Random, graph: StageGraph) -> npt.NDArray[np.int64]:
+    """One copy, one per window, or anything between, for every stage."""
+    copies = [
+        random.choice((1, windows, random.randint(1, windows), random.randint(1, min(windows, 4))))
+        for windows in graph.windows.tolist()
+    ]
+    return np.array(copies, dtype=np.int64)
+
+
+def by_name(graph: StageGraph, replication: npt.NDArray[np.int64]) -> dict[str, int]:
+    """Replication as a mapping."""
+    return dict(zip(graph.names, replication.tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Enumerated:
+    """A problem with all its allocations (k x n) and their exact makespans."""
+
+    problem: Problem
+    allocations: npt.NDArray[np.int64]
+    makespans: npt.NDArray[np.int64]
+
+    @property
+    def optimum(self) -> int:
+        return int(self.makespans.min())
+
+    @property
+    def arrays(self) -> npt.NDArray[np.int64]:
+        return self.allocations @ self.problem.demand
+
+    def __repr__(self) -> str:
+        graph = self.problem.graph
+        return (
+            f"demand {self.problem.demand.tolist()} of {graph.names} with {graph.windows.tolist()} windows, "
+            f"budget {self.problem.budget}, optimum {self.optimum}, nodes {graph.network.to_dict()['nodes']}"
+        )
+
+
+def enumerated(
+    nodes: int = 9, extent: int = 6, ops: tuple[str, ...] = ANY, stages: int = 6
+) -> st.SearchStrategy[Enumerated]:
+    """Problems so small that every allocation within the budget can be tried."""
+    return randoms.map(lambda random: random_problem(random, nodes, extent, ops, stages))
+
+
+def random_problem(random: Random, nodes: int, extent: int, ops: tuple[str, ...], stages: int) -> Enumerated:
+    """At least two stages and, nine times in ten, a choice of hundreds of allocations."""
+    while True:
+        graph = StageGraph.build(random_network(random, nodes, extent, ops))
+        demand = np.array([random.randint(1, 6) for _ in graph.stages], dtype=np.int64)
+        spare = random.choice((random.randint(1, 30), random.randint(20, 200)))
+        ways = _ways(graph.windows, demand, spare)
+        while sum(ways[: spare + 1]) > MOST_ALLOCATIONS:
+            spare -= 1
+        enough = sum(ways[: spare + 1]) >= 300 or random.random() < 0.1
+        if 2 <= len(graph.stages) <= stages and graph.windows.max() > 3 and enough:
+            return enumerate_all(Problem(graph, demand, int(demand.sum()) + spare))
+
+
+def enumerate_all(problem: Problem) -> Enumerated:
+    """Every allocation that keeps to budget, windows and the problem's own bounds."""
+    rows = np.array(list(_within(problem, 0, problem.budget - problem.minimum)), dtype=np.int64)
+    most = problem.graph.windows if problem.most is None else problem.most
+    least = np.ones_like(most) if problem.least is None else problem.least
+    rows = rows[((rows >= least) & (rows <= most)).all(axis=1)]
+    return Enumerated(problem, rows, makespan_of_each(problem.graph, rows))
+
+
+def _within(problem: Problem, stage: int, spare: int) -> Iterator[tuple[int, ...]]:
+    if stage == len(problem.demand):
+        yield ()
+        return
+    for copies in range(1, int(problem.graph.windows[stage]) + 1):
+        left = spare - (copies - 1) * int(problem.demand[stage])
+        if left < 0:
+            return
+        for rest in _within(problem, stage + 1, left):
+            yield (copies, *rest)
+
+
+def _ways(windows: npt.NDArray[np.int64], demand: npt.NDArray[np.int64], spare: int) -> list[int]:
+    """Number of allocations that take exactly 0 ... `spare` arrays beyond one copy of each stage."""
+    ways = [1] + [0] * spare
+    for most, each in zip(windows.tolist(), demand.tolist(), strict=True):
+        grown = [0] * (spare + 1)
+        for used, count in enumerate(ways):
+            if count:
+                for copies in range(min(most, (spare - used) // each + 1)):
+                    grown[used + copies * each] += count
+        ways = grown
+    return ways

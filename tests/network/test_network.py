@@ -1,0 +1,250 @@
+"""Networks: the checks of the graph, orders that do not depend on the file, and the hash."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from laws.strategies import random_network, randoms
+
+from rramalloc.errors import NetworkError, SpecError
+from rramalloc.network.network import Network, natural_key
+from rramalloc.network.readers import load, network_json
+from rramalloc.network.shipped import shipped_names
+
+INPUT: dict[str, Any] = {"name": "in", "op": "input", "shape": [4, 8, 8]}
+
+
+def relu(name: str, *inputs: str) -> dict[str, Any]:
+    return {"name": name, "op": "relu", "inputs": list(inputs)}
+
+
+def conv(**fields: Any) -> dict[str, Any]:
+    return {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 8, "kernel": 3} | fields
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        pytest.param([INPUT, relu("a", "b"), relu("b", "a")], "net: node 'a' .*cycle", id="cycle"),
+        pytest.param([INPUT, relu("a", "a")], "net: node 'a' .*cycle", id="reads itself"),
+        pytest.param([INPUT, relu("a", "in"), relu("a", "in")], "node 'a' .*used twice", id="name twice"),
+        pytest.param(
+            [INPUT, relu("a", "nowhere")], "'a' .*inputs: no node is named 'nowhere'", id="unknown input"
+        ),
+        pytest.param([relu("a", "a")], "no node with op 'input'", id="no input"),
+        pytest.param([], "no node with op 'input'", id="nothing"),
+        pytest.param([INPUT, relu("a", "in", "in")], "'a' .*takes one input, got 2", id="two inputs"),
+        pytest.param(
+            [INPUT, conv(groups=3)], "'c' .*groups: 3 groups do not divide 4 input", id="input groups"
+        ),
+        pytest.param(
+            [INPUT, conv(groups=4, out_channels=6)],
+            "'c' .*4 groups do not divide 6 output",
+            id="output groups",
+        ),
+        pytest.param(
+            [INPUT, conv(kernel=[3, 9])], "'c' .*kernel: covers 9 pixels.* has 8 in width", id="too wide"
+        ),
+        pytest.param(
+            [INPUT, conv(kernel=3, dilation=[4, 1])],
+            "'c' .*covers 9 pixels.* has 8 in height",
+            id="too dilated",
+        ),
+        pytest.param(
+            [INPUT, conv(), {"name": "s", "op": "add", "inputs": ["in", "c"]}],
+            "'s' .*inputs: grids differ: 6 x 6 and 8 x 8",
+            id="grids differ",
+        ),
+        pytest.param(
+            [INPUT, conv(pads=1), {"name": "s", "op": "mul", "inputs": ["in", "c"]}],
+            "'s' .*channel counts differ: 4 and 8",
+            id="channels differ",
+        ),
+        pytest.param(
+            [INPUT, {"name": "u", "op": "upsample", "inputs": ["in"], "scale": 4096}],
+            "'u' .*limits: 16777216 pixels",
+            id="too many pixels",
+        ),
+    ],
+)
+def test_faulty_graphs(nodes: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(NetworkError, match=message):
+        Network.build("net", nodes)
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        pytest.param(conv(kernel=0), r"nodes\[1\] 'c'.kernel.*greater than or equal to 1", id="no kernel"),
+        pytest.param(conv(stride=[1, 0]), r"nodes\[1\] 'c'.stride\[1\].*got 0", id="no stride"),
+        pytest.param(conv(pads=-1), r"'c'.pads.*got -1", id="negative pads"),
+        pytest.param(conv(pads=[1, 1]), r"'c'.pads", id="two pads"),
+        pytest.param(conv(kernel=[3, 3, 3]), r"'c'.kernel", id="three kernel sizes"),
+        pytest.param(conv(out_channels=2.5), r"'c'.out_channels.*got 2.5", id="half a channel"),
+        pytest.param(conv(out_channels="8"), r"'c'.out_channels.*got '8'", id="text for a number"),
+        pytest.param(conv(out_channels=True), r"'c'.out_channels.*got True", id="truth value for a number"),
+        pytest.param(conv(kernel=True), r"'c'.kernel", id="truth value for a pair"),
+        pytest.param(conv(bias=1), r"'c'.bias: this field is not known", id="unknown field"),
+        pytest.param(
+            {"name": "c", "op": "conv", "inputs": ["in"], "kernel": 1},
+            r"'c'.out_channels: .*missing",
+            id="missing",
+        ),
+        pytest.param(conv(inputs=[]), r"'c'.inputs", id="no inputs"),
+        pytest.param(conv(inputs="in"), r"'c'.inputs", id="inputs as text"),
+        pytest.param(conv(op="conf"), r"'c'.*conf", id="unknown op"),
+        pytest.param(relu("", "in"), r"nodes\[1\] ''.name", id="empty name"),
+        pytest.param(
+            {"name": "i", "op": "input", "shape": [1, 0, 4]}, r"'i'.shape\[1\].*got 0", id="empty grid"
+        ),
+        pytest.param(conv(out_channels=2**31), r"'c'.out_channels.*got 2147483648", id="beyond the limit"),
+    ],
+)
+def test_faulty_fields_are_named(node: dict[str, Any], message: str) -> None:
+    """INTERFACE.md: errors that name node and field."""
+    with pytest.raises(SpecError, match=message) as caught:
+        Network.build("net", [INPUT, node])
+    assert str(caught.value).startswith("net: nodes[1]")
+
+
+@pytest.mark.parametrize(
+    ("node", "shape"),
+    [
+        pytest.param(conv(), (8, 6, 6), id="conv"),
+        pytest.param(conv(pads=1), (8, 8, 8), id="padded"),
+        pytest.param(
+            conv(pads=[1, 0, 0, 2], stride=[2, 3]), (8, 4, 3), id="uneven"
+        ),  # (9-3)//2+1, (10-3)//3+1
+        pytest.param(conv(dilation=2), (8, 4, 4), id="dilated"),  # span 5
+        pytest.param(
+            {"name": "c", "op": "linear", "inputs": ["in"], "out_features": 3}, (3, 8, 8), id="linear"
+        ),
+        pytest.param(
+            {"name": "c", "op": "maxpool", "inputs": ["in"], "kernel": 3, "stride": 2}, (4, 3, 3), id="pool"
+        ),
+        pytest.param(
+            {"name": "c", "op": "avgpool", "inputs": ["in"], "kernel": 3, "stride": 2, "ceil_mode": True},
+            (4, 4, 4),
+            id="pool rounded up",
+        ),
+        # 8 + 1 + 1 = 10: rounded up ceil(8 / 3) + 1 = 4 windows, the last starts at 9 >= 8 + 1: dropped
+        pytest.param(
+            {
+                "name": "c",
+                "op": "maxpool",
+                "inputs": ["in"],
+                "kernel": 2,
+                "stride": 3,
+                "pads": 1,
+                "ceil_mode": True,
+            },
+            (4, 3, 3),
+            id="last window beyond the input",
+        ),
+        pytest.param({"name": "c", "op": "global_avgpool", "inputs": ["in"]}, (4, 1, 1), id="global pool"),
+        pytest.param({"name": "c", "op": "flatten", "inputs": ["in"]}, (256, 1, 1), id="flatten"),
+        pytest.param({"name": "c", "op": "concat", "inputs": ["in", "in"]}, (8, 8, 8), id="concat"),
+        pytest.param({"name": "c", "op": "add", "inputs": ["in", "in"]}, (4, 8, 8), id="add"),
+        pytest.param(
+            {"name": "c", "op": "upsample", "inputs": ["in"], "scale": [2, 3]}, (4, 16, 24), id="upsample"
+        ),
+        pytest.param(
+            {"name": "c", "op": "barrier", "inputs": ["in"], "shape": [5, 2, 1]}, (5, 2, 1), id="barrier"
+        ),
+        pytest.param({"name": "c", "op": "softmax", "inputs": ["in"]}, (4, 8, 8), id="softmax"),
+    ],
+)
+def test_shapes(node: dict[str, Any], shape: tuple[int, int, int]) -> None:
+    """Input 4 x 8 x 8."""
+    assert Network.build("net", [INPUT, node]).shapes["c"] == shape
+
+
+def test_one_by_one_inputs_and_single_channels_are_broadcast() -> None:
+    nodes = [
+        INPUT,
+        {"name": "one", "op": "global_avgpool", "inputs": ["in"]},
+        {"name": "gate", "op": "select", "inputs": ["in"], "channels": 1},
+        {"name": "scaled", "op": "mul", "inputs": ["in", "one", "gate"]},
+        {"name": "both", "op": "concat", "inputs": ["one", "in"]},
+    ]
+    shapes = Network.build("net", nodes).shapes
+    assert shapes["scaled"] == (4, 8, 8)
+    assert shapes["both"] == (8, 8, 8)
+
+
+def test_file_order_is_kept_where_it_can_be() -> None:
+    nodes = [relu("z", "b"), relu("y", "in"), INPUT, relu("b", "in"), relu("a", "in")]
+    assert [node.name for node in Network.build("net", nodes).nodes] == ["in", "y", "b", "z", "a"]
+    for name in shipped_names():
+        network = load(name)
+        again = Network.build(name, network.nodes)
+        assert again.nodes == network.nodes
+
+
+def test_numbers_in_names_count_as_numbers() -> None:
+    names = ["conv10", "conv2", "conv", "conv2b", "2conv", "conv02", "10conv", "conv2a3", "conv2a10"]
+    ordered = ["2conv", "10conv", "conv", "conv2", "conv02", "conv2a3", "conv2a10", "conv2b", "conv10"]
+    found = sorted(names, key=natural_key)
+    assert found[:3] == ordered[:3]
+    assert set(found[3:5]) == {"conv2", "conv02"}
+    assert found[5:] == ordered[5:]
+    assert natural_key("٣x") == ((1, 0, "٣x"),)
+
+
+@given(random=randoms)
+def test_order_in_the_file_changes_neither_hash_nor_canonical_order(random: Random) -> None:
+    network = random_network(random, 12)
+    nodes = list(network.nodes)
+    random.shuffle(nodes)
+    other = Network.build("another name", nodes, source="elsewhere")
+    assert other.sha256 == network.sha256
+    assert other.canonical_nodes == network.canonical_nodes
+    assert dict(other.shapes) == dict(network.shapes)
+    seen: set[str] = set()
+    for node in other.canonical_nodes:
+        assert seen.issuperset(node.inputs)
+        seen.add(node.name)
+
+
+@given(random=randoms)
+def test_a_document_survives_being_read_again(random: Random) -> None:
+    network = random_network(random, 12)
+    again = network_json.from_document(network.to_dict(), "here")
+    assert again == network
+    assert again.sha256 == network.sha256
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"out_channels": 16}, id="channels"),
+        pytest.param({"stride": 2}, id="stride"),
+        pytest.param({"pads": [1, 1, 1, 1]}, id="pads"),
+        pytest.param({"name": "d"}, id="name"),
+    ],
+)
+def test_hash_depends_on_every_field(change: dict[str, Any]) -> None:
+    assert (
+        Network.build("net", [INPUT, conv()]).sha256 != Network.build("net", [INPUT, conv(**change)]).sha256
+    )
+
+
+def test_hash_does_not_depend_on_how_a_field_is_written() -> None:
+    short, long = conv(kernel=3), conv(kernel=[3, 3], stride=[1, 1], pads=0, dilation=1, groups=1)
+    assert Network.build("net", [INPUT, short]).sha256 == Network.build("net", [INPUT, long]).sha256
+
+
+def test_names_that_compare_equal_keep_one_order() -> None:
+    """conv2 and conv02 have equal natural keys: the order must not fall back to that of the file."""
+    nodes = [INPUT, relu("conv02", "in"), relu("conv2", "in")]
+    first, second = Network.build("net", nodes), Network.build("net", [nodes[0], nodes[2], nodes[1]])
+    assert first.sha256 == second.sha256
+    assert [node.name for node in first.canonical_nodes] == [node.name for node in second.canonical_nodes]
+
+
+def test_very_long_numbers_in_names() -> None:
+    nodes = [INPUT, relu("n" + "9" * 900, "in"), relu("n" + "8" * 999, "in")]
+    assert len(Network.build("net", nodes).canonical_nodes) == 3

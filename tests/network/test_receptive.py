@@ -1,0 +1,113 @@
+"""Receptive fields against loops over single pixels (MODEL.md 2)."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.reference import needed_pixels, pixels
+from laws.strategies import random_network, randoms
+
+from rramalloc.network.geometry import Pads, Shape, pooled_extent
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, Node, Pool
+from rramalloc.network.receptive import Table, last_needed, last_user
+
+
+def by_pixel(node: Node, table: Table, output: Shape, source: Shape) -> list[list[int]]:
+    """Largest entry over the pixels that each output pixel needs, -1 for none."""
+    found = {
+        pixel: max([-1, *(int(table[q]) for q in needed_pixels(node, pixel, source))])
+        for pixel in pixels(output)
+    }
+    return [[found[y, x] for x in range(output.width)] for y in range(output.height)]
+
+
+def by_user(node: Node, table: Table, output: Shape, source: Shape) -> list[list[int]]:
+    """Largest entry over the output pixels that need each input pixel, -1 for none."""
+    found = [[-1] * source.width for _ in range(source.height)]
+    for pixel in pixels(output):
+        for y, x in needed_pixels(node, pixel, source):
+            found[y][x] = max(found[y][x], int(table[pixel]))
+    return found
+
+
+def check(network: Network, node: Node, name: str, random: Random) -> None:
+    source, output = network.shapes[name], network.shapes[node.name]
+    entries = np.random.default_rng(random.randrange(2**32))
+    table = entries.integers(-1, 50, (source.height, source.width)).astype(np.int32)
+    rising = np.arange(source.pixels, dtype=np.int32).reshape(source.height, source.width)
+    for each in (table, rising):
+        pulled = last_needed(node, each, output)
+        assert pulled.tolist() == by_pixel(node, each, output, source)
+        assert pulled.dtype == np.int32
+    table = entries.integers(-1, 50, (output.height, output.width)).astype(np.int32)
+    rising = np.arange(output.pixels, dtype=np.int32).reshape(output.height, output.width)
+    for each in (table, rising):
+        pushed = last_user(node, each, source)
+        assert pushed.tolist() == by_user(node, each, output, source)
+        assert pushed.shape == (source.height, source.width)
+
+
+@settings(max_examples=150)
+@given(random=randoms)
+def test_every_operator(random: Random) -> None:
+    network = random_network(random, 12, 8)
+    for node in network.nodes:
+        for name in node.inputs:
+            check(network, node, name, random)
+
+
+def _window(random: Random, op: str, extents: tuple[int, int]) -> dict[str, object]:
+    """Any kernel, stride, padding and dilation that fits, also with holes between strides and taps."""
+    kernel, stride, dilation, pads = [], [], [], [0, 0, 0, 0]
+    for axis, extent in enumerate(extents):
+        pads[axis], pads[axis + 2] = random.randint(0, 6), random.randint(0, 6)
+        room = extent + pads[axis] + pads[axis + 2]
+        dilation.append(random.randint(1, 5))
+        kernel.append(random.randint(1, min(6, (room - 1) // dilation[-1] + 1)))
+        stride.append(random.randint(1, 7))
+    fields = {"out_channels": 1} if op == "conv" else {"ceil_mode": random.random() < 0.5}
+    window = {"kernel": kernel, "stride": stride, "pads": pads, "dilation": dilation}
+    return {"name": "n", "op": op, "inputs": ["in"], **window, **fields}
+
+
+@settings(max_examples=400)
+@given(random=randoms)
+def test_windows_of_any_geometry(random: Random) -> None:
+    extents = (random.randint(1, 12), random.randint(1, 12))
+    node = _window(random, random.choice(("conv", "maxpool")), extents)
+    network = Network.build("one", [{"name": "in", "op": "input", "shape": [1, *extents]}, node])
+    built = network.nodes[1]
+    assert isinstance(built, Conv | Pool)
+    check(network, built, "in", random)
+
+
+@pytest.mark.parametrize(
+    ("extent", "span", "stride", "pads", "floor", "ceil"),
+    [
+        pytest.param(5, 2, 2, (0, 0), 2, 3, id="half a window over"),
+        pytest.param(4, 2, 2, (0, 0), 2, 2, id="exact"),
+        pytest.param(112, 3, 2, (0, 0), 55, 56, id="Inception pool1"),
+        # starts 0 2 4 on 3 + 1 + 1 = 5 padded: rounded up a third window would start at 4 >= 3 + 1: dropped
+        pytest.param(3, 2, 2, (1, 1), 2, 2, id="would start beyond input and leading pad"),
+        # starts 0 3: 3 < 3 + 1, kept (it covers input pixel 2)
+        pytest.param(3, 3, 3, (1, 0), 1, 2, id="starts on the last input pixel"),
+        pytest.param(1, 1, 3, (0, 0), 1, 1, id="single pixel"),
+        pytest.param(1, 1, 1, (0, 2), 3, 1, id="only padding behind"),
+    ],
+)
+def test_extent_with_and_without_ceil_mode(
+    extent: int, span: int, stride: int, pads: tuple[int, int], floor: int, ceil: int
+) -> None:
+    """INTERFACE.md: ceil_mode drops a last window that would start beyond input + leading pad."""
+    assert pooled_extent(extent, span, stride, pads, ceil_mode=False) == floor
+    if (extent + sum(pads) - span) % stride:
+        assert pooled_extent(extent, span, stride, pads, ceil_mode=True) == ceil
+
+
+def test_pads_along_axes() -> None:
+    pads = Pads(top=1, left=2, bottom=3, right=4)
+    assert (pads.along(0), pads.along(1)) == ((1, 3), (2, 4))

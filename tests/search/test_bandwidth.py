@@ -1,0 +1,69 @@
+"""Latency in ns when memory access lengthens the step, against every allocation (MODEL.md 7 and 8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from laws.strategies import ANY, Enumerated, random_problem, randoms
+
+from rramalloc.search import bandwidth
+from rramalloc.search.problem import Stop
+from rramalloc.timing.access import StepTime
+from rramalloc.timing.simulate import makespan_of_each
+
+TOLERANCE = 1e-9
+
+
+def with_memory(
+    random: Random, case: Enumerated, *, shared: bool
+) -> tuple[Enumerated, npt.NDArray[np.float64]]:
+    """The case with a step time, and the latency of each allocation computed from MODEL.md 7."""
+    compute = random.choice((1.0, 10.0, 30.0))
+    access = [random.choice((0.5, 2.0, 4.0, 7.3)) for _ in case.problem.demand]
+    latencies = []
+    for row, steps in zip(case.allocations.tolist(), case.makespans.tolist(), strict=True):
+        each = [copies * per_copy for copies, per_copy in zip(row, access, strict=True)]
+        latencies.append(steps * max(compute, sum(each) if shared else max(each)))
+    step_time = StepTime(compute, np.array(access), shared)
+    problem = replace(case.problem, step_time=step_time)
+    return replace(case, problem=problem), np.array(latencies)
+
+
+@pytest.mark.parametrize("shared", [pytest.param(False, id="per layer"), pytest.param(True, id="shared")])
+@settings(max_examples=30)
+@given(random=randoms)
+def test_bound_is_never_above_the_optimum(shared: bool, random: Random) -> None:
+    """The bound is in steps of the length of the allocation returned, so it bounds the latency in ns."""
+    case, latencies = with_memory(random, random_problem(random, 8, 5, ANY, 5), shared=shared)
+    candidate = bandwidth.solve(case.problem, Stop(work=8), 0)
+    assert (case.allocations == candidate.replication).all(axis=1).any()
+    assert case.problem.step_time is not None
+    step_ns = case.problem.step_time.step_ns(candidate.replication)
+    steps = int(makespan_of_each(case.problem.graph, candidate.replication[None, :])[0])
+    optimum = latencies.min()
+    assert candidate.lower_bound <= steps
+    assert candidate.lower_bound * step_ns <= optimum * (1 + TOLERANCE)
+    assert steps * step_ns >= optimum * (1 - TOLERANCE)
+
+
+@pytest.mark.parametrize("shared", [pytest.param(False, id="per layer"), pytest.param(True, id="shared")])
+@settings(max_examples=12)
+@given(random=randoms)
+def test_a_little_work_finds_the_optimum(shared: bool, random: Random) -> None:
+    case, latencies = with_memory(random, random_problem(random, 8, 5, ANY, 4), shared=shared)
+    candidate = bandwidth.solve(case.problem, Stop(work=30), 0)
+    assert case.problem.step_time is not None
+    step_ns = case.problem.step_time.step_ns(candidate.replication)
+    steps = int(makespan_of_each(case.problem.graph, candidate.replication[None, :])[0])
+    assert steps * step_ns == pytest.approx(latencies.min(), rel=1e-3)
+
+
+def test_needs_a_step_time() -> None:
+    case = random_problem(Random(1), 8, 5, ANY, 5)
+    with pytest.raises(ValueError, match="step time"):
+        bandwidth.solve(case.problem, Stop(), 0)

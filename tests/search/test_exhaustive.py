@@ -1,0 +1,182 @@
+"""Searches against problems so small that every allocation within the budget is tried."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from laws.reference import reference
+from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumerate_all, enumerated
+
+from rramalloc.errors import TargetError
+from rramalloc.search import auto, fewest, interval
+from rramalloc.search.bound import Bounder, Outcome
+from rramalloc.search.methods import method, method_names
+from rramalloc.search.problem import Candidate, Stop
+from rramalloc.timing.simulate import makespan_of_each
+
+LITTLE = 2
+PROBLEMS = pytest.mark.parametrize(
+    "ops", [pytest.param(CHAIN, id="chains"), pytest.param(ANY + ALL_PIXELS, id="graphs")]
+)
+
+
+def makespan(case: Enumerated, candidate: Candidate) -> int:
+    """Exact makespan of a candidate that must keep to budget and bounds."""
+    rows = case.allocations
+    assert (rows == candidate.replication).all(axis=1).any(), "outside the problem"
+    return int(makespan_of_each(case.problem.graph, candidate.replication[None, :])[0])
+
+
+@given(case=enumerated())
+def test_fast_makespans_are_those_of_the_walk(case: Enumerated) -> None:
+    """What the other tests here enumerate with is right where it matters: at the best and the worst."""
+    graph = case.problem.graph
+    for row in (int(case.makespans.argmin()), int(case.makespans.argmax())):
+        walked = reference(graph.network, by_name(graph, case.allocations[row]))
+        assert walked.makespan == case.makespans[row]
+
+
+@PROBLEMS
+@settings(max_examples=60)
+@given(data=st.data())
+def test_auto_meets_the_optimum(ops: tuple[str, ...], data: st.DataObject) -> None:
+    case = data.draw(enumerated(ops=ops))
+    candidate = auto.solve(case.problem, Stop(work=LITTLE), data.draw(st.integers(0, 3)))
+    reached = makespan(case, candidate)
+    assert candidate.lower_bound <= case.optimum
+    claims = candidate.proof.startswith("proven optimal")
+    assert claims == (candidate.lower_bound >= reached)
+    if claims:
+        assert reached == case.optimum
+
+
+@PROBLEMS
+@settings(max_examples=60)
+@given(data=st.data())
+def test_bounds_on_copies_are_kept(ops: tuple[str, ...], data: st.DataObject) -> None:
+    """`least` and `most` shrink the problem; bound and optimum are of the shrunken one."""
+    case = data.draw(enumerated(ops=ops))
+    row = case.allocations[data.draw(st.integers(0, len(case.allocations) - 1))]
+    limits = (np.minimum(row, 2), row) if data.draw(st.booleans()) else (row, case.problem.graph.windows)
+    assume(int((limits[0] * case.problem.demand).sum()) <= case.problem.budget)
+    small = enumerate_all(replace(case.problem, least=limits[0], most=limits[1]))
+    candidate = auto.solve(small.problem, Stop(work=LITTLE), 0)
+    reached = makespan(small, candidate)
+    assert Bounder(small.problem).root_bound() <= small.optimum
+    assert candidate.lower_bound <= small.optimum <= reached
+
+
+@PROBLEMS
+@settings(max_examples=60)
+@given(data=st.data())
+def test_bounder_never_excludes_what_exists(ops: tuple[str, ...], data: st.DataObject) -> None:
+    """The box of a target holds every allocation that meets it; none meets a target without a box."""
+    case = data.draw(enumerated(ops=ops))
+    bounder = Bounder(case.problem)
+    assert bounder.root_bound() <= case.optimum
+    for target in sorted(
+        {1, case.optimum - 1, *np.unique(case.makespans)[:8].tolist(), int(case.makespans.max())}
+    ):
+        meeting = case.allocations[case.makespans <= target]
+        box = bounder.box(target)
+        if box is None:
+            assert len(meeting) == 0
+        else:
+            assert ((meeting >= box[0]) & (meeting <= box[1])).all()
+
+
+@PROBLEMS
+@settings(max_examples=60)
+@given(data=st.data())
+def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], data: st.DataObject) -> None:
+    case = data.draw(enumerated(ops=ops))
+    bounder = Bounder(case.problem)
+    for target in range(max(1, case.optimum - 4), case.optimum + 4):
+        outcome, nodes, found = bounder.decide(target, 1_000_000)
+        assert nodes >= 1
+        assert outcome is (Outcome.FOUND if target >= case.optimum else Outcome.REFUTED)
+        if outcome is Outcome.FOUND:
+            assert makespan(case, Candidate(found, 1, "")) <= target
+        outcome, nodes, _ = bounder.decide(target, 1)
+        assert nodes <= 1
+        assert outcome is not (Outcome.REFUTED if target >= case.optimum else Outcome.FOUND)
+
+
+@settings(max_examples=80)
+@given(case=enumerated(ops=ANY + ALL_PIXELS))
+def test_interval_is_the_smallest(case: Enumerated) -> None:
+    batches = -(-case.problem.graph.windows // case.allocations)
+    smallest = int(batches.max(axis=1).min())
+    assert interval.smallest_interval(case.problem) == smallest
+    candidate = interval.solve(case.problem, Stop(), 0)
+    assert int((-(-case.problem.graph.windows // candidate.replication)).max()) == smallest
+    used = int(candidate.replication @ case.problem.demand)
+    assert used == int(case.arrays[batches.max(axis=1) == smallest].min()), "fewest arrays that reach it"
+    assert candidate.lower_bound <= case.optimum <= makespan(case, candidate)
+
+
+@pytest.mark.parametrize("name", ["auto", "interval", "recurrence"])
+@settings(max_examples=40)
+@given(case=enumerated(ops=ANY + ALL_PIXELS))
+def test_every_method_keeps_to_the_problem(name: str, case: Enumerated) -> None:
+    assert name in method_names()
+    candidate = method(name)(case.problem, Stop(work=1), 0)
+    assert candidate.lower_bound <= case.optimum <= makespan(case, candidate)
+
+
+@PROBLEMS
+@settings(max_examples=60)
+@given(data=st.data())
+def test_fewest_arrays_for_a_target(ops: tuple[str, ...], data: st.DataObject) -> None:
+    """MODEL.md 8, objective `arrays`."""
+    case = data.draw(enumerated(ops=ops))
+    target = data.draw(st.integers(case.optimum - 1, int(case.makespans.max()) + 1))
+    assume(target >= 1)
+    if target < case.optimum:
+        with pytest.raises(TargetError) as caught:
+            fewest.solve(case.problem, Stop(work=10), 0, target)
+        assert caught.value.bound <= case.optimum
+        assert caught.value.proven
+        return
+    candidate = fewest.solve(case.problem, Stop(work=10), 0, target)
+    least = int(case.arrays[case.makespans <= target].min())
+    used = int(candidate.replication @ case.problem.demand)
+    stated = re.search(r"at least (\d+) arrays", candidate.proof)
+    assert stated is not None
+    assert makespan(case, candidate) <= target
+    assert int(stated[1]) <= least <= used
+    assert candidate.lower_bound <= makespan(case, candidate)
+    if "this is the fewest" in candidate.proof:
+        assert used == least
+
+
+@settings(max_examples=50)
+@given(data=st.data())
+def test_more_arrays_never_cost_steps(data: st.DataObject) -> None:
+    case = data.draw(enumerated())
+    more = replace(case.problem, budget=case.problem.budget + data.draw(st.integers(1, 30)))
+    few = auto.solve(case.problem, Stop(work=LITTLE), 0)
+    many = auto.solve(more, Stop(work=LITTLE), 0)
+    steps = makespan_of_each(more.graph, np.array([few.replication, many.replication]))
+    if "proven optimal" in many.proof:
+        assert steps[1] <= steps[0]
+    assert many.lower_bound <= case.optimum
+
+
+@settings(max_examples=40)
+@given(case=enumerated(ops=ANY + ALL_PIXELS))
+def test_ties_take_fewer_arrays(case: Enumerated) -> None:
+    """MODEL.md 8, ties: fewer arrays, then the lexicographically smallest replication in network order."""
+    candidate = auto.solve(case.problem, Stop(), 0)
+    assume("proven optimal" in candidate.proof)
+    best = case.allocations[case.makespans == case.optimum]
+    arrays = best @ case.problem.demand
+    assert int(candidate.replication @ case.problem.demand) == int(arrays.min())
+    order = list(case.problem.graph.network_order)
+    ties = [tuple(row[order].tolist()) for row in best[arrays == arrays.min()]]
+    assert tuple(candidate.replication[order].tolist()) == min(ties)

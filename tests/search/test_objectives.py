@@ -1,0 +1,124 @@
+"""Objectives of MODEL.md 8 through `optimize`, against every allocation."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from laws.strategies import ANY, Enumerated, enumerate_all, random_network, randoms
+
+from rramalloc.allocation.optimize import make_problem
+from rramalloc.api import optimize
+from rramalloc.errors import BudgetError, TargetError
+from rramalloc.hardware.hardware import Hardware
+
+STEP_NS = 10.0
+
+
+def machine(memory: dict[str, Any] | None) -> Hardware:
+    tables: dict[str, Any] = {
+        "name": "small",
+        "source": "made up",
+        "crossbar": {"wordlines": 6, "bitlines": 2, "cell_bits": 1},
+        "precision": {"weight_bits": 1, "input_bits": 8, "output_bits": 8, "signed": "offset"},
+        "timing": {"step_ns": STEP_NS},
+    }
+    return Hardware(**(tables if memory is None else tables | {"memory": memory}))
+
+
+MEMORIES = pytest.mark.parametrize(
+    "memory",
+    [
+        pytest.param(None, id="no memory"),
+        pytest.param({"bandwidth_gb_s": 0.8, "reuse": "row", "scope": "per_layer"}, id="per layer"),
+        pytest.param({"bandwidth_gb_s": 3.0, "reuse": "row", "scope": "shared"}, id="shared"),
+    ],
+)
+
+
+def case_of(random: Random, hardware: Hardware) -> Enumerated:
+    """A random network with between two and four stages and a budget that leaves a choice."""
+    while True:
+        network = random_network(random, 8, 5, ANY)
+        problem = make_problem(network, hardware, 10**9, "im2col", "host")
+        budget = problem.minimum + random.randint(3, 40)
+        choices = np.minimum(problem.graph.windows, 1 + 40 // problem.demand)
+        if 2 <= len(problem.demand) <= 4 and 20 < choices.prod() <= 20_000:
+            return enumerate_all(make_problem(network, hardware, budget, "im2col", "host"))
+
+
+def step_times(case: Enumerated) -> npt.NDArray[np.float64]:
+    """Step time of each allocation; the access time itself is checked in timing/test_access.py."""
+    assert case.problem.step_time is not None
+    return np.array([case.problem.step_time.step_ns(row) for row in case.allocations])
+
+
+@MEMORIES
+@settings(max_examples=12)
+@given(random=randoms)
+def test_latency(memory: dict[str, Any] | None, random: Random) -> None:
+    """min makespan * step_ns."""
+    case = case_of(random, machine(memory))
+    found = optimize(case.problem.graph.network, case.problem.budget, hardware=machine(memory), work=30)
+    best = float((case.makespans * step_times(case)).min())
+    assert found.latency_ns is not None
+    assert found.step_ns is not None
+    assert found.latency_ns == pytest.approx(best, rel=1e-3)
+    assert found.lower_bound * found.step_ns <= best * (1 + 1e-9)
+
+
+@MEMORIES
+@settings(max_examples=12)
+@given(random=randoms)
+def test_interval(memory: dict[str, Any] | None, random: Random) -> None:
+    """min interval * step_ns (exact), then latency as tie-break."""
+    case = case_of(random, machine(memory))
+    network, budget = case.problem.graph.network, case.problem.budget
+    found = optimize(network, budget, hardware=machine(memory), objective="interval", work=30)
+    steps = (-(-case.problem.graph.windows // case.allocations)).max(axis=1)
+    streams = steps * step_times(case)
+    assert found.step_ns is not None
+    assert found.latency_ns is not None
+    assert found.interval * found.step_ns == pytest.approx(streams.min())
+    if memory is None:
+        ties = streams <= streams.min() * (1 + 1e-9)
+        latency = float((case.makespans * step_times(case))[ties].min())
+        assert found.latency_ns == pytest.approx(latency)
+
+
+@settings(max_examples=20)
+@given(random=randoms)
+def test_arrays(random: Random) -> None:
+    """Fewest arrays with latency <= a target; a target in ns is one in whole steps."""
+    case = case_of(random, machine(None))
+    network, budget = case.problem.graph.network, case.problem.budget
+    target = random.choice(sorted(set(case.makespans.tolist())))
+    options: dict[str, Any] = {"hardware": machine(None), "objective": "arrays", "work": 30}
+    fewest = int(case.arrays[case.makespans <= target].min())
+    for wish in ({"target": target}, {"target_ns": target * STEP_NS + 9.5}):
+        found = optimize(network, budget, **options, **wish)
+        assert found.makespan <= target
+        assert found.arrays.used == fewest
+    if case.optimum > 1:
+        with pytest.raises(TargetError):
+            optimize(network, budget, **options, target=case.optimum - 1)
+
+
+@settings(max_examples=20)
+@given(random=randoms)
+def test_budget_below_the_minimum(random: Random) -> None:
+    """Infeasible exactly when one copy of everything does not fit. MODEL.md 3."""
+    case = case_of(random, machine(None))
+    network, least = case.problem.graph.network, case.problem.minimum
+    assert optimize(network, least, hardware=machine(None), work=1).arrays.used == least
+    if least > 1:
+        with pytest.raises(BudgetError) as caught:
+            optimize(network, least - 1, hardware=machine(None))
+        assert (caught.value.need, caught.value.have) == (least, least - 1)
+        assert [name for name, _ in caught.value.demands] == [
+            case.problem.graph.names[stage] for stage in case.problem.graph.network_order
+        ]

@@ -1,0 +1,100 @@
+"""Step time, worked by hand (MODEL.md 7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.network.network import Network
+from rramalloc.timing.access import StepTime, bytes_per_copy
+from rramalloc.timing.stage_graph import StageGraph
+
+NETWORK = Network.build(
+    "two",
+    [
+        {"name": "in", "op": "input", "shape": [4, 9, 12]},
+        {
+            "name": "a", "op": "conv", "inputs": ["in"], "out_channels": 6,
+            "kernel": [3, 5], "stride": [3, 2], "pads": [0, 2, 0, 2],
+        },
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 8, "kernel": 1, "stride": [1, 3]},
+    ],
+)  # fmt: skip
+GRAPH = StageGraph.build(NETWORK)
+# a: height (9 - 3) / 3 + 1 = 3, width (12 + 4 - 5) // 2 + 1 = 6, 18 windows;
+# b: 3 x ((6 - 1) // 3 + 1 = 2), 6 windows
+
+
+def hardware(memory: dict[str, Any] | None, timing: dict[str, Any] | None) -> Hardware:
+    tables: dict[str, Any] = {
+        "name": "hand",
+        "source": "made up",
+        "crossbar": {"wordlines": 128, "bitlines": 128, "cell_bits": 1},
+        "precision": {"weight_bits": 8, "input_bits": 12, "output_bits": 16, "signed": "offset"},
+    }
+    tables |= {} if memory is None else {"memory": memory}
+    tables |= {} if timing is None else {"timing": timing}
+    return Hardware(**tables)
+
+
+@pytest.mark.parametrize(
+    ("reuse", "first", "second"),
+    [
+        # a reads 3 * 5 * 4 = 60 values of 1.5 bytes and writes 6 of 2: 90 + 12; b reads 6: 9 + 16
+        pytest.param("none", 102.0, 25.0, id="whole window"),
+        # a: 3 * min(2, 5) * 4 = 24 values, 36 + 12; b: 1 * min(3, 1) * 6 = 6 values, 9 + 16
+        pytest.param("row", 48.0, 25.0, id="new columns"),
+        # a: 9 * 12 * 4 / 18 = 24 values, 36 + 12; b: 3 * 6 * 6 / 6 = 18 values, 27 + 16
+        pytest.param("full", 48.0, 43.0, id="each input once"),
+    ],
+)
+@pytest.mark.parametrize("scope", ["per_layer", "shared"])
+def test_access_time(reuse: str, scope: str, first: float, second: float) -> None:
+    memory = {"bandwidth_gb_s": 4.0, "reuse": reuse, "scope": scope}  # 4 byte/ns
+    machine = hardware(memory, {"step_ns": 100.0})
+    assert [bytes_per_copy(GRAPH, stage, machine) for stage in GRAPH.stages] == [first, second]
+    step = StepTime.of(GRAPH, machine)
+    assert step is not None
+    assert step.step_ns(np.array([1, 1])) == 100.0
+    access = (10 * first / 4, 6 * second / 4)  # d = 10 and 6
+    expected = max(100.0, max(access) if scope == "per_layer" else sum(access))
+    assert step.step_ns(np.array([10, 6])) == pytest.approx(expected)
+
+
+def test_numbers_of_one_case() -> None:
+    """reuse row, d = 10 6, 4 byte/ns: 480 / 4 = 120 ns and 150 / 4 = 37.5 ns."""
+    for scope, expected in (("per_layer", 120.0), ("shared", 157.5)):
+        machine = hardware({"bandwidth_gb_s": 4.0, "reuse": "row", "scope": scope}, {"step_ns": 100.0})
+        step = StepTime.of(GRAPH, machine)
+        assert step is not None
+        assert step.step_ns(np.array([10, 6])) == pytest.approx(expected)
+
+
+def test_without_timing_results_are_in_steps() -> None:
+    assert StepTime.of(GRAPH, hardware(None, None)) is None
+
+
+def test_without_memory_a_step_is_the_computation() -> None:
+    """12 input bits by 5 a read are 3 reads; a slot is max(20, 2.5 * 16) = 40 ns."""
+    timing = {"read_ns": 20.0, "dac_bits": 5, "adc_ns": 2.5, "columns_per_adc": 16}
+    machine = hardware(None, timing)
+    step = StepTime.of(GRAPH, machine)
+    assert step is not None
+    assert step.step_ns(np.array([18, 6])) == 120.0
+    with pytest.raises(ValueError, match="memory"):
+        bytes_per_copy(GRAPH, GRAPH.stages[0], machine)
+
+
+def test_linear_layers_read_their_token() -> None:
+    """10 features in, 20 out, on 7 tokens: 10 * 1.5 + 20 * 2 = 55 bytes under every reuse."""
+    nodes = [
+        {"name": "in", "op": "input", "shape": [10, 7, 1]},
+        {"name": "fc", "op": "linear", "inputs": ["in"], "out_features": 20},
+    ]
+    graph = StageGraph.build(Network.build("tokens", nodes))
+    for reuse in ("none", "row", "full"):
+        machine = hardware({"bandwidth_gb_s": 1.0, "reuse": reuse, "scope": "shared"}, {"step_ns": 1.0})
+        assert bytes_per_copy(graph, graph.stages[0], machine) == 55.0

@@ -1,0 +1,294 @@
+"""Exact timing: worked by hand, and against a walk over every pixel (MODEL.md 2 and 4)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.reference import reference
+from laws.strategies import ALL_PIXELS, ANY, CHAIN, by_name, random_network, random_replication, randoms
+
+from rramalloc.allocation.check import finish_by_cumulative_maximum, recheck
+from rramalloc.errors import SolverError, SpecError, UnsupportedError
+from rramalloc.network.network import Network
+from rramalloc.timing.buffers import buffers
+from rramalloc.timing.critical_path import critical_path, describe
+from rramalloc.timing.simulate import makespan_of_each, replication_by_name, simulate
+from rramalloc.timing.stage_graph import StageGraph
+
+HANDOFFS = ("next", "same")
+
+
+def chain(height: int, width: int, *layers: dict[str, Any]) -> StageGraph:
+    """Stages and pools one after the other; a layer is named by its place: a, b, c ..."""
+    nodes: list[dict[str, Any]] = [{"name": "input", "op": "input", "shape": [1, height, width]}]
+    for place, layer in enumerate(layers):
+        conv = {"op": "conv", "out_channels": 1} if "op" not in layer else {}
+        nodes.append({"name": "abcdef"[place], "inputs": [nodes[-1]["name"]], **conv, **layer})
+    return StageGraph.build(Network.build("chain", nodes))
+
+
+ONE = {"kernel": 1}
+THREE = {"kernel": 3, "pads": 1}
+POOL = {"op": "maxpool", "kernel": 2, "stride": 2}
+
+
+@pytest.mark.parametrize(
+    ("graph", "replication", "handoff", "starts"),
+    [
+        # nothing to wait for: ceil(12 / 5) = 3 batches, one a step
+        pytest.param(chain(3, 4, ONE), [5], "next", [[0, 1, 2]], id="one stage"),
+        # b's window w needs a's window w, which is computed in step w and there in step w + 1
+        pytest.param(chain(1, 3, ONE, ONE), [1, 1], "next", [[0, 1, 2], [1, 2, 3]], id="pixelwise"),
+        pytest.param(chain(1, 3, ONE, ONE), [1, 1], "same", [[0, 1, 2], [0, 1, 2]], id="pixelwise same"),
+        # b holds windows 0 1 in one batch: waits for a's window 1 (there at 2); then window 2 (there at 3)
+        pytest.param(chain(1, 3, ONE, ONE), [1, 2], "next", [[0, 1, 2], [2, 3]], id="two copies wait"),
+        # a: 0 1 | 2 there at 1, 1, 2; b one at a time may start at 1, then one step apart: 1 2 3
+        pytest.param(chain(1, 3, ONE, ONE), [2, 1], "next", [[0, 1], [1, 2, 3]], id="one step apart"),
+        # 3 x 3: b's window (0, 0) needs a up to (1, 1) = 4, (0, 1) and (0, 2) up to (1, 2) = 5,
+        # (1, 0) up to (2, 1) = 7, (1, 1) and all after it up to (2, 2) = 8
+        pytest.param(
+            chain(3, 3, THREE, THREE),
+            [1, 1],
+            "next",
+            [list(range(9)), [5, 6, 7, 8, 9, 10, 11, 12, 13]],
+            id="three by three",
+        ),
+        # as above with 3 copies of b: batches need windows 5, 8, 8, there at 6, 9, 9
+        pytest.param(
+            chain(3, 3, THREE, THREE), [1, 3], "next", [list(range(9)), [6, 9, 10]], id="a row of copies"
+        ),
+        # pool 2 x 2 on 4 x 4: pooled (0, 0) (0, 1) (1, 0) (1, 1) need a's 5, 7, 13, 15, there at
+        # 6, 8, 14, 16; digital, so c starts in these very steps
+        pytest.param(
+            chain(4, 4, ONE, POOL, ONE),
+            [1, 1],
+            "next",
+            [list(range(16)), [6, 8, 14, 16]],
+            id="through a pool",
+        ),
+        # a two a step: windows 5 7 13 15 in batches 2 3 6 7, there at 3 4 7 8; c in pairs: 4, 8
+        pytest.param(
+            chain(4, 4, ONE, POOL, ONE), [2, 2], "next", [list(range(8)), [4, 8]], id="pool, two copies"
+        ),
+        # global pool: the only window waits for all six windows of a, in batches of 4: there at 2
+        pytest.param(
+            chain(2, 3, ONE, {"op": "global_avgpool"}, ONE), [4, 1], "next", [[0, 1], [2]], id="global pool"
+        ),
+        # enlarged 1 x 2 -> 2 x 4: rows repeat; window (0, 2) needs a's pixel 1, there at 2
+        pytest.param(
+            chain(1, 2, ONE, {"op": "upsample", "scale": 2}, ONE),
+            [1, 1],
+            "next",
+            [[0, 1], [1, 2, 3, 4, 5, 6, 7, 8]],
+            id="upsample",
+        ),
+        # stride 2 reads a's even columns only: 0 2 4, there at 1 3 5
+        pytest.param(
+            chain(1, 5, ONE, {"kernel": 1, "stride": 2}),
+            [1, 1],
+            "next",
+            [[0, 1, 2, 3, 4], [1, 3, 5]],
+            id="stride",
+        ),
+        # two taps 3 apart on five columns: windows 0 1 need columns 3 4, there at 4 5
+        pytest.param(
+            chain(1, 5, ONE, {"kernel": [1, 2], "dilation": [1, 3]}),
+            [1, 1],
+            "next",
+            [[0, 1, 2, 3, 4], [4, 5]],
+            id="dilation",
+        ),
+        # two pixels of padding before a kernel of 1: windows 0 1 see nothing of a and need not wait
+        pytest.param(
+            chain(1, 2, ONE, {"kernel": 1, "pads": [0, 2, 0, 0]}),
+            [2, 1],
+            "next",
+            [[0], [0, 1, 2, 3]],
+            id="only padding",
+        ),
+    ],
+)
+def test_starts_worked_by_hand(
+    graph: StageGraph, replication: list[int], handoff: Any, starts: list[list[int]]
+) -> None:
+    timing = simulate(graph, replication, handoff)
+    assert [timing.of_stage(stage).tolist() for stage in range(len(starts))] == starts
+    assert timing.makespan == max(steps[-1] for steps in starts) + 1
+    assert timing.interval == max(len(steps) for steps in starts)
+    assert timing.start.tolist() == [steps[0] for steps in starts]
+    assert timing.finish.tolist() == [steps[-1] + 1 for steps in starts]
+    assert timing.stall_steps.tolist() == [steps[-1] + 1 - steps[0] - len(steps) for steps in starts]
+
+
+def test_merge_waits_for_the_slower_branch() -> None:
+    """left: 4 steps; right: a 3-wide window on left's grid, so (x) needs input only; add needs both."""
+    nodes = [
+        {"name": "input", "op": "input", "shape": [1, 1, 4]},
+        {"name": "left", "op": "conv", "inputs": ["input"], "out_channels": 1, "kernel": 1},
+        {
+            "name": "right",
+            "op": "conv",
+            "inputs": ["left"],
+            "out_channels": 1,
+            "kernel": [1, 3],
+            "pads": [0, 1, 0, 1],
+        },
+        {"name": "sum", "op": "add", "inputs": ["left", "right"]},
+        {"name": "out", "op": "conv", "inputs": ["sum"], "out_channels": 1, "kernel": 1},
+    ]
+    graph = StageGraph.build(Network.build("merge", nodes))
+    timing = simulate(graph, replication_by_name(graph, {"out": 2}, "here"))
+    starts = {name: timing.of_stage(stage).tolist() for stage, name in enumerate(graph.names)}
+    # right's window x needs left's x + 1, there at x + 2 (the last one: 3, there at 4, one step after 4)
+    # out's batches need right's windows 1 and 3, there at 4 and 6
+    assert starts == {"left": [0, 1, 2, 3], "right": [2, 3, 4, 5], "out": [4, 6]}
+
+
+@pytest.mark.parametrize("handoff", HANDOFFS)
+@pytest.mark.parametrize(
+    ("ops", "fc"),
+    [
+        pytest.param(CHAIN, "host", id="chains"),
+        pytest.param(ANY, "host", id="graphs"),
+        pytest.param(ANY + ALL_PIXELS, "crossbar", id="all operators, fc on crossbars"),
+        pytest.param(ANY + ALL_PIXELS, "host", id="all operators, fc on the host"),
+    ],
+)
+@settings(max_examples=150)
+@given(random=randoms)
+def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: Any, random: Random) -> None:
+    """MODEL.md 4, the five formulas; and the largest number of pixels alive at once per edge."""
+    network = random_network(random, 16, 8, ops)
+    graph = StageGraph.build(network, fc)
+    replication = random_replication(random, graph)
+    timing = simulate(graph, replication, handoff)
+    expected = reference(network, by_name(graph, replication), handoff, fc)
+    starts = {name: timing.of_stage(stage).tolist() for stage, name in enumerate(graph.names)}
+    assert starts == expected.starts
+    assert (timing.makespan, timing.interval) == (expected.makespan, expected.interval)
+    alive = {(item.producer, item.consumer): item.pixels for item in buffers(timing)}
+    assert alive == expected.buffers()
+    assert all(item.channels == network.shapes[item.producer].channels for item in buffers(timing))
+
+
+@given(random=randoms)
+def test_every_route_to_the_makespan_agrees(random: Random) -> None:
+    graph = StageGraph.build(random_network(random, 20, 9))
+    rows = np.array([random_replication(random, graph) for _ in range(4)])
+    for handoff, delay in (("next", 1), ("same", 0)):
+        timings = [simulate(graph, row, handoff) for row in rows]  # type: ignore[arg-type]
+        each = makespan_of_each(graph, rows, handoff)  # type: ignore[arg-type]
+        assert each.tolist() == [timing.makespan for timing in timings]
+        for timing in timings:
+            finish = finish_by_cumulative_maximum(graph, timing.replication, delay)
+            assert finish == timing.finish.tolist()
+
+
+@given(random=randoms)
+def test_more_steps_of_a_handoff_never_help(random: Random) -> None:
+    """Pixels that can be used a step earlier make no stage later."""
+    graph = StageGraph.build(random_network(random))
+    replication = random_replication(random, graph)
+    early, late = simulate(graph, replication, "same"), simulate(graph, replication, "next")
+    assert (early.finish <= late.finish).all()
+    assert late.makespan <= early.makespan + len(graph.stages) - 1
+
+
+@settings(max_examples=150)
+@given(random=randoms)
+def test_critical_path_leads_from_the_first_step_to_the_last(random: Random) -> None:
+    network = random_network(random, 16)
+    graph = StageGraph.build(network)
+    replication = random_replication(random, graph)
+    timing = simulate(graph, replication)
+    needs = reference(network, by_name(graph, replication)).needs
+    path = critical_path(timing)
+    assert path[0].start == 0
+    assert path[0].waits_for is None
+    assert path[-1].finish == timing.makespan
+    assert sum(segment.steps for segment in path) == timing.makespan
+    for segment in path:
+        starts = timing.of_stage(graph.names.index(segment.stage)).tolist()
+        begin = starts.index(segment.start)
+        assert starts[begin : begin + segment.batches] == list(range(segment.start, segment.finish))
+    for before, after in pairwise(path):
+        assert (after.waits_for, after.start) == (before.stage, before.finish)
+        assert after.row is not None
+        assert after.column is not None
+        window = after.row * network.shapes[before.stage].width + after.column
+        copies = timing.replication[graph.names.index(before.stage)]
+        assert timing.of_stage(graph.names.index(before.stage))[window // copies] == before.finish - 1
+        waiting = graph.names.index(after.stage)
+        batch = timing.of_stage(waiting).tolist().index(after.start)
+        held = needs[after.stage][: (batch + 1) * int(timing.replication[waiting])]
+        assert any((before.stage, window) in needed for needed in held)
+    assert f"of the {timing.makespan} steps" in describe(path, timing.makespan)
+
+
+@given(random=randoms)
+def test_critical_path_of_handoff_same_ends(random: Random) -> None:
+    graph = StageGraph.build(random_network(random, 16))
+    path = critical_path(simulate(graph, random_replication(random, graph), "same"))
+    assert path[0].start == 0
+    assert all(after.waits_for == before.stage for before, after in pairwise(path))
+
+
+@pytest.mark.parametrize(
+    ("replication", "message"),
+    [
+        pytest.param([1], "1 values for 2 stages", id="too few"),
+        pytest.param([1, 0], "'b'.* between 1 and its 3 windows, got 0", id="none"),
+        pytest.param([1, 4], "'b'.* between 1 and its 3 windows, got 4", id="more than windows"),
+    ],
+)
+def test_impossible_replication_is_refused(replication: list[int], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        simulate(chain(1, 3, ONE, ONE), replication)
+
+
+def test_replication_of_an_unknown_stage_is_refused() -> None:
+    graph = chain(1, 3, ONE, ONE)
+    with pytest.raises(SpecError, match=r"here: .*no stage 'x'; its stages are a, b"):
+        replication_by_name(graph, {"x": 1}, "here")
+    assert replication_by_name(graph, {"b": 3}, "here").tolist() == [1, 3]
+
+
+def test_a_network_without_a_stage_is_refused() -> None:
+    nodes = [
+        {"name": "in", "op": "input", "shape": [4, 1, 1]},
+        {"name": "fc", "op": "linear", "inputs": ["in"], "out_features": 2},
+    ]
+    network = Network.build("empty", nodes)
+    with pytest.raises(UnsupportedError, match="no stage"):
+        StageGraph.build(network)
+    assert StageGraph.build(network, "crossbar").windows.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("copies", "budget", "bound", "message"),
+    [
+        pytest.param([3, 3], 11, 1, "used 12 arrays, the budget is 11", id="over budget"),
+        pytest.param([3, 3], 12, 3, "claims no less than 3 steps, yet 2 are enough", id="impossible bound"),
+        pytest.param([3, 4], 99, 1, "4 copies of 'b'", id="too many copies"),
+        pytest.param([0, 3], 99, 1, "0 copies of 'a'", id="no copy"),
+    ],
+)
+def test_the_judge_refuses(copies: list[int], budget: int, bound: int, message: str) -> None:
+    """One batch each: a in step 0, b in step 1, makespan 2; a takes 3 arrays a copy, b one."""
+    timing = simulate(chain(1, 3, ONE, ONE), [3, 3])
+    recheck(timing, [3, 1], 12, 2, "someone")
+    object.__setattr__(timing, "replication", np.array(copies))
+    with pytest.raises(SolverError, match=f"someone.*{message}"):
+        recheck(timing, [3, 1], budget, bound, "someone")
+
+
+def test_the_judge_refuses_a_wrong_timing() -> None:
+    timing = simulate(chain(1, 3, ONE, ONE), [1, 1])
+    timing.starts[-1] += 1
+    with pytest.raises(SolverError, match="simulations disagree"):
+        recheck(timing, [1, 1], 2, 1, "someone")
