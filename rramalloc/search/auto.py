@@ -14,7 +14,7 @@ from rramalloc.search.local import Found, LocalSearch
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication, makespan_of_each
 
-_SLICE_SECONDS = 0.1
+_FIRST_SLICE_SECONDS, _LONGEST_SLICE_SECONDS = 0.1, 0.5
 _UNKNOWN = 2**62
 
 
@@ -62,17 +62,19 @@ class _Search:
         self._take(self.problem.smallest)
         self._take(interval.solve(self.problem, self.stop, self.seed).replication)
         self._from_box()
-        effort, undecided = 64, self.makespan
+        self._walk = self.best
+        effort, undecided, seconds = 64, self.makespan, _FIRST_SLICE_SECONDS
         while not self._done():
-            self._rebalance(_SLICE_SECONDS)
+            self._rebalance(seconds)
             if not self._done():
-                self._anneal(_SLICE_SECONDS)
+                self._anneal(seconds)
             undecided = min(undecided, self.makespan)
             if self.bound >= self.makespan:
                 break
             if undecided <= self.bound:
                 effort, undecided = 2 * effort, self.makespan
-            undecided = self._branch(effort, undecided)
+            undecided = self._branch(effort, undecided, seconds)
+            seconds = min(1.5 * seconds, _LONGEST_SLICE_SECONDS)
         self.proof = self._words()
 
     def _from_box(self) -> None:
@@ -97,15 +99,18 @@ class _Search:
                 self._use(found)
 
     def _anneal(self, seconds: float) -> None:
-        self._use(self._local.annealed(self.best, seconds, max(self.bound, self.target)))
+        """Anneal from the best, or from another allocation as fast that the last run has drifted to."""
+        found = self._local.annealed(self._walk, seconds, max(self.bound, self.target))
+        self._use(found)
+        self._walk = found.replication if found.makespan <= self.makespan else self.best
 
     def _use(self, found: Found) -> None:
         self.spent_s += max(found.seconds, 1e-4)
         self._keep(found.replication, found.makespan)
 
-    def _branch(self, effort: int, undecided: int) -> int:
+    def _branch(self, effort: int, undecided: int, seconds: float) -> int:
         """Try to settle targets between bound and best; the smallest target left undecided."""
-        nodes_left = max(effort, int(_SLICE_SECONDS / self._bounder.node_seconds))
+        nodes_left = max(effort, int(seconds / self._bounder.node_seconds))
         while self.bound < undecided and nodes_left > 0 and not self.stop.out_of_time:
             target = (self.bound + undecided - 1) // 2
             outcome, nodes, found = self._bounder.decide(target, min(effort, nodes_left))
@@ -131,6 +136,7 @@ class _Search:
             improved = makespan < self.makespan
             self.best, self.makespan = replication.copy(), makespan
             if improved:
+                self._walk = self.best
                 self.stop.report(self.makespan, self.bound)
 
     def _raise(self, bound: int) -> None:
