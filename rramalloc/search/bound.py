@@ -16,6 +16,7 @@ from rramalloc.timing.simulate import Replication
 
 _NS_PER_ENTRY, _NS_PER_PAIR = 10.0, 40.0
 """Time of a node per table entry and per pair of intervals of an edge: a count of work, not a clock."""
+_INTERVALS, _MOST_PAIRS = 16, 2**20
 
 Box = tuple[Replication, Replication]
 
@@ -32,17 +33,22 @@ class Outcome(Enum):
 class Bounder:
     """Asks of a problem whether any allocation meets a target makespan.
 
-    intervals: pieces per stage for the pruning in interval_kernel, a power of two; more cut deeper, slower.
+    intervals: pieces per stage for the pruning in interval_kernel, a power of two; more cut deeper, slower;
+    0: 16, or fewer where the graph has very many edges.
     Every answer holds under exact timing with handoff "next".
     Source: the rules in bound_kernel.py, price_kernel.py and interval_kernel.py.
     """
 
     problem: Problem
-    intervals: int = 16
+    intervals: int = 0
     _tables: Checkpoints = field(init=False)
 
     def __post_init__(self) -> None:
-        self._tables = checkpoints(self.problem.graph, self.problem.graph.flat_binding)
+        self._tables = checkpoints(self.problem.graph)
+        if not self.intervals:
+            self.intervals = _INTERVALS
+            while self.intervals > 1 and len(self.problem.graph.binding) * self.intervals**2 > _MOST_PAIRS:
+                self.intervals //= 2
 
     @property
     def node_seconds(self) -> float:

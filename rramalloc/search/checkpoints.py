@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.timing.stage_graph import FlatEdges, StageGraph
+from rramalloc.timing.stage_graph import StageGraph
 
 MOST_PER_STAGE = 256
 
@@ -32,8 +33,10 @@ class Checkpoints(NamedTuple):
     edge_first: Windows
 
 
-def checkpoints(graph: StageGraph, edges: FlatEdges) -> Checkpoints:
-    """Choose checkpoints for a graph and tabulate how they depend on each other along `edges`."""
+@lru_cache(maxsize=2)
+def checkpoints(graph: StageGraph) -> Checkpoints:
+    """Choose checkpoints for a graph and tabulate how they depend on each other along its binding edges."""
+    edges = graph.flat_binding
     chosen = [_row_ends(graph, stage) for stage in range(len(graph.stages))]
     first = np.concatenate(([0], np.cumsum([len(points) for points in chosen])))
     needed, users, users_at, starts = [], [], [], [0]

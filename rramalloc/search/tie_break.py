@@ -12,14 +12,19 @@ from rramalloc.timing.simulate import Replication, makespan_of_each
 
 _MOST_NODES = 2000
 _MOST_SECONDS = 2.0
+_TRIM_SECONDS = 0.5
+_NS_PER_BATCH = 4.0
 
 
 def trimmed(problem: Problem, replication: Replication, makespan: int) -> Replication:
-    """Take copies away stage by stage as long as the makespan does not grow."""
+    """Take copies away stage by stage as long as the makespan does not grow, within a limit of work."""
     copies = replication.copy()
+    each_s = 1e-9 * _NS_PER_BATCH * float((-(-problem.graph.windows // copies)).sum())
+    tries = int(_TRIM_SECONDS / each_s)
     for stage in np.argsort(-problem.demand, kind="stable"):
         windows = int(problem.graph.windows[stage])
-        while copies[stage] > problem.smallest[stage]:
+        while copies[stage] > problem.smallest[stage] and tries > 0:
+            tries -= 1
             fewer = copies.copy()
             batches = -(-windows // int(copies[stage])) + 1
             fewer[stage] = max(problem.smallest[stage], min(-(-windows // batches), copies[stage] - 1))
@@ -73,5 +78,5 @@ class _Decider:
         narrowed = replace(self._problem, budget=budget, least=least.copy(), most=most.copy())
         bounder = Bounder(narrowed)
         outcome, nodes, found = bounder.decide(self._makespan, _MOST_NODES)
-        self.seconds += nodes * bounder.node_seconds
+        self.seconds += (nodes + 1) * bounder.node_seconds
         return outcome, found
