@@ -32,7 +32,9 @@ def meet(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     search.run()
     best, words = search.best, search.proof
     if target == 0 and search.bound >= search.makespan and not stop.out_of_time:
-        best, proven, seconds = tie_break.settled(problem, best, search.makespan)
+        best, proven, seconds = tie_break.settled(
+            problem, best, search.makespan, stop.work * SECONDS_PER_WORK
+        )
         search.spent_s += seconds
         words += "; no other is as fast with fewer arrays" if proven else ""
     else:
@@ -110,7 +112,9 @@ class _Search:
 
     def _branch(self, effort: int, undecided: int, seconds: float) -> int:
         """Try to settle targets between bound and best; the smallest target left undecided."""
-        nodes_left = max(effort, int(seconds / self._bounder.node_seconds))
+        node_s = self._bounder.node_seconds
+        affordable = int((self.stop.work * SECONDS_PER_WORK - self.spent_s) / node_s)
+        nodes_left = max(min(effort, affordable), int(seconds / node_s), 1)
         while self.bound < undecided and nodes_left > 0 and not self.stop.out_of_time:
             target = (self.bound + undecided - 1) // 2
             outcome, nodes, found = self._bounder.decide(target, min(effort, nodes_left))

@@ -14,7 +14,7 @@ from rramalloc.timing.simulate import Replication
 
 _NS_PER_BATCH = 3.0
 _NS_PER_STAGE = 100.0
-_WARMTH = ((0.006, 0.0002), (0.02, 0.0005), (0.002, 0.0001))
+_WARMTH = ((0.02, 0.0005), (0.006, 0.0002), (0.002, 0.0001))
 """First and last temperature of successive runs, as fractions of the makespan."""
 _ROUNDS = 30
 _SPREADS = (0.0, 0.1, 0.3, 0.6)

@@ -34,13 +34,16 @@ def trimmed(problem: Problem, replication: Replication, makespan: int) -> Replic
     return copies
 
 
-def settled(problem: Problem, replication: Replication, makespan: int) -> tuple[Replication, bool, float]:
+def settled(
+    problem: Problem, replication: Replication, makespan: int, limit_s: float
+) -> tuple[Replication, bool, float]:
     """The allocation that wins the tie at a proven makespan: (allocation, proven to win, seconds of work).
 
     First the fewest arrays are found by asking for one less until that is refuted; then, stage after
-    stage in canonical order, the fewest copies with which such an allocation still exists.
+    stage in canonical order, the fewest copies with which such an allocation still exists. It ends
+    unproven after about `limit_s` counted seconds of work.
     """
-    decider = _Decider(problem, makespan)
+    decider = _Decider(problem, makespan, min(limit_s, _MOST_SECONDS))
     best = trimmed(problem, replication, makespan)
     while True:
         outcome, found = decider.ask(problem.arrays(best) - 1, problem.smallest, problem.largest)
@@ -65,18 +68,19 @@ def settled(problem: Problem, replication: Replication, makespan: int) -> tuple[
 class _Decider:
     """Asks whether an allocation with a given makespan exists; gives up when its work is used up."""
 
-    def __init__(self, problem: Problem, makespan: int) -> None:
-        self._problem, self._makespan = problem, makespan
+    def __init__(self, problem: Problem, makespan: int, limit_s: float) -> None:
+        self._problem, self._makespan, self._limit_s = problem, makespan, limit_s
         self.seconds = 0.0
 
     def ask(self, budget: int, least: Replication, most: Replication) -> tuple[Outcome, Replication]:
         """One with at most `budget` arrays and least ... most copies of every stage."""
         if budget < int((least * self._problem.demand).sum()):
             return Outcome.REFUTED, least
-        if self.seconds > _MOST_SECONDS:
+        if self.seconds > self._limit_s:
             return Outcome.UNDECIDED, least
         narrowed = replace(self._problem, budget=budget, least=least.copy(), most=most.copy())
         bounder = Bounder(narrowed)
-        outcome, nodes, found = bounder.decide(self._makespan, _MOST_NODES)
+        affordable = 1 + int((self._limit_s - self.seconds) / bounder.node_seconds)
+        outcome, nodes, found = bounder.decide(self._makespan, min(_MOST_NODES, affordable))
         self.seconds += (nodes + 1) * bounder.node_seconds
         return outcome, found
