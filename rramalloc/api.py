@@ -71,6 +71,10 @@ def optimize(
         _check_range("target", target, 1, 2**53)
     if target_ns is not None:
         _check_range("target_ns", target_ns, 0, 1e300)
+    if objective != "arrays" and (target is not None or target_ns is not None):
+        raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
+    if objective != "latency" and method != "auto":
+        raise SpecError("method", f"{method!r} minimises latency only; objective {objective!r} needs 'auto'")
     request = Request(
         mapping=mapping, fc=fc, objective=objective, method=method, seed=seed, target_steps=target,
         target_ns=target_ns,

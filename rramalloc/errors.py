@@ -65,9 +65,9 @@ class UnknownNameError(RramallocError, LookupError):
     def __str__(self) -> str:
         import difflib
 
-        near = difflib.get_close_matches(self.name.lower(), self.known, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(self.name.lower()[:200], self.known, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self.known)}"
-        return f"no {self.kind} named {self.name!r}; {hint}"
+        return f"no {self.kind} named {_label(self.name)!r}; {hint}"
 
 
 class BudgetError(RramallocError):
@@ -98,8 +98,8 @@ class BudgetError(RramallocError):
         table = "\n".join(f"  {name:<{width}}  {arrays:>8}" for name, arrays in rows)
         return (
             f"needs {self.need} arrays with every layer stored once, the budget is {self.have}; "
-            f"largest layer is {_label(self.largest)!r}: the smallest budget that works is --arrays {self.need}, "
-            f"or use larger crossbars or more bits per cell\n"
+            f"largest layer is {_label(self.largest)!r}: the smallest budget that works is "
+            f"--arrays {self.need}, or use larger crossbars or more bits per cell\n"
             f"  {'layer':<{width}}    arrays\n{table}\n  {'needed':<{width}}  {self.need:>8}\n"
             f"  {'budget':<{width}}  {self.have:>8}"
         )

@@ -17,6 +17,8 @@ from rramalloc.errors import FileError, RramallocError
 JSON_LIMIT_BYTES = 64 * 2**20
 TOML_LIMIT_BYTES = 2**20
 CSV_LIMIT_BYTES = 16 * 2**20
+_TOML_DEPTH = 100
+_JSON_KEYS = 200_000
 ONNX_LIMIT_BYTES = 2**31 - 1  # protobuf's own limit for one message
 
 
@@ -81,9 +83,11 @@ def parse_json(text: str, where: str) -> Any:
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """A TOML document. Raises FileError."""
-    text = read_text(path, TOML_LIMIT_BYTES)
+    text = read_text(path, TOML_LIMIT_BYTES).replace("\r\n", "\n")
+    if any(_dots_of_keys(line) > _TOML_DEPTH for line in text.split("\n")):
+        raise FileError(os.fspath(path), f"has a dotted key of more than {_TOML_DEPTH} parts")
     try:
-        return tomllib.loads(text.replace("\r\n", "\n"))
+        return tomllib.loads(text)
     except RecursionError:
         raise FileError(os.fspath(path), "is nested too deeply for a TOML document") from None
     except ValueError as error:
@@ -99,13 +103,35 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file whole or not at all; a killed process leaves the old content. Raises FileError."""
     shown = os.fspath(path)
     try:
-        target = Path(os.path.realpath(path))
-        if target.is_dir():
+        if os.path.isdir(path):
             raise FileError(shown, "is a folder, name a file")
-        if target.exists() and not target.is_file():
-            target.write_bytes(content)  # a device or pipe such as /dev/stdout cannot be renamed over
+        if _is_stream(shown):
+            with open(path, "wb") as stream:
+                stream.write(content)
             return
-        _replace(target, content)
+        _replace(Path(os.path.realpath(path)), content)
+    except (OSError, ValueError) as error:
+        raise FileError(shown, _reason(error)) from None
+
+
+def check_writable(path: str | os.PathLike[str] | None) -> None:
+    """Fail before long work rather than after it if `path`, when given, cannot become a file.
+
+    Raises FileError.
+    """
+    if path is None:
+        return
+    shown = os.fspath(path)
+    try:
+        if os.path.isdir(path):
+            raise FileError(shown, "is a folder, name a file")
+        if _is_stream(shown):
+            return
+        target = Path(os.path.realpath(path))
+        if not target.parent.is_dir():
+            raise FileError(shown, "its folder does not exist; make it first")
+        if not target.exists() and not os.access(target.parent, os.W_OK):
+            raise FileError(shown, "permission denied in its folder")
     except (OSError, ValueError) as error:
         raise FileError(shown, _reason(error)) from None
 
@@ -113,6 +139,13 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 def to_json(document: object) -> str:
     """The one way JSON is written: two-space indent, keys as given, NaN refused, newline at the end."""
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _is_stream(path: str) -> bool:
+    """A device or pipe, or /dev/stdout whatever it leads to: nothing can be renamed over it."""
+    if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
+        return True
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def _replace(target: Path, content: bytes) -> None:
@@ -154,7 +187,15 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
+def _dots_of_keys(line: str) -> int:
+    """Most dots before an equals sign or in a table's header: tomllib takes the square of that in time."""
+    keys = line.split("=")[:-1] if "=" in line else [line] if line.lstrip().startswith("[") else []
+    return max((key.count(".") for key in keys), default=0)
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > _JSON_KEYS:
+        raise ValueError(f"an object has {len(pairs)} keys, the limit is {_JSON_KEYS}")
     document = dict(pairs)
     if len(document) != len(pairs):
         seen: set[str] = set()

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rramalloc.allocation.allocation import Layer, NetworkId, Product, Steps
 from rramalloc.allocation.optimize import layers_of
+from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, demands
 from rramalloc.network.network import Network
-from rramalloc.records import Record
+from rramalloc.records import Record, brief
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import critical_path, describe
@@ -91,6 +92,7 @@ def simulate_network(
     Raises SpecError for a name that is no stage and for copies below 1 or above the layer's windows.
     """
     graph = StageGraph.build(network, fc)
+    _check_copies(graph, replication, where)
     timing = simulate(graph, replication_by_name(graph, replication, where), handoff)
     demand = demands(network, graph.stages, hardware, mapping)
     step_time = StepTime.of(graph, hardware)
@@ -126,3 +128,15 @@ def simulate_network(
         ),
         critical_path_text=describe(path, timing.makespan),
     )
+
+
+def _check_copies(graph: StageGraph, replication: MappingOf[str, int], where: str) -> None:
+    windows = dict(zip(graph.names, graph.windows.tolist(), strict=True))
+    for name, copies in replication.items():
+        whole = isinstance(copies, int) and not isinstance(copies, bool)
+        if name in windows and not (whole and 1 <= copies <= windows[name]):
+            raise SpecError(
+                where,
+                f"replication.{name[:60]}: must be from 1 to its {windows[name]} windows, "
+                f"got {brief(copies)}",
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -47,21 +48,40 @@ def main() -> None:
     """Run the command line; exit code 0 done, 1 cannot be served, 2 wrong usage, 130 interrupted."""
     debug = "--debug" in sys.argv[1:]
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    _speak_utf8()
     try:
-        app(args=arguments, prog_name="rramalloc")
+        try:
+            app(args=arguments, prog_name="rramalloc")
+        finally:
+            sys.stdout.flush()
     except RramallocError as error:
         _fail(str(error), error, debug=debug)
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not an error
+        _close_stdout()  # nobody reads on: no message
         sys.exit(EXIT_CANNOT_SERVE)
+    except OSError as error:
+        _close_stdout()
+        _fail(f"cannot write the result: {(error.strerror or str(error)).lower()}", error, debug=debug)
     except MemoryError as error:
         _fail("out of memory: use a smaller network, input shape or budget", error, debug=debug)
     except Exception as error:  # noqa: BLE001 - the last resort: a message instead of a traceback
         told = f"internal error, please report it with the output of --debug: {type(error).__name__}: {error}"
         _fail(told, error, debug=debug)
+
+
+def _speak_utf8() -> None:
+    """Results are UTF-8 wherever they go; a terminal that cannot show a character gets a mark instead."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
+
+
+def _close_stdout() -> None:
+    """What is still buffered goes nowhere, so that the interpreter does not complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, error: BaseException, *, debug: bool) -> None:

@@ -44,38 +44,42 @@ class ObjectiveChoice(StrEnum):
     arrays = "arrays"
 
 
+Arrays = Annotated[int, typer.Option("--arrays", metavar="N", help="Crossbar arrays there are.")]
+Objective = Annotated[ObjectiveChoice, typer.Option("--objective", help="What is minimised.")]
+Target = Annotated[int | None, typer.Option("--target", metavar="STEPS", help="Latency for 'arrays'.")]
+TargetNs = Annotated[float | None, typer.Option("--target-ns", metavar="NS", help="Latency for 'arrays'.")]
+Method = Annotated[str, typer.Option("--method", help="auto, interval, recurrence, milp or milp-cbc.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the search.")]
+Work = Annotated[
+    int, typer.Option("--work", metavar="N", help="Most units of search, 0.05 s of a core each.")
+]
+TimeLimit = Annotated[
+    float | None, typer.Option("--time-limit", metavar="S", help="Stop by the clock: machine-dependent.")
+]
+Gap = Annotated[float, typer.Option("--gap", metavar="G", help="Stop within this gap, e.g. 0.01.")]
+AllocationFile = Annotated[
+    str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the allocation as JSON.")
+]
+
+
 def optimize(
     network: options.NetworkArgument,
-    arrays: Annotated[int, typer.Option("--arrays", metavar="N", help="Crossbar arrays there are.")],
+    arrays: Arrays,
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
     mapping: options.Mapping = options.MappingChoice.im2col,
     fc: options.Fc = options.FullyConnected.host,
-    objective: Annotated[
-        ObjectiveChoice, typer.Option("--objective", help="What is minimised.")
-    ] = ObjectiveChoice.latency,
-    target: Annotated[
-        int | None, typer.Option("--target", metavar="STEPS", help="Latency wanted (objective arrays).")
-    ] = None,
-    target_ns: Annotated[
-        float | None, typer.Option("--target-ns", metavar="NS", help="Latency wanted (objective arrays).")
-    ] = None,
-    method: Annotated[
-        str, typer.Option("--method", help="auto, interval, recurrence, milp or milp-cbc.")
-    ] = "auto",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the search.")] = 0,
-    work: Annotated[
-        int, typer.Option("--work", metavar="N", help="Most units of search, 0.05 s each of a core.")
-    ] = 100,
-    time_limit: Annotated[
-        float | None, typer.Option("--time-limit", metavar="S", help="Stop by the clock: machine-dependent.")
-    ] = None,
-    gap: Annotated[float, typer.Option("--gap", metavar="G", help="Stop within this gap, e.g. 0.01.")] = 0.0,
+    objective: Objective = ObjectiveChoice.latency,
+    target: Target = None,
+    target_ns: TargetNs = None,
+    method: Method = "auto",
+    seed: Seed = 0,
+    work: Work = 100,
+    time_limit: TimeLimit = None,
+    gap: Gap = 0.0,
     input_shape: options.InputShape = None,
     output_format: options.OutputFormat = options.Format.table,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the allocation as JSON.")
-    ] = None,
+    output: AllocationFile = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Best replication of every layer for a number of crossbar arrays.
@@ -83,8 +87,10 @@ def optimize(
     Example: rramalloc optimize vgg16.json --arrays 1024 -o vgg16_1024.json
     """
     from rramalloc import api
+    from rramalloc.files import check_writable
     from rramalloc.search.problem import Stop
 
+    check_writable(output)
     begun = time.monotonic()
     with SearchProgress(quiet=quiet) as progress:
         stop = Stop(work=work, time_limit_s=time_limit, gap=gap, on_progress=progress.update)
@@ -98,9 +104,9 @@ def optimize(
     if output is not None:
         allocation.save(output)
     _show(allocation, output_format)
-    for warning in allocation.warnings:
-        note(f"warning: {warning}", quiet=quiet)
-    note(f"done in {time.monotonic() - begun:.2f} s", quiet=quiet)
+    notes = [f"warning: {warning}" for warning in allocation.warnings]
+    for text in (*notes, f"done in {time.monotonic() - begun:.2f} s"):
+        note(text, quiet=quiet)
     if stop.interrupted:
         note("interrupted: this is the best found so far")
         raise typer.Exit(_EXIT_INTERRUPTED)

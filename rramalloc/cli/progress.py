@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
 
 _EVERY_S = 1.0
+_PATIENCE_S = 3.0
 
 
 class SearchProgress:
@@ -18,19 +20,24 @@ class SearchProgress:
         self._begun = time.monotonic()
         self._shown_s = -_EVERY_S
         self._width = 0
+        self._patience = threading.Timer(_PATIENCE_S, self._explain)
 
     def __enter__(self) -> SearchProgress:
+        self._patience.daemon = True
+        self._patience.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._patience.cancel()
         if self._width:
             sys.stderr.write("\r" + " " * self._width + "\r")
             sys.stderr.flush()
 
     def update(self, best: int, bound: int) -> None:
         """Called by the search whenever best or bound improves."""
+        self._patience.cancel()
         now_s = time.monotonic() - self._begun
         if self._quiet or (not self._live and now_s - self._shown_s < _EVERY_S):
             return
@@ -42,3 +49,8 @@ class SearchProgress:
         else:
             sys.stderr.write(line + "\n")
         sys.stderr.flush()
+
+    def _explain(self) -> None:
+        if not self._quiet:
+            sys.stderr.write("no answer yet: a first run compiles for about 20 s, a large network longer\n")
+            sys.stderr.flush()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, FailFast, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from rramalloc.records import Record
@@ -32,6 +32,7 @@ Grid = Annotated[tuple[Lines, Lines], BeforeValidator(_tuple, json_schema_input_
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
 FieldNames = Annotated[
     tuple[Text, ...],
+    FailFast(),
     BeforeValidator(_tuple, json_schema_input_type=list[Text]),
     Field(max_length=100),
 ]

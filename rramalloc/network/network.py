@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import FailFast, TypeAdapter
 
 from rramalloc.errors import NetworkError
 from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS, Shape
@@ -23,7 +23,9 @@ FORMAT = "rramalloc-network/1"
 MAX_NODES = 200_000
 MAX_WEIGHTS = 2**46
 """Of all stages together: keeps every count of arrays within 64 bits, for any array and precision."""
-_NODES: TypeAdapter[dict[str, list[Node]]] = TypeAdapter(dict[str, list[Node]])
+Nodes = Annotated[list[Node], FailFast()]
+"""Only the first faulty node is told: a file can hold millions."""
+_NODES: TypeAdapter[dict[str, list[Node]]] = TypeAdapter(dict[str, Nodes])
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,9 @@ class Network:
     @cached_property
     def canonical_nodes(self) -> tuple[Node, ...]:
         """Topological order that does not depend on the file: the smallest ready name first, 2 before 10."""
-        return tuple(topological(self.nodes, self.name, lambda index, node: natural_key(node.name)))
+        return tuple(
+            topological(self.nodes, self.name, lambda index, node: (natural_key(node.name), node.name))
+        )
 
     @cached_property
     def sha256(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, FailFast, Field
 
 from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Pair, Shape, pooled_extent
 from rramalloc.records import Record
@@ -58,6 +58,7 @@ class _Consumer(_Node):
     single: ClassVar[bool] = True
     inputs: Annotated[
         tuple[Name, ...],
+        FailFast(),
         BeforeValidator(_tuple, json_schema_input_type=list[Name]),
         Field(min_length=1, max_length=100_000),
     ]

@@ -22,6 +22,8 @@ def load(network: str | os.PathLike[str], input_shapes: InputShapes | None = Non
     A file that exists wins over a shipped network of the same name.
     Raises FileError, SpecError, UnknownNameError.
     """
+    if not os.fspath(network):
+        raise UnknownNameError("file or shipped network", "", shipped_names())
     path = Path(network)
     name = path.name.removesuffix(".json")
     is_absent = path.name == os.fspath(network) and not os.path.exists(path)  # unlike Path, never an OSError

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from rramalloc.network.network import Network
-from rramalloc.network.node import Name, Node
+from rramalloc.network.network import Network, Nodes
+from rramalloc.network.node import Name
 from rramalloc.records import Record, parse
 
 
@@ -17,7 +17,7 @@ class NetworkDocument(Record):
     format: Literal["rramalloc-network/1"]
     name: Name
     source: str = ""
-    nodes: list[Node]
+    nodes: Nodes
 
 
 _DOCUMENT: TypeAdapter[NetworkDocument] = TypeAdapter(NetworkDocument)

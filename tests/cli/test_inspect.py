@@ -1,0 +1,91 @@
+"""`rramalloc inspect`: stages, demand and the smallest budget."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+Run = Callable[..., Any]
+
+
+def test_json(run: Run, tiny: Path, tmp_path: Path) -> None:
+    target = tmp_path / "inspection.json"
+    outcome = run("inspect", tiny, "--format", "json", "-o", target)
+    document = outcome.json
+    jsonschema.validate(document, run("schema", "inspection").json)
+    assert target.read_text() == outcome.out
+    first, second = document["layers"]
+    assert (first["windows"], first["demand"], first["weights"]) == (256, 1, 27 * 16)
+    assert (second["input"], second["output"]) == ([16, 8, 8], [32, 8, 8])
+    assert second["macs"] == 144 * 32 * 64
+    assert second["utilisation"] == 144 * 32 / (2 * 128 * 128)
+    assert (document["minimum"], document["saturation"]) == (3, 256 + 2 * 64)
+    assert document["host"] == ["fc"]
+
+
+@pytest.mark.parametrize(("network", "minimum"), [("vgg16", 902), ("vgg16.json", 902)])
+def test_minimum_is_the_smallest_budget(network: str, minimum: int, run: Run) -> None:
+    """MODEL.md 3: the check."""
+    assert run("inspect", network, "--format", "json").json["minimum"] == minimum
+
+
+def test_table(run: Run, tiny: Path) -> None:
+    out = run("inspect", tiny).out
+    header = "layer op input output kernel groups windows demand utilisation weights MACs"
+    assert " ".join(out.splitlines()[0].split()) == header
+    assert "minimum       3 arrays with every layer stored once" in out
+    assert "\x1b" not in out
+
+
+def test_csv(run: Run, tiny: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(run("inspect", tiny, "--format", "csv").out)))
+    assert [(row["name"], row["input"], row["kernel"]) for row in rows] == [
+        ("conv1", "3x16x16", "3x3"),
+        ("conv2", "16x8x8", "3x3"),
+    ]
+
+
+def test_local_file_wins_over_a_shipped_name(
+    run: Run, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("inspect", "vgg16.json", "--format", "json").json["minimum"] == 902
+    tiny.rename(tmp_path / "vgg16.json")
+    assert run("inspect", "vgg16.json", "--format", "json").json["minimum"] == 3
+
+
+def test_whole_kernel_that_does_not_fit(run: Run, tiny: Path) -> None:
+    outcome = run("inspect", tiny, "--mapping", "whole_kernel", "--crossbar", "8x8")
+    assert outcome.code == 1
+    for part in ("'conv1'", "9 positions", "8 wordlines", "use 'im2col'"):
+        assert part in outcome.err
+
+
+def test_no_stage_is_left(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "fc.json"
+    nodes = (
+        '{"name": "i", "op": "input", "shape": [8, 1, 1]}, {"name": "f", "op": "linear", "inputs": ["i"], '
+    )
+    path.write_text(
+        f'{{"format": "rramalloc-network/1", "name": "n", "nodes": [{nodes} "out_features": 4}}]}}'
+    )
+    outcome = run("inspect", path)
+    assert outcome.code == 1
+    assert "fc.json: has no stage" in outcome.err
+    assert "--fc crossbar" in outcome.err
+    assert run("inspect", path, "--fc", "crossbar").code == 0
+
+
+@pytest.mark.parametrize(
+    "shape", ["x", "=1,3", "a=", "a=1,0", "a=1,-3", "a=1e3", "a=" + "1," * 9 + "1", "a=" + "9" * 20]
+)
+def test_input_shapes_that_are_none(shape: str, run: Run) -> None:
+    outcome = run("inspect", "vgg16", "--input-shape", shape)
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: --input-shape: must be NAME=SIZES such as images=1,3,224,224")

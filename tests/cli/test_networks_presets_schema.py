@@ -1,0 +1,59 @@
+"""`rramalloc networks`, `presets` and `schema`: what ships."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+
+from rramalloc.hardware.loader import preset_names
+from rramalloc.network.shipped import shipped_names, shipped_text
+from rramalloc.schemas import schema_names
+
+Run = Callable[..., Any]
+
+
+def test_networks(run: Run) -> None:
+    listed = run("networks", "--format", "json").json
+    assert [entry["name"] for entry in listed] == list(shipped_names())
+    assert all(entry["source"] and entry["weight_layers"] > 0 for entry in listed)
+    rows = list(csv.DictReader(io.StringIO(run("networks", "--format", "csv").out)))
+    assert [row["name"] for row in rows] == list(shipped_names())
+    assert "vgg16" in run("networks").out
+
+
+def test_presets(run: Run) -> None:
+    listed = run("presets", "--format", "json").json
+    assert [entry["preset"] for entry in listed] == list(preset_names())
+    assert all(entry["source"] for entry in listed)
+    rows = list(csv.DictReader(io.StringIO(run("presets", "--format", "csv").out)))
+    assert [row["name"] for row in rows] == list(preset_names())
+    assert all(name in run("presets").out for name in preset_names())
+
+
+@pytest.mark.parametrize("name", schema_names())
+def test_schemas_are_schemas(name: str, run: Run) -> None:
+    schema = run("schema", name).json
+    jsonschema.Draft202012Validator.check_schema(schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"format": "something else"}, schema)
+
+
+def test_what_ships_obeys_the_schemas(run: Run) -> None:
+    hardware, network = run("schema", "hardware").json, run("schema", "network").json
+    for entry in run("presets", "--format", "json").json:
+        del entry["preset"]
+        jsonschema.validate(entry, hardware)
+    for name in shipped_names():
+        jsonschema.validate(json.loads(shipped_text(name)), network)
+
+
+def test_unknown_schema(run: Run) -> None:
+    outcome = run("schema", "alocation")
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: no schema named 'alocation'; did you mean allocation")

@@ -1,0 +1,326 @@
+"""`rramalloc optimize`: what it prints, what it writes and how it ends."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+Run = Callable[..., Any]
+Start = Callable[..., subprocess.Popen[str]]
+TOP = [
+    "format", "rramalloc_version", "network", "hardware", "options", "objective", "method", "seed", "seconds",
+    "arrays", "makespan", "interval", "lower_bound", "gap", "proof", "step_ns", "latency_ns",
+    "throughput_per_s", "layers",
+]  # fmt: skip
+LAYER = [
+    "name", "windows", "demand", "replication", "arrays", "batches", "normal_op", "pre_op", "tail", "op",
+    "start", "finish",
+]  # fmt: skip
+HEADER = "layer windows demand replication arrays NormalOp PreOp Tail Op start finish"
+VGG16_DEMAND = [1, 5, 5, 9, 18, 36, 36, 72, 144, 144, 144, 144, 144]  # MODEL.md 3
+
+
+@pytest.fixture
+def quick(run: Run, tiny: Path) -> Run:
+    """`optimize` of the small network, as JSON."""
+
+    def call(*arguments: object) -> Any:
+        outcome = run("optimize", tiny, "--arrays", 40, "--format", "json", *arguments)
+        assert outcome.code == 0, outcome.err
+        return outcome.json
+
+    return call
+
+
+def test_json_has_the_fields_of_the_contract(run: Run) -> None:
+    document = run("optimize", "vgg16", "--arrays", 1024, "--format", "json").json
+    assert [name for name in document if name not in ("host", "warnings")] == TOP
+    assert set(document["arrays"]) == {"budget", "used", "minimum"}
+    assert all(list(layer) == LAYER for layer in document["layers"])
+    assert [layer["demand"] for layer in document["layers"]] == VGG16_DEMAND
+    assert document["arrays"]["minimum"] == 902
+    assert document["makespan"] == max(layer["finish"] for layer in document["layers"])
+    assert document["interval"] == max(layer["batches"] for layer in document["layers"])
+    assert document["gap"] == (document["makespan"] - document["lower_bound"]) / document["makespan"]
+    assert document["arrays"]["used"] == sum(layer["arrays"] for layer in document["layers"]) <= 1024
+    for layer in document["layers"]:
+        assert layer["arrays"] == layer["demand"] * layer["replication"]
+        assert layer["batches"] == -(-layer["windows"] // layer["replication"]) == layer["normal_op"]
+        assert layer["finish"] - layer["start"] >= layer["batches"]
+    assert document["step_ns"] is document["latency_ns"] is document["throughput_per_s"] is None
+
+
+def test_json_obeys_its_own_schema(run: Run, quick: Run) -> None:
+    schema = run("schema", "allocation").json
+    jsonschema.Draft202012Validator.check_schema(schema)
+    document = quick()
+    jsonschema.validate(document, schema)
+    del document["makespan"]
+    with pytest.raises(jsonschema.ValidationError, match="makespan"):
+        jsonschema.validate(document, schema)
+
+
+def test_table_and_summary(run: Run, tiny: Path) -> None:
+    outcome = run("optimize", tiny, "--arrays", 40)
+    header, rule, first, second, blank, *summary = outcome.out.splitlines()
+    assert " ".join(header.split()) == HEADER
+    assert set(rule) == {"─"}
+    assert first.split()[:3] == ["conv1", "256", "1"]
+    assert second.split()[:3] == ["conv2", "64", "2"]
+    assert blank == ""
+    labels = "\n".join(summary)
+    for label in ("network", "hardware", "arrays", "makespan", "interval", "lower bound", "gap", "proof"):
+        assert f"\n{label} " in f"\n{labels}"
+    assert "left to host  fc" in labels
+    assert "\x1b" not in outcome.out + outcome.err
+
+
+def test_csv_says_the_same_as_json(run: Run, quick: Run, tiny: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(run("optimize", tiny, "--arrays", 40, "--format", "csv").out)))
+    layers = quick()["layers"]
+    assert [row["name"] for row in rows] == ["conv1", "conv2"]
+    for row, layer in zip(rows, layers, strict=True):
+        assert {name: int(value) for name, value in row.items() if name != "name"}.items() <= layer.items()
+
+
+def test_budget_too_small_lists_every_need(run: Run) -> None:
+    outcome = run("optimize", "vgg16.json", "--arrays", 900)
+    assert outcome.code == 1
+    assert outcome.out == ""
+    first, *table = outcome.err.splitlines()
+    assert first.startswith("error: needs 902 arrays")
+    assert "smallest budget that works is --arrays 902" in first
+    assert [int(line.split()[1]) for line in table[1:14]] == VGG16_DEMAND
+    assert [line.split() for line in table[14:]] == [["needed", "902"], ["budget", "900"]]
+    assert run("optimize", "vgg16.json", "--arrays", 902, "--work", 0).code == 0
+
+
+def test_same_command_same_bytes(start: Start, tmp_path: Path) -> None:
+    """Other hash seed, other folder, other file: not one byte differs."""
+    results = []
+    for seed in ("1", "2"):
+        target = tmp_path / f"{seed}.json"
+        command = [
+            "optimize",
+            "squeezenet",
+            "--arrays",
+            600,
+            "--work",
+            3,
+            "-o",
+            target,
+            "--format",
+            "json",
+            "-q",
+        ]
+        process = start(*command, env={"PYTHONHASHSEED": seed}, cwd=tmp_path)
+        results.append((process.communicate()[0], target.read_bytes()))
+    assert results[0] == results[1]
+    assert results[0][0].encode() == results[0][1]
+
+
+def test_output_file_is_what_simulate_confirms(run: Run, tiny: Path, tmp_path: Path) -> None:
+    target = tmp_path / "allocation.json"
+    document = run("optimize", tiny, "--arrays", 40, "-o", target, "--format", "json").json
+    assert json.loads(target.read_text()) == document
+    simulated = run("simulate", tiny, "--allocation", target, "--format", "json").json
+    assert simulated["makespan"] == document["makespan"]
+    assert simulated["interval"] == document["interval"]
+
+
+def test_objective_interval(quick: Run) -> None:
+    """conv1 has 256 windows of one array, conv2 64 of two: 26 + 2 * 7 = 40 arrays take 10 batches each."""
+    document = quick("--objective", "interval")
+    assert document["objective"] == "interval"
+    assert document["interval"] == 10
+    assert quick()["makespan"] <= document["makespan"]
+
+
+def test_objective_arrays(run: Run, quick: Run, tiny: Path) -> None:
+    best = quick()["makespan"]
+    document = quick("--objective", "arrays", "--target", 2 * best)
+    assert document["makespan"] <= 2 * best
+    assert document["arrays"]["used"] < 40
+    without = run("optimize", tiny, "--arrays", 40, "--objective", "arrays")
+    assert without.code == 1
+    assert "--target" in without.err
+    beyond = run("optimize", tiny, "--arrays", 40, "--objective", "arrays", "--target", 1)
+    assert beyond.code == 1
+    assert "target of 1 steps cannot be met" in beyond.err
+
+
+def test_target_in_ns_needs_timing(run: Run, tiny: Path) -> None:
+    command = ("optimize", tiny, "--arrays", 400, "--objective", "arrays", "--target-ns")
+    assert "no [timing]" in run(*command, 10000).err
+    document = run(*command, 1e6, "--hardware", "isaac", "--format", "json").json
+    assert document["latency_ns"] <= 1e6
+    for wrong in ("nan", "-1", "inf"):
+        assert run(*command, wrong).code == 1
+
+
+@pytest.mark.parametrize("method", ["auto", "interval", "recurrence", "milp", "milp-cbc"])
+def test_every_method_keeps_to_the_budget_and_the_bound(method: str, quick: Run) -> None:
+    document = quick("--method", method, "--work", 10)
+    assert document["method"] == method
+    assert document["arrays"]["used"] <= 40
+    assert document["lower_bound"] <= quick()["makespan"] <= document["makespan"]
+
+
+def test_fc_crossbar_times_the_classifier(quick: Run) -> None:
+    assert [layer["name"] for layer in quick()["layers"]] == ["conv1", "conv2"]
+    document = quick("--fc", "crossbar", "--arrays", 100)
+    assert [layer["name"] for layer in document["layers"]] == ["conv1", "conv2", "fc"]
+    last = document["layers"][2]
+    assert (last["windows"], last["demand"], last["replication"]) == (1, 16, 1)  # 32 * 8 * 8 rows on 128
+    assert document["host"] == []
+
+
+@pytest.mark.parametrize(
+    ("mapping", "demand"), [("im2col", [1, 2]), ("kernel_split", [9, 9]), ("whole_kernel", [1, 2])]
+)
+def test_mapping(mapping: str, demand: list[int], quick: Run) -> None:
+    """MODEL.md 3: 27 and 144 rows on 128; nine positions; 3 and 16 of 14 channels to an array."""
+    document = quick("--mapping", mapping)
+    assert [layer["demand"] for layer in document["layers"]] == demand
+    assert document["options"]["mapping"] == mapping
+
+
+def test_crossbar(run: Run, quick: Run, tiny: Path) -> None:
+    document = quick("--crossbar", "16x16", "--arrays", 200)
+    assert [layer["demand"] for layer in document["layers"]] == [2, 18]  # ceil(27/16)*1, ceil(144/16)*2
+    assert document["hardware"]["crossbar"] == {"wordlines": 16, "bitlines": 16, "cell_bits": 1} | {
+        "cell_bits": document["hardware"]["crossbar"]["cell_bits"]
+    }
+    for wrong in ("128", "0x5", "axb", "128x", "99999999x1", "-1x1"):
+        outcome = run("optimize", tiny, "--arrays", 40, f"--crossbar={wrong}")
+        assert outcome.code == 1
+        assert outcome.err.startswith("error: crossbar: ")
+
+
+def test_hardware_preset_and_file_agree(run: Run, quick: Run, tmp_path: Path) -> None:
+    from rramalloc.hardware import loader
+
+    own = tmp_path / "mine.toml"
+    own.write_bytes((Path(loader.__file__).parent / "presets" / "isaac.toml").read_bytes())
+    arguments = ("--arrays", 400, "--hardware")
+    assert quick(*arguments, "isaac") == quick(*arguments, own) == quick(*arguments, "isaac.toml")
+    document = quick(*arguments, own)
+    assert document["latency_ns"] == document["makespan"] * document["step_ns"]
+    assert document["throughput_per_s"] == pytest.approx(1e9 / (document["interval"] * document["step_ns"]))
+
+
+def test_gap_ends_early(quick: Run) -> None:
+    document = quick("--gap", 1)
+    assert document["options"]["gap"] == 1
+    assert document["makespan"] >= quick()["makespan"]
+
+
+def test_time_limit_is_kept(run: Run) -> None:
+    begun = time.monotonic()
+    arguments = ("optimize", "densenet121", "--arrays", 8192, "--work", 100_000, "--time-limit", 1)
+    document = run(*arguments, "--format", "json", "-q").json
+    assert time.monotonic() - begun < 30
+    assert document["lower_bound"] < document["makespan"]
+    assert "time limit" in document["proof"]
+
+
+def test_seed_is_kept_and_results_stay_valid(quick: Run) -> None:
+    assert quick("--seed", 5) == quick("--seed", 5)
+    assert quick("--seed", 5)["seed"] == 5
+    assert quick("--seed", 5)["makespan"] == quick()["makespan"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "name"),
+    [
+        ("--arrays", 0, "arrays"),
+        ("--arrays", -1, "arrays"),
+        ("--arrays", 10**18, "arrays"),
+        ("--seed", -1, "seed"),
+        ("--work", -1, "work"),
+        ("--work", 10**18, "work"),
+        ("--gap", -0.1, "gap"),
+        ("--gap", "nan", "gap"),
+        ("--time-limit", "inf", "time limit"),
+        ("--time-limit", -1, "time limit"),
+        ("--target", 0, "target"),
+    ],
+)
+def test_values_out_of_range(option: str, value: object, name: str, run: Run, tiny: Path) -> None:
+    outcome = run("optimize", tiny, "--arrays", 40, f"{option}={value}")
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"error: {name}: must be from ")
+
+
+def test_quiet_says_nothing_on_stderr(run: Run, tiny: Path) -> None:
+    assert run("optimize", tiny, "--arrays", 40, "--quiet").err == ""
+    assert "done in" in run("optimize", tiny, "--arrays", 40).err
+
+
+def test_target_folder_is_checked_before_the_search(run: Run, tmp_path: Path) -> None:
+    begun = time.monotonic()
+    arguments = ("optimize", "densenet121", "--arrays", 8192, "--work", 10**6)
+    outcome = run(*arguments, "-o", tmp_path / "none" / "x.json")
+    assert time.monotonic() - begun < 5
+    assert outcome.code == 1
+    assert "none/x.json: its folder does not exist" in outcome.err
+
+
+def test_interrupt_keeps_the_best(start: Start, tmp_path: Path) -> None:
+    """Ctrl-C in a search of hours: the best so far is printed and written, exit 130."""
+    target = tmp_path / "allocation.json"
+    arguments = (
+        "optimize",
+        "densenet121",
+        "--arrays",
+        8192,
+        "--work",
+        100_000,
+        "-o",
+        target,
+        "--format",
+        "json",
+    )
+    process = start(*arguments)
+    assert process.stderr is not None
+    process.stderr.readline()  # progress: the search runs
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "interrupted" in err
+    assert json.loads(out) == json.loads(target.read_text())
+    assert json.loads(out)["proof"].startswith("bounded, interrupted")
+
+
+def test_interrupt_outside_a_search(start: Start, tmp_path: Path) -> None:
+    fifo = tmp_path / "slow.json"
+    os.mkfifo(fifo)
+    process = start("inspect", fifo)
+    writing = os.open(fifo, os.O_WRONLY)  # returns when the program reads, which then waits for content
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=30)[1]
+    os.close(writing)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+
+
+def test_reader_that_leaves_early(start: Start) -> None:
+    process = start("optimize", "vgg16", "--arrays", 1024, "--quiet")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=30) in (0, 1)

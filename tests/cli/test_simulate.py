@@ -1,0 +1,144 @@
+"""`rramalloc simulate`: allocation files and bare replications."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def simulate(run: Run, tiny: Path, tmp_path: Path) -> Run:
+    """Simulate the small network with a document as its allocation."""
+
+    def call(document: object, *arguments: object) -> Any:
+        path = tmp_path / "bare.json"
+        path.write_text(json.dumps(document))
+        return run("simulate", tiny, "--allocation", path, "--format", "json", *arguments)
+
+    return call
+
+
+def test_one_copy_of_everything(run: Run, simulate: Run) -> None:
+    """MODEL.md 4. conv2 pixel (y, x) needs pool row min(y + 1, 7), so conv1 row 2 * min(y + 1, 7) + 1.
+
+    conv1 ends at 256; its last pixel allows conv2's window (6, 6), after which 56 - 54 and 8 windows follow.
+    """
+    document = simulate({"replication": {}}).json
+    jsonschema.validate(document, run("schema", "simulation").json)
+    first, second = document["layers"]
+    assert (first["start"], first["finish"], first["stall_steps"]) == (0, 256, 0)
+    assert second["start"] == 3 * 16 + 4  # pixel (3, 3) of conv1 is its window 51, there from step 52
+    assert second["finish"] == 256 + 10  # windows 54 ... 63, the first of them starts at 256
+    assert document["makespan"] == 266
+    assert document["interval"] == 256
+    assert document["arrays"] == 1 + 2
+    assert [(edge["producer"], edge["consumer"]) for edge in document["edges"]] == [("conv1", "conv2")]
+    assert document["critical_path"][-1]["finish"] == 266
+
+
+def test_more_copies(simulate: Run) -> None:
+    document = simulate({"replication": {"conv1": 16}}).json
+    assert document["layers"][0]["finish"] == 16
+    assert document["arrays"] == 16 + 2
+    assert document["interval"] == 64
+
+
+def test_handoff_same_is_not_slower(simulate: Run) -> None:
+    assert simulate({"replication": {}}, "--handoff", "same").json["makespan"] == 265
+
+
+def test_table_tells_stalls_buffers_and_the_critical_path(run: Run, tiny: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bare.json"
+    path.write_text('{"replication": {"conv1": 2}}')
+    out = run("simulate", tiny, "--allocation", path).out
+    for word in ("stall", "buffer pixels", "makespan", "critical path", "holds the network back"):
+        assert word in out
+    csv = run("simulate", tiny, "--allocation", path, "--format", "csv").out.splitlines()
+    assert csv[0] == "name,windows,demand,replication,arrays,batches,start,finish,stall_steps"
+    assert csv[1].startswith("conv1,256,1,2,2,128,0,128,")
+
+
+@pytest.mark.parametrize("copies", [0, -1, True, 1.5, 1.0, "1", None, [1], 257, 10**18, 10**30])
+def test_copies_that_cannot_be(copies: object, simulate: Run) -> None:
+    outcome = simulate({"replication": {"conv1": copies}})
+    assert outcome.code == 1
+    assert outcome.out == ""
+    assert "bare.json: " in outcome.err
+    assert "replication.conv1: " in outcome.err
+
+
+def test_limit_is_the_number_of_windows(simulate: Run) -> None:
+    assert simulate({"replication": {"conv1": 256, "conv2": 64}}).json["interval"] == 1
+    outcome = simulate({"replication": {"conv2": 65}})
+    assert "replication.conv2: must be from 1 to its 64 windows, got 65" in outcome.err
+
+
+@pytest.mark.parametrize("name", ["conv3", "fc", "pool1", "CONV1"])
+def test_names_that_are_no_stage(name: str, simulate: Run) -> None:
+    outcome = simulate({"replication": {name: 1}})
+    assert outcome.code == 1
+    assert f"bare.json: replication: the network has no stage {name!r}" in outcome.err
+    assert "conv1, conv2" in outcome.err
+
+
+def test_fc_is_a_stage_on_request(simulate: Run) -> None:
+    document = simulate({"replication": {"fc": 1}}, "--fc", "crossbar").json
+    assert document["layers"][2]["name"] == "fc"
+    assert document["makespan"] == 267  # one step after the last pixel of conv2
+
+
+FORMAT = "rramalloc-allocation/1"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [],
+        1,
+        "x",
+        None,
+        {},
+        {"replication": []},
+        {"replication": {}, "more": 1},
+        {"layers": []},
+        {"format": FORMAT},
+        {"format": "rramalloc-allocation/2", "layers": []},
+        {"format": FORMAT, "layers": [{"name": "conv1"}]},
+        {"format": FORMAT, "layers": [{"name": "conv1", "replication": 1}] * 2},
+    ],
+)
+def test_documents_that_are_no_allocation(document: object, simulate: Run) -> None:
+    outcome = simulate(document)
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: ")
+    assert "bare.json: " in outcome.err
+
+
+def test_allocation_file_brings_its_hardware_and_options(run: Run, tiny: Path, tmp_path: Path) -> None:
+    path = tmp_path / "allocation.json"
+    options = ("--hardware", "isaac", "--fc", "crossbar", "--arrays", 1000, "--work", 0)
+    made = run("optimize", tiny, *options, "-o", path, "--format", "json").json
+    again = run("simulate", tiny, "--allocation", path, "--format", "json").json
+    assert again["hardware"] == made["hardware"]
+    assert again["latency_ns"] == made["latency_ns"]
+    for old, new in zip(made["layers"], again["layers"], strict=True):
+        assert old.items() <= new.items()
+    other = run("simulate", tiny, "--allocation", path, "--hardware", "plain", "--format", "json").json
+    assert other["latency_ns"] is None
+    assert other["makespan"] == again["makespan"]
+
+
+def test_allocation_of_another_network(run: Run, tiny: Path, tmp_path: Path) -> None:
+    path = tmp_path / "allocation.json"
+    assert run("optimize", tiny, "--arrays", 40, "-o", path, "--quiet").code == 0
+    outcome = run("simulate", "vgg16", "--allocation", path)
+    assert outcome.code == 1
+    assert "allocation.json: " in outcome.err
+    assert "the network has no stage 'conv1'" in outcome.err

@@ -1,0 +1,156 @@
+"""Wrong usage, help, terminals and pipes."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+HEAVY = ("numpy", "pandas", "scipy", "pulp", "highspy", "onnx", "numba", "torch", "pydantic", "matplotlib")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("inspec vgg16", "inspect"),
+        ("optimize", "NETWORK"),
+        ("optimize vgg16", "--arrays"),
+        ("optimize vgg16 --arrays", "--arrays"),
+        ("optimize vgg16 --arrays ten", "--arrays"),
+        ("optimize vgg16 --arrays 1e3", "--arrays"),
+        ("optimize vgg16 --arays 1024", "--arrays"),
+        ("optimize vgg16 --arrays 1024 --objective speed", "latency"),
+        ("optimize vgg16 --arrays 1024 --mapping im2row", "im2col"),
+        ("optimize vgg16 --arrays 1024 --fc gpu", "crossbar"),
+        ("optimize vgg16 --arrays 1024 --gap small", "--gap"),
+        ("optimize vgg16 vgg11 --arrays 1024", "vgg11"),
+        ("inspect vgg16 --format xml", "json"),
+        ("simulate vgg16", "--allocation"),
+        ("simulate vgg16 --allocation x --handoff never", "next"),
+        ("convert vgg16", "OUT"),
+        ("schema", "NAME"),
+        ("--no-such-option", "no-such-option"),
+    ],
+)
+def test_wrong_usage(arguments: str, told: str, run: Run) -> None:
+    outcome = run(*arguments.split())
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert told.lower() in outcome.err.lower()
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("inspect vgg61", "no file or shipped network named 'vgg61'; did you mean vgg"),
+        ("inspect resnet5O", "did you mean resnet50"),
+        ("inspect vgg16 --hardware isac", "no file or hardware preset named 'isac'; did you mean isaac"),
+        ("optimize vgg16 --arrays 1024 --method mipl", "no method named 'mipl'; did you mean milp"),
+        ("inspect zzzzzz", "known: alexnet"),
+        ("inspect model.txt", "model.txt: its ending is none of .json, .onnx, .csv, .pt2"),
+    ],
+)
+def test_misspelt_names(arguments: str, told: str, run: Run) -> None:
+    outcome = run(*arguments.split())
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: ")
+    assert told in outcome.err
+
+
+@pytest.mark.parametrize(
+    "command", ["", "optimize", "inspect", "simulate", "convert", "networks", "presets", "schema"]
+)
+def test_help(command: str, run: Run) -> None:
+    outcome = run(*command.split(), "--help")
+    assert outcome.code == 0
+    assert "Usage: rramalloc" in outcome.out
+    assert outcome.err == ""
+    if command:
+        assert f"Example: rramalloc {command}" in outcome.out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom rramalloc.cli.main import main\nsys.argv = ['rramalloc', '--help']\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+def test_version(run: Run) -> None:
+    from rramalloc.version import __version__
+
+    assert run("--version").out == f"rramalloc {__version__}\n"
+
+
+def test_debug_shows_the_traceback(run: Run) -> None:
+    plain, debug = run("inspect", "vgg17"), run("inspect", "vgg17", "--debug")
+    assert plain.code == debug.code == 1
+    assert "Traceback" not in plain.err
+    assert "Traceback" in debug.err
+    assert debug.err.endswith(plain.err)
+
+
+def in_terminal(start: Callable[..., subprocess.Popen[str]], *arguments: object, **env: str) -> str:
+    """What a command shows when stdout and stderr are a terminal."""
+    ours, theirs = pty.openpty()
+    process = start(*arguments, stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    process.wait(timeout=30)
+    os.close(ours)
+    return shown.decode()
+
+
+@pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}], ids=["plain", "NO_COLOR"])
+def test_terminal_gets_a_live_line_and_no_needless_codes(start: Any, env: dict[str, str]) -> None:
+    shown = in_terminal(start, "optimize", "vgg16", "--arrays", 1024, "--work", 2, COLUMNS="80", **env)
+    assert "\rbest " in shown
+    assert "makespan" in shown
+    assert "\x1b[3" not in shown
+
+
+def test_narrow_terminal_cuts_texts_not_numbers(start: Any) -> None:
+    shown = in_terminal(start, "networks", COLUMNS="60").replace("\r", "")
+    lines = [line for line in shown.splitlines() if line]
+    assert max(map(len, lines)) <= 60
+    assert "…" in shown
+
+
+def test_pipe_gets_plain_lines(start: Any, tiny: Path) -> None:
+    out, err = start(
+        "optimize", tiny, "--arrays", 40, env={"FORCE_COLOR": "1", "TERM": "xterm"}
+    ).communicate()
+    assert "\x1b" not in out + err
+    assert "\r" not in out + err
+    assert all(line.startswith(("best ", "done in ")) for line in err.splitlines())
+
+
+def test_pipe_gets_whole_names(start: Any) -> None:
+    out = start("networks", env={"COLUMNS": "20"}).communicate()[0]
+    assert "…" not in out
+
+
+def test_old_locales_get_utf8(start: Any, tiny: Path) -> None:
+    settings = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    out, err = start("inspect", tiny, env=settings, encoding="utf-8").communicate()
+    assert err == ""
+    assert "───" in out

@@ -1,0 +1,89 @@
+"""The command line in this process, with what must hold for every hostile input."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import pytest
+
+from rramalloc.cli.main import main
+from rramalloc.files import to_json
+from rramalloc.network.readers import load
+
+LIMIT_S = 10.0
+
+
+class Outcome(NamedTuple):
+    """How a command ended and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(*arguments: object) -> Outcome:
+    """Run a command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    code = 0
+    with (
+        mock.patch.object(sys, "argv", ["rramalloc", *map(str, arguments)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return Outcome(code, out.getvalue(), err.getvalue())
+
+
+def behaves(path: object, *arguments: object) -> Outcome:
+    """Run a command on a hostile `path`: served, or refused with one message that names the file."""
+    begun = time.monotonic()
+    outcome = run(*arguments)
+    assert time.monotonic() - begun < LIMIT_S
+    assert outcome.code in (0, 1, 2), outcome.err
+    assert "Traceback" not in outcome.err
+    assert "internal error" not in outcome.err, outcome.err
+    if outcome.code:
+        message = outcome.err.rpartition("error: ")[2]
+        assert outcome.err.startswith("error: ") or "\nerror: " in outcome.err, outcome.err
+        assert Path(str(path)).name in message or "arrays with every layer stored once" in message, message
+        assert len(message) < 5000
+    return outcome
+
+
+Behaves = Callable[..., Outcome]
+
+
+@pytest.fixture(name="run")
+def _run() -> Behaves:
+    return run
+
+
+@pytest.fixture(name="behaves")
+def _behaves() -> Behaves:
+    return behaves
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """A file with a shipped network, to be replaced or damaged."""
+    path = tmp_path / "shipped.json"
+    path.write_text(to_json(load("alexnet").to_dict()))
+    return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Compile the numeric kernels once, outside every time limit."""
+    target = tmp_path_factory.mktemp("warm") / "allocation.json"
+    run("optimize", "alexnet", "--arrays", 800, "--work", 1, "--quiet", "-o", target)
+    run("simulate", "alexnet", "--allocation", target)

@@ -1,0 +1,210 @@
+"""Files that cannot be what they should be: one message with the file and the reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rramalloc import files
+
+Behaves = Callable[..., Any]
+COMMANDS = {
+    ".json": ("inspect",),
+    ".onnx": ("inspect",),
+    ".csv": ("inspect",),
+    ".pt2": ("inspect",),
+    ".toml": ("inspect", "vgg16", "--hardware"),
+    ".allocation": ("simulate", "vgg16", "--allocation"),
+}
+KINDS = pytest.mark.parametrize("ending", COMMANDS)
+
+
+def refused(behaves: Behaves, path: Path, told: str) -> None:
+    outcome = behaves(path, *COMMANDS[path.suffix], path)
+    assert outcome.code == 1
+    assert outcome.out == ""
+    assert f"{path}: " in outcome.err
+    assert told in outcome.err
+
+
+@KINDS
+def test_missing(ending: str, tmp_path: Path, behaves: Behaves) -> None:
+    refused(behaves, tmp_path / f"none{ending}", "no such file")
+
+
+@KINDS
+def test_folder(ending: str, tmp_path: Path, behaves: Behaves) -> None:
+    path = tmp_path / f"folder{ending}"
+    path.mkdir()
+    refused(behaves, path, "file")
+
+
+@KINDS
+def test_empty(ending: str, tmp_path: Path, behaves: Behaves) -> None:
+    path = tmp_path / f"empty{ending}"
+    path.touch()
+    refused(behaves, path, "")
+
+
+@pytest.mark.parametrize("ending", [".json", ".csv", ".toml", ".allocation"])
+def test_not_utf8(ending: str, tmp_path: Path, behaves: Behaves) -> None:
+    path = tmp_path / f"latin{ending}"
+    path.write_bytes(b"abc \xe9\xe8 def")
+    refused(behaves, path, "is not UTF-8 text (byte 4): save it as UTF-8")
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "content", [b"\x00" * 1000, bytes(range(256)) * 4, b"\xff\xfe", b"{", b"[", b"PK\x03\x04"]
+)
+def test_noise(ending: str, content: bytes, tmp_path: Path, behaves: Behaves) -> None:
+    path = tmp_path / f"noise{ending}"
+    path.write_bytes(content)
+    refused(behaves, path, "")
+
+
+@KINDS
+def test_no_permission(
+    ending: str, tmp_path: Path, behaves: Behaves, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the system refuses it; the tests may run as root, whom no mode stops."""
+    path = tmp_path / f"secret{ending}"
+    path.write_text("x")
+    plain = open
+
+    def guarded(file: Any, *args: Any, **kwargs: Any) -> Any:
+        if str(file) == str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return plain(file, *args, **kwargs)
+
+    monkeypatch.setattr("builtins.open", guarded)
+    monkeypatch.setattr("io.open", guarded)
+    refused(behaves, path, "permission denied")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can become someone else")
+def test_no_permission_for_real(tmp_path: Path) -> None:
+    path = tmp_path / "secret.json"
+    path.write_text("{}")
+    path.chmod(0)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    code = (
+        "import os, sys; from rramalloc.cli.main import main; from rramalloc import api; "
+        "os.setuid(65534); sys.argv = ['rramalloc', 'inspect', sys.argv[1]]; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"error: {path}: permission denied\n"
+
+
+@pytest.mark.parametrize("ending", [".json", ".csv", ".toml", ".pt2", ".onnx"])
+def test_device(ending: str, tmp_path: Path, behaves: Behaves) -> None:
+    """A link to an endless device is not read."""
+    path = tmp_path / f"device{ending}"
+    path.symlink_to("/dev/zero")
+    refused(behaves, path, "")
+
+
+def test_socket(tmp_path: Path, behaves: Behaves, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket.json")
+        refused(behaves, tmp_path / "socket.json", "is a device or socket, a file is needed")
+
+
+def test_link_to_itself(tmp_path: Path, behaves: Behaves) -> None:
+    path = tmp_path / "loop.json"
+    path.symlink_to(path)
+    refused(behaves, path, "too many levels of symbolic links")
+
+
+@pytest.mark.parametrize(("ending", "limit"), [(".json", "JSON"), (".csv", "CSV"), (".toml", "TOML")])
+def test_too_large(ending: str, limit: str, tmp_path: Path, behaves: Behaves) -> None:
+    path = tmp_path / f"large{ending}"
+    size = getattr(files, f"{limit}_LIMIT_BYTES")
+    with path.open("wb") as stream:
+        stream.truncate(size + 1)
+    refused(behaves, path, f"is larger than the limit of {size} bytes")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[" * 5000 + "]" * 5000])
+@pytest.mark.parametrize("ending", [".json", ".allocation"])
+def test_deep_nesting(ending: str, text: str, tmp_path: Path, behaves: Behaves) -> None:
+    path = tmp_path / f"deep{ending}"
+    path.write_text(text)
+    refused(behaves, path, "")
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 50_000, "a." * 50_000 + "b = 1", "a = " + "{b = " * 20_000])
+def test_deep_toml(text: str, tmp_path: Path, behaves: Behaves) -> None:
+    path = tmp_path / "deep.toml"
+    path.write_text(text)
+    refused(behaves, path, "")
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_lacks(word: str, tmp_path: Path, behaves: Behaves) -> None:
+    path = tmp_path / "nan.json"
+    path.write_text(f'{{"format": "rramalloc-network/1", "name": "n", "nodes": [{{"groups": {word}}}]}}')
+    refused(behaves, path, f"{word} is not a number that JSON allows")
+
+
+@pytest.mark.parametrize("number", ["1e400", "1" * 5000, "-" + "9" * 4000, "1e18", "10" * 9])
+def test_huge_numbers(number: str, tmp_path: Path, behaves: Behaves) -> None:
+    path = tmp_path / "number.json"
+    node = f'{{"name": "input", "op": "input", "shape": [{number}, 8, 8]}}'
+    path.write_text(f'{{"format": "rramalloc-network/1", "name": "n", "nodes": [{node}]}}')
+    refused(behaves, path, "")
+
+
+def test_repeated_key(tmp_path: Path, behaves: Behaves) -> None:
+    path = tmp_path / "twice.json"
+    path.write_text('{"format": "rramalloc-network/1", "name": "a", "name": "b", "nodes": []}')
+    refused(behaves, path, "the key 'name' appears twice in one object")
+
+
+def test_names_cannot_forge_the_output(tmp_path: Path, run: Behaves) -> None:
+    """Control characters of a name reach neither a table nor a message; JSON escapes them."""
+    nodes = [
+        {"name": "input", "op": "input", "shape": [3, 8, 8]},
+        {
+            "name": "a\nerror: b\x1b[31m\u202e",
+            "op": "conv",
+            "inputs": ["input"],
+            "out_channels": 4,
+            "kernel": 1,
+        },
+    ]
+    path = tmp_path / "forged.json"
+    path.write_text(json.dumps({"format": "rramalloc-network/1", "name": "n\x1b[2J", "nodes": nodes}))
+    shown = run("inspect", path)
+    assert shown.code == 0
+    short = run("optimize", path, "--arrays", 0)
+    for text in (shown.out, short.err):
+        assert "\x1b" not in text
+        assert "\nerror: b" not in text
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "/", "x" * 5000, "x" * 300 + ".json", "a/" * 5000, "a\x00b.json"]
+)
+def test_impossible_names(name: str, run: Behaves) -> None:
+    for command in (
+        ["inspect", name],
+        ["simulate", "vgg16", "--allocation", name],
+        ["convert", name, "out.json"],
+    ):
+        outcome = run(*command)
+        assert outcome.code == 1
+        assert outcome.err.startswith("error: ")
+        assert "internal error" not in outcome.err
+    assert "internal error" not in run("inspect", "vgg16", "--hardware", name).err

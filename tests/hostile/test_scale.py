@@ -1,0 +1,247 @@
+"""Networks of absurd size: served or refused within 10 s and 2 GB, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LIMIT_S = 10.0
+LIMIT_BYTES = 2 * 10**9
+MANY = 100_000
+CHILD = """
+import resource, sys, time
+from rramalloc.cli.main import main
+begun = time.process_time()
+try:
+    main()
+finally:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(f"@{time.process_time() - begun} {peak}", file=sys.stderr)
+"""
+Nodes = Iterator[dict[str, Any]]
+
+
+def source(channels: int = 3, height: int = 4, width: int = 4) -> dict[str, Any]:
+    return {"name": "input", "op": "input", "shape": [channels, height, width]}
+
+
+def conv(
+    name: str, *inputs: str, kernel: Any = 1, pads: Any = 0, channels: int = 4, **more: Any
+) -> dict[str, Any]:
+    head = {"name": name, "op": "conv", "inputs": list(inputs), "out_channels": channels}
+    return head | {"kernel": kernel, "pads": pads} | more
+
+
+def relu_chain() -> Nodes:
+    yield source()
+    for index in range(MANY):
+        yield {"name": f"r{index}", "op": "relu", "inputs": [f"r{index - 1}" if index else "input"]}
+    yield conv("last", f"r{MANY - 1}")
+
+
+def conv_chain(count: int) -> Nodes:
+    yield source()
+    for index in range(count):
+        yield conv(f"c{index}", f"c{index - 1}" if index else "input", kernel=3, pads=1)
+
+
+def cycle() -> Nodes:
+    yield source()
+    for index in range(MANY):
+        yield {"name": f"r{index}", "op": "relu", "inputs": [f"r{(index - 1) % MANY}"]}
+
+
+def residual(stages: int) -> Nodes:
+    yield source(4)
+    previous = "input"
+    for index in range(stages // 2):
+        yield conv(f"a{index}", previous, kernel=3, pads=1)
+        yield conv(f"b{index}", f"a{index}", kernel=3, pads=1)
+        yield {"name": f"s{index}", "op": "add", "inputs": [previous, f"b{index}"]}
+        previous = f"s{index}"
+
+
+def dense(stages: int) -> Nodes:
+    yield source(4)
+    previous = "input"
+    for index in range(stages):
+        yield conv(f"a{index}", previous, kernel=3, pads=1, channels=1)
+        yield {"name": f"s{index}", "op": "concat", "inputs": [previous, f"a{index}"]}
+        previous = f"s{index}"
+
+
+def fan(branches: int) -> Nodes:
+    yield source()
+    for index in range(branches):
+        yield conv(f"c{index}", "input", kernel=3, pads=1)
+    yield {"name": "merge", "op": "concat", "inputs": [f"c{index}" for index in range(branches)]}
+    yield conv("last", "merge")
+
+
+def many_merges() -> Nodes:
+    """Each of 1,000 sums reads each of 2,000 stages: two million edges before the last convolution."""
+    yield from list(fan(2000))[:-2]
+    for index in range(1000):
+        yield {"name": f"s{index}", "op": "add", "inputs": [f"c{branch}" for branch in range(2000)]}
+    yield conv("last", "s0")
+
+
+def branches_then_relus() -> Nodes:
+    """300 stages seen through 100,000 pixelwise nodes."""
+    yield from list(fan(300))[:-1]
+    for index in range(MANY):
+        yield {"name": f"r{index}", "op": "relu", "inputs": [f"r{index - 1}" if index else "merge"]}
+    yield conv("last", f"r{MANY - 1}")
+
+
+def pools(count: int) -> Nodes:
+    yield from (source(3, 4096, 4096), conv("c", "input", kernel=3, pads=1))
+    for index in range(count):
+        before = f"p{index - 1}" if index else "c"
+        yield {"name": f"p{index}", "op": "maxpool", "inputs": [before], "kernel": 3, "pads": 1}
+    yield conv("last", f"p{count - 1}")
+
+
+def wide_grids(count: int) -> Nodes:
+    """Grids of 4096 x 4096 with other kernels everywhere: no two tables are equal."""
+    yield source(3, 4096, 4096)
+    for index in range(count):
+        before = f"c{index - 1}" if index else "input"
+        yield conv(f"c{index}", before, kernel=3 + 2 * index, pads=1 + index)
+
+
+def one(**fields: Any) -> Nodes:
+    yield source(3, 8, 8)
+    yield conv("c", "input", **fields)
+
+
+OPTIMIZED: dict[str, tuple[Callable[[], Nodes], int]] = {
+    "100,000 relus": (relu_chain, 0),
+    "10,000 convs": (lambda: conv_chain(10_000), 0),
+    "residual, 10,000 stages": (lambda: residual(10_000), 0),
+    "10,000 branches": (lambda: fan(10_000), 0),
+    "300 branches, 100,000 relus": (branches_then_relus, 0),
+    "huge grids": (lambda: wide_grids(2), 0),
+    "concat, 8,000 stages": (lambda: dense(8_000), 1),
+    "two million edges": (many_merges, 1),
+}
+INSPECTED: dict[str, tuple[Callable[[], Nodes], int]] = {
+    "10,000 convs": (lambda: conv_chain(10_000), 0),
+    "concat, 8,000 stages": (lambda: dense(8_000), 0),
+    "100,000 convs": (lambda: conv_chain(MANY), 1),
+    "cycle of 100,000": (cycle, 1),
+    "residual, 20,000 stages": (lambda: residual(20_000), 1),
+    "concat, 20,000 stages": (lambda: dense(20_000), 1),
+    "huge pools": (lambda: pools(1000), 1),
+    "too many huge grids": (lambda: wide_grids(8), 1),
+}
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "kernel 10^18": ({"kernel": 10**18}, "'c'.kernel[0]: "),
+    "channels 10^18": ({"channels": 10**18}, "'c'.out_channels: "),
+    "channels -10^18": ({"channels": -(10**18)}, "'c'.out_channels: "),
+    "stride 10^18": ({"stride": 10**18}, "'c'.stride[0]: "),
+    "groups 10^18": ({"groups": 10**18}, "'c'.groups: "),
+    "pads -1": ({"pads": -1}, "'c'.pads[0]: "),
+    "pads at their limit": (
+        {"kernel": 2**31 - 1, "pads": 2**31 - 1, "stride": 2**20}, "out_channels: makes "
+    ),
+    "weights beyond 64 bits": (
+        {"kernel": 4096, "pads": 2048, "stride": 4, "channels": 2**31 - 1}, "out_channels: makes "
+    ),
+    "kernel larger than the input": ({"kernel": 9}, "kernel: covers 9 pixels, the padded input has 8"),
+    "kernel larger by dilation": ({"kernel": 2, "dilation": 2**31 - 1}, "kernel: covers 2147483648 pixels"),
+}  # fmt: skip
+
+
+def save(nodes: Nodes, folder: Path) -> Path:
+    path = folder / "huge.json"
+    path.write_text(json.dumps({"format": "rramalloc-network/1", "name": "huge", "nodes": list(nodes)}))
+    return path
+
+
+def limited(*arguments: str) -> tuple[int, str]:
+    """Run a command in a process of its own; its code and message. Fails beyond time or memory."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *arguments],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=4 * LIMIT_S, check=False,
+    )  # fmt: skip
+    message, _, used = done.stderr.rpartition("@")
+    seconds, peak = map(float, used.split())
+    assert seconds < LIMIT_S, f"{seconds} s of processor time"
+    assert peak < LIMIT_BYTES, f"{peak / 1e9} GB"
+    return done.returncode, message
+
+
+def check(outcome: tuple[int, str], expected: int) -> None:
+    code, message = outcome
+    assert "Traceback" not in message
+    assert "internal error" not in message
+    assert code == expected, message
+    if code:
+        assert message.startswith("error: ")
+        assert "huge.json: " in message or "arrays with every layer stored once" in message
+
+
+@pytest.mark.parametrize("name", OPTIMIZED)
+def test_optimize(name: str, tmp_path: Path) -> None:
+    nodes, code = OPTIMIZED[name]
+    path = save(nodes(), tmp_path)
+    check(limited("optimize", str(path), "--arrays", "30000", "--work", "1", "--quiet"), code)
+
+
+@pytest.mark.parametrize("name", INSPECTED)
+def test_inspect(name: str, tmp_path: Path) -> None:
+    nodes, code = INSPECTED[name]
+    check(limited("inspect", str(save(nodes(), tmp_path))), code)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_sizes_beyond_any_machine(name: str, tmp_path: Path, behaves: Callable[..., Any]) -> None:
+    """The message says which field of which node, and what is allowed."""
+    fields, told = REFUSED[name]
+    path = save(one(**({"kernel": 1} | fields)), tmp_path)
+    for command in (["inspect"], ["optimize", "--arrays", 1000]):
+        outcome = behaves(path, *command, path)
+        assert outcome.code == 1
+        assert told in outcome.err
+        assert outcome.out == ""
+
+
+def test_smallest_budget_is_told_and_works(tmp_path: Path, run: Callable[..., Any]) -> None:
+    path = save(dense(500), tmp_path)
+    refused = run("optimize", path, "--arrays", 10, "--work", 0)
+    assert refused.code == 1
+    need = int(refused.err.partition("--arrays ")[2].partition(",")[0])
+    assert run("optimize", path, "--arrays", need, "--work", 0).code == 0
+    assert run("optimize", path, "--arrays", need - 1, "--work", 0).code == 1
+    table = [line.split() for line in refused.err.splitlines() if line.startswith("  ")]
+    rows = [int(row[-1]) for row in table[1:-2]]  # between the header and the two sums
+    assert sum(rows) == need
+    assert table[-2:] == [["needed", str(need)], ["budget", "10"]]
+    assert len(rows) <= 401
+
+
+HEAD = '{"format": "rramalloc-network/1", "name": "n", "nodes": '
+ZEROS = "[" + "0," * 10_000_000 + "0]"
+FLOODS = {
+    "nodes of the wrong type": HEAD + ZEROS + "}",
+    "inputs of the wrong type": HEAD + '[{"name": "huge", "op": "add", "inputs": ' + ZEROS + "}]}",
+    "unknown fields": HEAD + '[{"op": "add",' + ",".join(f'"{n}":0' for n in range(2_000_000)) + "}]}",
+    "nodes without fields": HEAD + "[" + '{"op":"conv"},' * 190_000 + "{}]}",
+}
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_millions_of_faults(name: str, tmp_path: Path) -> None:
+    """A message tells the first few; the rest takes no memory."""
+    path = tmp_path / "huge.json"
+    path.write_text(FLOODS[name])
+    outcome = limited("inspect", str(path))
+    check(outcome, 1)
+    assert len(outcome[1]) < 500

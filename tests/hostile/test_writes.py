@@ -1,0 +1,200 @@
+"""Results are written whole or not at all, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rramalloc.errors import FileError
+from rramalloc.files import write_bytes
+
+Run = Callable[..., Any]
+WRITER = """
+import sys
+from rramalloc.files import write_bytes
+letter, path = sys.argv[1:]
+print("ready", flush=True)
+while True:
+    write_bytes(path, letter.encode() * 3_000_000)
+"""
+
+
+def writer(letter: str, path: Path) -> subprocess.Popen[str]:
+    """A process that rewrites `path` with 3 MB of one letter again and again."""
+    command = [sys.executable, "-c", WRITER, letter, str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def test_killed_while_writing(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    chance = random.Random(1)
+    for _ in range(8):
+        path.write_bytes(b"old" * 1_000_000)
+        process = writer("n", path)
+        time.sleep(chance.uniform(0, 0.05))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert path.read_bytes() in (b"old" * 1_000_000, b"n" * 3_000_000)
+    left = [name for name in os.listdir(tmp_path) if name != "result.json"]
+    assert all(name.startswith(".result.json.") and name.endswith(".tmp") for name in left)
+
+
+def test_two_writers_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(b"a" * 3_000_000)
+    processes = [writer(letter, path) for letter in "ab"]
+    seen = set()
+    for _ in range(60):
+        content = path.read_bytes()
+        assert len(content) == 3_000_000
+        assert len(set(content)) == 1
+        seen.add(content[:1])
+        time.sleep(0.005)
+    for process in processes:
+        process.kill()
+        process.communicate()
+    assert seen == {b"a", b"b"}
+
+
+@pytest.mark.parametrize("fault", ["os.fsync", "os.replace", "os.fchmod"])
+def test_fault_before_the_end_leaves_the_old_file(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "result.json"
+    path.write_text("old")
+
+    def fail(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(fault, fail)
+    with pytest.raises(FileError, match=r"result\.json: no space left on device"):
+        write_bytes(path, b"new")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["result.json"]
+
+
+def test_permissions_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text("old")
+    path.chmod(0o640)
+    write_bytes(path, b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_new_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
+    plain, ours = tmp_path / "plain", tmp_path / "ours"
+    plain.touch()
+    write_bytes(ours, b"new")
+    assert ours.stat().st_mode == plain.stat().st_mode
+
+
+def test_link_stays_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target.json", tmp_path / "link.json"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_bytes(link, b"new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+COMMANDS = (
+    ("optimize", "alexnet", "--arrays", 800, "--work", 0, "-o"),
+    ("inspect", "alexnet", "-o"),
+    ("convert", "alexnet"),
+)
+EVERY_COMMAND = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+
+
+@EVERY_COMMAND
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("", "is a folder"),
+        ("none/out.json", "folder"),
+        ("file/out.json", ""),
+        ("n" * 300 + ".json", "file name too long"),
+    ],
+)
+def test_impossible_targets(
+    command: tuple[Any, ...], target: str, told: str, tmp_path: Path, run: Run
+) -> None:
+    (tmp_path / "file").touch()
+    outcome = run(*command, tmp_path / target)
+    assert outcome.code == 1
+    assert f"error: {tmp_path / target}: " in outcome.err
+    assert told in outcome.err
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@EVERY_COMMAND
+def test_full_disk(command: tuple[Any, ...], run: Run) -> None:
+    outcome = run(*command, "/dev/full")
+    assert outcome.code == 1
+    assert "error: /dev/full: no space left on device" in outcome.err
+
+
+@EVERY_COMMAND
+def test_null_device_stays_a_device(command: tuple[Any, ...], run: Run) -> None:
+    assert run(*command, "/dev/null").code == 0
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_stdout_by_name_keeps_what_follows(tmp_path: Path) -> None:
+    """-o /dev/stdout with stdout in a file: document and table, nothing replaced."""
+    path = tmp_path / "all.txt"
+    code = "from rramalloc.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "inspect", "alexnet", "-o", "/dev/stdout"]
+    with path.open("a") as stream:
+        subprocess.run(command, stdout=stream, check=True)
+    text = path.read_text()
+    assert '"format": "rramalloc-inspection/1"' in text
+    assert "left to host" in text
+
+
+def test_full_disk_behind_stdout() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", "from rramalloc.cli.main import main; main()", "inspect", "vgg16"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "error: cannot write the result: no space left on device\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become someone else")
+def test_read_only_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o555)
+    for above in (tmp_path, *tmp_path.parents[:2]):
+        above.chmod(0o755)
+    code = (
+        "import os, sys; from rramalloc.cli.main import main; from rramalloc import api; "
+        "net = api.load('alexnet'); os.setuid(65534); "
+        "from rramalloc.files import write_text; from rramalloc.errors import FileError\n"
+        "try: write_text(sys.argv[1], 'x')\n"
+        "except FileError as error: print(error)"
+    )
+    target = folder / "out.json"
+    done = subprocess.run([sys.executable, "-c", code, target], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{target}: permission denied\n"
+    assert os.listdir(folder) == []
+
+
+def test_refused_input_writes_nothing(tmp_path: Path, run: Run) -> None:
+    target = tmp_path / "out.json"
+    assert run("optimize", "vgg16", "--arrays", 900, "-o", target).code == 1
+    assert run("convert", "vgg17", target).code == 1
+    assert os.listdir(tmp_path) == []
