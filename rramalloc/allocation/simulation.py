@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rramalloc.allocation.allocation import Layer, NetworkId, Product, Steps
 from rramalloc.allocation.optimize import layers_of
-from rramalloc.errors import SpecError
+from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, demands
 from rramalloc.network.network import Network
@@ -15,6 +15,7 @@ from rramalloc.records import Record, brief
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import critical_path, describe
+from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.simulate import Handoff, replication_by_name, simulate
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 
@@ -50,7 +51,11 @@ class CriticalSegment(Record):
 
 
 class Simulation(Record):
-    """Exact timing of one allocation (MODEL.md 4); step_ns ... throughput_per_s: None without [timing]."""
+    """Exact timing of one allocation (MODEL.md 4), and what the models say of it (MODEL.md 5).
+
+    recurrence: steps by the tight recurrence, a lower bound of makespan; published: steps by the published
+    recurrence, None where it does not apply; step_ns ... throughput_per_s: None without [timing].
+    """
 
     format: Literal["rramalloc-simulation/1"] = "rramalloc-simulation/1"
     network: NetworkId
@@ -59,6 +64,8 @@ class Simulation(Record):
     arrays: Product
     makespan: Steps
     interval: Steps
+    recurrence: Steps
+    published: Steps | None
     step_ns: float | None
     latency_ns: float | None
     throughput_per_s: float | None
@@ -97,6 +104,7 @@ def simulate_network(
     demand = demands(network, graph.stages, hardware, mapping)
     step_time = StepTime.of(graph, hardware)
     step_ns = None if step_time is None else step_time.step_ns(timing.replication)
+    layers = layers_of(timing, demand)
     path = critical_path(timing)
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
     return Simulation(
@@ -106,13 +114,12 @@ def simulate_network(
         arrays=sum(d * int(n) for d, n in zip(demand, timing.replication, strict=True)),
         makespan=timing.makespan,
         interval=timing.interval,
+        recurrence=max(layer.op for layer in layers),
+        published=_published_steps(network, dict(zip(graph.names, timing.replication.tolist(), strict=True))),
         step_ns=step_ns,
         latency_ns=None if step_ns is None else timing.makespan * step_ns,
         throughput_per_s=None if step_ns is None else 1e9 / (timing.interval * step_ns),
-        layers=tuple(
-            TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name])
-            for layer in layers_of(timing, demand)
-        ),
+        layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
         edges=tuple(
             BufferedEdge(
                 producer=buffer.producer,
@@ -128,6 +135,14 @@ def simulate_network(
         ),
         critical_path_text=describe(path, timing.makespan),
     )
+
+
+def _published_steps(network: Network, replication: MappingOf[str, int]) -> int | None:
+    try:
+        chain = chain_layers(network)
+    except UnsupportedError:
+        return None
+    return published(chain, [replication[layer.name] for layer in chain]).steps
 
 
 def _check_copies(graph: StageGraph, replication: MappingOf[str, int], where: str) -> None:

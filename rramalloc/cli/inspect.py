@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from rramalloc.cli import options
-from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+from rramalloc.cli.output import note, print_lines, print_result
 
 _COLUMNS = {
     "layer": "name",
@@ -46,14 +46,7 @@ def inspect(
     )  # fmt: skip
     if output is not None:
         write_text(output, to_json(found.to_dict()))
-    rows = [[getattr(layer, field) for field in _COLUMNS.values()] for layer in found.layers]
-    if output_format is options.Format.json:
-        print_json(found.to_dict())
-    elif output_format is options.Format.csv:
-        flat = [["x".join(map(str, v)) if isinstance(v, tuple) else v for v in row] for row in rows]
-        print_csv(list(_COLUMNS.values()), flat)
-    else:
-        print_table(list(_COLUMNS), rows, texts=["layer", "op"])
+    if print_result(found.to_dict(), _COLUMNS, found.layers, output_format, texts=("layer", "op")):
         typer.echo()
         size = f"{found.hardware.crossbar.wordlines}x{found.hardware.crossbar.bitlines}"
         print_lines(

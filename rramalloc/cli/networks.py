@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from rramalloc.cli import options
-from rramalloc.cli.output import print_csv, print_json, print_table
+from typing import NamedTuple
 
-_COLUMNS = ("name", "weight_layers", "source")
+from rramalloc.cli import options
+from rramalloc.cli.output import print_result
+
+
+class _Row(NamedTuple):
+    name: str
+    weight_layers: int
+    source: str
 
 
 def networks(output_format: options.OutputFormat = options.Format.table) -> None:
@@ -17,10 +23,6 @@ def networks(output_format: options.OutputFormat = options.Format.table) -> None
     from rramalloc.network.shipped import shipped_names
 
     found = [load(name) for name in shipped_names()]
-    rows = [(network.name, len(network.stages), network.source) for network in found]
-    if output_format is options.Format.json:
-        print_json([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
-    elif output_format is options.Format.csv:
-        print_csv(_COLUMNS, rows)
-    else:
-        print_table(_COLUMNS, rows, texts=("name", "source"))
+    rows = [_Row(network.name, len(network.stages), network.source) for network in found]
+    columns = {field: field for field in _Row._fields}
+    print_result([row._asdict() for row in rows], columns, rows, output_format, texts=("name", "source"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import options
-from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+from rramalloc.cli.output import note, print_lines, print_result
 from rramalloc.cli.progress import SearchProgress
 
 if TYPE_CHECKING:
@@ -103,7 +103,9 @@ def optimize(
             )  # fmt: skip
     if output is not None:
         allocation.save(output)
-    _show(allocation, output_format)
+    if print_result(allocation.to_dict(), _COLUMNS, allocation.layers, output_format, texts=("layer",)):
+        typer.echo()
+        print_lines(_summary(allocation))
     notes = [f"warning: {warning}" for warning in allocation.warnings]
     for text in (*notes, f"done in {time.monotonic() - begun:.2f} s"):
         note(text, quiet=quiet)
@@ -126,19 +128,6 @@ def _interruptible(stop: Stop) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _show(allocation: Allocation, output_format: options.Format) -> None:
-    if output_format is options.Format.json:
-        print_json(allocation.to_dict())
-        return
-    rows = [[getattr(layer, field) for field in _COLUMNS.values()] for layer in allocation.layers]
-    if output_format is options.Format.csv:
-        print_csv(list(_COLUMNS.values()), rows)
-        return
-    print_table(list(_COLUMNS), rows, texts=["layer"])
-    typer.echo()
-    print_lines(_summary(allocation))
 
 
 def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:

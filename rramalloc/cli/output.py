@@ -5,16 +5,40 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
 
+from rramalloc.cli.options import Format
 from rramalloc.files import to_json
 
 _GAP = "   "
 _LEAST_WIDTH = 8
 """A text column is never cut below this, however narrow the terminal."""
+
+
+def print_result(
+    document: object,
+    columns: Mapping[str, str],
+    items: Iterable[object],
+    output_format: Format,
+    texts: Sequence[str],
+) -> bool:
+    """Print `document` as JSON, or `items` as CSV or table; True after a table, which a summary may follow.
+
+    columns: the field of an item for each heading of the table; CSV has the fields as header.
+    """
+    if output_format is Format.json:
+        print_json(document)
+        return False
+    fields = list(columns.values())
+    rows = [[getattr(item, field) for field in fields] for item in items]
+    if output_format is Format.csv:
+        print_csv(fields, [[cell(v) if isinstance(v, tuple) else v for v in row] for row in rows])
+        return False
+    print_table(list(columns), rows, texts)
+    return True
 
 
 def print_json(document: object) -> None:

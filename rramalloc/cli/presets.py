@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from rramalloc.cli import options
-from rramalloc.cli.output import print_csv, print_json, print_table
+from typing import NamedTuple
 
-_COLUMNS = ("name", "crossbar", "cell_bits", "weight_bits", "columns_per_weight", "unconfirmed", "source")
+from rramalloc.cli import options
+from rramalloc.cli.output import print_result
+
+_TEXTS = ("name", "crossbar", "unconfirmed", "source")
+
+
+class _Row(NamedTuple):
+    name: str
+    crossbar: str
+    cell_bits: int
+    weight_bits: int
+    columns_per_weight: int
+    unconfirmed: str
+    source: str
 
 
 def presets(output_format: options.OutputFormat = options.Format.table) -> None:
@@ -16,11 +28,8 @@ def presets(output_format: options.OutputFormat = options.Format.table) -> None:
     from rramalloc.hardware.loader import load_hardware, preset_names
 
     found = {name: load_hardware(name) for name in preset_names()}
-    if output_format is options.Format.json:
-        print_json([{"preset": name} | hardware.to_dict() for name, hardware in found.items()])
-        return
     rows = [
-        (
+        _Row(
             name,
             f"{hardware.crossbar.wordlines}x{hardware.crossbar.bitlines}",
             hardware.crossbar.cell_bits,
@@ -31,7 +40,5 @@ def presets(output_format: options.OutputFormat = options.Format.table) -> None:
         )
         for name, hardware in found.items()
     ]
-    if output_format is options.Format.csv:
-        print_csv(_COLUMNS, rows)
-    else:
-        print_table(_COLUMNS, rows, texts=("name", "crossbar", "unconfirmed", "source"))
+    document = [{"preset": name} | hardware.to_dict() for name, hardware in found.items()]
+    print_result(document, {field: field for field in _Row._fields}, rows, output_format, _TEXTS)

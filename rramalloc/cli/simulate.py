@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import options
-from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+from rramalloc.cli.output import note, print_lines, print_result, print_table
 
 if TYPE_CHECKING:
     from rramalloc.allocation.simulation import Simulation
@@ -72,21 +72,15 @@ def simulate(
     )  # fmt: skip
     if output is not None:
         write_text(output, to_json(result.to_dict()))
-    if output_format is options.Format.json:
-        print_json(result.to_dict())
-    else:
-        _show(result, output_format)
+    if print_result(result.to_dict(), _COLUMNS, result.layers, output_format, texts=("layer",)):
+        typer.echo()
+        _show(result)
     for warning in source.warnings:
         note(f"warning: {warning}", quiet=quiet)
 
 
-def _show(result: Simulation, output_format: options.Format) -> None:
-    rows = [[getattr(layer, field) for field in _COLUMNS.values()] for layer in result.layers]
-    if output_format is options.Format.csv:
-        print_csv(list(_COLUMNS.values()), rows)
-        return
-    print_table(list(_COLUMNS), rows, texts=["layer"])
-    typer.echo()
+def _show(result: Simulation) -> None:
+    """Buffers and summary below the table of layers."""
     edges = [(edge.producer, edge.consumer, edge.buffer_pixels, edge.buffer_bytes) for edge in result.edges]
     if edges:
         names = ("producer", "consumer", "buffer pixels", "buffer bytes")
@@ -97,6 +91,9 @@ def _show(result: Simulation, output_format: options.Format) -> None:
         ("makespan", f"{result.makespan} steps"),
         ("interval", f"{result.interval} steps between inputs when inputs stream"),
     ]
+    models = f"tight {result.recurrence} steps"
+    models += "" if result.published is None else f", published {result.published} steps"
+    lines.append(("recurrences", models))
     if result.latency_ns is not None:
         lines.append(("latency", f"{result.latency_ns:.6g} ns, {result.step_ns:.6g} ns a step"))
     lines.append(("critical path", result.critical_path_text))

@@ -324,3 +324,16 @@ def test_reader_that_leaves_early(start: Start) -> None:
     assert process.stderr is not None
     assert process.stderr.read() == ""
     assert process.wait(timeout=30) in (0, 1)
+
+
+@pytest.mark.parametrize("arguments", [("--target", 100), ("--target-ns", 5.0)])
+def test_a_target_is_not_ignored(run: Run, arguments: tuple[object, ...]) -> None:
+    outcome = run("optimize", "alexnet", "--arrays", 400, *arguments)
+    assert outcome.code == 1
+    assert "'arrays'" in outcome.err
+
+
+def test_a_method_is_not_ignored(run: Run) -> None:
+    outcome = run("optimize", "alexnet", "--arrays", 400, "--objective", "interval", "--method", "milp")
+    assert outcome.code == 1
+    assert "latency only" in outcome.err

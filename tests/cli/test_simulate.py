@@ -142,3 +142,15 @@ def test_allocation_of_another_network(run: Run, tiny: Path, tmp_path: Path) -> 
     assert outcome.code == 1
     assert "allocation.json: " in outcome.err
     assert "the network has no stage 'conv1'" in outcome.err
+
+
+def test_models_beside_the_truth(run: Run, tmp_path: Path) -> None:
+    """golden/published.json: op 46 for this allocation; a graph with branches has no published recurrence."""
+    path = tmp_path / "bare.json"
+    copies = dict(zip(["conv1", "conv2", "conv3", "conv4", "conv5"], [106, 21, 7, 6, 6], strict=True))
+    path.write_text(json.dumps({"replication": copies}))
+    chain = run("simulate", "alexnet_todaes", "--allocation", path, "--format", "json").json
+    assert chain["published"] == 46
+    assert chain["recurrence"] == max(layer["op"] for layer in chain["layers"]) <= chain["makespan"]
+    path.write_text('{"replication": {}}')
+    assert run("simulate", "resnet18", "--allocation", path, "--format", "json").json["published"] is None
