@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import FailFast, TypeAdapter
 
@@ -18,6 +18,9 @@ from rramalloc.errors import NetworkError
 from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS, Shape
 from rramalloc.network.node import Conv, Input, Linear, Node, ShapeFault, Stage
 from rramalloc.records import parse
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = "rramalloc-network/1"
 MAX_NODES = 200_000
@@ -100,6 +103,19 @@ class Network:
             "source": self.source,
             "nodes": [_dump(node) for node in self.nodes],
         }
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per node: name, op, inputs, and its output's channels, height and width."""
+        import pandas as pd
+
+        rows = [(node.name, node.op, ", ".join(node.inputs), *self.shapes[node.name]) for node in self.nodes]
+        return pd.DataFrame(rows, columns=["name", "op", "inputs", "channels", "height", "width"])
+
+    def _repr_html_(self) -> str:
+        import html
+
+        title = f"{self.name}: {len(self.nodes)} nodes, {len(self.stages)} weight layers"
+        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False, escape=True)
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:

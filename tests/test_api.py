@@ -1,0 +1,81 @@
+"""The Python API returns typed objects that show themselves as dictionaries, frames and HTML."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import rramalloc
+from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.network.network import Network
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def hostile() -> Network:
+    nodes = [
+        {"name": "input", "op": "input", "shape": [3, 6, 6]},
+        {"name": HOSTILE, "op": "conv", "inputs": ["input"], "out_channels": 4, "kernel": 3},
+    ]
+    return Network.build(HOSTILE, nodes)
+
+
+def test_every_result_has_the_three_forms() -> None:
+    network = rramalloc.load("alexnet")
+    allocation = rramalloc.optimize(network, arrays=322)
+    for result in (
+        network,
+        allocation,
+        rramalloc.inspect(network),
+        rramalloc.simulate(network, allocation),
+    ):
+        assert result.to_dict()["format" if result is not network else "name"]
+        assert len(result.to_frame()) >= 5
+        assert "<table" in result._repr_html_()
+
+
+def test_html_escapes_names_from_files() -> None:
+    network = hostile()
+    allocation = rramalloc.optimize(network, arrays=4)
+    simulation = rramalloc.simulate(network, allocation)
+    for result in (network, allocation, simulation, rramalloc.inspect(network)):
+        assert "<script>" not in result._repr_html_()
+        assert "&lt;script&gt;" in result._repr_html_()
+
+
+def test_an_allocation_simulates_to_itself() -> None:
+    allocation = rramalloc.optimize("squeezenet", arrays=256, work=10)
+    simulation = rramalloc.simulate("squeezenet", allocation)
+    assert simulation.makespan == allocation.makespan
+    assert [layer.finish for layer in simulation.layers] == [layer.finish for layer in allocation.layers]
+    assert simulation.arrays == allocation.arrays.used
+
+
+def test_public_names_are_there_and_the_package_imports_nothing_heavy() -> None:
+    for name in rramalloc.__all__:
+        if name != "from_torch":
+            assert getattr(rramalloc, name) is not None
+    with pytest.raises(AttributeError, match="no attribute"):
+        _ = rramalloc.nothing  # type: ignore[attr-defined]
+    code = "import sys, rramalloc; print([m for m in ('numpy', 'pydantic', 'numba') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        pytest.param({"arrays": 0}, SpecError, id="no arrays"),
+        pytest.param({"arrays": 400, "gap": -0.1}, SpecError, id="negative gap"),
+        pytest.param({"arrays": 400, "work": -1}, SpecError, id="negative work"),
+        pytest.param({"arrays": 400, "method": "best"}, UnknownNameError, id="unknown method"),
+        pytest.param({"arrays": 400, "objective": "arrays"}, SpecError, id="arrays without a target"),
+        pytest.param({"arrays": 400, "hardware": "isac"}, UnknownNameError, id="unknown preset"),
+        pytest.param({"arrays": 400, "crossbar": "128"}, SpecError, id="one size only"),
+    ],
+)
+def test_wrong_options(options: dict[str, object], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        rramalloc.optimize("alexnet", **options)  # type: ignore[arg-type]
