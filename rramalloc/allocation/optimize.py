@@ -139,8 +139,26 @@ def _allocation(
         throughput_per_s=None if step_ns is None else 1e9 / (timing.interval * step_ns),
         layers=layers_of(timing, problem.demand.tolist()),
         host=left_to_host(network, graph),
-        warnings=network.warnings,
+        warnings=(*network.warnings, *hardware_warnings(hardware, problem.budget)),
     )  # fmt: skip
+
+
+def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
+    """What is assumed of the hardware or not looked at yet, for a budget of `arrays`."""
+    warnings = []
+    if hardware.unconfirmed:
+        warnings.append(f"hardware {hardware.name}: not confirmed: {', '.join(hardware.unconfirmed)}")
+    if hardware.chip is not None and arrays > hardware.chip.arrays:
+        warnings.append(
+            f"hardware {hardware.name}: the budget of {arrays} arrays is more than the "
+            f"{hardware.chip.arrays} that its chips have"
+        )
+    if hardware.chip is not None and not hardware.chip.straddle:
+        warnings.append(
+            f"hardware {hardware.name}: copies may not span tiles, which the search does not look at: "
+            "not every allocation within the budget can be placed"
+        )
+    return tuple(warnings)
 
 
 def layers_of(timing: Timing, demand: Sequence[int]) -> tuple[Layer, ...]:

@@ -337,3 +337,22 @@ def test_a_method_is_not_ignored(run: Run) -> None:
     outcome = run("optimize", "alexnet", "--arrays", 400, "--objective", "interval", "--method", "milp")
     assert outcome.code == 1
     assert "latency only" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("preset", "arrays", "told"),
+    [
+        pytest.param("plain", 10_000, [], id="nothing to tell"),
+        pytest.param("isaac", 100_000, ["not confirmed", "more than the 12288"], id="more than there are"),
+        pytest.param("isaac", 1_000, ["not confirmed"], id="fits"),
+    ],
+)
+def test_what_is_assumed_of_the_hardware_is_told(
+    run: Run, tiny: Path, preset: str, arrays: int, told: list[str]
+) -> None:
+    outcome = run("optimize", tiny, "--arrays", arrays, "--hardware", preset, "--format", "json")
+    warnings = outcome.json["warnings"]
+    assert len(warnings) == len(told)
+    for warning, words in zip(warnings, told, strict=True):
+        assert words in warning
+        assert f"warning: {warning}" in outcome.err
