@@ -22,6 +22,8 @@ from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 if TYPE_CHECKING:
     import pandas as pd
 
+_TOO_MANY_EDGES = "more edges between stages than can be listed: buffers are left out, the timing is exact"
+
 
 class TimedLayer(Layer):
     """A layer of an allocation with the steps it waits for inputs after its first batch."""
@@ -73,6 +75,7 @@ class Simulation(Record):
     edges: tuple[BufferedEdge, ...]
     critical_path: tuple[CriticalSegment, ...]
     critical_path_text: str
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `simulate --format json` prints."""
@@ -127,13 +130,14 @@ def simulate_network(
                 buffer_pixels=buffer.pixels,
                 buffer_bytes=buffer.size_bytes(hardware.precision.output_bits),
             )
-            for buffer in buffers(timing)
+            for buffer in (buffers(timing) if graph.lists_all_edges else ())
         ),
         critical_path=tuple(
             CriticalSegment(**{name: getattr(segment, name) for name in CriticalSegment.model_fields})
             for segment in path
         ),
         critical_path_text=describe(path, timing.makespan),
+        warnings=(*network.warnings, *(() if graph.lists_all_edges else (_TOO_MANY_EDGES,))),
     )
 
 

@@ -75,7 +75,7 @@ def simulate(
     if print_result(result.to_dict(), _COLUMNS, result.layers, output_format, texts=("layer",)):
         typer.echo()
         _show(result)
-    for warning in source.warnings:
+    for warning in result.warnings:
         note(f"warning: {warning}", quiet=quiet)
 
 

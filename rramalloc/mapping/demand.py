@@ -75,7 +75,7 @@ def demands(network: Network, stages: tuple[Stage, ...], hardware: Hardware, map
             WeightMatrix.of(network, stage, hardware),
             hardware.crossbar,
             mapping,
-            f"{network.name}: node {stage.name[:60]!r}",
+            f"{network.where}: node {stage.name[:60]!r}",
         )
         for stage in stages
     ]

@@ -49,9 +49,10 @@ def _fullest(timing: Timing, producer: int, consumer: int, users: Table) -> int:
     windows = np.flatnonzero(last >= 0)
     born = timing.of_stage(producer)[windows // timing.replication[producer]]
     freed = timing.of_stage(consumer)[last[windows] // timing.replication[consumer]]
-    change = np.bincount(born, minlength=timing.makespan + 1) - np.bincount(
-        freed, minlength=timing.makespan + 1
-    )
+    if not len(windows):
+        return 0
+    begin, steps = int(born.min()), int(freed.max() - born.min()) + 1
+    change = np.bincount(born - begin, minlength=steps) - np.bincount(freed - begin, minlength=steps)
     return int(np.cumsum(change).max(initial=0))
 
 

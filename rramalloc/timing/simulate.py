@@ -112,8 +112,9 @@ def replication_by_name(graph: StageGraph, replication: Mapping[str, int], where
 
     Raises SpecError for a name that is no stage of the network.
     """
+    known = set(graph.names)
     for name in replication:
-        if name not in graph.names:
+        if name not in known:
             raise SpecError(
                 where, f"replication: the network has no stage {name[:60]!r}; {_known(graph.names)}"
             )

@@ -86,6 +86,11 @@ class StageGraph:
         edges = trace(network, nodes, index, only_binding=False)
         return cls(network, ordered, windows, edges or binding, binding)
 
+    @property
+    def lists_all_edges(self) -> bool:
+        """Whether `edges` holds all of them; with very many only the binding ones are kept."""
+        return not self.binding or self.edges is not self.binding
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the stages, in canonical order."""

@@ -213,6 +213,15 @@ def test_sizes_beyond_any_machine(name: str, tmp_path: Path, behaves: Callable[.
         assert outcome.out == ""
 
 
+def test_simulate_of_a_residual_network_whose_edges_cannot_be_listed(tmp_path: Path) -> None:
+    """Every stage reads all sums before it: 25 million edges, of which the timing needs 10,000."""
+    copies = tmp_path / "copies.json"
+    copies.write_text('{"replication": {}}')
+    outcome = limited("simulate", str(save(residual(10_000), tmp_path)), "--allocation", str(copies))
+    check(outcome, 0)
+    assert "buffers are left out" in outcome[1]
+
+
 def test_smallest_budget_is_told_and_works(tmp_path: Path, run: Callable[..., Any]) -> None:
     path = save(dense(500), tmp_path)
     refused = run("optimize", path, "--arrays", 10, "--work", 0)
