@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping as MappingOf
 
-from rramalloc.allocation.allocation import Allocation, read_context, read_replication
+from rramalloc.allocation.allocation import Allocation, read_saved
 from rramalloc.allocation.inspection import Inspection, inspect_network
 from rramalloc.allocation.optimize import Request
 from rramalloc.allocation.optimize import optimize as optimize_network
@@ -123,8 +123,8 @@ def simulate(
     elif isinstance(allocation, MappingOf):
         where, copies = "replication", dict(allocation)
     else:
-        where, copies = os.fspath(allocation), read_replication(allocation)
-        own_hardware, options = read_context(allocation)
+        where = os.fspath(allocation)
+        copies, own_hardware, options = read_saved(allocation)
     mapping = mapping or options.get("mapping", "im2col")  # type: ignore[assignment]
     fc = fc or options.get("fc", "host")  # type: ignore[assignment]
     _check_choices(mapping=mapping, fc=fc, handoff=handoff)

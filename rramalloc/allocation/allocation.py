@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, TypeAdapter
 
@@ -143,21 +143,29 @@ _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 _REPLICATION: TypeAdapter[BareReplication] = TypeAdapter(BareReplication)
 
 
-def read_replication(path: str | os.PathLike[str]) -> dict[str, int]:
-    """Copies by layer name from an allocation file or a bare {"replication": {...}}.
+class Saved(NamedTuple):
+    """What `simulate` takes from a file: copies by layer name, and what a whole allocation says beside.
 
-    Raises FileError, SpecError.
+    hardware: None, options (mapping, fc): empty for a bare replication.
     """
+
+    replication: dict[str, int]
+    hardware: Hardware | None
+    options: dict[str, str]
+
+
+def read_saved(path: str | os.PathLike[str]) -> Saved:
+    """An allocation file or a bare {"replication": {...}}. Raises FileError, SpecError."""
     where = os.fspath(path)
     document = read_json(path)
     if not isinstance(document, dict):
         raise SpecError(where, f"must be an allocation or {{'replication': ...}}, got {brief(document)}")
     if "replication" in document:
-        return parse(_REPLICATION, document, where).replication
+        return Saved(parse(_REPLICATION, document, where).replication, None, {})
     if document.get("format") != FORMAT:
         got = brief(document.get("format"))
         raise SpecError(where, f"format: must be {FORMAT!r}, or give 'replication' alone; got {got}")
-    return _of_layers(document, where)
+    return Saved(_of_layers(document, where), *_context(document, where))
 
 
 def _of_layers(document: dict[str, Any], where: str) -> dict[str, int]:
@@ -175,14 +183,9 @@ def _of_layers(document: dict[str, Any], where: str) -> dict[str, int]:
     return parse(_REPLICATION, {"replication": copies}, where).replication
 
 
-def read_context(path: str | os.PathLike[str]) -> tuple[Hardware | None, dict[str, str]]:
-    """Hardware and options (mapping, fc) kept in an allocation file; nothing for a bare replication.
-
-    Raises FileError, SpecError.
-    """
-    where, document = os.fspath(path), read_json(path)
-    hardware = document.get("hardware") if isinstance(document, dict) else None
-    options = document.get("options") if isinstance(document, dict) else None
+def _context(document: dict[str, Any], where: str) -> tuple[Hardware | None, dict[str, str]]:
+    """Hardware and options (mapping, fc) of an allocation file, as far as it has them."""
+    hardware, options = document.get("hardware"), document.get("options")
     found = None if hardware is None else parse(_HARDWARE, hardware, f"{where}: hardware")
     if options is None:
         return found, {}

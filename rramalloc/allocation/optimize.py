@@ -19,7 +19,7 @@ from rramalloc.search.auto import solve as solve_auto
 from rramalloc.search.bound import Bounder
 from rramalloc.search.methods import method as method_named
 from rramalloc.search.problem import Candidate, Objective, Problem, Stop
-from rramalloc.timing.access import StepTime
+from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Timing, simulate
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
@@ -87,9 +87,8 @@ def _within_interval(problem: Problem, request: Request, stop: Stop) -> Candidat
         fixed_ns = problem.step_time.step_ns(least)
         most = problem.step_time.most_copies(fixed_ns, least)
     found = solve_auto(replace(problem, least=least, most=most), stop, request.seed)
-    if problem.step_time is not None and problem.step_time.step_ns(found.replication) > fixed_ns * (
-        1 + 1e-12
-    ):
+    step_time = problem.step_time
+    if step_time is not None and step_time.step_ns(found.replication) > fixed_ns * (1 + 1e-12):
         found = replace(found, replication=least)
     words = f"interval {steps} proven best by trying every one; makespan at that interval: {found.proof}"
     return replace(found, proof=words)
@@ -113,7 +112,7 @@ def _allocation(
     graph = problem.graph
     timing = simulate(graph, found.replication)
     recheck(timing, problem.demand.tolist(), problem.budget, found.lower_bound, request.method)
-    step_ns = None if problem.step_time is None else problem.step_time.step_ns(timing.replication)
+    absolute = Absolute.of(problem.step_time, timing)
     return Allocation(
         rramalloc_version=__version__,
         network=NetworkId(name=network.name, sha256=network.sha256),
@@ -134,9 +133,9 @@ def _allocation(
         lower_bound=found.lower_bound,
         gap=(timing.makespan - found.lower_bound) / timing.makespan,
         proof=found.proof,
-        step_ns=step_ns,
-        latency_ns=None if step_ns is None else timing.makespan * step_ns,
-        throughput_per_s=None if step_ns is None else 1e9 / (timing.interval * step_ns),
+        step_ns=absolute.step_ns,
+        latency_ns=absolute.latency_ns,
+        throughput_per_s=absolute.throughput_per_s,
         layers=layers_of(timing, problem.demand.tolist()),
         host=left_to_host(network, graph),
         warnings=(*network.warnings, *hardware_warnings(hardware, problem.budget)),

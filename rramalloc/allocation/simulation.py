@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rramalloc.allocation.allocation import Layer, NetworkId, Product, Steps
 from rramalloc.allocation.optimize import layers_of
-from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, demands
 from rramalloc.network.network import Network
-from rramalloc.records import Record, brief
-from rramalloc.timing.access import StepTime
+from rramalloc.records import Record
+from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import critical_path, describe
 from rramalloc.timing.published import chain_layers, published
@@ -102,11 +102,10 @@ def simulate_network(
     Raises SpecError for a name that is no stage and for copies below 1 or above the layer's windows.
     """
     graph = StageGraph.build(network, fc)
-    _check_copies(graph, replication, where)
     timing = simulate(graph, replication_by_name(graph, replication, where), handoff)
     demand = demands(network, graph.stages, hardware, mapping)
     step_time = StepTime.of(graph, hardware)
-    step_ns = None if step_time is None else step_time.step_ns(timing.replication)
+    absolute = Absolute.of(step_time, timing)
     layers = layers_of(timing, demand)
     path = critical_path(timing)
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
@@ -119,9 +118,9 @@ def simulate_network(
         interval=timing.interval,
         recurrence=max(layer.op for layer in layers),
         published=_published_steps(network, dict(zip(graph.names, timing.replication.tolist(), strict=True))),
-        step_ns=step_ns,
-        latency_ns=None if step_ns is None else timing.makespan * step_ns,
-        throughput_per_s=None if step_ns is None else 1e9 / (timing.interval * step_ns),
+        step_ns=absolute.step_ns,
+        latency_ns=absolute.latency_ns,
+        throughput_per_s=absolute.throughput_per_s,
         layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
         edges=tuple(
             BufferedEdge(
@@ -147,15 +146,3 @@ def _published_steps(network: Network, replication: MappingOf[str, int]) -> int 
     except UnsupportedError:
         return None
     return published(chain, [replication[layer.name] for layer in chain]).steps
-
-
-def _check_copies(graph: StageGraph, replication: MappingOf[str, int], where: str) -> None:
-    windows = dict(zip(graph.names, graph.windows.tolist(), strict=True))
-    for name, copies in replication.items():
-        whole = isinstance(copies, int) and not isinstance(copies, bool)
-        if name in windows and not (whole and 1 <= copies <= windows[name]):
-            raise SpecError(
-                where,
-                f"replication.{name[:60]}: must be from 1 to its {windows[name]} windows, "
-                f"got {brief(copies)}",
-            )

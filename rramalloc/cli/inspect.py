@@ -46,7 +46,7 @@ def inspect(
     )  # fmt: skip
     if output is not None:
         write_text(output, to_json(found.to_dict()))
-    if print_result(found.to_dict(), _COLUMNS, found.layers, output_format, texts=("layer", "op")):
+    if print_result(found.to_dict, _COLUMNS, found.layers, output_format, texts=("layer", "op")):
         typer.echo()
         size = f"{found.hardware.crossbar.wordlines}x{found.hardware.crossbar.bitlines}"
         print_lines(

@@ -8,12 +8,19 @@ import sys
 
 import typer
 
-from rramalloc.cli import convert, inspect, networks, optimize, presets, schema, simulate
+from rramalloc.cli import (
+    EXIT_CANNOT_SERVE,
+    EXIT_INTERRUPTED,
+    convert,
+    inspect,
+    networks,
+    optimize,
+    presets,
+    schema,
+    simulate,
+)
+from rramalloc.cli.output import printable
 from rramalloc.errors import RramallocError
-
-EXIT_CANNOT_SERVE = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     name="rramalloc",
@@ -89,6 +96,6 @@ def _fail(message: str, error: BaseException, *, debug: bool) -> None:
         import traceback
 
         traceback.print_exception(error)
-    printable = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in message)
-    typer.echo(f"error: {printable}", err=True)
+    shown = "\n".join(printable(line) for line in message.split("\n"))
+    typer.echo(f"error: {shown}", err=True)
     sys.exit(EXIT_CANNOT_SERVE)

@@ -25,4 +25,6 @@ def networks(output_format: options.OutputFormat = options.Format.table) -> None
     found = [load(name) for name in shipped_names()]
     rows = [_Row(network.name, len(network.stages), network.source) for network in found]
     columns = {field: field for field in _Row._fields}
-    print_result([row._asdict() for row in rows], columns, rows, output_format, texts=("name", "source"))
+    print_result(
+        lambda: [row._asdict() for row in rows], columns, rows, output_format, texts=("name", "source")
+    )

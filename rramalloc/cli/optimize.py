@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import options
+from rramalloc.cli import EXIT_INTERRUPTED, options
 from rramalloc.cli.output import note, print_lines, print_result
 from rramalloc.cli.progress import SearchProgress
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rramalloc.allocation.allocation import Allocation
     from rramalloc.search.problem import Stop
 
-_EXIT_INTERRUPTED = 130
 _COLUMNS = {
     "layer": "name",
     "windows": "windows",
@@ -103,7 +102,7 @@ def optimize(
             )  # fmt: skip
     if output is not None:
         allocation.save(output)
-    if print_result(allocation.to_dict(), _COLUMNS, allocation.layers, output_format, texts=("layer",)):
+    if print_result(allocation.to_dict, _COLUMNS, allocation.layers, output_format, texts=("layer",)):
         typer.echo()
         print_lines(_summary(allocation))
     notes = [f"warning: {warning}" for warning in allocation.warnings]
@@ -111,7 +110,7 @@ def optimize(
         note(text, quiet=quiet)
     if stop.interrupted:
         note("interrupted: this is the best found so far")
-        raise typer.Exit(_EXIT_INTERRUPTED)
+        raise typer.Exit(EXIT_INTERRUPTED)
 
 
 @contextmanager

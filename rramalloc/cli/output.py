@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -19,18 +19,18 @@ _LEAST_WIDTH = 8
 
 
 def print_result(
-    document: object,
+    document: Callable[[], object],
     columns: Mapping[str, str],
     items: Iterable[object],
     output_format: Format,
     texts: Sequence[str],
 ) -> bool:
-    """Print `document` as JSON, or `items` as CSV or table; True after a table, which a summary may follow.
+    """Print what `document` makes as JSON, or `items` as CSV or table; True after a table.
 
     columns: the field of an item for each heading of the table; CSV has the fields as header.
     """
     if output_format is Format.json:
-        print_json(document)
+        print_json(document())
         return False
     fields = list(columns.values())
     rows = [[getattr(item, field) for field in fields] for item in items]

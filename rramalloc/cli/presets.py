@@ -40,5 +40,8 @@ def presets(output_format: options.OutputFormat = options.Format.table) -> None:
         )
         for name, hardware in found.items()
     ]
-    document = [{"preset": name} | hardware.to_dict() for name, hardware in found.items()]
+
+    def document() -> list[dict[str, object]]:
+        return [{"preset": name} | hardware.to_dict() for name, hardware in found.items()]
+
     print_result(document, {field: field for field in _Row._fields}, rows, output_format, _TEXTS)

@@ -72,7 +72,7 @@ def simulate(
     )  # fmt: skip
     if output is not None:
         write_text(output, to_json(result.to_dict()))
-    if print_result(result.to_dict(), _COLUMNS, result.layers, output_format, texts=("layer",)):
+    if print_result(result.to_dict, _COLUMNS, result.layers, output_format, texts=("layer",)):
         typer.echo()
         _show(result)
     for warning in result.warnings:

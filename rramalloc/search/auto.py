@@ -12,7 +12,7 @@ from rramalloc.search import interval, tie_break
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.local import Found, LocalSearch
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
-from rramalloc.timing.simulate import Replication, makespan_of_each
+from rramalloc.timing.simulate import Replication, makespan_of
 
 _FIRST_SLICE_SECONDS, _LONGEST_SLICE_SECONDS = 0.1, 0.5
 _UNKNOWN = 2**62
@@ -120,7 +120,7 @@ class _Search:
             outcome, nodes, found = self._bounder.decide(target, min(effort, nodes_left))
             nodes_left -= nodes
             self._nodes += nodes
-            self.spent_s += nodes * self._bounder.node_seconds
+            self.spent_s += nodes * node_s
             if outcome is Outcome.REFUTED:
                 self._raise(target + 1)
             elif outcome is Outcome.FOUND:
@@ -132,7 +132,7 @@ class _Search:
 
     def _take(self, replication: Replication) -> None:
         if self.problem.fits(replication):
-            self._keep(replication, int(makespan_of_each(self.problem.graph, replication[None, :])[0]))
+            self._keep(replication, makespan_of(self.problem.graph, replication))
 
     def _keep(self, replication: Replication, makespan: int) -> None:
         fewer = self.problem.arrays(replication) < self.problem.arrays(self.best)

@@ -18,7 +18,7 @@ from rramalloc.search.bound import Bounder
 from rramalloc.search.polish import polished
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime
-from rramalloc.timing.simulate import Replication, makespan_of_each
+from rramalloc.timing.simulate import Replication, makespan_of
 
 _PIECES = 8
 _FIRST_WORK = 4
@@ -149,5 +149,4 @@ class _Search:
         return relaxed
 
     def _latency_ns(self, replication: Replication) -> float:
-        steps = int(makespan_of_each(self.problem.graph, replication[None, :])[0])
-        return steps * self.step_time.step_ns(replication)
+        return makespan_of(self.problem.graph, replication) * self.step_time.step_ns(replication)

@@ -8,7 +8,7 @@ from rramalloc.errors import TargetError
 from rramalloc.search.auto import meet
 from rramalloc.search.bound import Bounder
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
-from rramalloc.timing.simulate import makespan_of_each
+from rramalloc.timing.simulate import makespan_of
 
 _WORK_PER_BUDGET = 8
 
@@ -43,7 +43,7 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
 
 
 def _makespan(problem: Problem, candidate: Candidate) -> int:
-    return int(makespan_of_each(problem.graph, candidate.replication[None, :])[0])
+    return makespan_of(problem.graph, candidate.replication)
 
 
 def _fewest_possible(problem: Problem, target: int, fewest: int) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.problem import Problem
-from rramalloc.timing.simulate import Replication, makespan_of_each
+from rramalloc.timing.simulate import Replication, makespan_of
 
 _MOST_NODES = 2000
 _MOST_SECONDS = 2.0
@@ -28,7 +28,7 @@ def trimmed(problem: Problem, replication: Replication, makespan: int) -> Replic
             fewer = copies.copy()
             batches = -(-windows // int(copies[stage])) + 1
             fewer[stage] = max(problem.smallest[stage], min(-(-windows // batches), copies[stage] - 1))
-            if makespan_of_each(problem.graph, fewer[None, :])[0] > makespan:
+            if makespan_of(problem.graph, fewer) > makespan:
                 break
             copies = fewer
     return copies

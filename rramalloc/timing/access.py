@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.node import Conv, Stage
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Replication, Timing
 from rramalloc.timing.stage_graph import StageGraph
 
 BITS_PER_BYTE = 8
@@ -59,6 +60,22 @@ class StepTime:
             room = step_ns - (float(taken.sum()) - taken)
         copies = np.floor(room / np.maximum(self.access_ns_per_copy, _NO_ACCESS) * (1 + 1e-12))
         return np.minimum(np.maximum(copies, 0), _MANY).astype(np.int64)
+
+
+class Absolute(NamedTuple):
+    """An allocation's timing outside the model's steps; None where the hardware says nothing of time."""
+
+    step_ns: float | None
+    latency_ns: float | None
+    throughput_per_s: float | None
+
+    @classmethod
+    def of(cls, step_time: StepTime | None, timing: Timing) -> Absolute:
+        """Latency = makespan * step, throughput = 1 / (interval * step).  Source: MODEL.md 7."""
+        if step_time is None:
+            return cls(None, None, None)
+        step_ns = step_time.step_ns(timing.replication)
+        return cls(step_ns, timing.makespan * step_ns, 1e9 / (timing.interval * step_ns))
 
 
 def bytes_per_copy(graph: StageGraph, stage: Stage, hardware: Hardware) -> float:

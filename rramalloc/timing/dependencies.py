@@ -104,7 +104,7 @@ class _Tracer:
             self.entries += len(source)
             if self.entries > PULL_LIMIT:
                 raise UnsupportedError(
-                    self._network.where or self._network.name,
+                    self._network.where,
                     f"its nodes read stages in more than {PULL_LIMIT} ways: too many merges of too many "
                     "branches; allocate parts of it one by one",
                 )
@@ -145,7 +145,7 @@ class _Tracer:
         self._bytes += table.nbytes
         if self._bytes > TABLE_LIMIT_BYTES:
             raise UnsupportedError(
-                self._network.where or self._network.name,
+                self._network.where,
                 f"its tables of needed windows take more than {TABLE_LIMIT_BYTES >> 20} MiB: "
                 "the grids are too large or too many; use a smaller input shape",
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Literal
 
 import numpy as np
@@ -94,23 +95,35 @@ def makespan_of_each(
     return result
 
 
-def checked(graph: StageGraph, replication: Sequence[int] | Replication) -> Replication:
-    """Replication as an array, every value within 1 ... windows of its stage. Raises SpecError."""
+def makespan_of(graph: StageGraph, replication: Replication) -> int:
+    """Exact makespan of one allocation, in canonical order; unchecked."""
+    return int(makespan_of_each(graph, replication[None, :])[0])
+
+
+def checked(
+    graph: StageGraph, replication: Sequence[int] | Replication, where: str | None = None
+) -> Replication:
+    """Replication as an array, every value a whole number within 1 ... windows of its stage.
+
+    where: the file it was read from by name, None for values given in order. Raises SpecError.
+    """
     if len(replication) != len(graph.stages):
         raise SpecError("replication", f"has {len(replication)} values for {len(graph.stages)} stages")
-    for name, copies, windows in zip(graph.names, replication, graph.windows, strict=True):
-        if not 1 <= copies <= windows:
-            raise SpecError(
-                f"replication of {name!r}",
-                f"must be between 1 and its {windows} windows, got {brief(int(copies))}",
-            )
+    for name, copies, windows in zip(graph.names, replication, graph.windows.tolist(), strict=True):
+        whole = isinstance(copies, Integral) and not isinstance(copies, bool)
+        if whole and 1 <= copies <= windows:
+            continue
+        got = f"got {brief(int(copies) if whole else copies)}"
+        if where is None:
+            raise SpecError(f"replication of {name!r}", f"must be between 1 and its {windows} windows, {got}")
+        raise SpecError(where, f"replication.{name[:60]}: must be from 1 to its {windows} windows, {got}")
     return np.array(replication, dtype=np.int64)
 
 
 def replication_by_name(graph: StageGraph, replication: Mapping[str, int], where: str) -> Replication:
     """Replication from a mapping by stage name; stages left out have one copy.
 
-    Raises SpecError for a name that is no stage of the network.
+    Raises SpecError for a name that is no stage and for copies outside 1 ... its windows.
     """
     known = set(graph.names)
     for name in replication:
@@ -118,7 +131,7 @@ def replication_by_name(graph: StageGraph, replication: Mapping[str, int], where
             raise SpecError(
                 where, f"replication: the network has no stage {name[:60]!r}; {_known(graph.names)}"
             )
-    return checked(graph, [replication.get(name, 1) for name in graph.names])
+    return checked(graph, [replication.get(name, 1) for name in graph.names], where)
 
 
 def _known(names: Sequence[str], shown: int = 8) -> str:

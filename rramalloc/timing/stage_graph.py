@@ -62,13 +62,13 @@ class StageGraph:
         stages = tuple(node for node in network.stages if is_stage(network, node, fc))
         if not stages:
             raise UnsupportedError(
-                network.where or network.name,
+                network.where,
                 "has no stage: no convolution and no linear layer on a grid; "
                 "fully connected layers become stages with --fc crossbar",
             )
         if len(stages) > STAGE_LIMIT:
             raise UnsupportedError(
-                network.where or network.name,
+                network.where,
                 f"has {len(stages)} weight layers to be timed, the limit is {STAGE_LIMIT}; "
                 "allocate parts of it one by one",
             )
@@ -78,7 +78,7 @@ class StageGraph:
         windows = np.array([network.shapes[node.name].pixels for node in ordered], dtype=np.int64)
         if windows.sum() > WINDOW_LIMIT:
             raise UnsupportedError(
-                network.where or network.name,
+                network.where,
                 f"its stages have {windows.sum()} windows together, the limit is {WINDOW_LIMIT}; "
                 "use a smaller input shape",
             )
