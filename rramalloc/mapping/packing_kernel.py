@@ -1,0 +1,214 @@
+"""Compiled tests of whether array groups fit tiles, and two ways to place them; integers only.
+
+Groups of equal demand are one size class, so nothing here depends on how many copies there are: tiles that
+hold the same are one row. Sizes fall; `kind` gives each stage its class; `Tiles.classes` makes both.
+All sums stay below 2^63 as long as copies * demand of all stages together does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rramalloc.compiled import compiled, compiled_inline
+
+SCRATCH_ROWS = 4
+_UNREACHED = -1
+
+
+@compiled
+def fits_quickly(sizes: Any, kind: Any, copies: Any, tiles: int, arrays: int, scratch: Any) -> bool:
+    """True if a packing certainly exists: best-fit decreasing finds it. False says nothing.
+
+    sizes: int64, distinct demands, falling; kind: class of each stage; copies: of each stage;
+    scratch: int64, (SCRATCH_ROWS, at least 2 * classes + 2), overwritten.
+    """
+    counts = scratch[0, : len(sizes)]
+    total = _tally(sizes, kind, copies, counts)
+    if total > tiles * arrays or sizes[0] > arrays:
+        return False
+    if total <= tiles * (arrays - sizes[0] + 1):  # a group is refused only if no tile has room for it
+        return True
+    nothing = scratch[:, :0]
+    return best_fit(sizes, counts, tiles, arrays, scratch[1], scratch[2], scratch[3], nothing) >= 0
+
+
+@compiled
+def cannot_fit(sizes: Any, kind: Any, copies: Any, tiles: int, arrays: int, scratch: Any) -> bool:
+    """True if certainly no packing exists. False says nothing. Arguments as for `fits_quickly`.
+
+    Source: L2 of Martello and Toth (1990); dual feasible functions of Carlier, Clautiaux and Moukrim (2007).
+    """
+    counts = scratch[0, : len(sizes)]
+    total = _tally(sizes, kind, copies, counts)
+    if total > tiles * arrays or sizes[0] > arrays:
+        return True
+    for size in sizes:
+        small, large = size, arrays - size + 1
+        if 2 * small <= arrays and (
+            _without_small(sizes, counts, arrays, small) > tiles * arrays
+            or _rounded(sizes, counts, arrays, small) > 2 * tiles * (arrays // small)
+        ):
+            return True
+        if 2 * large <= arrays and _rounded(sizes, counts, arrays, large) > 2 * tiles * (arrays // large):
+            return True
+    return False
+
+
+@compiled_inline
+def _tally(sizes: Any, kind: Any, copies: Any, counts: Any) -> int:
+    """Groups of each size into `counts`; arrays of all."""
+    counts[:] = 0
+    total = 0
+    for stage in range(len(kind)):
+        counts[kind[stage]] += copies[stage]
+        total += copies[stage] * sizes[kind[stage]]
+    return total
+
+
+@compiled_inline
+def _without_small(sizes: Any, counts: Any, arrays: int, least: int) -> int:
+    """Arrays taken when groups below `least` vanish and those too large to sit beside one fill a tile."""
+    taken = 0
+    for j in range(len(sizes)):
+        if sizes[j] >= least:
+            taken += counts[j] * (arrays if sizes[j] > arrays - least else sizes[j])
+    return taken
+
+
+@compiled_inline
+def _rounded(sizes: Any, counts: Any, arrays: int, unit: int) -> int:
+    """Twice the whole `unit`s that groups take, of 2 * (arrays // unit) in a tile; large ones round up."""
+    taken = 0
+    for j in range(len(sizes)):
+        if 2 * sizes[j] > arrays:
+            taken += counts[j] * 2 * (arrays // unit - (arrays - sizes[j]) // unit)
+        elif 2 * sizes[j] == arrays:
+            taken += counts[j] * (arrays // unit)
+        else:
+            taken += counts[j] * 2 * (sizes[j] // unit)
+    return taken
+
+
+@compiled
+def best_fit(
+    sizes: Any, counts: Any, tiles: int, arrays: int, order: Any, residual: Any, number: Any, held: Any
+) -> int:
+    """Place all groups best-fit decreasing; rows written, -1 if it does not succeed.
+
+    Row r: number[r] tiles with residual[r] arrays left hold held[r, j] groups of size j each; `held` may
+    have no columns. order: written, rows by residual. All need 2 * classes + 1 rows.
+    """
+    rows = 1
+    order[0], residual[0], number[0] = 0, arrays, tiles
+    held[0, :] = 0
+    for j in range(len(sizes)):
+        size, left, at = sizes[j], counts[j], 0
+        while left > 0:
+            while at < rows and residual[order[at]] < size:
+                at += 1
+            if at == rows:
+                return -1
+            row = order[at]
+            each = min(residual[row] // size, left)
+            wide = min(left // each, number[row])
+            if wide < number[row]:
+                _split(row, wide, at, rows, order, residual, number, held)
+                rows += 1
+            residual[row] -= each * size
+            if held.shape[1] > 0:
+                held[row, j] += each
+            left -= each * wide
+            place = at
+            while place > 0 and residual[order[place - 1]] > residual[row]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = row
+            at += 1
+    return rows
+
+
+@compiled_inline
+def _split(
+    row: int, keep: int, at: int, rows: int, order: Any, residual: Any, number: Any, held: Any
+) -> None:
+    """Leave `keep` tiles in `row`, which is at order[at]; the others become row number `rows` after it."""
+    residual[rows], number[rows] = residual[row], number[row] - keep
+    number[row] = keep
+    held[rows, :] = held[row, :]
+    for place in range(rows, at + 1, -1):
+        order[place] = order[place - 1]
+    order[at + 1] = rows
+
+
+@compiled
+def fill(
+    sizes: Any, counts: Any, tiles: int, arrays: int, number: Any, held: Any, by: Any, times: Any
+) -> int:
+    """Fill tile after tile: the largest group left, and beside it what fills the tile best.
+
+    Rows as in `best_fit`, -1 if tiles or rows run out. counts: used up; by, times: scratch, arrays + 1.
+    """
+    left, rows = 0, 0
+    for j in range(len(sizes)):
+        left += sizes[j] * counts[j]
+    while left > 0:
+        if left > tiles * arrays or rows == len(number):
+            return -1
+        first = 0
+        while counts[first] == 0:
+            first += 1
+        pattern = held[rows]
+        pattern[:] = 0
+        pattern[first] = 1
+        counts[first] -= 1
+        _fullest(sizes, counts, arrays - sizes[first], pattern, by, times)
+        counts[first] += 1
+        repeats = tiles
+        for j in range(len(sizes)):
+            if pattern[j] > 0:
+                repeats = min(repeats, counts[j] // pattern[j])
+        for j in range(len(sizes)):
+            counts[j] -= repeats * pattern[j]
+            left -= repeats * pattern[j] * sizes[j]
+        number[rows] = repeats
+        tiles -= repeats
+        rows += 1
+    return rows
+
+
+@compiled_inline
+def _fullest(sizes: Any, counts: Any, room: int, pattern: Any, by: Any, times: Any) -> None:
+    """Add to `pattern` the groups with the largest sum that fits `room`, larger groups preferred.
+
+    by[v]: size with which the sum v was first reached, times[v]: how many of it.
+    """
+    by[: room + 1], by[0], times[0] = _UNREACHED, len(sizes), 0
+    for j in range(len(sizes)):
+        if counts[j] > 0:
+            for total in range(sizes[j], room + 1):
+                before = total - sizes[j]
+                if by[total] == _UNREACHED and by[before] != _UNREACHED:
+                    used = times[before] if by[before] == j else 0
+                    if used < counts[j]:
+                        by[total], times[total] = j, used + 1
+    while by[room] == _UNREACHED:
+        room -= 1
+    while room > 0:
+        pattern[by[room]] += 1
+        room -= sizes[by[room]]
+
+
+@compiled
+def heaviest(sizes: Any, counts: Any, weights: Any, arrays: int, best: Any) -> int:
+    """Largest weight of groups, at most counts[j] of each size, in one tile; best: scratch, arrays + 1."""
+    best[: arrays + 1] = 0
+    for j in range(len(sizes)):
+        left, together = min(counts[j], arrays // sizes[j]), 1
+        while left > 0:
+            together = min(together, left)
+            size, weight = together * sizes[j], together * weights[j]
+            for room in range(arrays, size - 1, -1):
+                best[room] = max(best[room], best[room - size] + weight)
+            left -= together
+            together *= 2
+    return int(best[arrays])

@@ -1,0 +1,235 @@
+"""Array groups in tiles, against trying every way to place them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from laws.strategies import randoms
+
+from rramalloc.hardware.hardware import Chip
+from rramalloc.mapping.packing_kernel import cannot_fit, fits_quickly
+from rramalloc.mapping.patterns import Instance, Patterns
+from rramalloc.mapping.tiles import Classes, Filling, Tiles, faults
+
+Ints = npt.NDArray[np.int64]
+PEERS = Tiles(6, 6), np.array([4, 4, 6]), np.array([3, 3, 2])
+
+
+def placeable(tiles: Tiles, demand: Ints, replication: Ints) -> bool:
+    """Whether some placement exists, by trying every tile for every group."""
+    groups = sorted(np.repeat(demand, replication).tolist(), reverse=True)
+
+    @cache
+    def place(at: int, room: tuple[int, ...]) -> bool:
+        return at == len(groups) or any(
+            left >= groups[at]
+            and place(at + 1, tuple(sorted((*room[:tile], left - groups[at], *room[tile + 1 :]))))
+            for tile, left in enumerate(room)
+            if tile == 0 or left != room[tile - 1]
+        )
+
+    return sum(groups) <= tiles.count * tiles.arrays and place(0, (tiles.arrays,) * tiles.count)
+
+
+def small(random: Random) -> tuple[Tiles, Ints, Ints]:
+    """Few groups, whose arrays sum to about what the tiles have."""
+    tiles = Tiles(random.randint(1, 5), random.randint(1, 14))
+    most = random.choice((tiles.arrays + random.randint(0, 1), max(1, tiles.arrays * 2 // 3)))
+    demand = [random.randint(1, most) for _ in range(random.randint(1, 5))]
+    copies = [1] * len(demand)
+    wanted = tiles.count * tiles.arrays - random.choice((0, 0, 1, 2, 4))
+    while sum(map(int.__mul__, demand, copies)) < wanted and sum(copies) < 16:
+        copies[random.randrange(len(copies))] += 1
+    return tiles, np.array(demand), np.array(copies)
+
+
+def quick(test: Callable[..., bool], tiles: Tiles, demand: Ints, replication: Ints) -> bool:
+    classes = Classes.of(demand)
+    return test(classes.sizes, classes.kind, replication, tiles.count, tiles.arrays, classes.scratch())
+
+
+def instance(tiles: Tiles, demand: Ints, replication: Ints) -> Instance:
+    classes = Classes.of(demand)
+    return Instance(classes.sizes, classes.counts(replication), tiles.count, tiles.arrays)
+
+
+def test_a_sum_within_the_budget_need_not_fit() -> None:
+    """4 + 4 + 4 + 4 + 4 + 4 + 6 + 6 = 36 = 6 * 6, but each group needs a tile of its own: 8 of 6."""
+    tiles, demand, replication = PEERS
+    assert int(demand @ replication) == tiles.count * tiles.arrays
+    assert tiles.pack(demand, replication).fit == "does not fit"
+    assert not quick(fits_quickly, *PEERS)
+    assert quick(cannot_fit, *PEERS)
+    packing = Tiles(8, 6).pack(demand, replication)
+    assert packing.fit == "fits"
+    assert packing.tiles == 8
+
+
+@pytest.mark.parametrize(
+    ("tiles", "demand", "replication", "fits"),
+    [
+        pytest.param(Tiles(1, 5), [5], [1], True, id="exact fit"),
+        pytest.param(Tiles(9, 5), [6], [1], False, id="a group larger than a tile"),
+        pytest.param(Tiles(2, 10), [5, 3, 2], [2, 2, 2], True, id="two tiles filled to the last array"),
+        # 3 + 2 + 2 twice; best fit decreasing begins with 3 + 3 and has a 2 left over
+        pytest.param(Tiles(2, 7), [3, 2], [2, 4], True, id="best fit decreasing fails"),
+        # no two of them fit 5
+        pytest.param(Tiles(3, 5), [3, 4], [2, 2], False, id="one group a tile"),
+        # 2 of 34 a tile of 100: 7 need 4 tiles although 7 * 34 = 238 < 300
+        pytest.param(Tiles(3, 100), [34], [7], False, id="two thirds used at most"),
+        pytest.param(Tiles(10_000, 96), [24], [40_000], True, id="many copies"),
+        pytest.param(Tiles(10_000, 96), [24], [40_001], False, id="one copy too many"),
+        # 1 of 7 and 1 of 3 in each of 20000, or the other way round: 10 filled
+        pytest.param(Tiles(20_000, 10), [7, 3], [20_000, 20_000], True, id="many filled tiles"),
+    ],
+)
+def test_by_hand(tiles: Tiles, demand: list[int], replication: list[int], fits: bool) -> None:
+    groups = np.array(demand), np.array(replication)
+    packing = tiles.pack(*groups)
+    assert packing.fit == ("fits" if fits else "does not fit")
+    assert fits == (not faults(packing.fillings, *groups, tiles))
+    assert not quick(cannot_fit if fits else fits_quickly, tiles, *groups)
+
+
+@given(randoms)
+def test_quick_tests_never_lie(random: Random) -> None:
+    for _ in range(20):
+        case = small(random)
+        fits = placeable(*case)
+        assert fits or not quick(fits_quickly, *case), case
+        assert not fits or not quick(cannot_fit, *case), case
+
+
+@given(randoms)
+def test_packing_is_exact(random: Random) -> None:
+    for _ in range(20):
+        tiles, demand, replication = small(random)
+        packing = tiles.pack(demand, replication)
+        assert packing.fit == ("fits" if placeable(tiles, demand, replication) else "does not fit")
+        if packing.fit == "fits":
+            assert faults(packing.fillings, demand, replication, tiles) == ()
+        assert packing == tiles.pack(demand, replication)
+
+
+@given(randoms)
+def test_integer_program_alone_is_exact(random: Random) -> None:
+    """Without heuristics and bounds before it, which decide nearly all small cases."""
+    tiles, demand, replication = small(random)
+    if demand.max() <= tiles.arrays:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Instance, "heuristic", lambda self: None)
+            fit, patterns, _ = instance(tiles, demand, replication).decide()
+        assert fit == ("fits" if placeable(tiles, demand, replication) else "does not fit")
+        if fit == "fits":
+            check(patterns, instance(tiles, demand, replication))
+
+
+def check(patterns: Patterns, wanted: Instance) -> None:
+    assert sum(tiles for tiles, _ in patterns) <= wanted.tiles
+    assert all(int(np.array(held) @ wanted.sizes) <= wanted.room for _, held in patterns)
+    assert (sum(tiles * np.array(held) for tiles, held in patterns) >= wanted.counts).all()
+
+
+@given(randoms)
+def test_fewer_copies_still_fit(random: Random) -> None:
+    for _ in range(10):
+        tiles, demand, replication = small(random)
+        fewer = np.array([random.randint(1, copies) for copies in replication.tolist()])
+        if tiles.pack(demand, replication).fit == "fits":
+            assert tiles.pack(demand, fewer).fit == "fits"
+
+
+@given(randoms)
+def test_what_is_quickly_found_is_packed(random: Random) -> None:
+    """Thousands of copies on tiles of realistic size: pack never falls behind the quick test."""
+    tiles = Tiles(random.choice((20, 168, 20_000)), random.choice((64, 96, 144)))
+    demand = np.array([random.randint(1, random.choice((8, 48, 64))) for _ in range(random.randint(1, 12))])
+    wanted = tiles.count * tiles.arrays * random.choice((0.5, 0.97, 0.999, 1))
+    copies = np.maximum(1, (random.random() * wanted / demand / len(demand)).astype(np.int64))
+    spare = int(wanted - demand @ copies)
+    copies[-1] += max(0, spare // int(demand[-1]))
+    packing = tiles.pack(demand, copies)
+    assert packing.fit != "unknown"
+    if packing.fit == "fits":
+        assert faults(packing.fillings, demand, copies, tiles) == ()
+        assert not quick(cannot_fit, tiles, demand, copies)
+        assert len(packing.fillings) <= 100
+    else:
+        assert not quick(fits_quickly, tiles, demand, copies)
+
+
+@given(randoms)
+def test_usable_is_the_best_sum_of_every_tile(random: Random) -> None:
+    tiles, demand, replication = small(random)
+    sums = {0}
+    for _ in range(tiles.arrays):
+        sums |= {held + each for held in sums for each in demand.tolist() if held + each <= tiles.arrays}
+    assert tiles.usable(demand) == tiles.count * max(sums)
+    if placeable(tiles, demand, replication):
+        assert int(demand @ replication) <= tiles.usable(demand)
+
+
+def test_usable_arrays_of_huge_tiles() -> None:
+    assert Tiles(3, 2**30).usable(np.array([2**20, 3 * 2**20])) == 3 * 2**30
+    assert Tiles(3, 2**30 + 5).usable(np.array([2**20, 3 * 2**20])) == 3 * 2**30
+
+
+FITTING = [Filling(1, ((0, 1), (1, 1))), Filling(2, ((1, 2),))]
+"""On tiles of 6 arrays: one tile with groups of 4 and 2, two with two of 2 each."""
+
+
+@pytest.mark.parametrize(
+    ("fillings", "count", "found"),
+    [
+        pytest.param(FITTING, 3, [], id="holds"),
+        pytest.param(FITTING, 2, ["3 tiles are used, there are 2"], id="too many tiles"),
+        pytest.param(FITTING[:1], 3, ["stage 1: 1 copies placed of 5"], id="copies missing"),
+        pytest.param(
+            [Filling(1, ((0, 1), (1, 5)))], 3, ["a tile holds 14 arrays, it has 6"], id="tile too full"
+        ),
+        pytest.param(
+            [*FITTING, Filling(1, ((0, 1),))], 4, ["stage 0: 2 copies placed of 1"], id="copy placed twice"
+        ),
+        pytest.param(
+            [*FITTING, Filling(1, ((7, 1),))], 4, ["1 tiles hold 1 copies of stage 7"], id="no such stage"
+        ),
+        pytest.param(
+            [*FITTING, Filling(1, ((0, 0),))], 4, ["1 tiles hold 0 copies of stage 0"], id="no copies"
+        ),
+    ],
+)
+def test_faults_are_found(fillings: list[Filling], count: int, found: list[str]) -> None:
+    assert list(faults(fillings, np.array([4, 2]), np.array([1, 5]), Tiles(count, 6))) == found
+
+
+def chip(*, straddle: bool) -> Chip:
+    return Chip(arrays_per_tile=6, straddle=straddle, tiles=(3, 2), chips=(2, 1))
+
+
+def test_tiles_of_a_chip() -> None:
+    assert Tiles.of(chip(straddle=False)) == Tiles(12, 6)
+    assert Tiles.of(chip(straddle=True)) == Tiles(1, 72)
+
+
+def test_straddling_copies_only_need_arrays() -> None:
+    whole = Tiles.of(chip(straddle=True))
+    assert whole.pack(np.array([71, 1]), np.array([1, 1])).fit == "fits"
+    assert whole.pack(np.array([71, 1]), np.array([1, 2])).fit == "does not fit"
+
+
+def test_stages_larger_than_a_tile() -> None:
+    assert Tiles(9, 6).too_large(np.array([6, 7, 1, 36])) == (1, 3)
+    assert Tiles(9, 36).too_large(np.array([6, 7, 1, 36])) == ()
+
+
+def test_an_answer_may_be_unknown() -> None:
+    """3 + 2 + 2 twice, as above, on tiles too wide for anything but best fit decreasing."""
+    tiles, demand, replication = Tiles(2, 70_001), np.array([30_000, 20_000, 1]), np.array([2, 4, 2])
+    assert tiles.pack(demand, replication).fit == "unknown"
+    assert tiles.pack(demand, np.array([2, 3, 2])).fit == "fits"
