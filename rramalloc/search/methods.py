@@ -11,8 +11,10 @@ _MODULES = {
     "auto": "rramalloc.search.auto:solve",
     "interval": "rramalloc.search.interval:solve",
     "recurrence": "rramalloc.search.recurrence:solve",
+    "published": "rramalloc.search.published:solve",
     "milp": "rramalloc.search.milp:solve_highs",
     "milp-cbc": "rramalloc.search.milp:solve_cbc",
+    "separable": "rramalloc.search.separable:solve",
 }
 
 
