@@ -12,11 +12,13 @@ import numpy.typing as npt
 from rramalloc.search.branch_kernel import propagate, refute
 from rramalloc.search.checkpoints import Checkpoints, checkpoints
 from rramalloc.search.problem import Problem
+from rramalloc.search.reach import Reach, reach
 from rramalloc.timing.simulate import Replication
 
-_NS_PER_ENTRY, _NS_PER_PAIR = 10.0, 40.0
+_NS_PER_ENTRY, _NS_PER_PAIR = 10.0, 10.0
 """Time of a node per table entry and per pair of intervals of an edge: a count of work, not a clock."""
 _INTERVALS, _MOST_PAIRS = 16, 2**20
+_HOPS = 4
 
 Box = tuple[Replication, Replication]
 
@@ -27,6 +29,15 @@ class Outcome(Enum):
     REFUTED = 0
     FOUND = 1
     UNDECIDED = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shrunk:
+    """A box after propagation: least start of every stage, and least steps from its finish to the end."""
+
+    box: Box
+    start: Replication
+    rest: Replication
 
 
 @dataclass(eq=False)
@@ -42,31 +53,45 @@ class Bounder:
     problem: Problem
     intervals: int = 0
     _tables: Checkpoints = field(init=False)
+    _reach: Reach = field(init=False)
 
     def __post_init__(self) -> None:
         self._tables = checkpoints(self.problem.graph)
+        self._reach = reach(self.problem.graph, _HOPS)
         if not self.intervals:
             self.intervals = _INTERVALS
-            while self.intervals > 1 and len(self.problem.graph.binding) * self.intervals**2 > _MOST_PAIRS:
+            while self.intervals > 1 and len(self._reach.hops) * self.intervals**2 > _MOST_PAIRS:
                 self.intervals //= 2
 
     @property
     def node_seconds(self) -> float:
         """Estimated seconds per node, the same on every machine."""
         entries = self._tables.total + len(self._tables.user)
-        pairs = len(self.problem.graph.binding) * self.intervals**2
+        pairs = len(self._reach.hops) * self.intervals**2
         return 1e-9 * (_NS_PER_ENTRY * entries + _NS_PER_PAIR * pairs)
+
+    @property
+    def widest(self) -> Box:
+        """The box of all allocations within the budget."""
+        return self.problem.smallest.copy(), self.problem.largest.copy()
 
     def box(self, target: int) -> Box | None:
         """Smallest box known to hold every allocation that meets the target; None if there is none."""
-        low, high = self._root()
-        scratch = np.empty((2, self._tables.total), dtype=np.int64)
+        left = self.shrunk(target, self.widest)
+        return None if left is None else left.box
+
+    def shrunk(self, target: int, box: Box) -> Shrunk | None:
+        """What propagation leaves of a box; None if nothing in it meets the target."""
+        low, high = box[0].copy(), box[1].copy()
+        finish, latest = np.empty((2, self._tables.total), dtype=np.int64)
         start = np.empty(len(low), dtype=np.int64)
-        possible = propagate(
-            self._graph, self._tables, self.problem.demand, self.problem.budget, 0, target, self.intervals,
-            low, high, start, scratch[0], scratch[1],
+        price = propagate(
+            self._graph, self._reach, self._tables, self.problem.demand, self.problem.budget, 0, target,
+            self.intervals, -1, low, high, start, finish, latest,
         )  # fmt: skip
-        return (low, high) if possible else None
+        if price < 0:
+            return None
+        return Shrunk((low, high), start, target - latest[self._tables.first[1:] - 1])
 
     def root_bound(self) -> int:
         """Smallest target that propagation alone does not refute."""
@@ -79,18 +104,20 @@ class Bounder:
                 high = middle
         return low
 
-    def decide(self, target: int, most_nodes: int) -> tuple[Outcome, int, Replication]:
-        """Search for an allocation that meets the target: outcome, nodes used, the allocation if found."""
-        low, high = self._root()
+    def decide(
+        self, target: int, most_nodes: int, box: Box | None = None
+    ) -> tuple[Outcome, int, Replication]:
+        """Search for an allocation that meets the target: outcome, nodes used, the allocation if found.
+
+        box: known to hold every such allocation, None for the widest.
+        """
+        low, high = self.widest if box is None else box
         found = np.ones(len(low), dtype=np.int64)
         outcome, nodes = refute(
-            self._graph, self._tables, self.problem.demand, self.problem.budget, 0, target, self.intervals,
-            low, high, most_nodes, found,
+            self._graph, self._reach, self._tables, self.problem.demand, self.problem.budget, 0, target,
+            self.intervals, low, high, most_nodes, found,
         )  # fmt: skip
         return Outcome(outcome), int(nodes), found
-
-    def _root(self) -> Box:
-        return self.problem.smallest.copy(), self.problem.largest.copy()
 
     @property
     def _graph(self) -> tuple[npt.NDArray[Any], ...]:

@@ -35,7 +35,7 @@ def _cheapest(work: int, price: float, low: int, high: int) -> float:
 
 @compiled
 def _priced_forward(
-    graph: Any, tables: Any, demand: Any, early: int, price: float, lo: Any, hi: Any, start: Any,
+    windows: Any, wide: Any, demand: Any, early: int, price: float, lo: Any, hi: Any, start: Any,
     before: Any, done: Any,
 ) -> None:  # fmt: skip
     """Along every path from the input, with a price per array that a stage takes beyond lo:
@@ -43,29 +43,28 @@ def _priced_forward(
     before[i] <= start(i) + price * (those arrays of the ancestors of i), done[i] the same for the finish of
     i, its own arrays included. A path visits a stage once, so no array is paid for twice.
     """
-    windows, pointer, producer, offset, need = graph
-    _, first, _, _, user, _, edge_first = tables
+    pointer, producer, offset, need, hops, user = wide
     for i in range(len(windows)):
         before[i] = start[i]
         tail = 0.0
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
             window = need[offset[edge] + lo[i] - 1]
+            extra = (hops[edge] - 1) * (1 - early)
             if window >= 0:
-                wait = max(1.0, _cheapest(window + 1, price * demand[p], lo[p], hi[p])) - early
+                wait = max(1.0, _cheapest(window + 1, price * demand[p], lo[p], hi[p])) - early + extra
                 before[i] = max(before[i], before[p] + wait)
                 if window == windows[p] - 1:
-                    before[i] = max(before[i], done[p] - early)
-            last = edge_first[edge] + first[i + 1] - first[i] + first[p + 1] - 1 - first[p]
-            if user[last] >= 0:
-                rest = _cheapest(windows[i] - user[last], price * demand[i], lo[i], hi[i])
-                tail = max(tail, done[p] + max(1.0, rest) - early)
+                    before[i] = max(before[i], done[p] - early + extra)
+            if user[edge] >= 0:
+                rest = _cheapest(windows[i] - user[edge], price * demand[i], lo[i], hi[i])
+                tail = max(tail, done[p] + max(1.0, rest) - early + extra)
         done[i] = max(tail, before[i] + _cheapest(windows[i], price * demand[i], lo[i], hi[i]))
 
 
 @compiled
 def priced(
-    graph: Any, tables: Any, demand: Any, spare: int, early: int, target: int, price: float,
+    windows: Any, wide: Any, demand: Any, spare: int, early: int, target: int, price: float,
     lo: Any, hi: Any, start: Any, before: Any, done: Any, after: Any, ahead: Any,
 ) -> bool:  # fmt: skip
     """Whether the target is still possible when every array beyond lo has a price in steps.
@@ -74,9 +73,8 @@ def priced(
     went before; a stage that runs from start to end between them cannot beat the target.
     Raises lo where the remaining time asks for it.
     """
-    windows, pointer, producer, offset, need = graph
-    _, first, _, _, user, _, edge_first = tables
-    _priced_forward(graph, tables, demand, early, price, lo, hi, start, before, done)
+    pointer, producer, offset, need, hops, user = wide
+    _priced_forward(windows, wide, demand, early, price, lo, hi, start, before, done)
     after[:] = 0.0
     ahead[:] = 0.0
     for i in range(len(windows) - 1, -1, -1):
@@ -89,15 +87,15 @@ def priced(
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
             window = need[offset[edge] + lo[i] - 1]
+            extra = (hops[edge] - 1) * (1 - early)
             if window >= 0:
-                wait = max(1.0, _cheapest(window + 1, price * demand[p], lo[p], hi[p])) - early
+                wait = max(1.0, _cheapest(window + 1, price * demand[p], lo[p], hi[p])) - early + extra
                 ahead[p] = max(ahead[p], wait + ahead[i])
                 if window == windows[p] - 1:
-                    after[p] = max(after[p], ahead[i] - early)
-            last = edge_first[edge] + first[i + 1] - first[i] + first[p + 1] - 1 - first[p]
-            if user[last] >= 0:
-                rest = _cheapest(windows[i] - user[last], price * demand[i], lo[i], hi[i])
-                after[p] = max(after[p], after[i] + max(1.0, rest) - early)
+                    after[p] = max(after[p], ahead[i] - early + extra)
+            if user[edge] >= 0:
+                rest = _cheapest(windows[i] - user[edge], price * demand[i], lo[i], hi[i])
+                after[p] = max(after[p], after[i] + max(1.0, rest) - early + extra)
         lo[i] = max(lo[i], (windows[i] + steps - 1) // steps)
         if lo[i] > hi[i]:
             return False

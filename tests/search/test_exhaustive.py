@@ -13,10 +13,12 @@ from laws.reference import reference
 from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumerate_all, enumerated
 
 from rramalloc.errors import TargetError
-from rramalloc.search import auto, fewest, interval
+from rramalloc.search import auto, fewest, interval, relaxation
 from rramalloc.search.bound import Bounder, Outcome
+from rramalloc.search.linear_program import LinearProgram
 from rramalloc.search.methods import method, method_names
 from rramalloc.search.problem import Candidate, Stop
+from rramalloc.search.tighten import Tightener
 from rramalloc.timing.simulate import makespan_of_each
 
 LITTLE = 2
@@ -105,6 +107,49 @@ def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], data: st.Da
         outcome, nodes, _ = bounder.decide(target, 1)
         assert nodes <= 1
         assert outcome is not (Outcome.REFUTED if target >= case.optimum else Outcome.FOUND)
+
+
+@PROBLEMS
+@settings(max_examples=80)
+@given(data=st.data())
+def test_relaxations_never_exclude_what_exists(ops: tuple[str, ...], data: st.DataObject) -> None:
+    """Linear relaxation and propagation in turn: every allocation that meets a target stays in its box."""
+    case = data.draw(enumerated(ops=ops))
+    tightener = Tightener(Bounder(case.problem))
+    targets = {1, case.optimum - 1, *np.unique(case.makespans)[:6].tolist(), int(case.makespans.max())}
+    for target in data.draw(st.permutations(sorted(targets))):
+        meeting = case.allocations[case.makespans <= target]
+        tight = tightener.tighten(max(1, target))
+        assert tight.bound <= max(case.optimum, 1)
+        if tight.box is None:
+            assert len(meeting) == 0
+        else:
+            assert ((meeting >= tight.box[0]) & (meeting <= tight.box[1])).all()
+
+
+@settings(max_examples=60)
+@given(case=enumerated(ops=ANY + ALL_PIXELS))
+def test_relaxed_bounds_hold_for_any_multipliers(case: Enumerated) -> None:
+    """The bound rests on the multipliers as numbers, not on the solver that found them."""
+    bounder = Bounder(case.problem)
+    target = int(case.makespans.max())
+    left = bounder.shrunk(target, bounder.widest)
+    assert left is not None
+
+    class Distorted(LinearProgram):
+        def solve(self) -> float:
+            value = super().solve()
+            noise = np.random.default_rng(0).normal(1.0, 0.7, self.rows)
+            self.multipliers = self.multipliers * noise + 0.1 * np.abs(noise)
+            return value
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(relaxation, "LinearProgram", Distorted)
+        relaxed = relaxation.Relaxation(case.problem).solve(left.box, left.start, left.rest, target)
+    assert relaxed.bound <= case.optimum + 1e-6
+    assert relaxed.box is not None
+    best = case.allocations[case.makespans == case.optimum]
+    assert ((best >= relaxed.box[0]) & (best <= relaxed.box[1])).all()
 
 
 @settings(max_examples=80)

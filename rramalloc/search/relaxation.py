@@ -1,0 +1,254 @@
+"""Linear relaxation of a box of allocations: all stages and all paths share the budget at once.
+
+Every stage has a weight for each of its labels (intervals of copies), 1 in all. Waits, runs, tails and
+arrays are linear in the weights, the latest end is minimised. Of the inequalities in cut_kernel.py few
+matter, so they join as they are violated. The multipliers that the solver hands back are not believed:
+the bound is worked out from them anew, and holds whatever they are.
+
+Source: MODEL.md 4; a linear program solved by HiGHS, with cuts from transport duality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from rramalloc.search import cut_kernel
+from rramalloc.search.labels import Floats, Labels, Whole
+from rramalloc.search.linear_program import LinearProgram, Row
+from rramalloc.search.problem import Problem
+from rramalloc.search.reach import Reach, reach
+from rramalloc.timing.simulate import Replication
+
+_HOPS = 8
+_ROUNDS = 12
+_VIOLATION = 0.02
+_WORTHWHILE = 0.02
+"""Steps by which another round of cuts must raise the bound."""
+_SECONDS_PER_ROW, _SECONDS_PER_PAIR, _NS_PER_PIVOT_AND_ROW = 3e-5, 4e-6, 25.0
+
+Box = tuple[Replication, Replication]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relaxed:
+    """What the relaxation says of a box and a target.
+
+    bound: every allocation in the box whose makespan is at most the target takes at least so many steps;
+    box: the rest of the box that can meet the target, None if there is none; copies: their weighted
+    means; seconds: of a reference core, counted.
+    """
+
+    bound: float
+    box: Box | None
+    copies: Floats
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Cut:
+    """An inequality that can be asked for: its kind, the pair of Reach, and a window for a middle."""
+
+    kind: str
+    pair: int
+    window: int = 0
+
+
+@dataclass(eq=False)
+class Relaxation:
+    """Relaxations of the boxes of one problem; cuts that mattered are tried first the next time."""
+
+    problem: Problem
+    _useful: set[_Cut] = field(default_factory=set)
+
+    def solve(self, box: Box, start: Replication, rest: Replication, target: int) -> Relaxed:
+        """Bound the allocations of `box` whose makespan is at most `target`.
+
+        start[i]: least start of stage i; rest[i]: least steps from its finish to the end.
+        """
+        model = _Model(self, box, start, rest, target)
+        rounds, value = 0, -np.inf
+        while True:
+            reached = model.program.solve()
+            rounds += 1
+            enough = reached > target + 0.5 or reached - value < _WORTHWHILE
+            if rounds == _ROUNDS or enough or not model.separate():
+                break
+            value = reached
+        self._useful.update(model.active())
+        return model.result(rounds)
+
+    @cached_property
+    def reach(self) -> Reach:
+        """Pairs of stages that wait for each other."""
+        return reach(self.problem.graph, _HOPS)
+
+    @cached_property
+    def consumer(self) -> Whole:
+        """Stage to which every pair belongs."""
+        return np.repeat(np.arange(len(self.problem.demand)), np.diff(self.reach.pointer))
+
+    @cached_property
+    def corners(self) -> tuple[Whole, Whole]:
+        """(first, windows): for every pair the windows at the corners of its table's upper hull."""
+        windows = self.problem.graph.windows
+        room = np.empty(int(windows.max()), dtype=np.int64)
+        parts, first = [], [0]
+        for pair, consumer in enumerate(self.consumer):
+            size = cut_kernel.upper_hull(self.reach.need, self.reach.offset[pair], windows[consumer], room)
+            parts.append(room[:size].copy())
+            first.append(first[-1] + size)
+        return np.array(first, dtype=np.int64), np.concatenate([*parts, np.zeros(1, dtype=np.int64)])
+
+
+class _Model:
+    """The program of one box: its variables are start and finish of every stage, the end, the weights."""
+
+    def __init__(
+        self, owner: Relaxation, box: Box, start: Replication, rest: Replication, target: int
+    ) -> None:
+        self.owner, self.target = owner, target
+        self.windows = owner.problem.graph.windows
+        self.labels = Labels.of(self.windows, *box)
+        self.stages = len(self.windows)
+        self.end = 2 * self.stages
+        self.weight = self.end + 1
+        size = self.weight + self.labels.total
+        lower, upper = np.zeros(size), np.ones(size)
+        lower[: self.stages] = start
+        upper[: self.weight] = np.inf
+        cost = np.zeros(size)
+        cost[self.end] = 1.0
+        self.program = LinearProgram(cost, lower, upper)
+        self.cuts: dict[int, _Cut] = {}
+        self._begin(rest)
+
+    def _begin(self, rest: Replication) -> None:
+        rows: list[Row] = [self._runs(stage) for stage in range(self.stages)]
+        rows += [
+            (np.array([self.end, self.stages + stage]), np.array([1.0, -1.0]), float(rest[stage]))
+            for stage in range(self.stages)
+        ]
+        arrays = np.concatenate(
+            [self.labels.lows(stage) * self.owner.problem.demand[stage] for stage in range(self.stages)]
+        )
+        every = self.weight + np.arange(self.labels.total)
+        rows.append((every, -arrays.astype(np.float64), -float(self.owner.problem.budget)))
+        ones = [
+            (self.weight + self.labels.weights(stage), np.ones(int(self.labels.count[stage])), 1.0)
+            for stage in range(self.stages)
+        ]
+        self.program.add(ones, equal=True)
+        self.program.add(rows)
+        direct = np.flatnonzero(self.owner.reach.hops[: len(self.owner.consumer)] == 1)
+        first = {_Cut(kind, int(pair)) for pair in direct for kind in ("wait", "tail")}
+        self._add([(cut, None) for cut in sorted(first | self.owner._useful)])
+
+    def _runs(self, stage: int) -> Row:
+        run = -(-self.windows[stage] // self.labels.highs(stage))
+        columns = np.concatenate(([self.stages + stage, stage], self.weight + self.labels.weights(stage)))
+        return columns, np.concatenate(([1.0, -1.0], -run)), 0.0
+
+    def _add(self, wanted: list[tuple[_Cut, tuple[Floats, Floats] | None]]) -> bool:
+        rows: list[Row] = []
+        for cut, potentials in wanted:
+            row = self._row(cut, potentials)
+            if row is not None:
+                self.cuts[self.program.rows + len(rows)] = cut
+                rows.append(row)
+        self.program.add(rows)
+        return bool(rows)
+
+    def _row(self, cut: _Cut, potentials: tuple[Floats, Floats] | None) -> Row | None:
+        wide, pair = self.owner.reach, cut.pair
+        p, i, hops = int(wide.producer[pair]), int(self.owner.consumer[pair]), int(wide.hops[pair])
+        feeding, using = self.labels.highs(p), self.labels.highs(i)
+        theirs, own = self.weight + self.labels.weights(p), self.weight + self.labels.weights(i)
+        if cut.kind == "tail":
+            if wide.user[pair] < 0:
+                return None
+            left = np.maximum(1, -(-(self.windows[i] - wide.user[pair]) // using)) + hops - 1
+            return _row([self.stages + i, self.stages + p], own, left)
+        if cut.kind == "middle":
+            need = int(wide.need[wide.offset[pair] + cut.window])
+            after = (self.windows[i] - 1 - cut.window) // using + 1
+            both = np.concatenate((theirs, own))
+            return _row([self.stages + i, p], both, np.concatenate((need // feeding + hops, after)))
+        if potentials is not None:
+            a, b = potentials[0][: len(feeding)], potentials[1][: len(using)]
+            return _row([i, p], np.concatenate((theirs, own)), np.concatenate((a, b)))
+        need = int(wide.need[wide.offset[pair] + self.labels.low[i, 0] - 1])
+        return _row([i, p], theirs, need // feeding + hops) if need >= 0 else None
+
+    def separate(self) -> bool:
+        """Add the cuts that the present solution violates most; False if there are none."""
+        owner, labels, n = self.owner, self.labels, self.stages
+        solution = self.program.solution
+        begin, end = solution[:n], solution[n : 2 * n]
+        x = labels.square(solution[self.weight :])
+        pairs = len(owner.consumer)
+        a, b = np.zeros((pairs, x.shape[1])), np.zeros((pairs, x.shape[1]))
+        excess, window = np.zeros(pairs), np.zeros(pairs, dtype=np.int64)
+        wanted: list[tuple[_Cut, tuple[Floats, Floats] | None]] = []
+        cut_kernel.waits(
+            owner.reach, labels.low, labels.high, labels.count, x, begin, self.target, a, b, excess
+        )
+        wanted += [(_Cut("wait", pair), (a[pair], b[pair])) for pair in _worst(excess, n)]
+        cut_kernel.tails(self.windows, owner.reach, labels.high, labels.count, x, end, excess)
+        wanted += [(_Cut("tail", pair), None) for pair in _worst(excess, n)]
+        cut_kernel.middles(
+            self.windows,
+            owner.reach,
+            *owner.corners,
+            labels.high,
+            labels.count,
+            x,
+            begin,
+            end,
+            window,
+            excess,
+        )
+        wanted += [(_Cut("middle", pair, int(window[pair])), None) for pair in _worst(excess, n)]
+        return self._add(wanted)
+
+    def active(self) -> set[_Cut]:
+        """Cuts that hold the bound up."""
+        multipliers = self.program.multipliers
+        return {cut for row, cut in self.cuts.items() if multipliers[row] > 1e-7}
+
+    def result(self, rounds: int) -> Relaxed:
+        """The bound that the multipliers prove, and the labels that are left at the target."""
+        limit = np.full(self.weight, float(self.target))
+        base, reduced = self.program.dual(limit)
+        first = self.labels.first
+        least = np.minimum.reduceat(reduced[self.weight :], first[:-1])
+        bound = base + float(least.sum())
+        seconds = (
+            _SECONDS_PER_ROW * self.program.rows + _SECONDS_PER_PAIR * rounds * len(self.owner.consumer)
+            + 1e-9 * _NS_PER_PIVOT_AND_ROW * self.program.effort
+        )  # fmt: skip
+        x = self.labels.square(self.program.solution[self.weight :])
+        copies = (x * self.labels.low).sum(axis=1)
+        extra = self.labels.square(reduced[self.weight :] - np.repeat(least, self.labels.count))
+        kept = (bound + extra <= self.target + 1e-6) & (self.labels.square(np.ones(first[-1])) > 0)
+        if not kept.any(axis=1).all():
+            return Relaxed(bound, None, copies, seconds)
+        stage = np.arange(self.stages)
+        lowest, highest = kept.argmax(axis=1), kept.shape[1] - 1 - kept[:, ::-1].argmax(axis=1)
+        box = self.labels.low[stage, lowest], self.labels.high[stage, highest]
+        return Relaxed(bound, box, copies, seconds)
+
+
+def _row(times: list[int], weights: Whole, costs: Whole | Floats) -> Row:
+    """times[0] >= times[1] + costs @ weights."""
+    return np.concatenate((times, weights)), np.concatenate((np.array([1.0, -1.0]), -costs)), 0.0
+
+
+def _worst(excess: Floats, most: int) -> list[int]:
+    """Pairs with the largest violations, at most so many."""
+    chosen = np.flatnonzero(excess > _VIOLATION)
+    order = chosen[np.argsort(-excess[chosen], kind="stable")]
+    worst: list[int] = sorted(order[:most].tolist())
+    return worst

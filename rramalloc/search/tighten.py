@@ -1,0 +1,80 @@
+"""Tightening: propagation and relaxation in turn, until the box of a target shrinks no more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from rramalloc.search.bound import Bounder, Box
+from rramalloc.search.labels import Floats
+from rramalloc.search.relaxation import Relaxation
+
+_ROUNDS = 6
+_ENOUGH = 0.95
+"""A round that leaves more than this part of the box is the last one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tight:
+    """What is left of a target.
+
+    bound: no allocation within the budget has a smaller makespan; box: holds all that meet the target,
+    None if none does; copies: the relaxation's, None if it was not needed; seconds: counted.
+    """
+
+    bound: int
+    box: Box | None
+    copies: Floats | None
+    seconds: float
+
+
+@dataclass(eq=False)
+class Tightener:
+    """Tightens the boxes of one problem; what holds for a target holds for every smaller one."""
+
+    bounder: Bounder
+    _boxes: dict[int, Box] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._relaxation = Relaxation(self.bounder.problem)
+
+    def tighten(self, target: int) -> Tight:
+        """Shrink the box of a target as far as it goes."""
+        box = self.box(target)
+        bound, copies, seconds = 1, None, 0.0
+        for _ in range(_ROUNDS):
+            seconds += self.bounder.node_seconds
+            left = self.bounder.shrunk(target, box)
+            if left is None:
+                return Tight(target + 1, None, copies, seconds)
+            before = _width(left.box)
+            relaxed = self._relaxation.solve(left.box, left.start, left.rest, target)
+            seconds += relaxed.seconds
+            copies = relaxed.copies
+            bound = max(bound, min(math.ceil(relaxed.bound - 1e-6), target + 1))
+            if relaxed.box is None or bound > target:
+                return Tight(target + 1, None, copies, seconds)
+            box = relaxed.box
+            if _width(box) >= _ENOUGH * before:
+                break
+        self._boxes[target] = box
+        return Tight(bound, box, copies, seconds)
+
+    def knows(self, target: int) -> bool:
+        """Whether the box of exactly this target has been tightened."""
+        return target in self._boxes
+
+    @property
+    def guessed_seconds(self) -> float:
+        """What tightening the first target may take, from the number of stages."""
+        return 3e-5 * len(self.bounder.problem.demand) ** 2
+
+    def box(self, target: int) -> Box:
+        """The tightest box known to hold every allocation that meets the target."""
+        wider = [known for known in self._boxes if known >= target]
+        low, high = self._boxes[min(wider)] if wider else self.bounder.widest
+        return low.copy(), high.copy()
+
+
+def _width(box: Box) -> int:
+    return int((box[1] - box[0]).sum())
