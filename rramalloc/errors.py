@@ -111,6 +111,52 @@ def _label(name: str, limit: int = 60) -> str:
     return name if len(name) <= limit else name[: limit - 3] + "..."
 
 
+class TileError(RramallocError):
+    """A single copy of a layer is larger than a tile, and copies may not straddle tiles.
+
+    tile: arrays of a tile; demands: (layer, arrays) of those too large, in network order.
+    """
+
+    def __init__(self, tile: int, demands: Sequence[tuple[str, int]]) -> None:
+        super().__init__(tile, tuple(demands))
+        self.tile, self.demands = tile, tuple(demands)
+
+    def __str__(self) -> str:
+        name, arrays = max(self.demands, key=lambda item: item[1])
+        return (
+            f"one copy must lie in one tile (straddle = false) of {self.tile} arrays: "
+            f"{len(self.demands)} layers need more, the largest is {_label(name)!r} with {arrays}; "
+            f"use larger tiles (arrays_per_tile), straddle = true, larger crossbars or more bits per cell"
+        )
+
+
+class PlacementError(RramallocError):
+    """One copy of every layer keeps to the budget, but does not fit the tiles of the chips.
+
+    need: arrays of one copy of everything; tiles, arrays: tiles there are, and arrays of each;
+    proven: whether no packing exists, rather than none was found.
+    """
+
+    def __init__(self, need: int, tiles: int, arrays: int, *, proven: bool) -> None:
+        super().__init__(need, tiles, arrays)
+        self.need, self.tiles, self.arrays, self.proven = need, tiles, arrays, proven
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _placement_error, (self.need, self.tiles, self.arrays, self.proven)
+
+    def __str__(self) -> str:
+        what = "cannot be placed" if self.proven else "could not be placed"
+        return (
+            f"one copy of every layer, {self.need} arrays, {what} in {self.tiles} tiles of {self.arrays} "
+            f"arrays with every copy in one tile: use more or larger tiles, more chips, straddle = true, "
+            f"larger crossbars or more bits per cell"
+        )
+
+
+def _placement_error(need: int, tiles: int, arrays: int, proven: bool) -> PlacementError:
+    return PlacementError(need, tiles, arrays, proven=proven)
+
+
 class TargetError(RramallocError):
     """No allocation within the budget reaches the wanted latency, or none was found.
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SolverError
+from rramalloc.mapping.tiles import Tiles, faults
 from rramalloc.timing.simulate import Timing
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -27,6 +28,16 @@ def recheck(timing: Timing, demand: Sequence[int], budget: int, lower_bound: int
         raise SolverError(f"{method}: two independent simulations disagree; please report this network")
     if lower_bound > max(finish):
         raise SolverError(f"{method} claims no less than {lower_bound} steps, yet {max(finish)} are enough")
+
+
+def recheck_placement(
+    tiles: Tiles, demand: npt.NDArray[np.int64], replication: npt.NDArray[np.int64], method: str
+) -> None:
+    """Raise SolverError unless every copy has its place in one tile, shown by an actual packing."""
+    packing = tiles.pack(demand, replication)
+    wrong = faults(packing.fillings, demand, replication, tiles)
+    if packing.fit != "fits" or wrong:
+        raise SolverError(f"{method} gave copies that cannot be placed in tiles: {'; '.join(wrong[:3])}")
 
 
 def finish_by_cumulative_maximum(

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rramalloc.allocation.allocation import Allocation, Arrays, Layer, NetworkId, Options
-from rramalloc.allocation.check import recheck
+from rramalloc.allocation.check import recheck, recheck_placement
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, demands
+from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 from rramalloc.records import brief
-from rramalloc.search import bandwidth, fewest, interval
+from rramalloc.search import bandwidth, fewest, interval, repair
 from rramalloc.search.auto import solve as solve_auto
 from rramalloc.search.bound import Bounder
 from rramalloc.search.methods import method as method_named
@@ -51,16 +52,25 @@ def optimize(network: Network, hardware: Hardware, arrays: int, request: Request
         raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
     problem = make_problem(network, hardware, arrays, request.mapping, request.fc)
     candidate = _search(problem, request, stop)
-    return _allocation(network, hardware, problem, request, stop, candidate)
+    return _allocation(network, hardware, arrays, problem, request, stop, candidate)
 
 
 def make_problem(
     network: Network, hardware: Hardware, arrays: int, mapping: Mapping, fc: FullyConnected
 ) -> Problem:
-    """The search problem of a network on a hardware. Raises BudgetError, SpecError."""
+    """The search problem of a network on a hardware: with chips, what can be placed on them.
+
+    Raises BudgetError, TileError, PlacementError, SpecError.
+    """
     graph = StageGraph.build(network, fc)
     demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
-    return Problem(graph, demand, arrays, StepTime.of(graph, hardware))
+    problem = Problem(graph, demand, arrays, StepTime.of(graph, hardware))
+    if hardware.chip is None:
+        return problem
+    tiles = Tiles.of(hardware.chip)
+    if not hardware.chip.straddle:
+        problem = replace(problem, tiles=tiles)
+    return replace(problem, budget=min(arrays, tiles.usable(demand)))
 
 
 def _search(problem: Problem, request: Request, stop: Stop) -> Candidate:
@@ -75,6 +85,10 @@ def _search(problem: Problem, request: Request, stop: Stop) -> Candidate:
     if request.method == "auto":
         return candidate
     bound = max(candidate.lower_bound, Bounder(problem).root_bound())
+    placed = repair.placeable(problem, candidate.replication)
+    if placed is not candidate.replication:
+        words = f"{candidate.proof}; repaired: copies taken away until the rest can be placed in tiles"
+        candidate = replace(candidate, replication=placed, proof=words)
     return replace(candidate, lower_bound=bound)
 
 
@@ -107,11 +121,14 @@ def _target(problem: Problem, request: Request) -> int:
 
 
 def _allocation(
-    network: Network, hardware: Hardware, problem: Problem, request: Request, stop: Stop, found: Candidate
-) -> Allocation:
+    network: Network, hardware: Hardware, arrays: int, problem: Problem, request: Request, stop: Stop,
+    found: Candidate,
+) -> Allocation:  # fmt: skip
     graph = problem.graph
     timing = simulate(graph, found.replication)
-    recheck(timing, problem.demand.tolist(), problem.budget, found.lower_bound, request.method)
+    recheck(timing, problem.demand.tolist(), arrays, found.lower_bound, request.method)
+    if problem.tiles is not None:
+        recheck_placement(problem.tiles, problem.demand, timing.replication, request.method)
     absolute = Absolute.of(problem.step_time, timing)
     return Allocation(
         rramalloc_version=__version__,
@@ -126,7 +143,7 @@ def _allocation(
         seed=request.seed,
         seconds=None if found.seconds is None else round(found.seconds, 6),
         arrays=Arrays(
-            budget=problem.budget, used=problem.arrays(timing.replication), minimum=problem.minimum
+            budget=arrays, used=problem.arrays(timing.replication), minimum=problem.minimum
         ),
         makespan=timing.makespan,
         interval=timing.interval,
@@ -138,24 +155,19 @@ def _allocation(
         throughput_per_s=absolute.throughput_per_s,
         layers=layers_of(timing, problem.demand.tolist()),
         host=left_to_host(network, graph),
-        warnings=(*network.warnings, *hardware_warnings(hardware, problem.budget)),
+        warnings=(*network.warnings, *hardware_warnings(hardware, arrays)),
     )  # fmt: skip
 
 
 def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
-    """What is assumed of the hardware or not looked at yet, for a budget of `arrays`."""
+    """What is assumed of the hardware, for a budget of `arrays`."""
     warnings = []
     if hardware.unconfirmed:
         warnings.append(f"hardware {hardware.name}: not confirmed: {', '.join(hardware.unconfirmed)}")
     if hardware.chip is not None and arrays > hardware.chip.arrays:
         warnings.append(
             f"hardware {hardware.name}: the budget of {arrays} arrays is more than the "
-            f"{hardware.chip.arrays} that its chips have"
-        )
-    if hardware.chip is not None and not hardware.chip.straddle:
-        warnings.append(
-            f"hardware {hardware.name}: copies may not span tiles, which the search does not look at: "
-            "not every allocation within the budget can be placed"
+            f"{hardware.chip.arrays} that its chips have; no more than those are used"
         )
     return tuple(warnings)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rramalloc.compiled import compiled, compiled_inline
 
 SCRATCH_ROWS = 4
@@ -30,6 +32,19 @@ def fits_quickly(sizes: Any, kind: Any, copies: Any, tiles: int, arrays: int, sc
         return True
     nothing = scratch[:, :0]
     return best_fit(sizes, counts, tiles, arrays, scratch[1], scratch[2], scratch[3], nothing) >= 0
+
+
+@compiled
+def packing_scratch(packing: Any) -> Any:
+    """Working memory for `placeable`. packing: as in Problem."""
+    return np.zeros((SCRATCH_ROWS, 2 * len(packing[0]) + 2), dtype=np.int64)
+
+
+@compiled
+def placeable(packing: Any, copies: Any, scratch: Any) -> bool:
+    """Whether an allocation can certainly be placed; True if there are no tiles to keep to."""
+    sizes, kind, tiles, arrays = packing
+    return tiles == 0 or fits_quickly(sizes, kind, copies, tiles, arrays, scratch)
 
 
 @compiled

@@ -145,7 +145,7 @@ class _Search:
                 demand = np.floor(parts * _PARTS).astype(np.int64)
                 budget = int((1 + arrays) * _PARTS)
                 if (demand > 0).all() and int((demand * least).sum()) <= budget:
-                    relaxed.append(replace(self.problem, demand=demand, budget=budget, most=most))
+                    relaxed.append(replace(self.problem, demand=demand, budget=budget, most=most, tiles=None))
         return relaxed
 
     def _latency_ns(self, replication: Replication) -> float:

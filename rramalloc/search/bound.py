@@ -13,12 +13,12 @@ from rramalloc.search.branch_kernel import propagate, refute
 from rramalloc.search.checkpoints import Checkpoints, checkpoints
 from rramalloc.search.problem import Problem
 from rramalloc.search.reach import Reach, reach
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Replication, makespan_of
 
 _NS_PER_ENTRY, _NS_PER_PAIR = 10.0, 10.0
 """Time of a node per table entry and per pair of intervals of an edge: a count of work, not a clock."""
 _INTERVALS, _MOST_PAIRS = 16, 2**20
-_HOPS = 4
+_HOPS, _STAGES_TIMES_HOPS = 4, 4000
 
 Box = tuple[Replication, Replication]
 
@@ -57,11 +57,15 @@ class Bounder:
 
     def __post_init__(self) -> None:
         self._tables = checkpoints(self.problem.graph)
-        self._reach = reach(self.problem.graph, _HOPS)
+        self._reach = reach(self.problem.graph, max(1, min(_HOPS, _STAGES_TIMES_HOPS // self._stages)))
         if not self.intervals:
             self.intervals = _INTERVALS
             while self.intervals > 1 and len(self._reach.hops) * self.intervals**2 > _MOST_PAIRS:
                 self.intervals //= 2
+
+    @property
+    def _stages(self) -> int:
+        return len(self.problem.demand)
 
     @property
     def node_seconds(self) -> float:
@@ -114,10 +118,18 @@ class Bounder:
         low, high = self.widest if box is None else box
         found = np.ones(len(low), dtype=np.int64)
         outcome, nodes = refute(
-            self._graph, self._reach, self._tables, self.problem.demand, self.problem.budget, 0, target,
-            self.intervals, low, high, most_nodes, found,
+            self._graph, self._reach, self._tables, self.problem.demand, self.problem.budget,
+            self.problem.packing, 0, target, self.intervals, low, high, most_nodes, found,
         )  # fmt: skip
+        if outcome == Outcome.UNDECIDED.value and self._placed_after_all(found, target):
+            outcome = Outcome.FOUND.value
         return Outcome(outcome), int(nodes), found
+
+    def _placed_after_all(self, found: Replication, target: int) -> bool:
+        """Whether the allocation that left a doubt can be placed, by the exact method."""
+        if self.problem.tiles is None or makespan_of(self.problem.graph, found) > target:
+            return False
+        return self.problem.fits(found)
 
     @property
     def _graph(self) -> tuple[npt.NDArray[Any], ...]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rramalloc.compiled import compiled
+from rramalloc.mapping.packing_kernel import cannot_fit, packing_scratch, placeable
 from rramalloc.search.bound_kernel import share_budget, shrink
 from rramalloc.search.interval_kernel import prune
 from rramalloc.search.price_kernel import priced
@@ -106,24 +107,35 @@ def _most_at_stake(demand: Any, lo: Any, hi: Any) -> int:
 
 
 @compiled
+def _split(stack: Any, depth: int, lo: Any, hi: Any, chosen: int) -> None:
+    """Both halves of a box, cut at the geometric middle; the one with fewer copies on top."""
+    middle = min(max(np.int64(np.sqrt(float(lo[chosen]) * hi[chosen])), lo[chosen]), hi[chosen] - 1)
+    stack[depth, 0], stack[depth, 1] = lo, hi
+    stack[depth, 0, chosen] = middle + 1
+    stack[depth + 1, 0], stack[depth + 1, 1] = lo, hi
+    stack[depth + 1, 1, chosen] = middle
+
+
+@compiled
 def refute(
-    graph: Any, wide: Any, tables: Any, demand: Any, budget: int, early: int, target: int, most: int,
-    root_lo: Any, root_hi: Any, most_nodes: int, found: Any,
+    graph: Any, wide: Any, tables: Any, demand: Any, budget: int, packing: Any, early: int, target: int,
+    most: int, root_lo: Any, root_hi: Any, most_nodes: int, found: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Depth-first search of a box for an allocation that meets the target: (outcome, nodes).
 
-    outcome: 0 there is none (proven), 1 one is in `found`, 2 undecided after most_nodes nodes.
+    outcome: 0 there is none (proven), 1 one is in `found`, 2 undecided after most_nodes nodes, or because
+    it is not clear whether the one in `found` can be placed in tiles. All allocations in a box have at
+    least the copies of its lower corner, so where that cannot be placed none can.
     """
     windows, pointer, producer, offset, need = graph
+    sizes, kind, tiles, arrays = packing
+    scratch, doubt = packing_scratch(packing), 0
     n = len(windows)
     room = min(64 * n + 64, 1 + 2**22 // n)
     stack, near = np.empty((room, 2, n), dtype=np.int64), np.empty(room, dtype=np.int64)
-    start, finish = np.empty(n, dtype=np.int64), np.empty(tables[2], dtype=np.int64)
-    latest = np.empty(tables[2], dtype=np.int64)
-    batches = 0
-    for i in range(n):
-        batches += (windows[i] + root_lo[i] - 1) // root_lo[i]
-    starts, index = np.empty(batches, dtype=np.int32), np.empty(n + 1, dtype=np.int64)
+    start, index = np.empty(n, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
+    finish, latest = np.empty(tables[2], dtype=np.int64), np.empty(tables[2], dtype=np.int64)
+    starts = np.empty(((windows + root_lo - 1) // root_lo).sum(), dtype=np.int32)
     stack[0, 0], stack[0, 1], near[0] = root_lo, root_hi, -1
     depth, nodes = 1, 0
     while depth:
@@ -133,35 +145,22 @@ def refute(
         depth -= 1
         lo, hi = stack[depth, 0].copy(), stack[depth, 1].copy()
         price = propagate(
-            graph,
-            wide,
-            tables,
-            demand,
-            budget,
-            early,
-            target,
-            most,
-            near[depth],
-            lo,
-            hi,
-            start,
-            finish,
+            graph, wide, tables, demand, budget, early, target, most, near[depth], lo, hi, start, finish,
             latest,
-        )
-        if price < 0:
+        )  # fmt: skip
+        if price < 0 or (tiles and cannot_fit(sizes, kind, lo, tiles, arrays, scratch)):
             continue
-        makespan = batch_starts(windows, pointer, producer, offset, need, lo, 1 - early, starts, index)
-        if makespan <= target:
-            found[:] = lo
-            return 1, nodes
+        if batch_starts(windows, pointer, producer, offset, need, lo, 1 - early, starts, index) <= target:
+            placed = placeable(packing, lo, scratch)
+            if placed or doubt == 0:
+                found[:] = lo
+            if placed:
+                return 1, nodes
+            doubt = 2
+            continue
         chosen = _most_at_stake(demand, lo, hi)
-        if chosen < 0:
-            continue
-        middle = min(max(np.int64(np.sqrt(float(lo[chosen]) * hi[chosen])), lo[chosen]), hi[chosen] - 1)
-        near[depth], near[depth + 1] = price, price
-        stack[depth, 0], stack[depth, 1] = lo, hi
-        stack[depth, 0, chosen] = middle + 1
-        stack[depth + 1, 0], stack[depth + 1, 1] = lo, hi
-        stack[depth + 1, 1, chosen] = middle
-        depth += 2
-    return 0, nodes
+        if chosen >= 0:
+            near[depth], near[depth + 1] = price, price
+            _split(stack, depth, lo, hi, chosen)
+            depth += 2
+    return doubt, nodes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.problem import Candidate, Problem, Stop
@@ -10,11 +11,11 @@ from rramalloc.timing.simulate import Replication
 
 
 def smallest_interval(problem: Problem) -> int:
-    """Smallest max_i ceil(W_i / d_i) within the budget."""
+    """Smallest max_i ceil(W_i / d_i) within the budget, of allocations that can be placed."""
     low, high = 1, int(problem.graph.windows.max())
     while low < high:
         middle = (low + high) // 2
-        if problem.arrays(fewest_copies(problem, middle)) <= problem.budget:
+        if problem.holds(fewest_copies(problem, middle)):
             high = middle
         else:
             low = middle + 1
@@ -51,4 +52,5 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     """Fewest arrays that reach the smallest interval. The interval itself bounds the makespan."""
     interval = smallest_interval(problem)
     copies = fewest_copies(problem, interval)
-    return Candidate(copies, interval, "interval: with this budget some stage needs that many batches")
+    bound = interval if problem.tiles is None else smallest_interval(replace(problem, tiles=None))
+    return Candidate(copies, bound, "interval: with this budget some stage needs that many batches")

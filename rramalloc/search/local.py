@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,8 +58,7 @@ class LocalSearch:
         best = start.copy()
         damping = 1 + int(self._draw.integers(4))
         makespan, batches = rebalance(
-            self._graph, self.problem.demand, self.problem.budget, self.problem.smallest,
-            self.problem.largest, 1, start.copy(), _ROUNDS, damping, best,
+            *self._limits, 1, start.copy(), _ROUNDS, damping, best,
         )  # fmt: skip
         stages = len(start) * _ROUNDS * 30
         seconds = 1e-9 * (4 * _NS_PER_BATCH * float(batches) * self._degree + 4 * stages)
@@ -73,10 +73,17 @@ class LocalSearch:
         self._runs += 1
         best = start.copy()
         makespan = anneal(
-            self._graph, self.problem.demand, self.problem.budget, self.problem.smallest,
-            self.problem.largest, 1, start.copy(), rounds, hot, cold, target, self._state, best,
+            *self._limits, 1, start.copy(), rounds, hot, cold, target, self._state, best,
         )  # fmt: skip
         return Found(best, int(makespan), rounds * each)
+
+    @property
+    def _limits(self) -> tuple[Any, Any, Any, Any, Any, Any]:
+        """The problem as the kernels take it."""
+        problem = self.problem
+        return (
+            self._graph, problem.demand, problem.budget, problem.packing, problem.smallest, problem.largest,
+        )  # fmt: skip
 
     @property
     def _graph(self) -> tuple[npt.NDArray[np.generic], ...]:

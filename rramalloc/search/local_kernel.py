@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline
+from rramalloc.mapping.packing_kernel import packing_scratch, placeable
 
 _NEVER = 2**62
 
@@ -158,7 +159,7 @@ def _lower(windows: Any, demand: Any, smallest: Any, j: int, state: Any, used: i
 
 @compiled
 def anneal(
-    graph: Any, demand: Any, budget: int, smallest: Any, largest: Any, delay: int, current: Any,
+    graph: Any, demand: Any, budget: int, packing: Any, smallest: Any, largest: Any, delay: int, current: Any,
     rounds: int, hot: float, cold: float, target: int, state: Any, best: Any,
 ) -> int:  # fmt: skip
     """Improve `current` (changed in place) for some rounds; best makespan, its allocation in `best`.
@@ -184,6 +185,7 @@ def anneal(
     best[:] = current
     shortest, fewest = makespan, used
     new = current.copy()
+    scratch = packing_scratch(packing)
     for step in range(rounds):
         if shortest <= target:
             break
@@ -191,7 +193,7 @@ def anneal(
         cutoff = makespan + int(2.0 * _draw(state) * heat)
         new[:] = current
         taken = _propose(windows, demand, budget, smallest, largest, state, used, new)
-        if taken > budget:
+        if taken > budget or not placeable(packing, new, scratch):
             continue
         reached = _retime(graph, delay, cutoff, current, new, base, starts, where, finish, moved)
         if reached == _NEVER:

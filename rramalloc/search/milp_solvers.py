@@ -45,10 +45,13 @@ def binary(program: pulp.LpProblem, name: str) -> pulp.LpVariable:
 
 
 def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
-    """Solve with HiGHS in this process, on one thread so that equal runs give equal answers."""
+    """Solve with HiGHS in this process, on one thread so that equal runs give equal answers.
+
+    Without presolve: with it, HiGHS 1.14 calls solutions optimal that are not.
+    """
     solver = pulp.HiGHS(
-        msg=False, timeLimit=_seconds_left(stop), gapRel=stop.gap, threads=1, random_seed=seed % 2**31,
-        mip_max_nodes=max(1, stop.work * _NODES_PER_WORK),
+        msg=False, timeLimit=_seconds_left(stop), gapRel=stop.gap, threads=1, presolve="off",
+        random_seed=seed % 2**31, mip_max_nodes=max(1, stop.work * _NODES_PER_WORK),
     )  # fmt: skip
     try:
         program.solve(solver)

@@ -62,5 +62,5 @@ def _neighbours(problem: Problem, copies: Replication) -> Rows:
                     paired = row.copy()
                     paired[other] = fewer[other]
                     rows.append(paired)
-    kept = [row for row in rows if problem.arrays(row) <= problem.budget]
+    kept = [row for row in rows if problem.holds(row)]
     return np.array(kept, dtype=np.int64).reshape(len(kept), len(copies))

@@ -11,11 +11,14 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.errors import BudgetError
+from rramalloc.errors import BudgetError, PlacementError, TileError
+from rramalloc.mapping.tiles import Classes, Tiles
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
 
+Packing = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int, int]
+"""Distinct demands, the class of each stage, tiles (0: any placement will do), arrays of a tile."""
 Objective = Literal["latency", "interval", "arrays"]
 DEFAULT_WORK = 100
 SECONDS_PER_WORK = 0.05
@@ -28,8 +31,9 @@ class Problem:
 
     graph: stages and edges; demand: int64, arrays of one copy of each stage (canonical order);
     budget: arrays that may be used; step_time: None if results are in steps;
-    least, most: bounds on the copies of each stage, None for 1 and for its windows.
-    Raises BudgetError if one copy of every stage does not fit.
+    least, most: bounds on the copies of each stage, None for 1 and for its windows;
+    tiles: of the chips, if copies may not straddle them, None if only the budget counts.
+    Raises BudgetError, TileError or PlacementError if one copy of every stage does not fit.
     """
 
     graph: StageGraph
@@ -38,12 +42,24 @@ class Problem:
     step_time: StepTime | None = None
     least: Replication | None = None
     most: Replication | None = None
+    tiles: Tiles | None = None
 
     def __post_init__(self) -> None:
         if self.minimum > self.budget:
-            order = self.graph.network_order
-            needs = [(self.graph.names[stage], int(self.demand[stage])) for stage in order]
-            raise BudgetError(self.minimum, self.budget, needs)
+            raise BudgetError(self.minimum, self.budget, self._needs())
+        if self.tiles is not None:
+            if (self.demand > self.tiles.arrays).any():
+                large = [need for need in self._needs() if need[1] > self.tiles.arrays]
+                raise TileError(self.tiles.arrays, large)
+            fit = self.tiles.pack(self.demand, np.ones_like(self.demand)).fit
+            if fit != "fits":
+                proven = fit == "does not fit"
+                raise PlacementError(self.minimum, self.tiles.count, self.tiles.arrays, proven=proven)
+
+    def _needs(self) -> list[tuple[str, int]]:
+        """(layer, arrays of one copy), in network order."""
+        order = self.graph.network_order
+        return [(self.graph.names[stage], int(self.demand[stage])) for stage in order]
 
     @cached_property
     def minimum(self) -> int:
@@ -68,9 +84,22 @@ class Problem:
         return int((replication * self.demand).sum())
 
     def fits(self, replication: Replication) -> bool:
-        """Whether an allocation keeps to the budget and to the bounds of every stage."""
+        """Whether an allocation keeps to budget and tiles, and to the bounds of every stage."""
         in_range = (replication >= self.smallest).all() and (replication <= self.largest).all()
-        return bool(in_range) and self.arrays(replication) <= self.budget
+        return bool(in_range) and self.holds(replication)
+
+    def holds(self, replication: Replication) -> bool:
+        """Whether the arrays that an allocation needs are there, and its copies can be placed in tiles."""
+        if self.arrays(replication) > self.budget:
+            return False
+        return self.tiles is None or self.tiles.pack(self.demand, replication).fit == "fits"
+
+    @cached_property
+    def packing(self) -> Packing:
+        """What compiled searches test placements with; no tiles if there is nothing to test."""
+        classes = Classes.of(self.demand)
+        count, arrays = (0, 0) if self.tiles is None else (self.tiles.count, self.tiles.arrays)
+        return classes.sizes, classes.kind, count, arrays
 
 
 @dataclass(frozen=True, slots=True, eq=False)

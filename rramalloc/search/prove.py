@@ -12,6 +12,8 @@ from rramalloc.search.tighten import Tightener
 from rramalloc.timing.simulate import Replication
 
 _FIRST_EFFORT = 64
+_ABOVE, _QUICK_S = (4, 16, 8, 2, 1, 0), 0.01
+"""Per cent above the first bound at which boxes are looked at; only the first where boxes take long."""
 _SHARE = 0.2
 """Part of the work left that a single relaxation may take."""
 
@@ -47,7 +49,8 @@ class Prover:
     def root(self) -> tuple[int, tuple[Replication, ...]]:
         """A first bound by propagation alone, and the lower corners of the boxes just above it."""
         bound = self.bounder.root_bound()
-        boxes = [self.bounder.box(bound + bound * percent // 100) for percent in (16, 8, 4, 2, 1, 0)]
+        percents = _ABOVE if self.bounder.node_seconds < _QUICK_S else _ABOVE[:1]
+        boxes = [self.bounder.box(bound + bound * percent // 100) for percent in percents]
         return bound, tuple(box[0] for box in boxes if box is not None)
 
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> Step:

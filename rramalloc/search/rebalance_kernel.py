@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rramalloc.compiled import compiled
+from rramalloc.mapping.packing_kernel import packing_scratch, placeable
 from rramalloc.timing.kernel import batch_starts
 
 
@@ -59,14 +60,14 @@ def _wanted(
 
 @compiled
 def rebalance(
-    graph: Any, demand: Any, budget: int, smallest: Any, largest: Any, delay: int, copies: Any,
+    graph: Any, demand: Any, budget: int, packing: Any, smallest: Any, largest: Any, delay: int, copies: Any,
     rounds: int, damping: int, best: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Iterate from `copies` (changed in place): (best makespan within the budget, batches simulated).
 
     Each round simulates exactly, finds when every stage starts and when it must end at the latest, and
     gives it the copies for that room, lengthened equally for all until the budget is met.
-    The best allocation is in `best`; the makespan is 0 if none was within the budget.
+    The best allocation is in `best`; the makespan is 0 if none was within the budget and placeable.
     """
     windows, pointer, producer, offset, need = graph
     n = len(windows)
@@ -74,6 +75,7 @@ def rebalance(
     starts, latest = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.int32)
     first, room = np.empty(n + 1, dtype=np.int64), np.empty(n, dtype=np.int64)
     wanted = np.empty(n, dtype=np.int64)
+    scratch = packing_scratch(packing)
     shortest, simulated = 0, 0
     for _ in range(rounds):
         used = 0
@@ -81,7 +83,8 @@ def rebalance(
             used += copies[i] * demand[i]
         makespan = batch_starts(windows, pointer, producer, offset, need, copies, delay, starts, first)
         simulated += first[n]
-        if used <= budget and (shortest == 0 or makespan < shortest):
+        faster = used <= budget and (shortest == 0 or makespan < shortest)
+        if faster and placeable(packing, copies, scratch):
             shortest = makespan
             best[:] = copies
         _latest(graph, copies, first, makespan, delay, latest[: first[n]])

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from laws.strategies import ANY, CHAIN, Enumerated, enumerated, random_network, randoms
+from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, enumerated, random_network, randoms
 
 from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
@@ -17,7 +17,7 @@ from rramalloc.network.readers import load
 from rramalloc.search import milp, separable
 from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.problem import Candidate, Problem, Stop
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Replication, makespan_of
 from rramalloc.timing.stage_graph import StageGraph
 
 ENOUGH = 10**6
@@ -172,6 +172,19 @@ def test_a_search_that_ends_early_still_bounds(stop: Stop, words: str) -> None:
     assert problem.fits(candidate.replication)
     assert 1 <= candidate.lower_bound <= 288
     assert f"less than {candidate.lower_bound} steps" in candidate.proof
+
+
+def test_highs_is_right_where_its_presolve_is_wrong() -> None:
+    """HiGHS 1.14 with presolve calls 6 steps optimal here; 4 are enough, by exact timing."""
+    random = Random(2165)
+    extent = (random.choice((10, 20, 30)), random.choice((6, 12, 20)))
+    network = random_network(random, *extent, random.choice((ANY, ANY + ALL_PIXELS, CHAIN)))
+    graph = StageGraph.build(network)
+    demand = np.array([random.choice((1, 2, 3, 7, 20, 50)) for _ in graph.stages], dtype=np.int64)
+    factor = random.choice((1.0, 1.2, 2, 4, 16))
+    problem = Problem(graph, demand, int(factor * demand.sum()) + random.randint(0, 9))
+    found = milp.solve_highs(problem, Stop(time_limit_s=60), 0)
+    assert found.lower_bound == 4 == makespan_of(graph, solved(problem).replication)
 
 
 def test_one_stage() -> None:

@@ -1,0 +1,27 @@
+"""Making an allocation placeable: copies are taken away until the rest fits the tiles of the chips."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rramalloc.search.problem import Problem
+from rramalloc.timing.simulate import Replication
+
+
+def placeable(problem: Problem, replication: Replication) -> Replication:
+    """The allocation itself if its copies can be placed, else one with fewer copies that can.
+
+    Every copy beyond the least is scaled down alike; how far is found by bisection.
+    """
+    if problem.holds(replication):
+        return replication
+    extra = replication - problem.smallest
+    low, high = 0, 2**20
+    while high - low > 1:
+        middle = (low + high) // 2
+        if problem.holds(problem.smallest + extra * middle // 2**20):
+            low = middle
+        else:
+            high = middle
+    fewer: Replication = np.asarray(problem.smallest + extra * low // 2**20, dtype=np.int64)
+    return fewer

@@ -1,0 +1,144 @@
+"""Copies that may not straddle tiles: only allocations that can be placed, and bounds among those."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated, randoms
+
+import rramalloc
+from rramalloc.allocation.check import recheck_placement
+from rramalloc.allocation.optimize import make_problem
+from rramalloc.errors import PlacementError, SolverError, TileError
+from rramalloc.hardware.hardware import Chip, Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.tiles import Tiles
+from rramalloc.network.readers import load
+from rramalloc.search import auto, fewest, interval, repair
+from rramalloc.search.methods import method
+from rramalloc.search.problem import Problem, Stop
+from rramalloc.timing.simulate import makespan_of
+
+
+def tiled(case: Enumerated, random: Random) -> tuple[Problem, Enumerated] | None:
+    """The case on a chip with hardly more room than its budget, and those allocations that fit."""
+    arrays = random.randint(int(case.problem.demand.max()), int(case.problem.demand.max()) + 4)
+    count = -(-random.randint(case.problem.minimum, case.problem.budget) // arrays)
+    tiles = Tiles(count, arrays)
+    if tiles.pack(case.problem.demand, np.ones_like(case.problem.demand)).fit != "fits":
+        return None
+    problem = replace(case.problem, tiles=tiles)
+    fitting = np.array([place(tiles, case.problem.demand, row) for row in case.allocations])
+    return problem, Enumerated(problem, case.allocations[fitting], case.makespans[fitting])
+
+
+def place(tiles: Tiles, demand: np.ndarray, copies: np.ndarray) -> bool:
+    """Whether groups fit: every way to put them, one after the other, into tiles; no shared code."""
+    groups = sorted(np.repeat(demand, copies).tolist(), reverse=True)
+    if sum(groups) > tiles.count * tiles.arrays:
+        return False
+    dead: set[tuple[int, tuple[int, ...]]] = set()
+
+    def put(at: int, rooms: tuple[int, ...]) -> bool:
+        if at == len(groups):
+            return True
+        if (at, rooms) in dead:
+            return False
+        for room in sorted(set(rooms)):
+            if room >= groups[at]:
+                left = list(rooms)
+                left[left.index(room)] -= groups[at]
+                if put(at + 1, tuple(sorted(left))):
+                    return True
+        dead.add((at, rooms))
+        return False
+
+    return put(0, (tiles.arrays,) * tiles.count)
+
+
+SMALL = enumerated(nodes=6, extent=4, ops=ANY + ALL_PIXELS, stages=4)
+
+
+@settings(max_examples=60)
+@given(case=SMALL, random=randoms)
+def test_auto_finds_the_best_that_can_be_placed(case: Enumerated, random: Random) -> None:
+    assume(len(case.allocations) <= 3000)
+    found = tiled(case, random)
+    assume(found is not None)
+    assert found is not None
+    problem, fitting = found
+    candidate = auto.solve(problem, Stop(work=2), 0)
+    reached = makespan_of(problem.graph, candidate.replication)
+    assert (fitting.allocations == candidate.replication).all(axis=1).any(), "cannot be placed"
+    assert candidate.lower_bound <= fitting.optimum <= reached
+    if candidate.proof.startswith("proven optimal"):
+        assert reached == fitting.optimum
+
+
+@settings(max_examples=30)
+@given(case=SMALL, random=randoms)
+def test_other_searches_keep_to_the_tiles(case: Enumerated, random: Random) -> None:
+    assume(len(case.allocations) <= 1000)
+    found = tiled(case, random)
+    assume(found is not None)
+    assert found is not None
+    problem, fitting = found
+    target = int(fitting.makespans.max())
+    even = interval.solve(problem, Stop(), 0)
+    assert even.lower_bound <= fitting.optimum
+    fewer = fewest.solve(problem, Stop(work=2), 0, target)
+    assert makespan_of(problem.graph, fewer.replication) <= target
+    for proposal in (even, fewer):
+        assert (fitting.allocations == proposal.replication).all(axis=1).any()
+    greedy = method("recurrence")(replace(problem, tiles=None), Stop(), 0).replication
+    repaired = repair.placeable(problem, greedy)
+    assert (fitting.allocations == repaired).all(axis=1).any()
+
+
+def cores(count: int, arrays: int, *, straddle: bool = False) -> Hardware:
+    chip = Chip(arrays_per_tile=arrays, straddle=straddle, tiles=(1, count), chips=(1, 1))
+    return load_hardware("plain").model_copy(update={"chip": chip})
+
+
+def test_six_cores_of_six_arrays() -> None:
+    """Groups of 4, 4 and 6 arrays, 3, 3 and 2 of them: 36 arrays in all, yet they need eight cores."""
+    tiles = Tiles(6, 6)
+    demand, copies = np.array([4, 4, 6]), np.array([3, 3, 2])
+    assert int(demand @ copies) == 36
+    assert tiles.pack(demand, copies).fit == "does not fit"
+    with pytest.raises(SolverError, match="cannot be placed"):
+        recheck_placement(tiles, demand, copies, "a method")
+
+
+@pytest.mark.parametrize("name", ["auto", "interval", "recurrence", "milp", "separable", "published"])
+def test_every_method_returns_what_can_be_placed(name: str) -> None:
+    hardware = cores(10, 150)
+    allocation = rramalloc.optimize("vgg16", 1500, hardware=hardware, method=name, work=20)
+    copies = np.array([layer.replication for layer in allocation.layers])
+    demand = np.array([layer.demand for layer in allocation.layers])
+    assert place(Tiles(10, 150), demand, copies)
+    free = rramalloc.optimize("vgg16", 1500, method="auto", work=20)
+    assert allocation.makespan >= free.lower_bound
+
+
+def test_copies_may_straddle_where_the_chip_says_so() -> None:
+    network = load("vgg16", None)
+    spread = make_problem(network, cores(10, 100, straddle=True), 1000, "im2col", "host")
+    assert spread.tiles is None
+    with pytest.raises(TileError, match=r"5 layers need more, the largest is 'conv4_2' with 144") as caught:
+        make_problem(network, cores(10, 100), 1000, "im2col", "host")
+    assert caught.value.tile == 100
+    with pytest.raises(PlacementError, match="cannot be placed in 6 tiles of 151 arrays") as placed:
+        make_problem(network, cores(6, 151), 1000, "im2col", "host")
+    assert placed.value.proven
+
+
+def test_no_more_arrays_than_the_chips_have() -> None:
+    allocation = rramalloc.optimize("vgg16", 5000, hardware=cores(10, 150, straddle=True), work=10)
+    assert allocation.arrays.budget == 5000
+    assert allocation.arrays.used <= 1500
+    assert any("1500" in warning for warning in allocation.warnings)
