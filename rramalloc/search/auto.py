@@ -60,11 +60,15 @@ class _Search:
     _told: tuple[int, int] | None = None
 
     def run(self) -> None:
+        self.best = self._timed(self.problem.smallest)
+        even = interval.solve(self.problem, self.stop, self.seed)
+        self.bound = even.lower_bound
+        self._take(even.replication)
+        self._tell()
         self._prover = Prover(self.problem)
         self._improver = Improver(self.problem, self.seed)
-        self.best = self._timed(self.problem.smallest)
-        self.bound, corners = self._prover.root()
-        self._take(interval.solve(self.problem, self.stop, self.seed).replication)
+        bound, corners = self._prover.root()
+        self.bound = max(self.bound, bound)
         for corner in corners:
             self._improver.guide = corner
             self._take(corner)

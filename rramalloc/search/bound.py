@@ -15,10 +15,12 @@ from rramalloc.search.problem import Problem
 from rramalloc.search.reach import Reach, reach
 from rramalloc.timing.simulate import Replication, makespan_of
 
-_NS_PER_ENTRY, _NS_PER_PAIR = 10.0, 10.0
+_NS_PER_ENTRY, _NS_PER_PAIR = 20.0, 7.0
 """Time of a node per table entry and per pair of intervals of an edge: a count of work, not a clock."""
+_NODES_PER_SWEEP = 15
+"""Nodes that take as long as one in which all prices are tried."""
 _INTERVALS, _MOST_PAIRS = 16, 2**20
-_HOPS, _STAGES_TIMES_HOPS = 4, 4000
+_HOPS, _STAGES_TIMES_HOPS = 4, 1000
 
 Box = tuple[Replication, Replication]
 
@@ -33,11 +35,15 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shrunk:
-    """A box after propagation: least start of every stage, and least steps from its finish to the end."""
+    """A box after propagation: least start of every stage, and least steps from its finish to the end.
+
+    price: number of the price per array that bound best, to begin with in parts of the box.
+    """
 
     box: Box
     start: Replication
     rest: Replication
+    price: int
 
 
 @dataclass(eq=False)
@@ -75,6 +81,11 @@ class Bounder:
         return 1e-9 * (_NS_PER_ENTRY * entries + _NS_PER_PAIR * pairs)
 
     @property
+    def sweep_seconds(self) -> float:
+        """As `node_seconds`, of a node in which all prices are tried."""
+        return _NODES_PER_SWEEP * self.node_seconds
+
+    @property
     def widest(self) -> Box:
         """The box of all allocations within the budget."""
         return self.problem.smallest.copy(), self.problem.largest.copy()
@@ -84,29 +95,47 @@ class Bounder:
         left = self.shrunk(target, self.widest)
         return None if left is None else left.box
 
-    def shrunk(self, target: int, box: Box) -> Shrunk | None:
-        """What propagation leaves of a box; None if nothing in it meets the target."""
+    def shrunk(self, target: int, box: Box, near: int = -1) -> Shrunk | None:
+        """What propagation leaves of a box; None if nothing in it meets the target.
+
+        near: number of a price near which to look, -1 to try all.
+        """
+        return self._propagated(target, box, self.intervals, near)
+
+    def _propagated(self, target: int, box: Box, intervals: int, near: int = -1) -> Shrunk | None:
         low, high = box[0].copy(), box[1].copy()
         finish, latest = np.empty((2, self._tables.total), dtype=np.int64)
         start = np.empty(len(low), dtype=np.int64)
         price = propagate(
             self._graph, self._reach, self._tables, self.problem.demand, self.problem.budget, 0, target,
-            self.intervals, -1, low, high, start, finish, latest,
+            intervals, near, low, high, start, finish, latest,
         )  # fmt: skip
         if price < 0:
             return None
-        return Shrunk((low, high), start, target - latest[self._tables.first[1:] - 1])
+        return Shrunk((low, high), start, target - latest[self._tables.first[1:] - 1], price)
 
     def root_bound(self) -> int:
         """Smallest target that propagation alone does not refute."""
         low, high = 1, int(self.problem.graph.windows.sum()) + 1
+        low = self._least(low, high, 0)
+        stride = 1
+        while low + stride <= high and self._refutes(low + stride - 1, self.intervals):
+            low, stride = low + stride, 2 * stride
+        return self._least(low, min(low + stride - 1, high), self.intervals)
+
+    def _least(self, low: int, high: int, intervals: int) -> int:
+        """Smallest target in low ... high that is not refuted, `high` if all below it are."""
         while low < high:
             middle = (low + high) // 2
-            if self.box(middle) is None:
+            if self._refutes(middle, intervals):
                 low = middle + 1
             else:
                 high = middle
         return low
+
+    def _refutes(self, target: int, intervals: int) -> bool:
+        """Whether propagation with so many intervals leaves nothing of the widest box."""
+        return self._propagated(target, self.widest, intervals) is None
 
     def decide(
         self, target: int, most_nodes: int, box: Box | None = None

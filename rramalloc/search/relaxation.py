@@ -25,9 +25,11 @@ from rramalloc.timing.simulate import Replication
 _HOPS = 8
 _ROUNDS = 12
 _VIOLATION = 0.02
+_MEMORY = 30
+"""Solutions after which a cut that no longer matters is forgotten."""
 _WORTHWHILE = 0.02
 """Steps by which another round of cuts must raise the bound."""
-_SECONDS_PER_ROW, _SECONDS_PER_PAIR, _NS_PER_PIVOT_AND_ROW = 3e-5, 4e-6, 25.0
+_SECONDS_PER_ROW, _SECONDS_PER_PAIR, _NS_PER_PIVOT_AND_ROW = 2e-5, 3e-6, 30.0
 
 Box = tuple[Replication, Replication]
 
@@ -61,7 +63,8 @@ class Relaxation:
     """Relaxations of the boxes of one problem; cuts that mattered are tried first the next time."""
 
     problem: Problem
-    _useful: set[_Cut] = field(default_factory=set)
+    _useful: dict[_Cut, int] = field(default_factory=dict)
+    _solved: int = 0
 
     def solve(self, box: Box, start: Replication, rest: Replication, target: int) -> Relaxed:
         """Bound the allocations of `box` whose makespan is at most `target`.
@@ -77,7 +80,10 @@ class Relaxation:
             if rounds == _ROUNDS or enough or not model.separate():
                 break
             value = reached
-        self._useful.update(model.active())
+        self._solved += 1
+        self._useful.update(dict.fromkeys(model.active(), self._solved))
+        oldest = self._solved - _MEMORY
+        self._useful = {cut: last for cut, last in self._useful.items() if last > oldest}
         return model.result(rounds)
 
     @cached_property
@@ -144,7 +150,7 @@ class _Model:
         self.program.add(rows)
         direct = np.flatnonzero(self.owner.reach.hops[: len(self.owner.consumer)] == 1)
         first = {_Cut(kind, int(pair)) for pair in direct for kind in ("wait", "tail")}
-        self._add([(cut, None) for cut in sorted(first | self.owner._useful)])
+        self._add([(cut, None) for cut in sorted(first | self.owner._useful.keys())])
 
     def _runs(self, stage: int) -> Row:
         run = -(-self.windows[stage] // self.labels.highs(stage))

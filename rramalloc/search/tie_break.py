@@ -82,5 +82,5 @@ class _Decider:
         bounder = Bounder(narrowed)
         affordable = 1 + int((self._limit_s - self.seconds) / bounder.node_seconds)
         outcome, nodes, found = bounder.decide(self._makespan, min(_MOST_NODES, affordable))
-        self.seconds += (nodes + 1) * bounder.node_seconds
+        self.seconds += nodes * bounder.node_seconds + bounder.sweep_seconds
         return outcome, found

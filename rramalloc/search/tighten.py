@@ -19,13 +19,15 @@ class Tight:
     """What is left of a target.
 
     bound: no allocation within the budget has a smaller makespan; box: holds all that meet the target,
-    None if none does; copies: the relaxation's, None if it was not needed; seconds: counted.
+    None if none does; copies: the relaxation's, None if it was not needed; seconds: counted, of
+    so many rounds.
     """
 
     bound: int
     box: Box | None
     copies: Floats | None
     seconds: float
+    rounds: int
 
 
 @dataclass(eq=False)
@@ -36,29 +38,30 @@ class Tightener:
     _boxes: dict[int, Box] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._relaxation = Relaxation(self.bounder.problem)
+        self.relaxation = Relaxation(self.bounder.problem)
 
     def tighten(self, target: int) -> Tight:
         """Shrink the box of a target as far as it goes."""
         box = self.box(target)
-        bound, copies, seconds = 1, None, 0.0
-        for _ in range(_ROUNDS):
+        bound, copies, seconds, rounds = 1, None, self.bounder.sweep_seconds, 0
+        near = -1
+        for rounds in range(1, _ROUNDS + 1):
             seconds += self.bounder.node_seconds
-            left = self.bounder.shrunk(target, box)
+            left = self.bounder.shrunk(target, box, near)
             if left is None:
-                return Tight(target + 1, None, copies, seconds)
-            before = _width(left.box)
-            relaxed = self._relaxation.solve(left.box, left.start, left.rest, target)
+                return Tight(target + 1, None, copies, seconds, rounds)
+            near, before = left.price, _width(left.box)
+            relaxed = self.relaxation.solve(left.box, left.start, left.rest, target)
             seconds += relaxed.seconds
             copies = relaxed.copies
             bound = max(bound, min(math.ceil(relaxed.bound - 1e-6), target + 1))
             if relaxed.box is None or bound > target:
-                return Tight(target + 1, None, copies, seconds)
+                return Tight(target + 1, None, copies, seconds, rounds)
             box = relaxed.box
             if _width(box) >= _ENOUGH * before:
                 break
         self._boxes[target] = box
-        return Tight(bound, box, copies, seconds)
+        return Tight(bound, box, copies, seconds, rounds)
 
     def knows(self, target: int) -> bool:
         """Whether the box of exactly this target has been tightened."""

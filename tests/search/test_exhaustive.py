@@ -15,6 +15,7 @@ from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumera
 from rramalloc.errors import TargetError
 from rramalloc.search import auto, fewest, interval, relaxation
 from rramalloc.search.bound import Bounder, Outcome
+from rramalloc.search.branch import Branching
 from rramalloc.search.linear_program import LinearProgram
 from rramalloc.search.methods import method, method_names
 from rramalloc.search.problem import Candidate, Stop
@@ -107,6 +108,25 @@ def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], data: st.Da
         outcome, nodes, _ = bounder.decide(target, 1)
         assert nodes <= 1
         assert outcome is not (Outcome.REFUTED if target >= case.optimum else Outcome.FOUND)
+
+
+@PROBLEMS
+@settings(max_examples=60)
+@given(data=st.data())
+def test_deep_branching_decides_every_target(ops: tuple[str, ...], data: st.DataObject) -> None:
+    """Node by node, each turn going on where the last one stopped."""
+    case = data.draw(enumerated(ops=ops))
+    bounder = Bounder(case.problem)
+    relaxations = relaxation.Relaxation(case.problem)
+    for target in range(max(1, case.optimum - 3), case.optimum + 3):
+        branching = Branching(bounder, relaxations, target, bounder.widest)
+        turn = branching.run(0.0, Stop())
+        while turn.outcome is Outcome.UNDECIDED:
+            assert turn.nodes == 1
+            turn = branching.run(0.0, Stop())
+        assert turn.outcome is (Outcome.FOUND if target >= case.optimum else Outcome.REFUTED)
+        if turn.found is not None:
+            assert makespan(case, Candidate(turn.found, 1, "")) <= target
 
 
 @PROBLEMS
