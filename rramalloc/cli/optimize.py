@@ -47,7 +47,12 @@ Arrays = Annotated[int, typer.Option("--arrays", metavar="N", help="Crossbar arr
 Objective = Annotated[ObjectiveChoice, typer.Option("--objective", help="What is minimised.")]
 Target = Annotated[int | None, typer.Option("--target", metavar="STEPS", help="Latency for 'arrays'.")]
 TargetNs = Annotated[float | None, typer.Option("--target-ns", metavar="NS", help="Latency for 'arrays'.")]
-Method = Annotated[str, typer.Option("--method", help="auto, interval, recurrence, milp or milp-cbc.")]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method", help="auto, interval, recurrence, published (chains), separable, milp or milp-cbc."
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the search.")]
 Work = Annotated[
     int, typer.Option("--work", metavar="N", help="Most units of search, 0.05 s of a core each.")

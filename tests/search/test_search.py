@@ -6,6 +6,8 @@ import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -281,3 +283,44 @@ def test_layers_are_in_network_order_and_add_up() -> None:
     assert all(layer.batches == -(-layer.windows // layer.replication) for layer in allocation.layers)
     assert allocation.gap == (allocation.makespan - allocation.lower_bound) / allocation.makespan
     assert np.isclose(allocation.gap, 1 - allocation.lower_bound / allocation.makespan)
+
+
+@pytest.mark.parametrize(
+    ("network", "arrays"), [("squeezenet", 432), ("vgg16", 14432), ("inception_v1", 1004)]
+)
+def test_one_core_and_two_give_the_same(network: str, arrays: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sides of the search see only what was known before their turn."""
+    answers = []
+    for pool in (lambda: ThreadPoolExecutor(1), lambda: nullcontext(None)):
+        monkeypatch.setattr(auto, "_second_core", pool)
+        answers.append(auto.solve(problem(network, arrays), Stop(work=15), 3))
+    first, second = answers
+    assert first.replication.tolist() == second.replication.tolist()
+    assert (first.lower_bound, first.proof, first.seconds) == (
+        second.lower_bound,
+        second.proof,
+        second.seconds,
+    )
+
+
+class StopAtLook(Stop):
+    """Ends everything at the n-th look at the clock."""
+
+    left = 0
+
+    @property
+    def out_of_time(self) -> bool:
+        self.left -= 1
+        self.interrupted = self.interrupted or self.left < 0
+        return self.interrupted
+
+
+@pytest.mark.parametrize("looks", [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144])
+def test_an_interrupt_at_any_moment_leaves_an_allocation(looks: int) -> None:
+    source = problem("squeezenet", 432)
+    stop = StopAtLook(work=30)
+    stop.left = looks
+    candidate = auto.solve(source, stop, 0)
+    assert source.fits(candidate.replication)
+    assert candidate.lower_bound <= 255, "a known makespan"
+    assert "interrupted" in candidate.proof or candidate.seconds is not None
