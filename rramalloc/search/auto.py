@@ -69,8 +69,8 @@ class _Search:
         self._improver = Improver(self.problem, self.seed)
         bound, corners = self._prover.root()
         self.bound = max(self.bound, bound)
+        self._improver.guides += corners
         for corner in corners:
-            self._improver.guide = corner
             self._take(corner)
         turn_s = _FIRST_TURN_S
         with _second_core() as pool:
@@ -86,7 +86,7 @@ class _Search:
         improving: Future[Found] | None = None
         if pool is not None:
             improving = pool.submit(self._improver.run, best, enough, seconds, self.stop)
-        proved = self._prover.run(bound, best.makespan, 2 * seconds, left_s, self.stop)
+        proved = self._prover.run(bound, best.makespan, seconds, left_s, self.stop)
         if improving is None:
             improved = self._improver.run(best, enough, seconds, self.stop)
         else:
@@ -98,8 +98,6 @@ class _Search:
     def _learn(self, proved: Step) -> None:
         for replication in proved.found:
             self._take(replication)
-        if self._prover.guide is not None:
-            self._improver.guide = self._prover.guide
         self.bound = max(self.bound, min(proved.bound, self.best.makespan))
         self._tell()
 

@@ -15,18 +15,17 @@ _SMALLEST_COUNT_S = 1e-4
 class Improver:
     """Looks for faster allocations of one problem; what it draws goes on from call to call.
 
-    guide: another allocation to start from now and then, such as the corner of a box.
+    guides: other allocations to start from now and then, such as the corners of boxes.
     """
 
     problem: Problem
     seed: int
-    guide: Replication = field(init=False)
+    guides: list[Replication] = field(default_factory=list)
     _walk: Found | None = None
     _starts: int = 0
 
     def __post_init__(self) -> None:
         self._local = LocalSearch(self.problem, self.seed)
-        self.guide = self.problem.smallest
 
     def run(self, best: Found, enough: int, seconds: float, stop: Stop) -> Found:
         """A better allocation or `best`, with the seconds counted; ends early at `enough` steps.
@@ -43,11 +42,13 @@ class Improver:
         return Found(shaken.replication, shaken.makespan, spent)
 
     def _rebalance(self, best: Found, enough: int, seconds: float, stop: Stop) -> Found:
-        """Rebalance from the best and from the guide, both shaken."""
+        """Rebalance from the best and from the guides, all shaken."""
         spent = 0.0
         while spent < seconds and best.makespan > enough and not stop.out_of_time:
             self._starts += 1
-            start = self.guide if self._starts % 3 == 1 else best.replication
+            start = best.replication
+            if self._starts % 3 == 1 and self.guides:
+                start = self.guides[self._starts // 3 % len(self.guides)]
             found = self._local.rebalanced(self._local.shaken(start) if self._starts > 2 else start)
             spent += 1e-3 if found is None else max(found.seconds, _SMALLEST_COUNT_S)
             best = best if found is None else self._better(best, found)

@@ -35,12 +35,11 @@ class Step:
 class Prover:
     """Raises the lower bound of one problem; what it has learnt of a target stays from turn to turn.
 
-    nodes: boxes looked at so far; guide: the relaxation's last allocation, None before the first.
+    nodes: boxes looked at so far.
     """
 
     problem: Problem
     nodes: int = 0
-    guide: Replication | None = None
     _effort: int = _FIRST_EFFORT
     _stride: int = 1
     _begun: bool = False
@@ -121,6 +120,5 @@ class Prover:
         tight = self._tightener.tighten(target)
         self._relaxed_s = tight.seconds / max(1, tight.rounds)
         if tight.copies is not None:
-            self.guide = np.floor(tight.copies + 1e-9).astype(np.int64)
-            self._found.append(self.guide)
+            self._found.append(np.floor(tight.copies + 1e-9).astype(np.int64))
         return max(bound, tight.bound), tight.seconds
