@@ -458,8 +458,8 @@ on a problem that was built before: for `separable` the fastest of {REPEATS} cal
 call, which builds the PuLP model."""
 
 
-def write_page() -> None:
-    """Write results/search.md and its figure from the rows measured so far."""
+def write_page(note: str) -> None:
+    """Write results/search.md and its figure from the rows measured so far; note: on how they were."""
     rows = read_rows()
     table = {
         case: runs for case, runs in table_of(rows).items() if any(row.makespan for row in runs.values())
@@ -468,6 +468,7 @@ def write_page() -> None:
         sys.exit(f"{CSV.name} has no rows")
     runs, wanted = sum(map(len, table.values())), len(NETWORKS) * len(CROSSBARS) * len(FACTORS) * len(SERIES)
     lines = ["# Search", "", NOTES, "", "Regenerate with `python tests/bench/search.py --fresh`.", ""]
+    lines += [note, ""] if note else []
     if runs < wanted:
         lines += [f"**Incomplete: {runs} of {wanted} runs.**", ""]
     lines += figures.markdown([["what", "measured", "goal"], *map(list, summary(table))])
@@ -501,6 +502,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=int, help="runs at most")
     parser.add_argument("--fresh", action="store_true", help="run again what is there already")
     parser.add_argument("--page", action="store_true", help="run nothing, write the page")
+    parser.add_argument("--note", default="", help="a sentence for the page on how it was measured")
     parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -513,7 +515,7 @@ def main() -> None:
         return
     if not chosen.page:
         run_missing(chosen)
-    write_page()
+    write_page(chosen.note)
 
 
 if __name__ == "__main__":
