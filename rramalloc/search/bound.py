@@ -17,6 +17,8 @@ from rramalloc.timing.simulate import Replication, makespan_of
 
 _NS_PER_ENTRY, _NS_PER_PAIR = 20.0, 7.0
 """Time of a node per table entry and per pair of intervals of an edge: a count of work, not a clock."""
+_CACHED_STAGES, _NS_PER_STAGE_BEYOND = 200, 2000.0
+"""Stages whose tables stay in the cache, and what each one more adds to a node."""
 _NODES_PER_SWEEP = 15
 """Nodes that take as long as one in which all prices are tried."""
 _INTERVALS, _MOST_PAIRS = 16, 2**20
@@ -78,7 +80,8 @@ class Bounder:
         """Estimated seconds per node, the same on every machine."""
         entries = self._tables.total + len(self._tables.user)
         pairs = len(self._reach.hops) * self.intervals**2
-        return 1e-9 * (_NS_PER_ENTRY * entries + _NS_PER_PAIR * pairs)
+        beyond = max(0, self._stages - _CACHED_STAGES)
+        return 1e-9 * (_NS_PER_ENTRY * entries + _NS_PER_PAIR * pairs + _NS_PER_STAGE_BEYOND * beyond)
 
     @property
     def sweep_seconds(self) -> float:

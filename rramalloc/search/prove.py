@@ -13,7 +13,7 @@ from rramalloc.search.tighten import Tightener
 from rramalloc.timing.simulate import Replication, makespan_of
 
 _FIRST_EFFORT = 64
-_FEW_STAGES = 18
+_FEW_STAGES = 24
 _DEEP_NODES = 2
 """Deep nodes that a turn with them has time for at least."""
 _ABOVE, _QUICK_S = (4, 16, 8, 2, 1, 0), 0.01
