@@ -137,12 +137,9 @@ class PlacementError(RramallocError):
     proven: whether no packing exists, rather than none was found.
     """
 
-    def __init__(self, need: int, tiles: int, arrays: int, *, proven: bool) -> None:
+    def __init__(self, need: int, tiles: int, arrays: int, *, proven: bool = True) -> None:
         super().__init__(need, tiles, arrays)
         self.need, self.tiles, self.arrays, self.proven = need, tiles, arrays, proven
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _placement_error, (self.need, self.tiles, self.arrays, self.proven)
 
     def __str__(self) -> str:
         what = "cannot be placed" if self.proven else "could not be placed"
@@ -151,10 +148,6 @@ class PlacementError(RramallocError):
             f"arrays with every copy in one tile: use more or larger tiles, more chips, straddle = true, "
             f"larger crossbars or more bits per cell"
         )
-
-
-def _placement_error(need: int, tiles: int, arrays: int, proven: bool) -> PlacementError:
-    return PlacementError(need, tiles, arrays, proven=proven)
 
 
 class TargetError(RramallocError):

@@ -35,9 +35,9 @@ def fits_quickly(sizes: Any, kind: Any, copies: Any, tiles: int, arrays: int, sc
 
 
 @compiled
-def packing_scratch(packing: Any) -> Any:
-    """Working memory for `placeable`. packing: as in Problem."""
-    return np.zeros((SCRATCH_ROWS, 2 * len(packing[0]) + 2), dtype=np.int64)
+def packing_scratch(sizes: Any) -> Any:
+    """Working memory of the compiled tests for groups of these sizes."""
+    return np.zeros((SCRATCH_ROWS, 2 * len(sizes) + 2), dtype=np.int64)
 
 
 @compiled

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rramalloc.hardware.hardware import Chip
-from rramalloc.mapping.packing_kernel import SCRATCH_ROWS, cannot_fit
+from rramalloc.mapping.packing_kernel import cannot_fit, packing_scratch
 from rramalloc.mapping.patterns import Fit, Instance, Ints, Patterns
 
 _MOST_SUMS = 2**16
@@ -64,7 +64,8 @@ class Classes:
 
     def scratch(self) -> Ints:
         """Working memory of the compiled tests."""
-        return np.zeros((SCRATCH_ROWS, 2 * len(self.sizes) + 2), dtype=np.int64)
+        memory: Ints = packing_scratch(self.sizes)
+        return memory
 
 
 @dataclass(frozen=True, slots=True)

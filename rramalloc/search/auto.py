@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from rramalloc.search import interval, tie_break
-from rramalloc.search.improve import Improver, fits_and_is_faster
+from rramalloc.search.improve import Improver, is_better
 from rramalloc.search.local import Found
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.search.prove import Prover, Step
@@ -67,7 +67,7 @@ class _Search:
         self._tell()
         self._prover = Prover(self.problem)
         self._improver = Improver(self.problem, self.seed)
-        bound, corners = self._prover.root()
+        bound, corners = self._prover.root(self.bound, self.best.makespan)
         self.bound = max(self.bound, bound)
         self._improver.guides += corners
         for corner in corners:
@@ -102,14 +102,13 @@ class _Search:
         self._tell()
 
     def _take(self, replication: Replication) -> None:
-        if self.problem.fits(replication):
-            self._keep(self._timed(replication))
+        self._keep(self._timed(replication))
 
     def _timed(self, replication: Replication) -> Found:
         return Found(replication.copy(), makespan_of(self.problem.graph, replication), 0.0)
 
     def _keep(self, found: Found) -> None:
-        if fits_and_is_faster(self.problem, found, self.best):
+        if is_better(self.problem, found, self.best) and self.problem.fits(found.replication):
             self.best = found
             self._tell()
 

@@ -23,8 +23,15 @@ _NODES_PER_SWEEP = 15
 """Nodes that take as long as one in which all prices are tried."""
 _INTERVALS, _MOST_PAIRS = 16, 2**20
 _HOPS, _STAGES_TIMES_HOPS = 4, 1000
+_SLOW_S, _COARSE = 0.01, 9
+"""Time of a node from which on a first bound is exact to one part in 2^9 only."""
 
 Box = tuple[Replication, Replication]
+
+
+def width(box: Box) -> int:
+    """Copies by which the two ends of a box differ, of all stages."""
+    return int((box[1] - box[0]).sum())
 
 
 class Outcome(Enum):
@@ -117,18 +124,22 @@ class Bounder:
             return None
         return Shrunk((low, high), start, target - latest[self._tables.first[1:] - 1], price)
 
-    def root_bound(self) -> int:
-        """Smallest target that propagation alone does not refute."""
-        low, high = 1, int(self.problem.graph.windows.sum()) + 1
+    def root_bound(self, known: int = 1, makespan: int | None = None) -> int:
+        """Smallest target that propagation alone does not refute; a little less where a box takes long.
+
+        known: a lower bound; makespan: of an allocation that there is. Between them is where to look.
+        """
+        low = known
+        high = int(self.problem.graph.windows.sum()) + 1 if makespan is None else max(makespan, low)
         low = self._least(low, high, 0)
         stride = 1
-        while low + stride <= high and self._refutes(low + stride - 1, self.intervals):
-            low, stride = low + stride, 2 * stride
+        while low < high and self._refutes(min(low + stride, high) - 1, self.intervals):
+            low, stride = min(low + stride, high), 2 * stride
         return self._least(low, min(low + stride - 1, high), self.intervals)
 
     def _least(self, low: int, high: int, intervals: int) -> int:
         """Smallest target in low ... high that is not refuted, `high` if all below it are."""
-        while low < high:
+        while high - low > (low >> _COARSE if self.node_seconds >= _SLOW_S else 0):
             middle = (low + high) // 2
             if self._refutes(middle, intervals):
                 low = middle + 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rramalloc.search.bound import Bounder, Box, Outcome
+from rramalloc.search.bound import Bounder, Box, Outcome, width
 from rramalloc.search.labels import Floats
 from rramalloc.search.problem import Stop
 from rramalloc.search.relaxation import Relaxation
@@ -81,7 +81,7 @@ class Branching:
             if relaxed.box is None or relaxed.bound > self.target + 1e-6:
                 return None, None, spent
             box, copies = relaxed.box, relaxed.copies
-            if (box[1] - box[0]).sum() > _ENOUGH * (left.box[1] - left.box[0]).sum():
+            if width(box) > _ENOUGH * width(left.box):
                 break
         return box, copies, spent
 

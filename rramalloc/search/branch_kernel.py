@@ -129,7 +129,7 @@ def refute(
     """
     windows, pointer, producer, offset, need = graph
     sizes, kind, tiles, arrays = packing
-    scratch, doubt = packing_scratch(packing), 0
+    scratch, doubt = packing_scratch(sizes), 0
     n = len(windows)
     room = min(64 * n + 64, 1 + 2**22 // n)
     stack, near = np.empty((room, 2, n), dtype=np.int64), np.empty(room, dtype=np.int64)

@@ -38,7 +38,7 @@ class Improver:
         if shaken.makespan > enough and not stop.out_of_time:
             walked = self._anneal(shaken, enough, seconds)
             spent += max(walked.seconds, _SMALLEST_COUNT_S)
-            shaken = self._better(shaken, walked)
+            shaken = walked if is_better(self.problem, walked, shaken) else shaken
         return Found(shaken.replication, shaken.makespan, spent)
 
     def _rebalance(self, best: Found, enough: int, seconds: float, stop: Stop) -> Found:
@@ -51,7 +51,8 @@ class Improver:
                 start = self.guides[self._starts // 3 % len(self.guides)]
             found = self._local.rebalanced(self._local.shaken(start) if self._starts > 2 else start)
             spent += 1e-3 if found is None else max(found.seconds, _SMALLEST_COUNT_S)
-            best = best if found is None else self._better(best, found)
+            if found is not None and is_better(self.problem, found, best):
+                best = found
         return Found(best.replication, best.makespan, spent)
 
     def _anneal(self, best: Found, enough: int, seconds: float) -> Found:
@@ -62,15 +63,8 @@ class Improver:
         self._walk = found
         return found
 
-    def _better(self, best: Found, other: Found) -> Found:
-        """The faster one; of equals the one with fewer arrays."""
-        order = (other.makespan, self.problem.arrays(other.replication))
-        return other if order < (best.makespan, self.problem.arrays(best.replication)) else best
 
-
-def fits_and_is_faster(problem: Problem, found: Found, best: Found) -> bool:
-    """Whether `found` replaces `best`: within the budget and faster, or as fast with fewer arrays."""
-    if not problem.fits(found.replication):
-        return False
-    fewer = problem.arrays(found.replication) < problem.arrays(best.replication)
-    return found.makespan < best.makespan or (found.makespan == best.makespan and fewer)
+def is_better(problem: Problem, found: Found, best: Found) -> bool:
+    """Whether `found` is faster than `best`, or as fast with fewer arrays."""
+    order = (found.makespan, problem.arrays(found.replication))
+    return order < (best.makespan, problem.arrays(best.replication))

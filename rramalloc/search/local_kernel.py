@@ -185,7 +185,7 @@ def anneal(
     best[:] = current
     shortest, fewest = makespan, used
     new = current.copy()
-    scratch = packing_scratch(packing)
+    scratch = packing_scratch(packing[0])
     for step in range(rounds):
         if shortest <= target:
             break

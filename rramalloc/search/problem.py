@@ -48,7 +48,7 @@ class Problem:
         if self.minimum > self.budget:
             raise BudgetError(self.minimum, self.budget, self._needs())
         if self.tiles is not None:
-            if (self.demand > self.tiles.arrays).any():
+            if self.tiles.too_large(self.demand):
                 large = [need for need in self._needs() if need[1] > self.tiles.arrays]
                 raise TileError(self.tiles.arrays, large)
             fit = self.tiles.pack(self.demand, np.ones_like(self.demand)).fit

@@ -51,9 +51,12 @@ class Prover:
         self._tightener = Tightener(self.bounder)
         self._relaxed_s = self._tightener.guessed_seconds
 
-    def root(self) -> tuple[int, tuple[Replication, ...]]:
-        """A first bound by propagation alone, and the lower corners of the boxes just above it."""
-        bound = self.bounder.root_bound()
+    def root(self, known: int, makespan: int) -> tuple[int, tuple[Replication, ...]]:
+        """A first bound by propagation alone, and the lower corners of the boxes just above it.
+
+        known, makespan: lower bound and makespan to begin with.
+        """
+        bound = self.bounder.root_bound(known, makespan)
         percents = _ABOVE if self.bounder.node_seconds < _QUICK_S else _ABOVE[:1]
         boxes = [self.bounder.box(bound + bound * percent // 100) for percent in percents]
         return bound, tuple(box[0] for box in boxes if box is not None)

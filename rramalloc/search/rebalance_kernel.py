@@ -75,7 +75,7 @@ def rebalance(
     starts, latest = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.int32)
     first, room = np.empty(n + 1, dtype=np.int64), np.empty(n, dtype=np.int64)
     wanted = np.empty(n, dtype=np.int64)
-    scratch = packing_scratch(packing)
+    scratch = packing_scratch(packing[0])
     shortest, simulated = 0, 0
     for _ in range(rounds):
         used = 0

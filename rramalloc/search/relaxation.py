@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from rramalloc.search import cut_kernel
+from rramalloc.search.bound import Box
 from rramalloc.search.labels import Floats, Labels, Whole
 from rramalloc.search.linear_program import LinearProgram, Row
 from rramalloc.search.problem import Problem
@@ -30,8 +31,6 @@ _MEMORY = 30
 _WORTHWHILE = 0.02
 """Steps by which another round of cuts must raise the bound."""
 _SECONDS_PER_ROW, _SECONDS_PER_PAIR, _NS_PER_PIVOT_AND_ROW = 2e-5, 3e-6, 30.0
-
-Box = tuple[Replication, Replication]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from rramalloc.search.bound import Bounder, Box
+from rramalloc.search.bound import Bounder, Box, width
 from rramalloc.search.labels import Floats
 from rramalloc.search.relaxation import Relaxation
 
@@ -50,7 +50,7 @@ class Tightener:
             left = self.bounder.shrunk(target, box, near)
             if left is None:
                 return Tight(target + 1, None, copies, seconds, rounds)
-            near, before = left.price, _width(left.box)
+            near, before = left.price, width(left.box)
             relaxed = self.relaxation.solve(left.box, left.start, left.rest, target)
             seconds += relaxed.seconds
             copies = relaxed.copies
@@ -58,7 +58,7 @@ class Tightener:
             if relaxed.box is None or bound > target:
                 return Tight(target + 1, None, copies, seconds, rounds)
             box = relaxed.box
-            if _width(box) >= _ENOUGH * before:
+            if width(box) >= _ENOUGH * before:
                 break
         self._boxes[target] = box
         return Tight(bound, box, copies, seconds, rounds)
@@ -77,7 +77,3 @@ class Tightener:
         wider = [known for known in self._boxes if known >= target]
         low, high = self._boxes[min(wider)] if wider else self.bounder.widest
         return low.copy(), high.copy()
-
-
-def _width(box: Box) -> int:
-    return int((box[1] - box[0]).sum())

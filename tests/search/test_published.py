@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
+from laws.figures import PUBLISHED_STEPS
 from laws.strategies import Enumerated, enumerate_all, random_replication, randoms
 
 from rramalloc import optimize
@@ -152,12 +153,7 @@ def every_useful(source: Problem, steps: int) -> Iterator[npt.NDArray[np.int64]]
 
 @pytest.mark.parametrize(
     ("name", "arrays", "figure"),
-    [
-        pytest.param("alexnet_todaes", 1024, 113, id="AlexNet, 1024"),
-        pytest.param("alexnet_todaes", 2048, 49, id="AlexNet, 2048"),
-        pytest.param("vgg11", 2048, 329, id="VGG-A, 2048"),
-        pytest.param("vgg11", 4096, 162, id="VGG-A, 4096"),
-    ],
+    PUBLISHED_STEPS,
 )
 def test_published_budgets(name: str, arrays: int, figure: int) -> None:
     """MODEL.md 9, column P, against all allocations: 162 on VGG-A is out of reach of the recurrence, by 2."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from laws.figures import PUBLISHED_STEPS
 from laws.strategies import by_name, random_network, randoms
 
 from rramalloc.allocation.check import recheck
@@ -57,12 +58,7 @@ def test_vgg16_on_1024_arrays() -> None:
 
 @pytest.mark.parametrize(
     ("network", "arrays", "published"),
-    [
-        pytest.param("alexnet_todaes", 1024, 113, id="AlexNet, 1024"),
-        pytest.param("alexnet_todaes", 2048, 49, id="AlexNet, 2048"),
-        pytest.param("vgg11", 2048, 329, id="VGG-A, 2048"),
-        pytest.param("vgg11", 4096, 162, id="VGG-A, 4096"),
-    ],
+    PUBLISHED_STEPS,
 )
 def test_published_budgets_are_met_or_beaten(network: str, arrays: int, published: int) -> None:
     """MODEL.md 9, column P: steps by the published method, which hands pixels on within a step.
