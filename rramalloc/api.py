@@ -15,10 +15,10 @@ from rramalloc.files import to_json, write_text
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware, parse_crossbar
 from rramalloc.mapping.demand import MAPPINGS, Mapping
+from rramalloc.methods import method_names
 from rramalloc.network.network import Network
 from rramalloc.network.readers import InputShapes, load
 from rramalloc.records import brief
-from rramalloc.search.methods import method_names
 from rramalloc.search.problem import DEFAULT_WORK, Objective, Progress, Stop
 from rramalloc.timing.simulate import Handoff
 from rramalloc.timing.stage_graph import FullyConnected

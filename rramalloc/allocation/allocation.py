@@ -72,14 +72,22 @@ class Layer(Record):
     finish: Steps
 
 
+class Progress(Record):
+    """Best makespan and lower bound, in steps, after so many seconds of counted work."""
+
+    seconds: float
+    makespan: Steps
+    lower_bound: Steps
+
+
 class Allocation(Record):
     """How often every layer is stored, how fast that is, and how far from optimal it can be at most.
 
     makespan, interval, lower_bound: steps; gap: (makespan - lower_bound) / makespan; proof: what shows the
     bound, in words; seconds: work of the search in seconds of a reference core, counted and not measured,
     so that equal runs give equal files (None for methods that do not count it); step_ns, latency_ns,
-    throughput_per_s: None without [timing]; host: weight layers left to the host, untimed; warnings: what
-    was assumed or ignored.
+    throughput_per_s: None without [timing]; history: how best and bound met; host: weight layers left to
+    the host, untimed; warnings: what was assumed or ignored.
     """
 
     format: Literal["rramalloc-allocation/1"] = FORMAT
@@ -101,6 +109,7 @@ class Allocation(Record):
     latency_ns: float | None
     throughput_per_s: float | None
     layers: tuple[Layer, ...]
+    history: tuple[Progress, ...] = ()
     host: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rramalloc.allocation.allocation import Allocation, Arrays, Layer, NetworkId, Options
+from rramalloc.allocation.allocation import Allocation, Arrays, Layer, NetworkId, Options, Progress
 from rramalloc.allocation.check import recheck, recheck_placement
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, demands
 from rramalloc.mapping.tiles import Tiles
+from rramalloc.methods import method as method_named
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.search import bandwidth, fewest, interval, repair
 from rramalloc.search.auto import solve as solve_auto
 from rramalloc.search.bound import Bounder
-from rramalloc.search.methods import method as method_named
 from rramalloc.search.problem import Candidate, Objective, Problem, Stop
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.recurrence import recurrence
@@ -48,10 +48,8 @@ def optimize(network: Network, hardware: Hardware, arrays: int, request: Request
     Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
     does not survive the check.  Source: MODEL.md.
     """
-    if not 1 <= arrays <= MAX_ARRAYS:
-        raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
     problem = make_problem(network, hardware, arrays, request.mapping, request.fc)
-    candidate = _search(problem, request, stop)
+    candidate = propose(problem, request, stop)
     return _allocation(network, hardware, arrays, problem, request, stop, candidate)
 
 
@@ -62,6 +60,8 @@ def make_problem(
 
     Raises BudgetError, TileError, PlacementError, SpecError.
     """
+    if isinstance(arrays, bool) or not 1 <= arrays <= MAX_ARRAYS:
+        raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
     graph = StageGraph.build(network, fc)
     demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
     problem = Problem(graph, demand, arrays, StepTime.of(graph, hardware))
@@ -73,7 +73,11 @@ def make_problem(
     return replace(problem, budget=min(arrays, tiles.usable(demand)))
 
 
-def _search(problem: Problem, request: Request, stop: Stop) -> Candidate:
+def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
+    """What the method asked for comes to, made to fit; its makespan is not checked yet.
+
+    Raises TargetError, SpecError, UnknownNameError, SolverError, UnsupportedError.
+    """
     if request.objective == "arrays":
         return fewest.solve(problem, stop, request.seed, _target(problem, request))
     if request.objective == "interval":
@@ -85,10 +89,10 @@ def _search(problem: Problem, request: Request, stop: Stop) -> Candidate:
     if request.method == "auto":
         return candidate
     bound = max(candidate.lower_bound, Bounder(problem).root_bound())
-    placed = repair.placeable(problem, candidate.replication)
-    if placed is not candidate.replication:
-        words = f"{candidate.proof}; repaired: copies taken away until the rest can be placed in tiles"
-        candidate = replace(candidate, replication=placed, proof=words)
+    fitting = repair.fitting(problem, candidate.replication)
+    if fitting is not candidate.replication:
+        words = f"{candidate.proof}; repaired: copies taken away until the rest fits"
+        candidate = replace(candidate, replication=fitting, proof=words, repaired=True)
     return replace(candidate, lower_bound=bound)
 
 
@@ -154,6 +158,10 @@ def _allocation(
         latency_ns=absolute.latency_ns,
         throughput_per_s=absolute.throughput_per_s,
         layers=layers_of(timing, problem.demand.tolist()),
+        history=tuple(
+            Progress(seconds=round(seconds, 6), makespan=best, lower_bound=bound)
+            for seconds, best, bound in stop.history
+        ),
         host=left_to_host(network, graph),
         warnings=(*network.warnings, *hardware_warnings(hardware, arrays)),
     )  # fmt: skip

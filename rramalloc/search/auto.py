@@ -73,7 +73,7 @@ class _Search:
         for corner in corners:
             self._take(corner)
         turn_s = _FIRST_TURN_S
-        with _second_core() as pool:
+        with _second_core(self.stop.cores) as pool:
             while not self._done():
                 self._turn(turn_s, pool)
                 turn_s = min(_GROWTH * turn_s, _LONGEST_TURN_S)
@@ -117,7 +117,7 @@ class _Search:
         news = self.best.makespan, self.bound
         if news != self._told:
             self._told = news
-            self.stop.report(*news)
+            self.stop.report(self.spent_s, *news)
 
     def _done(self) -> bool:
         best = self.best.makespan
@@ -144,7 +144,8 @@ class _Search:
         return f"bounded, stopped after the work allowed: {how}"
 
 
-def _second_core() -> ThreadPoolExecutor | nullcontext[None]:
-    """A thread for one side of the search if the machine has a core for it."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:
+    """A thread for one side of the search if there is a core for it and it may be used."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = there if allowed is None else min(allowed, there)
     return ThreadPoolExecutor(1) if cores > 1 else nullcontext()

@@ -113,7 +113,8 @@ class _Search:
         """Search with the copies that a step of this length can feed; the lower bound of their makespan."""
         bound = 1
         for relaxed in self._relaxations(step_ns):
-            found = solve_makespan(relaxed, replace(self.stop, work=work, on_progress=None), self.seed)
+            share = replace(self.stop, work=work, on_progress=None, history=[])
+            found = solve_makespan(relaxed, share, self.seed)
             self.spent_s += max(found.seconds or 0.0, SECONDS_PER_WORK)
             bound = max(bound, found.lower_bound)
             if self.problem.fits(found.replication):

@@ -28,7 +28,7 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     while low < fewest and not stop.out_of_time and spent_s < stop.work * SECONDS_PER_WORK:
         budget = (low + fewest) // 2
         trial = replace(problem, budget=budget)
-        share = replace(stop, work=min(_WORK_PER_BUDGET, stop.work), on_progress=None)
+        share = replace(stop, work=min(_WORK_PER_BUDGET, stop.work), on_progress=None, history=[])
         found = meet(trial, share, seed, target)
         spent_s += found.seconds or 0.0
         if _makespan(trial, found) <= target:

@@ -107,13 +107,15 @@ class Candidate:
     """An allocation that a method proposes; nothing in it is believed before it is checked.
 
     lower_bound: steps that no allocation within the budget undercuts; proof: what shows that, in words;
-    seconds: work done, counted in seconds of a reference core, None if it was not counted.
+    seconds: work done, counted in seconds of a reference core, None if it was not counted;
+    repaired: whether copies were taken away because what the method asked for did not fit.
     """
 
     replication: Replication
     lower_bound: int
     proof: str
     seconds: float | None = None
+    repaired: bool = False
 
 
 Progress = Callable[[int, int], None]
@@ -125,14 +127,18 @@ class Stop:
     """When a search ends before it has a proof.
 
     work: units of work, the same on every machine; time_limit_s: wall clock, machine-dependent;
-    gap: relative distance of best and bound that is good enough; interrupted: set from outside (Ctrl-C).
+    gap: relative distance of best and bound that is good enough; cores: how many may be used, None for all
+    there are, which never changes the answer; interrupted: set from outside (Ctrl-C);
+    history: (seconds of work, best makespan, lower bound) whenever one of them improved.
     """
 
     work: int = DEFAULT_WORK
     time_limit_s: float | None = None
     gap: float = 0.0
     on_progress: Progress | None = None
+    cores: int | None = None
     interrupted: bool = False
+    history: list[tuple[float, int, int]] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 
     @property
@@ -149,8 +155,9 @@ class Stop:
         """Whether best and bound are within the wanted gap."""
         return best - bound <= self.gap * best
 
-    def report(self, best: int, bound: int) -> None:
-        """Tell the caller of an improvement."""
+    def report(self, seconds: float, best: int, bound: int) -> None:
+        """Keep an improvement, found after so many seconds of work, and tell the caller of it."""
+        self.history.append((seconds, best, bound))
         if self.on_progress is not None:
             self.on_progress(best, bound)
 

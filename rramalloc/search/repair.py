@@ -1,4 +1,4 @@
-"""Making an allocation placeable: copies are taken away until the rest fits the tiles of the chips."""
+"""Making an allocation fit: copies are taken away until budget and tiles of the chips hold the rest."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Replication
 
 
-def placeable(problem: Problem, replication: Replication) -> Replication:
-    """The allocation itself if its copies can be placed, else one with fewer copies that can.
+def fitting(problem: Problem, replication: Replication) -> Replication:
+    """The allocation itself if it keeps to budget and tiles, else one with fewer copies that does.
 
     Every copy beyond the least is scaled down alike; how far is found by bisection.
     """

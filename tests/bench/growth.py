@@ -13,8 +13,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import figures
+import pages
 from measured import RESULTS, in_own_process, peak_mb
+
+from rramalloc.report import style
 
 if TYPE_CHECKING:
     from rramalloc.network.network import Network
@@ -24,8 +26,8 @@ ARRAYS_PER_STAGE = 1000
 GRIDS, CHANNELS = (64, 32, 16, 8), (128, 256, 512, 1024)
 """Side of the output and output channels of each quarter of a network."""
 SERIES = {
-    "chain": figures.Series("chain", figures.BLUE, "o"),
-    "residual": figures.Series("residual", figures.RED, "D"),
+    "chain": style.Series("chain", style.BLUE, "o"),
+    "residual": style.Series("residual", style.RED, "D"),
 }
 ANSWER_S, ANSWER_MB, LARGEST_S = 10.0, 1024.0, 60.0
 """Goals: time and memory with 1,000 stages, time with 10,000."""
@@ -122,9 +124,10 @@ def measure(kind: str, stages: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@style.look()
 def draw(rows: list[Row]) -> None:
     """Time and memory against stages, and the goals."""
-    drawn, (times, memory) = figures.figure(3.2, columns=2)
+    drawn, (times, memory) = style.figure(3.2, columns=2)
     for kind, series in SERIES.items():
         part = [row for row in rows if row.kind == kind]
         stages = [row.stages for row in part]
@@ -143,11 +146,11 @@ def draw(rows: list[Row]) -> None:
         axes.set_yscale("log")
         axes.set_xlabel("stages")
         axes.set_ylabel(what)
-        figures.plain_ticks(axes.xaxis, (10, 100, 1000, 10000))
+        style.plain_ticks(axes.xaxis, (10, 100, 1000, 10000))
         axes.legend(frameon=False)
-    figures.plain_ticks(times.yaxis, (0.001, 0.01, 0.1, 1, 10, 100, 1000))
-    figures.plain_ticks(memory.yaxis, (125, 250, 500, 1000, 2000, 4000, 8000))
-    figures.save(drawn, FIGURE)
+    style.plain_ticks(times.yaxis, (0.001, 0.01, 0.1, 1, 10, 100, 1000))
+    style.plain_ticks(memory.yaxis, (125, 250, 500, 1000, 2000, 4000, 8000))
+    style.save(drawn, FIGURE)
 
 
 def goals(rows: list[Row]) -> list[list[str]]:
@@ -179,7 +182,7 @@ def write_page(rows: list[Row]) -> None:
         ["network", "stages", "arrays", "x min", "makespan", "bound", "gap", "build s", "first s", "s", "MB"]
     ]
     for row in rows:
-        times = [figures.seconds_text(value) for value in (row.read_s, row.first_s, row.seconds)]
+        times = [pages.seconds_text(value) for value in (row.read_s, row.first_s, row.seconds)]
         table.append(
             [
                 row.kind, str(row.stages), str(row.arrays), f"{row.arrays / row.minimum:.1f}",
@@ -187,8 +190,8 @@ def write_page(rows: list[Row]) -> None:
             ]
         )  # fmt: skip
     lines = ["# Growth", "", NOTES, "", "Regenerate with `python tests/bench/growth.py`.", ""]
-    lines += [*figures.markdown(goals(rows)), f"![seconds and memory against stages]({FIGURE.name})", ""]
-    lines += figures.markdown(table)
+    lines += [*pages.markdown(goals(rows)), f"![seconds and memory against stages]({FIGURE.name})", ""]
+    lines += pages.markdown(table)
     PAGE.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     draw(rows)
 

@@ -21,9 +21,11 @@ from dataclasses import asdict, dataclass, fields
 from itertools import product
 from typing import Any, NamedTuple
 
-import figures
+import pages
 from measured import RESULTS, in_own_process, peak_mb
 from pydantic import TypeAdapter
+
+from rramalloc.report import style
 
 CHAINS = ("alexnet", "vgg16", "vgg19")
 NETWORKS = (
@@ -34,11 +36,11 @@ CROSSBARS = (128, 256)
 FACTORS = (1.2, 2.0, 4.0, 16.0)
 """Budgets as multiples of the minimum, rounded down."""
 SERIES = {
-    "auto": figures.Series("auto", figures.BLUE, "o"),
-    "interval": figures.Series("interval", figures.ORANGE, "s"),
-    "separable": figures.Series("separable", figures.GREEN, "^"),
-    "milp-cbc": figures.Series("PuLP + CBC", figures.RED, "D"),
-    "milp": figures.Series("PuLP + HiGHS", figures.PURPLE, "X"),
+    "auto": style.Series("auto", style.BLUE, "o"),
+    "interval": style.Series("interval", style.ORANGE, "s"),
+    "separable": style.Series("separable", style.GREEN, "^"),
+    "milp-cbc": style.Series("PuLP + CBC", style.RED, "D"),
+    "milp": style.Series("PuLP + HiGHS", style.PURPLE, "X"),
 }
 SOLVER_LIMIT_S, MUCH_WORK = 60.0, 10**9
 REPEATS, ENOUGH_S = 5, 20.0
@@ -126,8 +128,8 @@ def measure_other(case: Case, arrays: int, method: str) -> dict[str, Any]:
     from rramalloc.allocation.optimize import make_problem
     from rramalloc.errors import SolverError
     from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
+    from rramalloc.methods import method as method_named
     from rramalloc.network.readers import load
-    from rramalloc.search.methods import method as method_named
     from rramalloc.search.problem import Candidate, Stop
     from rramalloc.timing.simulate import simulate
 
@@ -315,7 +317,7 @@ def methods_table(table: Table) -> Iterator[list[str]]:
         runs = [(row, best_of(others)) for others in table.values() if (row := others.get(method))]
         ratios = [row.makespan / best for row, best in runs if row.makespan is not None]
         memory, seconds = [row.peak_mb for row, _ in runs], [row.seconds for row, _ in runs]
-        times = [figures.seconds_text(of(seconds)) if runs else "-" for of in (statistics.median, max)]
+        times = [pages.seconds_text(of(seconds)) if runs else "-" for of in (statistics.median, max)]
         yield [
             series.label, str(len(runs)), str(len(ratios)), str(sum(ratio == 1 for ratio in ratios)),
             str(sum(row.proven for row, _ in runs)), median(ratios, ".3f"), most(ratios, ".3f"),
@@ -333,7 +335,7 @@ def cases_table(table: Table) -> Iterator[list[str]]:
         if auto is None:
             cells += ["-"] * 4
         else:
-            first = figures.seconds_text(auto.first_s)
+            first = pages.seconds_text(auto.first_s)
             cells += [str(auto.lower_bound), f"{auto.gap:.1%}", first, f"{auto.peak_mb:.0f}"]
         yield cells + [answer_cell(runs.get(method), best) for method in SERIES]
 
@@ -343,7 +345,7 @@ def answer_cell(row: Row | None, best: int) -> str:
     if row is None:
         return "-"
     steps = "-" if row.makespan is None else str(row.makespan)
-    return f"{f'**{steps}**' if row.makespan == best else steps} ({figures.seconds_text(row.seconds)})"
+    return f"{f'**{steps}**' if row.makespan == best else steps} ({pages.seconds_text(row.seconds)})"
 
 
 def model_pairs(table: Table) -> list[tuple[Row, Row]]:
@@ -402,10 +404,11 @@ def model_cells(row: Row | None) -> list[str]:
     bound = "-" if row.lower_bound is None else str(row.lower_bound)
     return [
         bound if row.proven or row.lower_bound is None else f"({bound})",
-        figures.seconds_text(row.solve_s),
+        pages.seconds_text(row.solve_s),
     ]
 
 
+@style.look()
 def draw(table: Table) -> None:
     """Makespan over the best known against seconds, one point per run, and the medians.
 
@@ -413,7 +416,7 @@ def draw(table: Table) -> None:
     """
     import numpy as np
 
-    drawn, (axes,) = figures.figure(4.2)
+    drawn, (axes,) = style.figure(4.2)
     for method, series in SERIES.items():
         runs = [
             (row.seconds, row.makespan / best_of(others))
@@ -432,13 +435,13 @@ def draw(table: Table) -> None:
         "function",
         functions=(lambda ratio: np.sqrt(np.maximum(ratio - 1, 0)), lambda height: 1 + height**2),
     )
-    figures.plain_ticks(axes.xaxis, (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100))
-    figures.plain_ticks(axes.yaxis, (1, 1.01, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10))
+    style.plain_ticks(axes.xaxis, (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100))
+    style.plain_ticks(axes.yaxis, (1, 1.01, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10))
     axes.set_ylim(bottom=1)
     axes.set_xlabel("seconds from the network's name to the end of the search")
     axes.set_ylabel("makespan / best known of the case")
     drawn.legend(loc="outside upper center", ncols=len(SERIES), frameon=False, handletextpad=0.2)
-    figures.save(drawn, FIGURE)
+    style.save(drawn, FIGURE)
 
 
 NOTES = f"""\
@@ -471,7 +474,7 @@ def write_page(note: str) -> None:
     lines += [note, ""] if note else []
     if runs < wanted:
         lines += [f"**Incomplete: {runs} of {wanted} runs.**", ""]
-    lines += figures.markdown([["what", "measured", "goal"], *map(list, summary(table))])
+    lines += pages.markdown([["what", "measured", "goal"], *map(list, summary(table))])
     for what, items in (
         (f"Gaps of auto above {DAG_GOAL:.0%}, chains left out", wide(table)),
         ("Cases in which another method is faster than auto", beaten(table)),
@@ -485,10 +488,10 @@ def write_page(note: str) -> None:
         "ratio: makespan over the best known of the case. Large marks are medians.",
         "",
     ]
-    lines += [*figures.markdown(methods_table(table)), f"![makespan ratio against time]({FIGURE.name})", ""]
-    lines += ["## Cases", "", CASES_NOTES, "", *figures.markdown(cases_table(table))]
-    lines += ["## The separable model", "", model_words(table), "", *figures.markdown(speed_table(table))]
-    lines += [MODEL_NOTES, "", *figures.markdown(model_table(table))]
+    lines += [*pages.markdown(methods_table(table)), f"![makespan ratio against time]({FIGURE.name})", ""]
+    lines += ["## Cases", "", CASES_NOTES, "", *pages.markdown(cases_table(table))]
+    lines += ["## The separable model", "", model_words(table), "", *pages.markdown(speed_table(table))]
+    lines += [MODEL_NOTES, "", *pages.markdown(model_table(table))]
     PAGE.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     draw(table)
 

@@ -23,7 +23,11 @@ ORDER = (
     "mapping",
     "timing",
     "search",
+    "baselines",
+    "methods",
     "allocation",
+    "studies",
+    "report",
     "api",
     "cli",
 )

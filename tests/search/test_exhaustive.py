@@ -13,11 +13,11 @@ from laws.reference import reference
 from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumerate_all, enumerated
 
 from rramalloc.errors import TargetError
+from rramalloc.methods import method, method_names
 from rramalloc.search import auto, fewest, interval, relaxation
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.branch import Branching
 from rramalloc.search.linear_program import LinearProgram
-from rramalloc.search.methods import method, method_names
 from rramalloc.search.problem import Candidate, Stop
 from rramalloc.search.tighten import Tightener
 from rramalloc.timing.simulate import makespan_of_each

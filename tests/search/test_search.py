@@ -24,12 +24,12 @@ from rramalloc.api import optimize
 from rramalloc.errors import BudgetError, SpecError, TargetError, UnknownNameError
 from rramalloc.files import to_json
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.methods import method
 from rramalloc.network.network import Network
 from rramalloc.network.readers import load
 from rramalloc.search import auto
 from rramalloc.search.bound import Bounder
 from rramalloc.search.breakpoints import breakpoints
-from rramalloc.search.methods import method
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import simulate
 

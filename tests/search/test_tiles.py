@@ -17,9 +17,9 @@ from rramalloc.errors import PlacementError, SolverError, TileError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.tiles import Tiles
+from rramalloc.methods import method
 from rramalloc.network.readers import load
 from rramalloc.search import auto, fewest, interval, repair
-from rramalloc.search.methods import method
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import makespan_of
 
@@ -95,7 +95,7 @@ def test_other_searches_keep_to_the_tiles(case: Enumerated, random: Random) -> N
     for proposal in (even, fewer):
         assert (fitting.allocations == proposal.replication).all(axis=1).any()
     greedy = method("recurrence")(replace(problem, tiles=None), Stop(), 0).replication
-    repaired = repair.placeable(problem, greedy)
+    repaired = repair.fitting(problem, greedy)
     assert (fitting.allocations == repaired).all(axis=1).any()
 
 

@@ -1,0 +1,1 @@
+"""Studies: many allocations side by side - comparisons, Pareto fronts, sweeps."""
