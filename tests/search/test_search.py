@@ -287,7 +287,7 @@ def test_layers_are_in_network_order_and_add_up() -> None:
 def test_one_core_and_two_give_the_same(network: str, arrays: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both sides of the search see only what was known before their turn."""
     answers = []
-    for pool in (lambda: ThreadPoolExecutor(1), lambda: nullcontext(None)):
+    for pool in (lambda _: ThreadPoolExecutor(1), lambda _: nullcontext(None)):
         monkeypatch.setattr(auto, "_second_core", pool)
         answers.append(auto.solve(problem(network, arrays), Stop(work=15), 3))
     first, second = answers
