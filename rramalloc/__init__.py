@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from rramalloc.allocation.allocation import Allocation as Allocation
     from rramalloc.allocation.inspection import Inspection as Inspection
     from rramalloc.allocation.simulation import Simulation as Simulation
+    from rramalloc.api import compare as compare
     from rramalloc.api import convert as convert
     from rramalloc.api import inspect as inspect
     from rramalloc.api import optimize as optimize
+    from rramalloc.api import pareto as pareto
     from rramalloc.api import simulate as simulate
     from rramalloc.errors import RramallocError as RramallocError
     from rramalloc.hardware.hardware import Hardware as Hardware
@@ -25,23 +27,32 @@ if TYPE_CHECKING:
     from rramalloc.network.network import Network as Network
     from rramalloc.network.readers import load as load
     from rramalloc.network.readers.torch_export import from_torch as from_torch
+    from rramalloc.studies.comparison import Comparison as Comparison
+    from rramalloc.studies.sweep.progress import sweep_status as sweep_status
+    from rramalloc.studies.sweep.run import sweep as sweep
     from rramalloc.version import __version__ as __version__
 
 _HOMES = {
     "Allocation": "rramalloc.allocation.allocation",
+    "Comparison": "rramalloc.studies.comparison",
     "Hardware": "rramalloc.hardware.hardware",
     "Inspection": "rramalloc.allocation.inspection",
     "Network": "rramalloc.network.network",
     "RramallocError": "rramalloc.errors",
     "Simulation": "rramalloc.allocation.simulation",
     "__version__": "rramalloc.version",
+    "compare": "rramalloc.api",
     "convert": "rramalloc.api",
     "from_torch": "rramalloc.network.readers.torch_export",
     "inspect": "rramalloc.api",
     "load": "rramalloc.network.readers",
     "load_hardware": "rramalloc.hardware.loader",
     "optimize": "rramalloc.api",
+    "pareto": "rramalloc.api",
+    "ParetoFront": "rramalloc.studies.pareto_front",
     "simulate": "rramalloc.api",
+    "sweep": "rramalloc.studies.sweep.run",
+    "sweep_status": "rramalloc.studies.sweep.progress",
 }
 __all__ = sorted(_HOMES)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
 
 from rramalloc.allocation.allocation import Allocation, read_saved
 from rramalloc.allocation.inspection import Inspection, inspect_network
@@ -19,7 +20,16 @@ from rramalloc.methods import method_names
 from rramalloc.network.network import Network
 from rramalloc.network.readers import InputShapes, load
 from rramalloc.records import brief
+from rramalloc.search.front import DEFAULT_WORK as FRONT_WORK
+from rramalloc.search.front import Progress as FrontProgress
 from rramalloc.search.problem import DEFAULT_WORK, Objective, Progress, Stop
+from rramalloc.studies.budgets import budgets, minimum_arrays
+from rramalloc.studies.compare import CompareProgress, Contest, Ending
+from rramalloc.studies.compare import compare as compare_methods
+from rramalloc.studies.comparison import Comparison
+from rramalloc.studies.pareto import Quest
+from rramalloc.studies.pareto import pareto as pareto_front
+from rramalloc.studies.pareto_front import FrontObjective, ParetoFront
 from rramalloc.timing.simulate import Handoff
 from rramalloc.timing.stage_graph import FullyConnected
 
@@ -27,6 +37,7 @@ NetworkLike = Network | str | os.PathLike[str]
 HardwareLike = Hardware | str | os.PathLike[str]
 OBJECTIVES: tuple[Objective, ...] = ("latency", "interval", "arrays")
 MAX_WORK = 10**9
+MAX_SEEDS = 1000
 
 
 def optimize(
@@ -135,6 +146,82 @@ def simulate(
     )  # fmt: skip
 
 
+def compare(
+    network: NetworkLike,
+    arrays: int | str | Sequence[int | str],
+    *,
+    hardware: HardwareLike = DEFAULT_PRESET,
+    crossbar: str | None = None,
+    mapping: Mapping = "im2col",
+    fc: FullyConnected = "host",
+    methods: Sequence[str] | None = None,
+    seed: int = 0,
+    seeds: int = 5,
+    work: int = DEFAULT_WORK,
+    time_limit_s: float | None = None,
+    clock: bool = False,
+    input_shapes: InputShapes | None = None,
+    on_progress: CompareProgress | None = None,
+    ending: Ending | None = None,
+) -> Comparison:
+    """All methods side by side on one network at one budget or several, every allocation simulated exactly.
+
+    arrays: 2048, "x2" (twice the minimum) or a list of such; methods: names, None for all that are compared
+    by default; seeds: runs of each method that depends on its seed, of which the median is told; work and
+    time_limit_s: of every single run; clock: measure time too; ending: set its `interrupted` to end early.
+    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
+    """
+    _check_choices(mapping=mapping, fc=fc)
+    _check_range("seed", seed, 0, 2**53)
+    _check_range("seeds", seeds, 1, MAX_SEEDS)
+    _check_range("work", work, 0, MAX_WORK)
+    if time_limit_s is not None:
+        _check_range("time limit", time_limit_s, 0, 10**9)
+    contest = Contest(
+        mapping=mapping, fc=fc, methods=methods, seed=seed, seeds=seeds, work=work,
+        time_limit_s=time_limit_s, clock=clock,
+    )  # fmt: skip
+    source, machine = _network(network, input_shapes), _hardware(hardware, crossbar)
+    sizes = budgets(arrays, minimum_arrays(source, machine, mapping, fc))
+    return compare_methods(source, machine, sizes, contest, ending or Ending(), on_progress)
+
+
+def pareto(
+    network: NetworkLike,
+    arrays: int,
+    *,
+    objective: FrontObjective = "makespan",
+    hardware: HardwareLike = DEFAULT_PRESET,
+    crossbar: str | None = None,
+    mapping: Mapping = "im2col",
+    fc: FullyConnected = "host",
+    baselines: Sequence[str] = (),
+    seed: int = 0,
+    work: int = FRONT_WORK,
+    time_limit_s: float | None = None,
+    input_shapes: InputShapes | None = None,
+    on_progress: FrontProgress | None = None,
+    stop: Stop | None = None,
+) -> ParetoFront:
+    """All non-dominated points of (arrays, objective) up to a number of arrays, each with a bound.
+
+    objective: makespan or interval in steps, or latency_ns, which needs [timing]; baselines: methods to put
+    beside the front; work: units of search for the whole front; stop: replaces work and time_limit_s.
+    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
+    """
+    _check_choices(mapping=mapping, fc=fc, front_objective=objective)
+    for method in baselines:
+        _check_choices(method=method)
+    _check_range("seed", seed, 0, 2**53)
+    _check_range("work", work, 0, MAX_WORK)
+    if time_limit_s is not None:
+        _check_range("time limit", time_limit_s, 0, 10**9)
+    quest = Quest(mapping=mapping, fc=fc, objective=objective, seed=seed, baselines=tuple(baselines))
+    ending = stop or Stop(work=work, time_limit_s=time_limit_s)
+    source, machine = _network(network, input_shapes), _hardware(hardware, crossbar)
+    return pareto_front(source, machine, arrays, quest, ending, on_progress)
+
+
 def convert(
     network: NetworkLike, path: str | os.PathLike[str], input_shapes: InputShapes | None = None
 ) -> Network:
@@ -158,6 +245,7 @@ def _check_choices(**chosen: str | None) -> None:
         "mapping": MAPPINGS,
         "fc": ("host", "crossbar"),
         "objective": OBJECTIVES,
+        "front_objective": ("makespan", "interval", "latency_ns"),
         "method": method_names(),
         "handoff": ("next", "same"),
     }

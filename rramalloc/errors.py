@@ -170,5 +170,9 @@ class TargetError(RramallocError):
         )
 
 
+class WorkerError(RramallocError):
+    """Workers of a sweep, or the cluster they belong to, cannot be used; says why and what helps."""
+
+
 class SolverError(RramallocError):
     """An external solver failed or returned an allocation that does not hold; says which and how."""

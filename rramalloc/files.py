@@ -141,6 +141,24 @@ def to_json(document: object) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def sync_folder(path: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextlib.contextmanager
+def telling(shown: str) -> Iterator[None]:
+    """What the system refuses becomes a FileError about the file `shown`."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise FileError(shown, _reason(error)) from None
+
+
 def _is_stream(path: str) -> bool:
     """A device or pipe, or /dev/stdout whatever it leads to: nothing can be renamed over it."""
     if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
@@ -161,11 +179,7 @@ def _replace(target: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(target.parent)
 
 
 def _mode(target: Path) -> int:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from rramalloc.errors import UnknownNameError
-from rramalloc.search.problem import Method
+
+if TYPE_CHECKING:
+    from rramalloc.search.problem import Method
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,19 @@ METHODS = {
     "milp": Entry("rramalloc.search.milp:solve_highs"),
     "milp-cbc": Entry("rramalloc.search.milp:solve_cbc", compared=False),
     "separable": Entry("rramalloc.search.separable:solve", compared=False),
+    "none": Entry("rramalloc.baselines.none:solve"),
+    "uniform": Entry("rramalloc.baselines.uniform:solve"),
+    "proportional": Entry("rramalloc.baselines.proportional:solve"),
+    "isaac": Entry("rramalloc.baselines.isaac:solve"),
+    "neurosim": Entry("rramalloc.baselines.neurosim:solve"),
+    "bottleneck": Entry("rramalloc.baselines.bottleneck:solve"),
+    "balance": Entry("rramalloc.baselines.balance:solve"),
+    "lagrange": Entry("rramalloc.baselines.lagrange:solve"),
+    "sequential": Entry("rramalloc.baselines.sequential:solve"),
+    "gain": Entry("rramalloc.baselines.gain:solve"),
+    "annealing": Entry("rramalloc.baselines.annealing:solve", seeded=True),
+    "genetic": Entry("rramalloc.baselines.genetic:solve", seeded=True),
+    "published-dp": Entry("rramalloc.baselines.published_dp:solve"),
 }
 
 

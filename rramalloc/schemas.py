@@ -14,7 +14,12 @@ _RECORDS = {
     "allocation": "rramalloc.allocation.allocation:Allocation",
     "replication": "rramalloc.allocation.allocation:BareReplication",
     "simulation": "rramalloc.allocation.simulation:Simulation",
+    "sweep": "rramalloc.studies.sweep.document:SweepDocument",
+    "sweep-spec": "rramalloc.studies.sweep.spec:Spec",
+    "sweep-status": "rramalloc.studies.sweep.document:SweepStatus",
     "inspection": "rramalloc.allocation.inspection:Inspection",
+    "comparison": "rramalloc.studies.comparison:Comparison",
+    "pareto": "rramalloc.studies.pareto_front:ParetoFront",
 }
 
 

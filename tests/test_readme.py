@@ -38,6 +38,8 @@ def test_set_up_commands_are_those_that_ci_runs() -> None:
 
 def test_commands_run_in_the_order_given(tmp_path: Path) -> None:
     assert len(COMMANDS) >= 10
+    study = next(text for kind, text in BLOCKS if kind == "toml")
+    (tmp_path / "study.toml").write_text(study, encoding="utf-8")
     for command in COMMANDS:
         done = run(command, tmp_path)
         assert done.returncode == 0, (command, done.stderr)

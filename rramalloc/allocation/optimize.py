@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -50,19 +51,25 @@ def optimize(network: Network, hardware: Hardware, arrays: int, request: Request
     """
     problem = make_problem(network, hardware, arrays, request.mapping, request.fc)
     candidate = propose(problem, request, stop)
-    return _allocation(network, hardware, arrays, problem, request, stop, candidate)
+    return checked_allocation(network, hardware, arrays, problem, request, stop, candidate)
 
 
 def make_problem(
-    network: Network, hardware: Hardware, arrays: int, mapping: Mapping, fc: FullyConnected
+    network: Network,
+    hardware: Hardware,
+    arrays: int,
+    mapping: Mapping,
+    fc: FullyConnected,
+    graph: StageGraph | None = None,
 ) -> Problem:
     """The search problem of a network on a hardware: with chips, what can be placed on them.
 
+    graph: of this network and fc, if it is there already.
     Raises BudgetError, TileError, PlacementError, SpecError.
     """
     if isinstance(arrays, bool) or not 1 <= arrays <= MAX_ARRAYS:
         raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
-    graph = StageGraph.build(network, fc)
+    graph = graph or StageGraph.build(network, fc)
     demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
     problem = Problem(graph, demand, arrays, StepTime.of(graph, hardware))
     if hardware.chip is None:
@@ -88,12 +95,18 @@ def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
     candidate = method_named(request.method)(problem, stop, request.seed)
     if request.method == "auto":
         return candidate
-    bound = max(candidate.lower_bound, Bounder(problem).root_bound())
+    bound = max(candidate.lower_bound, _root_bound(problem))
     fitting = repair.fitting(problem, candidate.replication)
     if fitting is not candidate.replication:
         words = f"{candidate.proof}; repaired: copies taken away until the rest fits"
         candidate = replace(candidate, replication=fitting, proof=words, repaired=True)
     return replace(candidate, lower_bound=bound)
+
+
+@lru_cache(maxsize=4)
+def _root_bound(problem: Problem) -> int:
+    """The same for every method that is tried on one problem."""
+    return Bounder(problem).root_bound()
 
 
 def _within_interval(problem: Problem, request: Request, stop: Stop) -> Candidate:
@@ -124,10 +137,11 @@ def _target(problem: Problem, request: Request) -> int:
     return int(request.target_ns / problem.step_time.compute_ns)
 
 
-def _allocation(
+def checked_allocation(
     network: Network, hardware: Hardware, arrays: int, problem: Problem, request: Request, stop: Stop,
     found: Candidate,
 ) -> Allocation:  # fmt: skip
+    """What a method found, re-timed and re-checked. Raises SolverError."""
     graph = problem.graph
     timing = simulate(graph, found.replication)
     recheck(timing, problem.demand.tolist(), arrays, found.lower_bound, request.method)

@@ -11,13 +11,16 @@ import typer
 from rramalloc.cli import (
     EXIT_CANNOT_SERVE,
     EXIT_INTERRUPTED,
+    compare,
     convert,
     inspect,
     networks,
     optimize,
+    pareto,
     presets,
     schema,
     simulate,
+    sweep,
 )
 from rramalloc.cli.output import printable
 from rramalloc.errors import RramallocError
@@ -34,6 +37,9 @@ app = typer.Typer(
 app.command("optimize")(optimize.optimize)
 app.command("inspect")(inspect.inspect)
 app.command("simulate")(simulate.simulate)
+app.command("compare")(compare.compare)
+app.command("pareto")(pareto.pareto)
+app.command("sweep")(sweep.sweep)
 app.command("convert")(convert.convert)
 app.command("networks")(networks.networks)
 app.command("presets")(presets.presets)

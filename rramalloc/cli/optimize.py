@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import time
-from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rramalloc.cli import EXIT_INTERRUPTED, options
+from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_lines, print_result
 from rramalloc.cli.progress import SearchProgress
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rramalloc.allocation.allocation import Allocation
-    from rramalloc.search.problem import Stop
 
 _COLUMNS = {
     "layer": "name",
@@ -50,15 +48,14 @@ TargetNs = Annotated[float | None, typer.Option("--target-ns", metavar="NS", hel
 Method = Annotated[
     str,
     typer.Option(
-        "--method", help="auto, interval, recurrence, published (chains), separable, milp or milp-cbc."
+        "--method",
+        help="auto, interval, recurrence, published (chains), separable, milp, milp-cbc, or a baseline: "
+        "none, uniform, proportional, isaac, neurosim, bottleneck, balance, lagrange, sequential, gain, "
+        "annealing, genetic, published-dp (chains).",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the search.")]
-Work = Annotated[
-    int, typer.Option("--work", metavar="N", help="Most units of search, 0.05 s of a core each.")
-]
-TimeLimit = Annotated[
-    float | None, typer.Option("--time-limit", metavar="S", help="Stop by the clock: machine-dependent.")
+Convergence = Annotated[
+    str | None, typer.Option("--convergence", metavar="FILE", help="Draw how makespan and bound met.")
 ]
 Gap = Annotated[float, typer.Option("--gap", metavar="G", help="Stop within this gap, e.g. 0.01.")]
 AllocationFile = Annotated[
@@ -77,13 +74,15 @@ def optimize(
     target: Target = None,
     target_ns: TargetNs = None,
     method: Method = "auto",
-    seed: Seed = 0,
-    work: Work = 100,
-    time_limit: TimeLimit = None,
+    seed: options.Seed = 0,
+    work: options.Work = 100,
+    time_limit: options.TimeLimit = None,
     gap: Gap = 0.0,
     input_shape: options.InputShape = None,
     output_format: options.OutputFormat = options.Format.table,
     output: AllocationFile = None,
+    figure: options.Figure = None,
+    convergence: Convergence = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Best replication of every layer for a number of crossbar arrays.
@@ -92,13 +91,16 @@ def optimize(
     """
     from rramalloc import api
     from rramalloc.files import check_writable
+    from rramalloc.report.style import check_figure
     from rramalloc.search.problem import Stop
 
     check_writable(output)
+    check_figure(figure)
+    check_figure(convergence)
     begun = time.monotonic()
     with SearchProgress(quiet=quiet) as progress:
         stop = Stop(work=work, time_limit_s=time_limit, gap=gap, on_progress=progress.update)
-        with _interruptible(stop):
+        with interruptible(stop):
             allocation = api.optimize(
                 network, arrays, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fc=fc.value,
                 objective=objective.value, method=method, target=target, target_ns=target_ns, seed=seed,
@@ -107,6 +109,7 @@ def optimize(
             )  # fmt: skip
     if output is not None:
         allocation.save(output)
+    _draw(allocation, figure, convergence)
     if print_result(allocation.to_dict, _COLUMNS, allocation.layers, output_format, texts=("layer",)):
         typer.echo()
         print_lines(_summary(allocation))
@@ -118,20 +121,14 @@ def optimize(
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
-@contextmanager
-def _interruptible(stop: Stop) -> Iterator[None]:
-    """The first Ctrl-C ends the search with the best so far, the second one ends the program."""
+def _draw(allocation: Allocation, figure: str | None, convergence: str | None) -> None:
+    from rramalloc.report import convergence as meeting
+    from rramalloc.report import replication, style
 
-    def ask(number: int, frame: object) -> None:  # noqa: ARG001
-        if stop.interrupted:
-            raise KeyboardInterrupt
-        stop.interrupted = True
-
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    if figure is not None:
+        style.save(replication.draw(allocation), figure)
+    if convergence is not None:
+        style.save(meeting.draw(allocation), convergence)
 
 
 def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:

@@ -53,6 +53,16 @@ OutputFormat = Annotated[Format, typer.Option("--format", help="How the result i
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also write the result as JSON.")
 ]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the search.")]
+Work = Annotated[
+    int, typer.Option("--work", metavar="N", help="Most units of search, 0.05 s of a core each.")
+]
+TimeLimit = Annotated[
+    float | None, typer.Option("--time-limit", metavar="S", help="Stop by the clock: machine-dependent.")
+]
+Figure = Annotated[
+    str | None, typer.Option("--figure", metavar="FILE", help="Also draw it: .svg, .png or .pdf.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]
 
 

@@ -11,6 +11,40 @@ _EVERY_S = 1.0
 _PATIENCE_S = 3.0
 
 
+class LiveLine:
+    """A line on stderr that says how far long work is; used as a context."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet, self._live = quiet, sys.stderr.isatty()
+        self._begun = time.monotonic()
+        self._shown_s = -_EVERY_S
+        self._width = 0
+
+    def __enter__(self) -> LiveLine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._width:
+            sys.stderr.write("\r" + " " * self._width + "\r")
+            sys.stderr.flush()
+
+    def show(self, text: str) -> None:
+        """Replace the line in a terminal; elsewhere a new line, not more often than every second."""
+        now_s = time.monotonic() - self._begun
+        if self._quiet or (not self._live and now_s - self._shown_s < _EVERY_S):
+            return
+        self._shown_s = now_s
+        line = f"{text}, after {now_s:.1f} s"
+        if self._live:
+            sys.stderr.write("\r" + line.ljust(self._width))
+            self._width = max(self._width, len(line))
+        else:
+            sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
 class SearchProgress:
     """Shows the best makespan and the bound while a search runs; used as a context."""
 

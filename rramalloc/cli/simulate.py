@@ -54,6 +54,7 @@ def simulate(
     input_shape: options.InputShape = None,
     output_format: options.OutputFormat = options.Format.table,
     output: options.Output = None,
+    figure: options.Figure = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Exact timing: start, finish and stalls of every stage, buffers, and what holds the network back.
@@ -63,7 +64,9 @@ def simulate(
     from rramalloc import api
     from rramalloc.files import to_json, write_text
     from rramalloc.network.readers import load
+    from rramalloc.report import style, timeline
 
+    style.check_figure(figure)
     source = load(network, options.parse_input_shapes(input_shape))
     result = api.simulate(
         source, allocation, hardware=hardware, crossbar=crossbar,
@@ -72,6 +75,8 @@ def simulate(
     )  # fmt: skip
     if output is not None:
         write_text(output, to_json(result.to_dict()))
+    if figure is not None:
+        style.save(timeline.draw(result), figure)
     if print_result(result.to_dict, _COLUMNS, result.layers, output_format, texts=("layer",)):
         typer.echo()
         _show(result)

@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rramalloc.errors import SpecError
-from rramalloc.files import write_bytes
+from rramalloc.files import check_writable, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDTH_IN = 7.0
+LONGEST_LABEL = 28
+ROW_HEIGHT_IN = 0.17
+_ROW_IN, _LEAST_HEIGHT_IN, _MOST_HEIGHT_IN = 0.13, 0.6, 8.5
+_NAME_SIZE = 7
 FORMATS = ("svg", "png", "pdf")
 _PNG_DOTS_PER_IN = 200
 _METADATA: dict[str, dict[str, Any]] = {
@@ -86,10 +91,39 @@ def figure_format(path: str | os.PathLike[str]) -> str:
     return ending
 
 
+def check_figure(path: str | os.PathLike[str] | None) -> None:
+    """Make sure that a figure can be written there before long work. Raises SpecError, FileError."""
+    if path is not None:
+        figure_format(path)
+        check_writable(path)
+
+
+def label(text: str, longest: int = LONGEST_LABEL) -> str:
+    """A name from a file as a figure can show it: cut in the middle, printable, and no formula."""
+    if len(text) > longest:
+        text = text[: longest - longest // 2 - 1] + "…" + text[-(longest // 2) :]
+    shown = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return shown.replace("$", r"\$")
+
+
+def name_rows(axis: Any, names: Sequence[str], height_in: float) -> None:
+    """Names along an axis of `height_in`, first on top if it is vertical: every k-th if they are many."""
+    every = -(-len(names) * _ROW_IN // height_in) if names else 1
+    places = list(range(0, len(names), max(1, int(every))))
+    axis.set_ticks(places, [label(names[place]) for place in places], fontsize=_NAME_SIZE)
+    axis.set_tick_params(length=0)
+
+
+def rows_height_in(count: int) -> float:
+    """Height of axes with `count` rows one below the other: higher for more of them, up to a limit."""
+    return min(max(count * ROW_HEIGHT_IN, _LEAST_HEIGHT_IN), _MOST_HEIGHT_IN)
+
+
 def save(drawn: Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure whole or not at all, as SVG, PNG or PDF by its name. Raises SpecError, FileError."""
     kind, content = figure_format(path), io.BytesIO()
-    with look():
+    with look(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # shown as a box
         drawn.savefig(content, format=kind, dpi=_PNG_DOTS_PER_IN, metadata=_METADATA[kind])
     write_bytes(path, content.getvalue())
 

@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from rramalloc.search import interval, tie_break
+from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.improve import Improver, is_better
 from rramalloc.search.local import Found
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
@@ -21,6 +22,21 @@ from rramalloc.search.prove import Prover, Step
 from rramalloc.timing.simulate import Replication, makespan_of
 
 _FIRST_TURN_S, _LONGEST_TURN_S, _GROWTH = 0.02, 0.5, 1.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """What is known of a problem beforehand: an allocation that fits, and a lower bound.
+
+    slots: of an archive that keeps what is fastest for its number of arrays on the way.
+    """
+
+    replication: Replication | None = None
+    lower_bound: int = 1
+    slots: Slots = NO_SLOTS
+
+
+NOTHING_KNOWN = Known()
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
@@ -32,9 +48,9 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
     return meet(problem, stop, seed, 0)
 
 
-def meet(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
+def meet(problem: Problem, stop: Stop, seed: int, target: int, known: Known = NOTHING_KNOWN) -> Candidate:
     """As `solve`, but end as soon as an allocation takes at most `target` steps, or none can."""
-    search = _Search(problem, stop, seed, target)
+    search = _Search(problem, stop, seed, target, known)
     search.run()
     best, words = search.best.replication, search.words()
     if target == 0 and search.bound >= search.best.makespan and not stop.out_of_time:
@@ -54,6 +70,7 @@ class _Search:
     stop: Stop
     seed: int
     target: int
+    known: Known = NOTHING_KNOWN
     best: Found = field(init=False)
     bound: int = 1
     spent_s: float = 0.0
@@ -62,11 +79,13 @@ class _Search:
     def run(self) -> None:
         self.best = self._timed(self.problem.smallest)
         even = interval.solve(self.problem, self.stop, self.seed)
-        self.bound = even.lower_bound
+        self.bound = max(even.lower_bound, self.known.lower_bound)
+        if self.known.replication is not None:
+            self._take(self.known.replication)
         self._take(even.replication)
         self._tell()
         self._prover = Prover(self.problem)
-        self._improver = Improver(self.problem, self.seed)
+        self._improver = Improver(self.problem, self.seed, self.known.slots)
         bound, corners = self._prover.root(self.bound, self.best.makespan)
         self.bound = max(self.bound, bound)
         self._improver.guides += corners
@@ -144,8 +163,12 @@ class _Search:
         return f"bounded, stopped after the work allowed: {how}"
 
 
+def cores(allowed: int | None) -> int:
+    """Cores there are for this process, no more than allowed (None: all of them)."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return there if allowed is None else min(allowed, there)
+
+
 def _second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:
     """A thread for one side of the search if there is a core for it and it may be used."""
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    cores = there if allowed is None else min(allowed, there)
-    return ThreadPoolExecutor(1) if cores > 1 else nullcontext()
+    return ThreadPoolExecutor(1) if cores(allowed) > 1 else nullcontext()

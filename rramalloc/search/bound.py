@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import copy
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -78,6 +79,12 @@ class Bounder:
             while self.intervals > 1 and len(self._reach.hops) * self.intervals**2 > _MOST_PAIRS:
                 self.intervals //= 2
 
+    def within(self, budget: int) -> Bounder:
+        """The same questions about fewer arrays; what is known of the graph is shared."""
+        other = copy.copy(self)
+        other.problem = replace(self.problem, budget=budget)
+        return other
+
     @property
     def _stages(self) -> int:
         return len(self.problem.demand)
@@ -136,6 +143,23 @@ class Bounder:
         while low < high and self._refutes(min(low + stride, high) - 1, self.intervals):
             low, stride = min(low + stride, high), 2 * stride
         return self._least(low, min(low + stride - 1, high), self.intervals)
+
+    def raised(self, known: int, makespan: int, near: int) -> tuple[int, int, int]:
+        """A bound from `known` up to `makespan` by propagation with prices near one: (bound, price, nodes).
+
+        near: number of the price, -1 to find it; cheaper than `root_bound`, and now and then a little less.
+        """
+        low, high, stride, nodes = known, makespan, 1, 0
+        while low < high:
+            target = min(low + stride, high) - 1
+            left = self._propagated(target, self.widest, self.intervals, near)
+            nodes += 1 if near >= 0 else _NODES_PER_SWEEP
+            if left is None:
+                low, stride = target + 1, 2 * stride
+                continue
+            near, high = left.price, target
+            stride = max(1, (high - low) // 2)
+        return low, near, nodes
 
     def _least(self, low: int, high: int, intervals: int) -> int:
         """Smallest target in low ... high that is not refuted, `high` if all below it are."""

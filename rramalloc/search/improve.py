@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.local import Found, LocalSearch
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import Replication
@@ -15,17 +16,19 @@ _SMALLEST_COUNT_S = 1e-4
 class Improver:
     """Looks for faster allocations of one problem; what it draws goes on from call to call.
 
+    slots: of an archive that keeps what is fastest for its number of arrays on the way;
     guides: other allocations to start from now and then, such as the corners of boxes.
     """
 
     problem: Problem
     seed: int
+    slots: Slots = NO_SLOTS
     guides: list[Replication] = field(default_factory=list)
     _walk: Found | None = None
     _starts: int = 0
 
     def __post_init__(self) -> None:
-        self._local = LocalSearch(self.problem, self.seed)
+        self._local = LocalSearch(self.problem, self.seed, self.slots)
 
     def run(self, best: Found, enough: int, seconds: float, stop: Stop) -> Found:
         """A better allocation or `best`, with the seconds counted; ends early at `enough` steps.

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
+
+import numpy as np
 
 from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication
+
+_NS_PER_STAGE = 20.0
+"""Time of one look at an interval, per stage: a count of work, not a clock."""
 
 
 def smallest_interval(problem: Problem) -> int:
@@ -28,6 +34,22 @@ def fewest_copies(problem: Problem, interval: int) -> Replication:
     return copies
 
 
+def possible_intervals(problem: Problem) -> list[int]:
+    """Every number of batches that some stage can take, the smallest first."""
+    intervals = {1}
+    for windows in set(problem.graph.windows.tolist()):
+        intervals.update((-(-windows // breakpoints(windows, windows))).tolist())
+    return sorted(intervals)
+
+
+def even_allocations(problem: Problem) -> Iterator[Replication]:
+    """Allocations in which no stage takes more batches than some interval, for every interval there is."""
+    for steps in possible_intervals(problem):
+        copies = np.minimum(np.maximum(fewest_copies(problem, steps), problem.smallest), problem.largest)
+        if problem.fits(copies):
+            yield copies
+
+
 def fastest_interval(problem: Problem) -> int:
     """The interval with the smallest interval * step_ns within the budget; the shortest of equals.
 
@@ -37,11 +59,8 @@ def fastest_interval(problem: Problem) -> int:
     shortest = smallest_interval(problem)
     if problem.step_time is None:
         return shortest
-    tried = {shortest}
-    for windows in set(problem.graph.windows.tolist()):
-        tried.update((-(-windows // breakpoints(windows, windows))).tolist())
     best, best_ns = shortest, math.inf
-    for steps in sorted(value for value in tried if value >= shortest):
+    for steps in sorted({shortest, *(steps for steps in possible_intervals(problem) if steps > shortest)}):
         length_ns = steps * problem.step_time.step_ns(fewest_copies(problem, steps))
         if length_ns < best_ns * (1 - 1e-12):
             best, best_ns = steps, length_ns
@@ -53,4 +72,6 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     interval = smallest_interval(problem)
     copies = fewest_copies(problem, interval)
     bound = interval if problem.tiles is None else smallest_interval(replace(problem, tiles=None))
-    return Candidate(copies, bound, "interval: with this budget some stage needs that many batches")
+    words = "interval: with this budget some stage needs that many batches"
+    looks = int(problem.graph.windows.max()).bit_length()
+    return Candidate(copies, bound, words, 1e-9 * _NS_PER_STAGE * looks * len(copies))

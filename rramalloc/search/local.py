@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.local_kernel import anneal
 from rramalloc.search.problem import Problem
 from rramalloc.search.rebalance_kernel import rebalance
@@ -33,10 +34,14 @@ class Found:
 
 @dataclass(eq=False)
 class LocalSearch:
-    """Improves allocations of one problem; what it draws goes on from call to call."""
+    """Improves allocations of one problem; what it draws goes on from call to call.
+
+    slots: of an archive that keeps what is fastest for its number of arrays on the way.
+    """
 
     problem: Problem
     seed: int
+    slots: Slots = NO_SLOTS
     _state: npt.NDArray[np.uint64] = field(init=False)
     _draw: np.random.Generator = field(init=False)
     _runs: int = 0
@@ -58,7 +63,7 @@ class LocalSearch:
         best = start.copy()
         damping = 1 + int(self._draw.integers(4))
         makespan, batches = rebalance(
-            *self._limits, 1, start.copy(), _ROUNDS, damping, best,
+            *self._limits, 1, start.copy(), _ROUNDS, damping, best, self.slots,
         )  # fmt: skip
         stages = len(start) * _ROUNDS * 30
         seconds = 1e-9 * (4 * _NS_PER_BATCH * float(batches) * self._degree + 4 * stages)
@@ -73,7 +78,7 @@ class LocalSearch:
         self._runs += 1
         best = start.copy()
         makespan = anneal(
-            *self._limits, 1, start.copy(), rounds, hot, cold, target, self._state, best,
+            *self._limits, 1, start.copy(), rounds, hot, cold, target, self._state, best, self.slots,
         )  # fmt: skip
         return Found(best, int(makespan), rounds * each)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline
 from rramalloc.mapping.packing_kernel import packing_scratch, placeable
+from rramalloc.search.archive_kernel import keep
 
 _NEVER = 2**62
 
@@ -160,12 +161,13 @@ def _lower(windows: Any, demand: Any, smallest: Any, j: int, state: Any, used: i
 @compiled
 def anneal(
     graph: Any, demand: Any, budget: int, packing: Any, smallest: Any, largest: Any, delay: int, current: Any,
-    rounds: int, hot: float, cold: float, target: int, state: Any, best: Any,
+    rounds: int, hot: float, cold: float, target: int, state: Any, best: Any, slots: Any,
 ) -> int:  # fmt: skip
     """Improve `current` (changed in place) for some rounds; best makespan, its allocation in `best`.
 
     hot, cold: first and last temperature as a fraction of the makespan; target: stop when it is met;
-    state: uint64 of length 1, not 0, the generator's state.
+    state: uint64 of length 1, not 0, the generator's state; slots: of an archive that keeps what is
+    fastest for its number of arrays, empty for none.
     """
     windows = graph[0]
     n = len(windows)
@@ -198,6 +200,7 @@ def anneal(
         reached = _retime(graph, delay, cutoff, current, new, base, starts, where, finish, moved)
         if reached == _NEVER:
             continue
+        keep(slots, taken, reached, new)
         for i in range(n):
             if moved[i]:
                 finish[0, i] = finish[1, i]

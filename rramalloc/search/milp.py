@@ -110,7 +110,7 @@ def _solve(problem: Problem, stop: Stop, seed: int, solver: str) -> Candidate:
     if not problem.fits(replication):
         raise SolverError(f"{solver} returned an allocation that does not fit the budget")
     bound = math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound)))
-    return Candidate(replication, max(1, bound), _words(solver, answer, bound))
+    return Candidate(replication, max(1, bound), _words(solver, answer, bound), answer.seconds)
 
 
 def _words(solver: str, answer: Answer, bound: int) -> str:

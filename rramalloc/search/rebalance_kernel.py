@@ -8,6 +8,7 @@ import numpy as np
 
 from rramalloc.compiled import compiled
 from rramalloc.mapping.packing_kernel import packing_scratch, placeable
+from rramalloc.search.archive_kernel import keep, would_keep
 from rramalloc.timing.kernel import batch_starts
 
 
@@ -61,13 +62,14 @@ def _wanted(
 @compiled
 def rebalance(
     graph: Any, demand: Any, budget: int, packing: Any, smallest: Any, largest: Any, delay: int, copies: Any,
-    rounds: int, damping: int, best: Any,
+    rounds: int, damping: int, best: Any, slots: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Iterate from `copies` (changed in place): (best makespan within the budget, batches simulated).
 
     Each round simulates exactly, finds when every stage starts and when it must end at the latest, and
     gives it the copies for that room, lengthened equally for all until the budget is met.
-    The best allocation is in `best`; the makespan is 0 if none was within the budget and placeable.
+    slots: as for `anneal`. The best allocation is in `best`; the makespan is 0 if none was within the budget
+    and placeable.
     """
     windows, pointer, producer, offset, need = graph
     n = len(windows)
@@ -84,9 +86,11 @@ def rebalance(
         makespan = batch_starts(windows, pointer, producer, offset, need, copies, delay, starts, first)
         simulated += first[n]
         faster = used <= budget and (shortest == 0 or makespan < shortest)
-        if faster and placeable(packing, copies, scratch):
-            shortest = makespan
-            best[:] = copies
+        if (faster or would_keep(slots, used, makespan)) and placeable(packing, copies, scratch):
+            keep(slots, used, makespan, copies)
+            if faster:
+                shortest = makespan
+                best[:] = copies
         _latest(graph, copies, first, makespan, delay, latest[: first[n]])
         tightest = 0
         for i in range(n):

@@ -17,6 +17,7 @@ ORDER = (
     "records",
     "version",
     "files",
+    "folders",
     "schemas",
     "network",
     "hardware",

@@ -249,7 +249,7 @@ def test_other_methods_are_bounded_too() -> None:
     [
         pytest.param(0, {}, SpecError, "arrays.*got 0", id="no arrays"),
         pytest.param(2**41, {}, SpecError, "arrays", id="absurdly many"),
-        pytest.param(1024, {"method": "magic"}, UnknownNameError, "magic.*auto", id="unknown method"),
+        pytest.param(1024, {"method": "qqq"}, UnknownNameError, "qqq.*auto", id="unknown method"),
         pytest.param(1024, {"objective": "arrays"}, SpecError, "--target", id="no target"),
         pytest.param(
             1024, {"objective": "arrays", "target_ns": 5.0}, SpecError, "timing", id="ns without timing"

@@ -1,0 +1,13 @@
+"""`none`: every layer is stored once, the point from which replication starts.
+
+Source: the definition. A problem that asks for more copies of a stage gets those.
+"""
+
+from __future__ import annotations
+
+from rramalloc.search.problem import Candidate, Problem, Stop
+
+
+def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+    """One copy of every stage."""
+    return Candidate(problem.smallest.copy(), 1, "heuristic: every layer is stored once", 0.0)

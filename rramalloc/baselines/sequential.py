@@ -1,0 +1,200 @@
+"""`sequential`: the least sum of layer times, as if layers ran one after the other.
+
+Source: LRMP (Nallathambi et al., arXiv 2312.03146) replicates layers to minimise the sum of their
+latencies; here the sum of ceil(W_i / d_i) under sum of c_i d_i <= A, a multiple-choice knapsack, solved to
+optimality. Of equal sums the one with fewer arrays wins.
+
+Method: a price for arrays (Lagrange multiplier) bounds the sum from below. Stage by stage all combinations
+are kept (Nemhauser and Ullmann, Management Science 15, 1969) that no other one undercuts in arrays and in
+batches, and whose distance from the bound does not exceed that of the sum aimed at. That sum is raised from
+the bound until a combination exists; everything that reaches it has then been looked at.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.search.breakpoints import breakpoints
+from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.timing.simulate import Replication
+
+_HALVINGS = 100
+_SLACK = 1e-9
+"""Rounding of prices times arrays, as a fraction of the sum; keeping a little more is harmless."""
+_NS_PER_COMBINATION, _NS_PER_OPTION = 100.0, 20.0
+_MOST_COMBINATIONS = 2**24
+"""Looked at for one stage: bounds the memory."""
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+    """Least sum of batches within the budget; proven unless the work allowed ends first."""
+    search = _Search(problem, stop)
+    copies, proven = search.run()
+    total = int((-(-problem.graph.windows // copies)).sum())
+    how = "the fewest there are" if proven else "not proven the fewest: stopped after the work allowed"
+    words = f"heuristic: {total} batches in sum, {how}; no proof of the exact makespan"
+    return Candidate(copies, 1, words, search.seconds)
+
+
+class _Options(NamedTuple):
+    """Useful copies of all stages, those of stage i from first[i] on; arrays beyond the fewest copies."""
+
+    first: Ints
+    copies: Ints
+    arrays: Ints
+    batches: Ints
+
+
+class _Kept(NamedTuple):
+    """Combinations up to some stage and their cost above the bound; what each was made of."""
+
+    arrays: Ints
+    batches: Ints
+    excess: Floats
+    parent: Ints
+    option: Ints
+
+
+@dataclass(eq=False)
+class _Search:
+    problem: Problem
+    stop: Stop
+    seconds: float = 0.0
+    _given_up: bool = False
+    _options: _Options = field(init=False)
+    _room: int = field(init=False)
+
+    def run(self) -> tuple[Replication, bool]:
+        """The best combination, and whether it is proven to be."""
+        options = self._options = _options(self.problem)
+        self._room = self.problem.budget - self.problem.arrays(self.problem.smallest)
+        price = self._price()
+        start = self._greedy(self._cheapest(price))
+        values = options.batches + price * options.arrays
+        least = np.minimum.reduceat(values, options.first[:-1])
+        excess = values - np.repeat(least, np.diff(options.first))
+        most = int(options.batches[start].sum())
+        slack = _SLACK * most
+        bound = float(least.sum()) - price * self._room
+        aim, step = int(np.ceil(bound - slack)), 1
+        while not self._out_of_work:
+            aim = min(aim, most)
+            found = self._combined(excess, aim - bound + slack)
+            if found is not None and int(options.batches[found].sum()) <= aim:
+                return options.copies[found], True
+            aim, step = aim + step, 2 * step
+        return options.copies[start], False
+
+    def _price(self) -> float:
+        """The smallest price at which the cheapest options fit: with it the bound is highest."""
+        if self._fits(0.0):
+            return 0.0
+        low, high = 0.0, 2.0 * float(self._options.batches.max())
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self._fits(middle) else (middle, high)
+        return high
+
+    def _fits(self, price: float) -> bool:
+        return int(self._options.arrays[self._cheapest(price)].sum()) <= self._room
+
+    def _cheapest(self, price: float) -> Ints:
+        """Option of every stage with the least batches + price * arrays, of equals the smaller one."""
+        first, _, arrays, batches = self._options
+        self.seconds += 1e-9 * _NS_PER_OPTION * len(arrays)
+        values = batches + price * arrays
+        least = np.repeat(np.minimum.reduceat(values, first[:-1]), np.diff(first))
+        cheapest = np.flatnonzero(values == least)
+        chosen: Ints = cheapest[np.searchsorted(cheapest, first[:-1])]
+        return chosen
+
+    def _greedy(self, chosen: Ints) -> Ints:
+        """Spend what is left of the budget, first where it saves most batches per array."""
+        first, _, arrays, batches = self._options
+        left = self._room - int(arrays[chosen].sum())
+
+        def saving(stage: int) -> tuple[float, int]:
+            at = chosen[stage]
+            if at + 1 == first[stage + 1]:
+                return 0.0, stage
+            return float((batches[at + 1] - batches[at]) / (arrays[at + 1] - arrays[at])), stage
+
+        heap = [saving(stage) for stage in range(len(chosen))]
+        heapq.heapify(heap)
+        while heap:
+            value, stage = heapq.heappop(heap)
+            more = int(arrays[chosen[stage] + 1] - arrays[chosen[stage]]) if value < 0 else left + 1
+            if more <= left:
+                chosen[stage] += 1
+                left -= more
+                heapq.heappush(heap, saving(stage))
+        return chosen
+
+    def _combined(self, excess: Floats, window: float) -> Ints | None:
+        """Options of the combination with the least sum; None if all are above the bound by over `window`."""
+        none = np.zeros(1, dtype=np.int64)
+        kept = _Kept(none, none, np.zeros(1), none, none)
+        history = []
+        for low, high in zip(self._options.first[:-1], self._options.first[1:], strict=True):
+            near = low + np.flatnonzero(excess[low:high] <= window)
+            if self._out_of_work or len(near) * len(kept.arrays) > _MOST_COMBINATIONS:
+                self._given_up = True
+                return None
+            kept = self._extended(kept, near, excess, window)
+            history.append(kept)
+            if len(kept.arrays) == 0:
+                return None
+        at = int(np.lexsort((kept.arrays, kept.batches))[0])
+        chosen = []
+        for kept in reversed(history):
+            chosen.append(kept.option[at])
+            at = int(kept.parent[at])
+        return np.array(chosen[::-1], dtype=np.int64)
+
+    def _extended(self, kept: _Kept, near: Ints, excess: Floats, window: float) -> _Kept:
+        """Every combination with every option, without those that another one undercuts."""
+        self.seconds += 1e-9 * _NS_PER_COMBINATION * (len(near) * len(kept.arrays) + 1)
+        arrays = (kept.arrays[:, None] + self._options.arrays[near]).ravel()
+        total = (kept.excess[:, None] + excess[near]).ravel()
+        within = np.flatnonzero((arrays <= self._room) & (total <= window))
+        parent, option = within // max(1, len(near)), near[within % max(1, len(near))]
+        arrays, total = arrays[within], total[within]
+        batches = kept.batches[parent] + self._options.batches[option]
+        order = np.lexsort((batches, arrays))
+        falling = np.minimum.accumulate(batches[order])
+        best = order[np.flatnonzero(np.diff(falling, prepend=falling[:1] + 1) < 0)]
+        return _Kept(arrays[best], batches[best], total[best], parent[best], option[best])
+
+    @property
+    def _out_of_work(self) -> bool:
+        allowed = self.stop.work * SECONDS_PER_WORK
+        return self._given_up or self.stop.out_of_time or self.seconds >= allowed
+
+
+def _options(problem: Problem) -> _Options:
+    """The fewest copies of every stage, and all beyond at which its batches change."""
+    copies = []
+    for stage, windows in enumerate(problem.graph.windows.tolist()):
+        least, most = int(problem.smallest[stage]), int(problem.largest[stage])
+        useful = _useful(windows)
+        useful = useful[(useful > least) & (useful <= most)]
+        copies.append(np.concatenate((np.array([least], dtype=np.int64), useful)))
+    lengths = [len(each) for each in copies]
+    flat, stages = np.concatenate(copies), np.repeat(np.arange(len(lengths)), lengths)
+    first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    arrays = (flat - problem.smallest[stages]) * problem.demand[stages]
+    return _Options(first, flat, arrays, -(-problem.graph.windows[stages] // flat))
+
+
+@lru_cache(maxsize=256)
+def _useful(windows: int) -> Ints:
+    return breakpoints(windows, windows)

@@ -1,0 +1,189 @@
+"""`rramalloc compare`: every method side by side."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rramalloc.cli import EXIT_INTERRUPTED, options
+from rramalloc.cli.interrupt import interruptible
+from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from rramalloc.studies.comparison import Comparison, Row
+
+Budgets = Annotated[
+    list[str],
+    typer.Option("--arrays", metavar="N[,N...]", help="Budgets; x2 is twice the minimum. May be repeated."),
+]
+Methods = Annotated[
+    str | None,
+    typer.Option("--methods", metavar="A,B,...", help="Methods; all that are compared if left out."),
+]
+Seeds = Annotated[int, typer.Option("--seeds", metavar="N", help="Runs of methods that depend on the seed.")]
+Clock = Annotated[bool, typer.Option("--clock", help="Measure seconds too: they depend on the machine.")]
+
+
+def compare(
+    network: options.NetworkArgument,
+    arrays: Budgets,
+    methods: Methods = None,
+    hardware: options.Hardware = "plain",
+    crossbar: options.Crossbar = None,
+    mapping: options.Mapping = options.MappingChoice.im2col,
+    fc: options.Fc = options.FullyConnected.host,
+    seed: options.Seed = 0,
+    seeds: Seeds = 5,
+    work: options.Work = 100,
+    time_limit: options.TimeLimit = None,
+    clock: Clock = False,
+    input_shape: options.InputShape = None,
+    output_format: options.OutputFormat = options.Format.table,
+    output: options.Output = None,
+    figure: options.Figure = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Every method on the same network and budget: exact makespan, and ratio to `auto`.
+
+    Example: rramalloc compare vgg16 --arrays 2048,x4 --figure vgg16.svg
+    """
+    from rramalloc import api
+    from rramalloc.files import check_writable
+    from rramalloc.report.style import check_figure
+    from rramalloc.studies.compare import Ending
+
+    if output is not None:
+        check_writable(output)
+    check_figure(figure)
+    ending = Ending()
+    with _Progress(quiet=quiet) as progress, interruptible(ending):
+        comparison = api.compare(
+            network, arrays, methods=_listed(methods), hardware=hardware,
+            crossbar=crossbar, mapping=mapping.value, fc=fc.value, seed=seed, seeds=seeds,
+            work=work, time_limit_s=time_limit, clock=clock, on_progress=progress.update, ending=ending,
+            input_shapes=options.parse_input_shapes(input_shape),
+        )  # fmt: skip
+    if output is not None:
+        comparison.save(output)
+    if figure is not None and comparison.rows:
+        from rramalloc.report import comparison as drawing
+        from rramalloc.report.style import save
+
+        save(drawing.draw(comparison), figure)
+    _print(comparison, output_format)
+    for text in (*_notes(comparison), f"done in {progress.seconds:.2f} s"):
+        note(text, quiet=quiet)
+    if ending.interrupted:
+        note("interrupted: these are the methods that were ready")
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _listed(methods: str | None) -> list[str] | None:
+    return None if methods is None else [name.strip() for name in methods.split(",")]
+
+
+def _print(comparison: Comparison, output_format: options.Format) -> None:
+    from rramalloc.studies.comparison import SCALARS
+
+    if output_format is options.Format.json:
+        print_json(comparison.to_dict())
+    elif output_format is options.Format.csv:
+        print_csv(SCALARS, [[getattr(row, field) for field in SCALARS] for row in comparison.rows])
+    else:
+        rows = [_cells(row) for row in comparison.rows]
+        shown = [name for name in _HEADINGS if any(row[name] is not None for row in rows)]
+        print_table(shown, [[row[name] for name in shown] for row in rows], texts=("method", "remark"))
+        typer.echo()
+        print_lines(_summary(comparison))
+
+
+_HEADINGS = (
+    "arrays", "method", "makespan", "ratio", "interval", "used", "recurrence", "published", "latency us",
+    "seconds", "clock s", "best", "worst", "remark",
+)  # fmt: skip
+"""Columns of the table; those without any value are left out."""
+
+
+def _cells(row: Row) -> dict[str, Any]:
+    seeded = row.runs > 1
+    return {
+        "arrays": row.arrays,
+        "method": row.method,
+        "makespan": row.makespan,
+        "ratio": f"{row.ratio:.3f}",
+        "interval": row.interval,
+        "used": row.used,
+        "recurrence": row.recurrence,
+        "published": row.published,
+        "latency us": None if row.latency_ns is None else f"{row.latency_ns / 1000:,.1f}",
+        "seconds": None if row.seconds is None else f"{row.seconds:.3f}",
+        "clock s": None if row.clock_s is None else f"{row.clock_s:.3f}",
+        "best": row.best if seeded else None,
+        "worst": row.worst if seeded else None,
+        "remark": "repaired" if row.repaired else "",
+    }
+
+
+def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    hardware, chosen = comparison.hardware, comparison.options
+    size = f"{hardware.crossbar.wordlines}x{hardware.crossbar.bitlines}"
+    yield "network", comparison.network.name
+    yield "hardware", f"{hardware.name}, arrays of {size}, mapping {chosen.mapping}"
+    for budget in comparison.budgets:
+        first = comparison.at(budget)[0]
+        told = f"{first.lower_bound} steps with {budget} arrays, {first.method} is within {first.gap:.2%}"
+        yield "lower bound", told
+    if any(row.runs > 1 for row in comparison.rows):
+        yield "seeds", f"{chosen.seeds}: the median run is shown, with the best and the worst makespan"
+    if any(row.repaired for row in comparison.rows):
+        yield "repaired", "copies were taken away until the allocation fits"
+    if any(row.seconds is not None for row in comparison.rows):
+        yield "seconds", "work counted on a reference core, the same on every machine"
+
+
+def _notes(comparison: Comparison) -> Iterator[str]:
+    for left in comparison.skipped:
+        yield f"skipped {left.method} at {left.arrays} arrays: {left.reason}"
+    for warning in comparison.warnings:
+        yield f"warning: {warning}"
+
+
+class _Progress:
+    """Which method runs: one live line in a terminal, a line a method elsewhere; used as a context."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet, self._width = quiet, 0
+        self._begun = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self._begun
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._width:
+            sys.stderr.write("\r" + " " * self._width + "\r")
+            sys.stderr.flush()
+
+    def update(self, budget: int, method: str, done: int, total: int) -> None:
+        """Called when a method begins."""
+        if self._quiet:
+            return
+        line = f"{done + 1}/{total}  {method} with {budget} arrays, after {self.seconds:.1f} s"
+        if sys.stderr.isatty():
+            sys.stderr.write("\r" + line.ljust(self._width))
+            self._width = max(self._width, len(line))
+        else:
+            sys.stderr.write(line + "\n")
+        sys.stderr.flush()

@@ -1,0 +1,119 @@
+"""`rramalloc pareto`: what every number of arrays can buy."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rramalloc.cli import EXIT_INTERRUPTED, options
+from rramalloc.cli.interrupt import interruptible
+from rramalloc.cli.output import note, print_lines, print_result
+from rramalloc.cli.progress import LiveLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rramalloc.studies.pareto_front import ParetoFront
+
+_COLUMNS = {
+    "arrays": "arrays",
+    "makespan": "makespan",
+    "interval": "interval",
+    "latency ns": "latency_ns",
+    "value": "value",
+    "lower bound": "lower_bound",
+    "gap": "gap",
+}
+
+
+class FrontChoice(StrEnum):
+    """What is put against arrays."""
+
+    makespan = "makespan"
+    interval = "interval"
+    latency_ns = "latency_ns"
+
+
+Arrays = Annotated[int, typer.Option("--arrays", metavar="N", help="Most crossbar arrays.")]
+Objective = Annotated[FrontChoice, typer.Option("--objective", help="What is put against arrays.")]
+Work = Annotated[
+    int, typer.Option("--work", metavar="N", help="Most units of search for all points, 0.05 s each.")
+]
+Baselines = Annotated[
+    str | None,
+    typer.Option("--baselines", metavar="A,B,...", help="Methods beside the front; quick ones in a figure."),
+]
+
+
+def pareto(
+    network: options.NetworkArgument,
+    arrays: Arrays,
+    objective: Objective = FrontChoice.makespan,
+    hardware: options.Hardware = "plain",
+    crossbar: options.Crossbar = None,
+    mapping: options.Mapping = options.MappingChoice.im2col,
+    fc: options.Fc = options.FullyConnected.host,
+    baselines: Baselines = None,
+    seed: options.Seed = 0,
+    work: Work = 800,
+    time_limit: options.TimeLimit = None,
+    input_shape: options.InputShape = None,
+    output_format: options.OutputFormat = options.Format.table,
+    output: options.Output = None,
+    figure: options.Figure = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """All non-dominated points of arrays and latency up to a budget, each with its bound.
+
+    Example: rramalloc pareto vgg16 --arrays 4096 --figure front.svg
+    """
+    from rramalloc import api
+    from rramalloc.files import check_writable
+    from rramalloc.report.style import check_figure
+    from rramalloc.search.problem import Stop
+    from rramalloc.studies.pareto import DEFAULT_BASELINES
+
+    if output is not None:
+        check_writable(output)
+    check_figure(figure)
+    begun = time.monotonic()
+    beside: tuple[str, ...] = DEFAULT_BASELINES if figure is not None else ()
+    if baselines is not None:
+        beside = tuple(name.strip() for name in baselines.split(",") if name.strip())
+    stop = Stop(work=work, time_limit_s=time_limit)
+    with LiveLine(quiet=quiet) as line, interruptible(stop):
+        front = api.pareto(
+            network, arrays, objective=objective.value, hardware=hardware, crossbar=crossbar,
+            mapping=mapping.value, fc=fc.value, baselines=beside, seed=seed, work=work,
+            time_limit_s=time_limit, stop=stop, input_shapes=options.parse_input_shapes(input_shape),
+            on_progress=lambda points, part: line.show(f"{points} points, {part:.0%} of the work"),
+        )  # fmt: skip
+    if output is not None:
+        front.save(output)
+    if figure is not None:
+        from rramalloc.report import front as drawing
+        from rramalloc.report.style import save
+
+        save(drawing.draw(front), figure)
+    if print_result(front.to_dict, _COLUMNS, front.points, output_format, texts=()):
+        typer.echo()
+        print_lines(_summary(front))
+    notes = [f"warning: {warning}" for warning in front.warnings]
+    for text in (*notes, f"done in {time.monotonic() - begun:.2f} s"):
+        note(text, quiet=quiet)
+    if stop.interrupted:
+        note("interrupted: these are the points found so far")
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:
+    size = f"{front.hardware.crossbar.wordlines}x{front.hardware.crossbar.bitlines}"
+    yield "network", front.network.name
+    yield "hardware", f"{front.hardware.name}, arrays of {size}, mapping {front.options.mapping}"
+    yield "objective", f"{front.objective} in {front.unit}, up to {front.budget} arrays"
+    yield "points", f"{len(front.points)}, {front.proven} of them proven"
+    yield "mean gap", f"{front.mean_gap:.2%} from optimal at most"
+    yield "search", f"{front.seconds:.2f} s of work on a reference core"

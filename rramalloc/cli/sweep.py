@@ -1,0 +1,163 @@
+"""`rramalloc sweep`: networks x budgets x hardware x methods; resumable, here or on a cluster."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rramalloc.cli import EXIT_INTERRUPTED, options
+from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from rramalloc.studies.sweep.document import SweepStatus
+    from rramalloc.studies.sweep.progress import SweepProgress
+    from rramalloc.studies.sweep.result import SweepResult
+
+_LIVE_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
+
+Spec = Annotated[str, typer.Argument(metavar="SPEC.toml", help="Lists whose product is the grid.")]
+Folder = Annotated[
+    str, typer.Option("-o", "--output", metavar="DIR", help="Folder of the rows, a Parquet dataset.")
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="Dask scheduler to use, e.g. tcp://host:8786."),
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", metavar="N", help="Processes on this machine; default: one per core.")
+]
+Status = Annotated[bool, typer.Option("--status", help="Only tell how far the sweep in DIR is.")]
+
+
+def sweep(
+    spec: Spec,
+    output: Folder,
+    scheduler: Scheduler = None,
+    jobs: Jobs = None,
+    status: Status = False,
+    output_format: options.OutputFormat = options.Format.table,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compute every combination of the lists in SPEC.toml; the same command goes on where it was stopped.
+
+    Example: rramalloc sweep spec.toml -o sweep
+    """
+    from rramalloc.studies.sweep.progress import sweep_status
+    from rramalloc.studies.sweep.run import sweep as run_sweep
+    from rramalloc.studies.sweep.spec import read_spec
+
+    if status:
+        _print_status(sweep_status(output), output_format)
+        return
+    note(read_spec(spec)[0].described(), quiet=quiet)
+    try:
+        with SweepLine(quiet=quiet) as line:
+            result = run_sweep(spec, output, scheduler=scheduler, jobs=jobs, on_progress=line.update)
+    except KeyboardInterrupt:
+        note("interrupted: finished points are kept, the same command goes on from there")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    note(f"{result.computed} points computed, {result.points - result.computed} were there", quiet=quiet)
+    if result.failed:
+        note(f"{result.failed} points failed; the rows say why, for example:", quiet=quiet)
+        for reason in result.reasons():
+            note(f"  {reason}", quiet=quiet)
+    _print_result(result, output_format)
+
+
+def _print_result(result: SweepResult, output_format: options.Format) -> None:
+    if output_format is options.Format.table:
+        columns = ("network", "method", "points", "failed", "makespan")
+        print_table(("network", "method", "points", "failed", "best makespan"), result.summary(), columns[:2])
+    elif output_format is options.Format.csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        for number, row in enumerate(result.rows()):
+            if not number:
+                writer.writerow(row)
+            writer.writerow(row.values())
+    else:
+        _print_json(result)
+
+
+def _print_json(result: SweepResult) -> None:
+    """As `print_json` of the whole document, but row by row."""
+    head = json.dumps(result.document.to_dict(), indent=2, ensure_ascii=False)
+    sys.stdout.write(head.removesuffix("\n}") + ',\n  "rows": [')
+    separator = "\n"
+    for row in result.rows():
+        text = json.dumps(row, indent=2, ensure_ascii=False, allow_nan=False)
+        sys.stdout.write(separator + "    " + text.replace("\n", "\n    "))
+        separator = ",\n"
+    sys.stdout.write("\n  ]\n}\n")
+
+
+def _print_status(status: SweepStatus, output_format: options.Format) -> None:
+    if output_format is options.Format.json:
+        print_json(status.to_dict())
+    elif output_format is options.Format.csv:
+        document = status.to_dict()
+        print_csv(list(document), [list(document.values())])
+    else:
+        print_lines(_lines(status))
+
+
+def _lines(status: SweepStatus) -> Iterator[tuple[str, str]]:
+    if status.name:
+        yield "name", status.name
+    yield "points", str(status.points)
+    yield "done", f"{status.done} ({status.done / status.points:.1%})"
+    yield "failed", str(status.failed)
+    if status.points_per_s is not None and status.left_s is not None:
+        yield "rate", f"{status.points_per_s:.4g} points/s"
+        yield "time left", _duration(status.left_s)
+
+
+class SweepLine:
+    """Shows how far a sweep is: one live line in a terminal, a plain line now and then elsewhere."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live = sys.stderr.isatty()
+        self._shown_s = time.monotonic()
+        self._every_s = 1.0
+        self._width = 0
+
+    def __enter__(self) -> SweepLine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._width:
+            sys.stderr.write("\r" + " " * self._width + "\r")
+            sys.stderr.flush()
+
+    def update(self, progress: SweepProgress) -> None:
+        """Called by the sweep many times a second."""
+        now_s = time.monotonic()
+        if self._quiet or now_s - self._shown_s < self._every_s:
+            return
+        self._shown_s, self._every_s = now_s, _LIVE_EVERY_S if self._live else _PLAIN_EVERY_S
+        line = f"{progress.done} of {progress.points} points, {progress.failed} failed"
+        if progress.points_per_s is not None and progress.left_s is not None:
+            line += f", {progress.points_per_s:.4g} points/s, {_duration(progress.left_s)} left"
+        if self._live:
+            sys.stderr.write("\r" + line.ljust(self._width))
+            self._width = max(self._width, len(line))
+        else:
+            sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+def _duration(seconds: float) -> str:
+    """As "75.0 s", "12 min" or "3.4 h"."""
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,53 @@
+"""How budgets of arrays are written: as numbers, or as multiples of the least that a network needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping, demands
+from rramalloc.network.network import Network
+from rramalloc.records import brief
+from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+
+_LONGEST = 20
+_MOST = 1000
+
+
+def budgets(given: int | str | Sequence[int | str], minimum: int) -> tuple[int, ...]:
+    """Budgets in the order given, each once: 2048, "2048", "x2" (twice `minimum`), "512,x1.5", or a list.
+
+    A multiple is rounded down. Raises SpecError, also for more than 1000 of them; whether a budget is
+    enough is not looked at.
+
+    >>> budgets(["1024", "x2,x1.5"], minimum=902)
+    (1024, 1804, 1353)
+    """
+    items = [given] if isinstance(given, int | str) else list(given)
+    texts = [part for item in items for part in (item.split(",") if isinstance(item, str) else [item])]
+    if not 1 <= len(texts) <= _MOST:
+        raise SpecError("arrays", f"must be from 1 to {_MOST} budgets, got {len(texts)}")
+    return tuple(dict.fromkeys(budget(text, minimum) for text in texts))
+
+
+def budget(given: int | str, minimum: int) -> int:
+    """One budget: a number, or "x2" for twice `minimum`, rounded down. Raises SpecError."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given
+    text = given.strip() if isinstance(given, str) else ""
+    multiple = text[:1] in ("x", "X")
+    number = text[1:] if multiple else text
+    whole, point, rest = number.partition(".")
+    digits = whole.isascii() and whole.isdigit() and (not point or (rest.isascii() and rest.isdigit()))
+    if not digits or len(number) > _LONGEST or (point and not multiple):
+        reason = f"must be a number such as 2048, or x2 for twice the minimum, got {brief(given)}"
+        raise SpecError("arrays", reason)
+    return int(Fraction(number) * minimum) if multiple else int(number)
+
+
+def minimum_arrays(network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected) -> int:
+    """Arrays with every stage stored once. Raises UnsupportedError, SpecError."""
+    graph = StageGraph.build(network, fc)
+    return sum(demands(network, graph.stages, hardware, mapping))

@@ -1,0 +1,128 @@
+"""Comparison: all methods side by side, as it is shown and as it is kept."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+from rramalloc.allocation.allocation import Count, NetworkId, Steps
+from rramalloc.files import to_json, write_text
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping
+from rramalloc.network.node import Name
+from rramalloc.records import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT: Literal["rramalloc-comparison/1"] = "rramalloc-comparison/1"
+
+
+class CompareOptions(Record):
+    """What was asked for beyond network, hardware and budgets; time_limit_s and work: of every single run."""
+
+    mapping: Mapping
+    fc: Literal["host", "crossbar"]
+    methods: tuple[str, ...]
+    seed: int
+    seeds: int
+    work: int
+    time_limit_s: float | None
+
+
+class Row(Record):
+    """One method at one budget.
+
+    network: name; arrays: the budget; makespan, interval, used: of the allocation in `replication`, exact;
+    ratio: makespan over that of `auto` at this budget, or over the best if `auto` was not compared; where
+    memory access makes step times differ, the ratio of the latencies in ns; seconds: work counted in seconds
+    of a reference core, None where a method counts none; clock_s: measured seconds of a run, only if asked
+    for, and all that depends on the machine; lower_bound: the best bound that any method proved at
+    this budget, in steps of this row's length; gap: distance from it, (makespan - lower_bound) / makespan or
+    that of the latencies; recurrence, published: steps by the models (MODEL.md 5), published None unless
+    the network is a chain it covers; step_ns, latency_ns: None without [timing]; repaired: copies were taken
+    away because what the method asked for did not fit; runs: seeds tried; best, median, worst: makespans of
+    the best, the middle (the lower of two) and the worst run; the row is of the middle one.
+    """
+
+    network: str
+    arrays: Count
+    method: str
+    makespan: Steps
+    interval: Steps
+    used: Count
+    ratio: float
+    seconds: float | None
+    clock_s: float | None
+    lower_bound: Steps
+    gap: float
+    recurrence: Steps
+    published: Steps | None
+    step_ns: float | None
+    latency_ns: float | None
+    repaired: bool
+    runs: Count
+    best: Steps
+    median: Steps
+    worst: Steps
+    proof: str
+    replication: dict[Name, Count]
+
+
+SCALARS = tuple(name for name in Row.model_fields if name != "replication")
+"""Fields of a row that fit in a cell of a table."""
+
+
+class Skipped(Record):
+    """A method that has no row at a budget, and why."""
+
+    arrays: Count
+    method: str
+    reason: str
+
+
+class Comparison(Record):
+    """Methods side by side: rows by budget in the order given, `auto` first, then the fastest first.
+
+    skipped: methods that do not apply or found nothing; warnings: what was assumed or ignored, and where
+    another method was faster than `auto`.
+    """
+
+    format: Literal["rramalloc-comparison/1"] = FORMAT
+    rramalloc_version: str
+    network: NetworkId
+    hardware: Hardware
+    options: CompareOptions
+    rows: tuple[Row, ...]
+    skipped: tuple[Skipped, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def budgets(self) -> tuple[int, ...]:
+        """Budgets that have rows, in the order given."""
+        return tuple(dict.fromkeys(row.arrays for row in self.rows))
+
+    def at(self, arrays: int) -> tuple[Row, ...]:
+        """The rows at one budget."""
+        return tuple(row for row in self.rows if row.arrays == arrays)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the comparison file."""
+        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the comparison file whole or not at all. Raises FileError."""
+        write_text(path, to_json(self.to_dict()))
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per method and budget, columns as the fields of Row without the replication."""
+        import pandas as pd
+
+        rows = [row.model_dump(exclude={"replication"}) for row in self.rows]
+        return pd.DataFrame(rows, columns=list(SCALARS))
+
+    def _repr_html_(self) -> str:
+        import html
+
+        title = f"{self.network.name}: {len(self.rows)} rows at {', '.join(map(str, self.budgets))} arrays"
+        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False, escape=True)

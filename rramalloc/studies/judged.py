@@ -1,0 +1,151 @@
+"""Rows of a comparison: what methods proposed, simulated and checked, and set against each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rramalloc.allocation.check import recheck, recheck_placement
+from rramalloc.errors import SolverError
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.studies.comparison import Row
+from rramalloc.timing.published import ChainLayer, published
+from rramalloc.timing.recurrence import recurrence
+from rramalloc.timing.simulate import Timing, simulate
+
+REFERENCE = "auto"
+"""The method that ratios are to."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One run of a method, simulated. score: what it is judged by, steps, or ns where steps differ."""
+
+    candidate: Candidate
+    timing: Timing
+    score: float
+    used: int
+
+    @property
+    def key(self) -> tuple[float, int, list[int]]:
+        """Better runs first, without ties between different allocations."""
+        return self.score, self.used, self.timing.replication.tolist()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """All runs of a method at a budget, the best first; clock_s: measured, per run, None if it was not."""
+
+    runs: Sequence[Run]
+    clock_s: float | None
+
+    @property
+    def middle(self) -> Run:
+        """The median run, the better of two."""
+        return self.runs[(len(self.runs) - 1) // 2]
+
+
+def judged(
+    problem: Problem, budget: int, method: str, found: Sequence[Candidate], clock_s: float | None
+) -> Runs:
+    """What a method proposed, simulated and checked. Raises SolverError for what does not hold."""
+    runs = [_judged(problem, budget, method, candidate) for candidate in found]
+    return Runs(sorted(runs, key=lambda run: run.key), clock_s)
+
+
+def _judged(problem: Problem, budget: int, method: str, found: Candidate) -> Run:
+    timing = simulate(problem.graph, found.replication)
+    recheck(timing, problem.demand.tolist(), budget, found.lower_bound, method)
+    if problem.tiles is not None:
+        recheck_placement(problem.tiles, problem.demand, timing.replication, method)
+    score = float(timing.makespan)
+    if _steps_differ(problem) and problem.step_time is not None:
+        score *= problem.step_time.step_ns(timing.replication)
+    return Run(found, timing, score, problem.arrays(timing.replication))
+
+
+def rows_of(
+    network: str, budget: int, problem: Problem, found: MappingOf[str, Runs], chain: Sequence[ChainLayer]
+) -> list[Row]:
+    """The rows of one budget: the reference first, then the fastest first.
+
+    chain: the layers as the published recurrence sees them, none if it does not cover the network.
+    Raises SolverError if a bound that one method proved is above what another one reached.
+    """
+    if not found:
+        return []
+    reference = found.get(REFERENCE)
+    base = reference.middle.score if reference else min(runs.middle.score for runs in found.values())
+    bound = _bound(problem, found)
+    rows = [_row(network, budget, problem, name, runs, chain, base, bound) for name, runs in found.items()]
+    return sorted(rows, key=lambda row: (row.method != REFERENCE, row.ratio, row.makespan, row.method))
+
+
+def _steps_differ(problem: Problem) -> bool:
+    """Whether the length of a step depends on the allocation."""
+    return problem.step_time is not None and bool(problem.step_time.access_ns_per_copy.any())
+
+
+def _bound(problem: Problem, found: MappingOf[str, Runs]) -> float:
+    """The best bound that any run proved, in the unit of scores.
+
+    Where step times differ, the reference bounds makespan * step_ns, in steps of its own length; all others
+    bound the steps, and no step is shorter than that of the fewest copies.
+    """
+    bounds = []
+    for name, runs in found.items():
+        for run in runs.runs:
+            steps = float(run.candidate.lower_bound)
+            if _steps_differ(problem) and problem.step_time is not None:
+                copies = run.timing.replication if name == REFERENCE else problem.smallest
+                steps *= problem.step_time.step_ns(copies)
+            bounds.append((steps, name))
+    bound, prover = max(bounds)
+    for name, runs in found.items():
+        if not _steps_differ(problem) and runs.runs[0].score < bound:
+            reached = f"{name} takes {runs.runs[0].score:.0f}"
+            raise SolverError(f"{prover} claims no less than {bound:.0f} steps, yet {reached}; please report")
+    return bound
+
+
+def _row(
+    network: str, budget: int, problem: Problem, method: str, found: Runs, chain: Sequence[ChainLayer],
+    base: float, bound: float,
+) -> Row:  # fmt: skip
+    run, graph = found.middle, problem.graph
+    timing, makespan = run.timing, run.timing.makespan
+    step_ns = None if problem.step_time is None else problem.step_time.step_ns(timing.replication)
+    unit_ns = step_ns if step_ns is not None and _steps_differ(problem) else 1.0
+    copies = dict(zip(graph.names, timing.replication.tolist(), strict=True))
+    seconds = run.candidate.seconds
+    return Row(
+        network=network,
+        arrays=budget,
+        method=method,
+        makespan=makespan,
+        interval=timing.interval,
+        used=run.used,
+        ratio=run.score / base,
+        seconds=None if seconds is None else round(seconds, 6),
+        clock_s=None if found.clock_s is None else round(found.clock_s, 6),
+        lower_bound=min(makespan, _steps_within(bound, unit_ns)),
+        gap=max(0.0, (run.score - bound) / run.score),
+        recurrence=recurrence(graph, timing.replication).steps,
+        published=published(chain, [copies[layer.name] for layer in chain]).steps if chain else None,
+        step_ns=step_ns,
+        latency_ns=None if step_ns is None else makespan * step_ns,
+        repaired=run.candidate.repaired,
+        runs=len(found.runs),
+        best=found.runs[0].timing.makespan,
+        median=makespan,
+        worst=found.runs[-1].timing.makespan,
+        proof=run.candidate.proof,
+        replication={graph.names[stage]: copies[graph.names[stage]] for stage in graph.network_order},
+    )
+
+
+def _steps_within(bound: float, unit_ns: float) -> int:
+    """Whole steps of `unit_ns` that a bound comes to, rounded up but for errors of rounding."""
+    return max(1, math.ceil(bound / unit_ns * (1 - 1e-12)))

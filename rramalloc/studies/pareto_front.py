@@ -1,0 +1,108 @@
+"""ParetoFront: arrays against latency, as it is shown and as it is kept."""
+
+from __future__ import annotations
+
+import html
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+from rramalloc.allocation.allocation import Count, NetworkId, Steps
+from rramalloc.files import to_json, write_text
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping
+from rramalloc.network.node import Name
+from rramalloc.records import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
+FrontObjective = Literal["makespan", "interval", "latency_ns"]
+
+
+class ParetoOptions(Record):
+    """What was asked for beyond network, hardware and budget."""
+
+    mapping: Mapping
+    fc: Literal["host", "crossbar"]
+    work: int
+    time_limit_s: float | None
+    gap: float
+
+
+class FrontPoint(Record):
+    """One allocation that no other known one dominates.
+
+    arrays: used; makespan, interval: exact, in steps; step_ns, latency_ns: None without [timing]; value:
+    what is minimised, in the front's unit; lower_bound: no allocation with fewer arrays than the next
+    point has a smaller value; gap: (value - lower_bound) / value.
+    """
+
+    arrays: Count
+    makespan: Steps
+    interval: Steps
+    step_ns: float | None
+    latency_ns: float | None
+    value: int | float
+    lower_bound: int | float
+    gap: float
+    replication: dict[Name, Count]
+
+
+class BaselinePoint(Record):
+    """What a method comes to at a budget of so many arrays: arrays used, value in the front's unit."""
+
+    method: str
+    budget: Count
+    arrays: Count
+    makespan: Steps
+    value: int | float
+
+
+class ParetoFront(Record):
+    """All non-dominated points of (arrays, objective) up to a budget, rising in arrays.
+
+    budget: most arrays, minimum: with every layer stored once; unit: of values and bounds; proven: points
+    whose value is shown to be the least; resolution: arrays within which only one point is kept, 1
+    unless the range is very wide; seconds: work counted in seconds of a reference core.
+    """
+
+    format: Literal["rramalloc-pareto/1"] = FORMAT
+    rramalloc_version: str
+    network: NetworkId
+    hardware: Hardware
+    options: ParetoOptions
+    objective: FrontObjective
+    unit: Literal["steps", "ns"]
+    seed: int
+    budget: Count
+    minimum: Count
+    proven: int
+    resolution: Count
+    seconds: float
+    points: tuple[FrontPoint, ...]
+    baselines: tuple[BaselinePoint, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def mean_gap(self) -> float:
+        """Mean of the gaps of all points."""
+        return sum(point.gap for point in self.points) / len(self.points)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the front's file."""
+        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per point, columns as the fields of FrontPoint but for the copies."""
+        import pandas as pd
+
+        return pd.DataFrame([point.model_dump(exclude={"replication"}) for point in self.points])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the front's file whole or not at all. Raises FileError."""
+        write_text(path, to_json(self.to_dict()))
+
+    def _repr_html_(self) -> str:
+        title = f"{self.network.name}: {len(self.points)} points, {self.proven} proven"
+        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False, escape=True)

@@ -1,0 +1,97 @@
+"""SweepResult: the rows of a finished sweep, read from its folder as they are asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rramalloc.studies.sweep import parts
+from rramalloc.studies.sweep.document import SweepDocument
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_REASONS = 3
+
+
+class Summary(NamedTuple):
+    """The rows of one network and method. makespan: the smallest, None if all failed."""
+
+    network: str
+    method: str
+    points: int
+    failed: int
+    makespan: int | None
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """A finished sweep. computed: points that this call computed, the others had their rows before;
+    failed: points whose row is an error.
+    """
+
+    folder: str
+    document: SweepDocument
+    computed: int
+    failed: int
+
+    @property
+    def points(self) -> int:
+        """Points of the sweep, each with one row."""
+        return self.document.points
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """All rows in the order of the grid, one part of the dataset in memory at a time."""
+        for path in parts.find_parts(self.folder).values():
+            yield from parts.part_rows(path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The spec as it was resolved, and all rows."""
+        return self.document.to_dict() | {"rows": list(self.rows())}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per point, columns as the fields of Row; what a failed point lacks is NA."""
+        import pandas as pd
+        import pyarrow as pa
+
+        tables = [parts.read_part(path) for path in parts.find_parts(self.folder).values()]
+        kinds = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+        frame: pd.DataFrame = pa.concat_tables(tables).to_pandas(types_mapper=kinds.get)
+        return frame
+
+    def summary(self) -> list[Summary]:
+        """A line per network and method, in the order of their first points."""
+        lines: dict[tuple[str, str], Summary] = {}
+        for network, method, makespan in self._columns("network", "method", "makespan"):
+            old = lines.get((network, method), Summary(network, method, 0, 0, None))
+            known = [value for value in (old.makespan, makespan) if value is not None]
+            lines[network, method] = old._replace(
+                points=old.points + 1,
+                failed=old.failed + (makespan is None),
+                makespan=min(known, default=None),
+            )
+        return list(lines.values())
+
+    def reasons(self) -> list[str]:
+        """The first different errors of points that failed."""
+        found: dict[str, None] = {}
+        for kind, error in self._columns("error_kind", "error"):
+            if kind is not None and len(found) < _REASONS:
+                found[f"{kind}: {error}"] = None
+        return list(found)
+
+    def _columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        for path in parts.find_parts(self.folder).values():
+            table = parts.read_part(path, list(names))
+            yield from zip(*(table.column(name).to_pylist() for name in names), strict=True)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        import pandas as pd
+
+        title = f"sweep {self.document.spec.name or os.path.basename(self.folder)}: {self.points} points, "
+        frame = pd.DataFrame(self.summary(), columns=list(Summary._fields))
+        return f"<p>{html.escape(title)}{self.failed} failed</p>" + frame.to_html(index=False, escape=True)

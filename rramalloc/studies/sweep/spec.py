@@ -1,0 +1,189 @@
+"""Spec: what a sweep is asked for, from a TOML file or a dictionary (INTERFACE.md)."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping as MappingOf
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
+from pydantic_core import PydanticCustomError
+
+from rramalloc.errors import SpecError
+from rramalloc.files import read_toml
+from rramalloc.hardware.hardware import MAX_BITS, MAX_VALUE
+from rramalloc.hardware.loader import DEFAULT_PRESET, parse_crossbar
+from rramalloc.mapping.demand import Mapping
+from rramalloc.methods import method_names
+from rramalloc.records import Record, brief, parse
+
+MAX_POINTS = 10**7
+MAX_ARRAYS = 2**40
+MAX_WORK = 10**9
+DEFAULT_WORK = 100
+"""As of `optimize`; stands here too so that the driver of a sweep loads no compiled code."""
+_MULTIPLE = re.compile(r"x[0-9]{1,6}(\.[0-9]{1,6})?")
+
+LISTS = (
+    "networks",
+    "hardware",
+    "crossbars",
+    "cell_bits",
+    "bandwidths_gb_s",
+    "mappings",
+    "fc",
+    "arrays",
+    "objectives",
+    "methods",
+    "seeds",
+)
+"""The lists whose product is the grid, the one that varies fastest last."""
+
+
+def _multiple(text: str) -> Fraction:
+    """The exact factor in "x1.5"."""
+    return Fraction(text[1:])
+
+
+def _fault(reason: str) -> PydanticCustomError:
+    return PydanticCustomError("sweep", "{reason}", {"reason": reason})
+
+
+def _listed(value: Any) -> Any:
+    """A single value stands for a list of one."""
+    return tuple(value) if isinstance(value, list) else value if isinstance(value, tuple) else (value,)
+
+
+def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    seen = set()
+    for value in values:
+        meant = _multiple(value) if isinstance(value, str) and _MULTIPLE.fullmatch(value) else (value,)
+        if meant in seen:
+            raise _fault(f"{brief(value)} stands twice: give every value once")
+        seen.add(meant)
+    return values
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, str):
+        if not _MULTIPLE.fullmatch(value) or _multiple(value) < 1:
+            raise _fault('must be a number of arrays, or "x2" for twice the minimum, at least "x1"')
+    elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_ARRAYS:
+        raise _fault(f'must be a number of arrays from 1 to {MAX_ARRAYS}, or a multiple such as "x2"')
+    return value
+
+
+def _crossbar(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise _fault('must be a text such as "128x128"')
+    try:
+        wordlines, bitlines = parse_crossbar(value)
+    except SpecError as error:
+        raise _fault(error.reason) from None
+    return f"{wordlines}x{bitlines}"
+
+
+def _method(value: Any) -> Any:
+    if value not in method_names():
+        raise _fault(f"is no method; known: {', '.join(method_names())}")
+    return value
+
+
+_Text = Annotated[str, Field(min_length=1, max_length=4096)]
+_Values = (BeforeValidator(_listed), Field(min_length=1), AfterValidator(_distinct))
+_Work = Annotated[int, Field(ge=0, le=MAX_WORK)]
+_Bandwidth = Annotated[float, Field(gt=0, le=MAX_VALUE)]
+
+
+class Spec(Record):
+    """Lists whose product is the grid; one value stands for a list of one.
+
+    networks: files or shipped names; arrays: budgets, or "x2" for twice the minimum of the network on the
+    hardware, rounded down; crossbars, cell_bits, bandwidths_gb_s: replace what the hardware says, None to
+    keep it; hardware: presets or files; zip: groups of lists that advance together instead of making a
+    product; work: units of search of each point. Raises SpecError.
+    """
+
+    name: Annotated[str, Field(max_length=200)] = ""
+    networks: Annotated[tuple[_Text, ...], *_Values]
+    arrays: Annotated[tuple[Annotated[int | str, BeforeValidator(_arrays)], ...], *_Values]
+    crossbars: Annotated[tuple[Annotated[str, BeforeValidator(_crossbar)], ...], *_Values] | None = None
+    methods: Annotated[tuple[Annotated[str, BeforeValidator(_method)], ...], *_Values] = ("auto",)
+    hardware: Annotated[tuple[_Text, ...], *_Values] = (DEFAULT_PRESET,)
+    mappings: Annotated[tuple[Mapping, ...], *_Values] = ("im2col",)
+    cell_bits: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values] | None = None
+    objectives: Annotated[tuple[Literal["latency", "interval"], ...], *_Values] = ("latency",)
+    bandwidths_gb_s: Annotated[tuple[_Bandwidth, ...], *_Values] | None = None
+    fc: Annotated[tuple[Literal["host", "crossbar"], ...], *_Values] = ("host",)
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=2**63 - 1)], ...], *_Values] = (0,)
+    work: _Work = DEFAULT_WORK
+    zip: Annotated[
+        tuple[Annotated[tuple[str, ...], BeforeValidator(_listed)], ...], BeforeValidator(_listed)
+    ] = ()
+
+    @model_validator(mode="after")
+    def _tied(self) -> Self:
+        used: set[str] = set()
+        for group in self.zip:
+            if len(group) < 2:
+                raise _fault("zip: a group ties at least two lists: [['networks', 'arrays']]")
+            for name in group:
+                if name not in LISTS:
+                    raise _fault(f"zip: {brief(name)} is no list of a sweep; known: {', '.join(LISTS)}")
+                if name in used:
+                    raise _fault(f"zip: {name!r} stands twice")
+                if name not in self.model_fields_set or getattr(self, name) is None:
+                    raise _fault(f"zip: {name!r} is not given")
+                used.add(name)
+            lengths = {name: len(getattr(self, name)) for name in group}
+            if len(set(lengths.values())) > 1:
+                told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+                raise _fault(f"zip: tied lists must be equally long, {told}")
+        if self.size > MAX_POINTS:
+            raise _fault(
+                f"the lists make {brief(self.size)} points, the limit is {MAX_POINTS}: split the sweep"
+            )
+        return self
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Lists of the grid, tied ones together at the place of their first, in the order of the product."""
+        tied = {name: group for group in self.zip for name in group}
+        ordered: list[tuple[str, ...]] = []
+        for name in LISTS:
+            group = tuple(sorted(tied.get(name, (name,)), key=LISTS.index))
+            if group[0] == name and getattr(self, name) is not None:
+                ordered.append(group)
+        return tuple(ordered)
+
+    @property
+    def size(self) -> int:
+        """Points of the grid, by multiplication."""
+        return math.prod(len(getattr(self, group[0])) for group in self.groups)
+
+    def described(self) -> str:
+        """The size and how it comes about: "12 points: 2 networks x 6 arrays"."""
+        factors = [
+            f"{len(getattr(self, group[0]))} {group[0] if len(group) == 1 else '(' + ', '.join(group) + ')'}"
+            for group in self.groups
+            if len(getattr(self, group[0])) > 1
+        ]
+        points = "1 point" if self.size == 1 else f"{self.size} points"
+        return f"{points}: {' x '.join(factors)}" if factors else points
+
+
+_SPEC: TypeAdapter[Spec] = TypeAdapter(Spec)
+
+
+def read_spec(spec: str | os.PathLike[str] | MappingOf[str, Any]) -> tuple[Spec, str, str]:
+    """The spec, how messages call it, and the folder that its relative paths start from.
+
+    Raises FileError, SpecError.
+    """
+    if isinstance(spec, MappingOf):
+        return parse(_SPEC, dict(spec), "sweep"), "sweep", ""
+    where = os.fspath(spec)
+    return parse(_SPEC, read_toml(spec), where), where, os.path.dirname(where)

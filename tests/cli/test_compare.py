@@ -1,0 +1,197 @@
+"""`rramalloc compare`: what it prints, what it writes and how it ends; figures of the other commands."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from rramalloc.methods import METHODS
+from rramalloc.studies.comparison import SCALARS
+
+Run = Callable[..., Any]
+Start = Callable[..., subprocess.Popen[str]]
+ROW = {"network", "arrays", "method", "makespan", "interval", "used", "ratio", "seconds"}
+
+
+def test_the_whole_comparison(run: Run) -> None:
+    """At least 15 methods on VGG-16 with 2048 arrays; auto has ratio 1 and nothing is faster."""
+    outcome = run("compare", "vgg16", "--arrays", 2048, "--format", "json")
+    document = outcome.json
+    assert outcome.code == 0
+    assert document["format"] == "rramalloc-comparison/1"
+    rows = document["rows"]
+    assert len(rows) >= 15
+    assert all(set(row) >= ROW for row in rows)
+    assert (rows[0]["method"], rows[0]["ratio"]) == ("auto", 1)
+    assert rows[0]["makespan"] == min(row["makespan"] for row in rows)
+    assert {row["arrays"] for row in rows} == {2048}
+    jsonschema.validate(document, run("schema", "comparison").json)
+    assert f"{len(rows)}/{len(rows)}  " in outcome.err
+
+
+def test_csv_says_the_same_as_json(run: Run, tiny: Path) -> None:
+    arguments = ("compare", tiny, "--arrays", "40", "--work", 2, "--seeds", 2)
+    rows = list(csv.DictReader(io.StringIO(run(*arguments, "--format", "csv").out)))
+    document = run(*arguments, "--format", "json").json
+    assert tuple(rows[0]) == SCALARS
+    for row, other in zip(rows, document["rows"], strict=True):
+        for name in SCALARS:
+            assert row[name] == ("" if other[name] is None else str(other[name]))
+
+
+def test_table(run: Run, tiny: Path) -> None:
+    """No copy more takes 266 steps: conv2's ten last windows need conv1's last pixel, number 256."""
+    outcome = run("compare", tiny, "--arrays", 40, "--methods", "none, auto,genetic", "--seeds", 2)
+    header, rule, first, *_ = lines = outcome.out.splitlines()
+    headings = "arrays method makespan ratio interval used recurrence published seconds best worst remark"
+    assert header.split() == headings.split()
+    assert set(rule) == {"─"}
+    assert first.split()[:2] == ["40", "auto"]
+    none = next(line.split() for line in lines if " none " in line)
+    assert none[2] == "266"
+    assert none[4:6] == ["256", "3"]
+    assert any(line.startswith("lower bound  ") for line in lines)
+    assert any(line.startswith("seeds ") for line in lines)
+    assert "\x1b" not in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize("arrays", [("--arrays", "40,x2"), ("--arrays", 40, "--arrays", "x2")])
+def test_several_budgets(run: Run, tiny: Path, arrays: tuple[object, ...]) -> None:
+    """The small network needs 3 arrays: 1 + 2."""
+    outcome = run("compare", tiny, *arrays, "--methods", "auto,none", "--format", "json")
+    assert [row["arrays"] for row in outcome.json["rows"]] == [40, 40, 6, 6]
+
+
+def test_skipped_methods_are_told(run: Run) -> None:
+    arguments = ("compare", "squeezenet", "--arrays", 250, "--methods", "none,published-dp")
+    outcome = run(*arguments, "--format", "json")
+    assert [row["method"] for row in outcome.json["rows"]] == ["none"]
+    (left,) = outcome.json["skipped"]
+    assert (left["arrays"], left["method"]) == (250, "published-dp")
+    assert "chains only" in left["reason"]
+    assert f"skipped published-dp at 250 arrays: {left['reason']}" in outcome.err
+    assert "published-dp" not in run(*arguments, "--quiet").err
+
+
+def test_options_reach_the_comparison(run: Run) -> None:
+    outcome = run(
+        "compare", "alexnet", "--arrays", "x1.5", "--methods", "none", "--fc", "crossbar",
+        "--crossbar", "256x256", "--mapping", "kernel_split", "--hardware", "isaac", "--seed", 7,
+        "--seeds", 2, "--work", 3, "--time-limit", 9, "--clock", "--format", "json",
+    )  # fmt: skip
+    document = outcome.json
+    assert document["options"] == {
+        "mapping": "kernel_split", "fc": "crossbar", "methods": ["none"], "seed": 7, "seeds": 2, "work": 3,
+        "time_limit_s": 9.0,
+    }  # fmt: skip
+    assert document["hardware"]["crossbar"]["wordlines"] == 256
+    (row,) = document["rows"]
+    assert list(row["replication"])[-1].startswith("fc")
+    assert row["latency_ns"] == row["makespan"] * row["step_ns"]
+    assert row["clock_s"] >= 0
+    assert any("auto was not compared" in warning for warning in document["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(
+            ("--arrays", 2), "needs 3 arrays with every layer stored once, the budget is 2", id="few"
+        ),
+        pytest.param(("--arrays", "40,2,50"), "needs 3 arrays", id="one of several"),
+        pytest.param(("--arrays", "x0.5"), "the budget is 1", id="half the minimum"),
+        pytest.param(("--arrays", "many"), "arrays: must be a number such as 2048", id="no number"),
+        pytest.param(("--arrays", "40", "--methods", "atuo"), "did you mean auto", id="unknown method"),
+        pytest.param(("--arrays", "40", "--methods", ""), "no method named ''", id="empty name"),
+        pytest.param(("--arrays", "40", "--seeds", 0), "seeds: must be from 1", id="no seeds"),
+        pytest.param(("--arrays", "40", "--figure", "x.gif"), "must end in .svg", id="no figure"),
+        pytest.param(("--arrays", "40", "--figure", "/none/x.svg"), "folder does not exist", id="no folder"),
+        pytest.param(
+            ("--arrays", "40", "-o", "/none/x.json"), "folder does not exist", id="no folder for -o"
+        ),
+    ],
+)
+def test_what_cannot_be_served(run: Run, tiny: Path, arguments: tuple[object, ...], words: str) -> None:
+    outcome = run("compare", tiny, *arguments)
+    assert outcome.code == 1
+    assert outcome.out == ""
+    assert outcome.err.startswith("error: ")
+    assert words in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_budgets_must_be_given(run: Run, tiny: Path) -> None:
+    assert run("compare", tiny).code == 2
+
+
+def test_same_command_same_bytes(start: Start, tmp_path: Path) -> None:
+    """Other hash seed, other folder: not one byte differs, neither in the file nor in the figure."""
+    results = []
+    for seed in ("1", "2"):
+        output, figure = tmp_path / f"{seed}.json", tmp_path / f"{seed}.svg"
+        process = start(
+            "compare", "alexnet", "--arrays", "x2", "--work", 3, "-o", output, "--figure", figure, "--format",
+            "json", "-q", env={"PYTHONHASHSEED": seed}, cwd=tmp_path,
+        )  # fmt: skip
+        out, err = process.communicate()
+        assert (process.returncode, err) == (0, "")
+        results.append((out, output.read_bytes(), figure.read_bytes()))
+    assert results[0] == results[1]
+    assert results[0][0].encode() == results[0][1]
+    assert len(json.loads(results[0][0])["rows"]) == sum(entry.compared for entry in METHODS.values())
+
+
+def test_interrupt_keeps_what_was_ready(start: Start, tmp_path: Path) -> None:
+    """Ctrl-C while auto searches for hours: its best so far is printed and written, the rest has a reason."""
+    target, figure = tmp_path / "comparison.json", tmp_path / "comparison.svg"
+    process = start(
+        "compare", "densenet121", "--arrays", 8192, "--work", 100_000, "-o", target, "--figure", figure,
+        "--format", "json",
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("1/")
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "interrupted" in err
+    document = json.loads(out)
+    assert document == json.loads(target.read_text())
+    assert [row["method"] for row in document["rows"]] == ["auto"]
+    assert all("interrupted" in left["reason"] for left in document["skipped"])
+    assert figure.read_text().startswith("<?xml")
+
+
+def test_figures_of_optimize_and_simulate(run: Run, tiny: Path, tmp_path: Path) -> None:
+    allocation, names = tmp_path / "a.json", ("copies.svg", "meeting.png", "steps.pdf")
+    copies, meeting, steps = (tmp_path / name for name in names)
+    arguments = ("optimize", tiny, "--arrays", 40, "-o", allocation)
+    plain = run(*arguments, "--quiet")
+    drawn = run(*arguments, "--quiet", "--figure", copies, "--convergence", meeting)
+    assert drawn == plain
+    assert run("simulate", tiny, "--allocation", allocation, "--figure", steps).code == 0
+    assert copies.read_text().startswith("<?xml")
+    assert meeting.read_bytes().startswith(b"\x89PNG")
+    assert steps.read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("option", ["--figure", "--convergence"])
+def test_figures_of_no_known_kind(run: Run, option: str, tmp_path: Path) -> None:
+    outcome = run("optimize", "vgg16", "--arrays", 1024, option, tmp_path / "x.jpeg")
+    assert outcome.code == 1
+    assert "must end in .svg, .png, .pdf" in outcome.err
+    allocation = tmp_path / "a.json"
+    allocation.write_text('{"replication": {}}')
+    arguments = ("simulate", "alexnet", "--allocation", allocation, "--figure", tmp_path / "none" / "x.svg")
+    assert "folder does not exist" in run(*arguments).err

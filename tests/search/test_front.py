@@ -1,0 +1,118 @@
+"""Fronts against problems so small that every allocation within the budget is tried."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from laws.strategies import Enumerated, enumerated
+
+from rramalloc.search import front, interval_front, latency_front
+from rramalloc.search.archive import Archive
+from rramalloc.search.problem import Stop
+from rramalloc.timing.access import StepTime
+
+
+def staircase(arrays: np.ndarray, values: np.ndarray) -> list[tuple[int, float]]:
+    """Every non-dominated (arrays, value), fewest arrays first."""
+    points: list[tuple[int, float]] = []
+    for place in np.lexsort((values, arrays)):
+        if not points or values[place] < points[-1][1] * (1 - 1e-9):
+            points.append((int(arrays[place]), float(values[place])))
+    return points
+
+
+def least(case: Enumerated, values: np.ndarray, budget: int) -> float:
+    """Smallest value with at most so many arrays."""
+    return float(values[case.allocations @ case.problem.demand <= budget].min())
+
+
+@settings(max_examples=60)
+@given(case=enumerated(), seed=st.integers(0, 3), work=st.sampled_from([2, 20]))
+def test_every_point_is_there_and_no_bound_is_above_the_optimum(
+    case: Enumerated, seed: int, work: int
+) -> None:
+    """MODEL.md 8: all non-dominated (arrays, makespan) points up to the budget."""
+    problem, arrays = case.problem, case.allocations @ case.problem.demand
+    found = front.solve(problem, Stop(work=work), seed)
+    points = [(problem.arrays(point.replication), point.value) for point in found.points]
+    assert found.resolution == 1
+    untils = [used - 1 for used, _ in points[1:]] + [problem.budget]
+    for point, until in zip(found.points, untils, strict=True):
+        assert problem.fits(point.replication)
+        assert point.lower_bound <= least(case, case.makespans, until) <= point.value
+    if all(point.lower_bound == point.value for point in found.points):
+        assert points == staircase(arrays, case.makespans)
+
+
+@settings(max_examples=40)
+@given(case=enumerated())
+def test_enough_work_proves_the_whole_front(case: Enumerated) -> None:
+    found = front.solve(case.problem, Stop(work=2000), 0)
+    assert all(point.lower_bound == point.value for point in found.points)
+
+
+@settings(max_examples=30)
+@given(case=enumerated(), seed=st.integers(0, 2))
+def test_one_core_and_two_give_the_same_front(case: Enumerated, seed: int) -> None:
+    one, two = (front.solve(case.problem, Stop(work=10, cores=cores), seed) for cores in (1, 2))
+    assert len(one.points) == len(two.points)
+    for first, second in zip(one.points, two.points, strict=True):
+        assert (first.replication == second.replication).all()
+        assert first[1:] == second[1:]
+    assert one.seconds == two.seconds
+
+
+@settings(max_examples=60)
+@given(case=enumerated())
+def test_interval_front_is_exact(case: Enumerated) -> None:
+    """MODEL.md 8: interval = largest number of batches; every non-dominated point, all proven."""
+    arrays = case.allocations @ case.problem.demand
+    intervals = (-(-case.problem.graph.windows // case.allocations)).max(axis=1)
+    found = interval_front.solve(case.problem)
+    points = [(case.problem.arrays(point.replication), point.value) for point in found.points]
+    assert points == staircase(arrays, intervals)
+    assert all(point.lower_bound == point.value for point in found.points)
+
+
+@settings(max_examples=40)
+@given(case=enumerated(), data=st.data())
+def test_latency_front_keeps_its_bounds(case: Enumerated, data: st.DataObject) -> None:
+    """MODEL.md 7: latency_ns = makespan * step_ns, the step longer with more copies."""
+    stages = len(case.problem.demand)
+    access = data.draw(st.lists(st.sampled_from([0.0, 1.0, 3.0, 10.0]), min_size=stages, max_size=stages))
+    step_time = StepTime(5.0, np.array(access), data.draw(st.booleans()))
+    latency = case.makespans * np.array([step_time.step_ns(row) for row in case.allocations])
+    found = latency_front.solve(case.problem, step_time, Stop(work=20), 0)
+    used = [case.problem.arrays(point.replication) for point in found.points]
+    for point, until in zip(found.points, [*(n - 1 for n in used[1:]), case.problem.budget], strict=True):
+        assert case.problem.fits(point.replication)
+        best = least(case, latency, until)
+        assert point.lower_bound <= best * (1 + 1e-9)
+        assert best <= point.value * (1 + 1e-9)
+
+
+@given(case=enumerated(), data=st.data())
+def test_archive_keeps_the_fastest_for_every_number_of_arrays(case: Enumerated, data: st.DataObject) -> None:
+    """Offered in any order, in one archive or in two that are merged."""
+    rows = data.draw(st.permutations(range(min(len(case.allocations), 60))))
+    parts = [Archive(case.problem), Archive(case.problem)]
+    for place, row in enumerate(rows):
+        parts[place % 2].offer(case.allocations[row], int(case.makespans[row]))
+    whole = parts[0].copy()
+    whole.merge(parts[1])
+    arrays = case.allocations[rows] @ case.problem.demand
+    shown = [(step.arrays, float(step.makespan)) for step in whole.steps]
+    assert shown == staircase(arrays, case.makespans[rows])
+    for step in whole.steps:
+        assert whole.at(step.until)[:3] == step[:3]
+
+
+@given(case=enumerated(), data=st.data())
+def test_bounds_hold_for_smaller_budgets_only(case: Enumerated, data: st.DataObject) -> None:
+    archive, problem = Archive(case.problem), case.problem
+    budgets = st.integers(problem.minimum, problem.budget)
+    raised, asked = data.draw(budgets), data.draw(budgets)
+    archive.raise_bound(raised, 7)
+    slot = archive.slot_of(asked)
+    assert int(archive.bounds[slot]) == (7 if archive.top(slot) <= raised else 1)

@@ -1,0 +1,45 @@
+"""Methods that misbehave in a known way, for tests to register."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rramalloc.errors import SolverError, UnsupportedError
+from rramalloc.search.problem import Candidate, Problem, Stop
+
+
+def _same(problem: Problem, copies: int, bound: int = 1, seconds: float | None = None) -> Candidate:
+    return Candidate(np.full_like(problem.demand, copies), bound, "told by a fake", seconds)
+
+
+def by_seed(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    """Copies of every stage by seed, the same on every call."""
+    return _same(problem, (1, 4, 2, 3, 2)[seed % 5], seconds=float(seed))
+
+
+def greedy(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    """More than any budget holds."""
+    return _same(problem, 10)
+
+
+def slow(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    """One copy of everything."""
+    return _same(problem, 1)
+
+
+def boastful(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    """A bound above its own makespan."""
+    return _same(problem, 1, bound=10**6)
+
+
+def wrong(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    """A bound that holds for its own allocation, but not for others."""
+    return _same(problem, 1, bound=17)
+
+
+def failing(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    raise SolverError("no allocation found: give it more --work")
+
+
+def chains_only(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    raise UnsupportedError("here", "covers chains only")

@@ -1,0 +1,67 @@
+"""Sweeps of a tiny network, undisturbed or as processes that can be killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies.sweep.tiny import content, network
+
+import rramalloc
+
+CHEAP_POINTS = 2000
+
+
+@pytest.fixture(scope="session")
+def cheap(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A spec of 2000 points that take well under a millisecond each."""
+    folder = tmp_path_factory.mktemp("cheap")
+    (folder / "tiny.json").write_text(network())
+    spec = f'networks = "tiny.json"\narrays = {list(range(3, 53))}\nseeds = {list(range(20))}\n'
+    (folder / "spec.toml").write_text(spec + 'methods = ["none", "interval"]\n')
+    return folder / "spec.toml"
+
+
+@pytest.fixture(scope="session")
+def undisturbed(cheap: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What a run of that spec leaves that nobody interrupts."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "rows"
+    result = rramalloc.sweep(cheap, folder)
+    assert (result.points, result.computed, result.failed) == (CHEAP_POINTS, CHEAP_POINTS, 0)
+    return content(folder)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a Python program as a process of its own group; what is there at the end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def call(*arguments: object, **settings: Any) -> subprocess.Popen[str]:
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        command = [sys.executable, *map(str, arguments)]
+        started.append(subprocess.Popen(command, **(pipes | settings), start_new_session=True))
+        return started[-1]
+
+    yield call
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    for process in started:
+        process.communicate()
+
+
+@pytest.fixture
+def sweeping(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., subprocess.Popen[str]]:
+    """Start `rramalloc sweep` as a process."""
+
+    def call(*arguments: object) -> subprocess.Popen[str]:
+        return start("-c", "from rramalloc.cli.main import main; main()", "sweep", *arguments)
+
+    return call

@@ -1,0 +1,207 @@
+"""Rows: what single calls of `optimize` give, and whatever goes wrong as a row."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from studies.sweep.tiny import MINIMUM, network
+
+import rramalloc
+from rramalloc.errors import WorkerError
+from rramalloc.studies.sweep import compute
+from rramalloc.studies.sweep.batch import Batches, run_batch
+from rramalloc.studies.sweep.grid import Grid
+from rramalloc.studies.sweep.row import Row
+from rramalloc.studies.sweep.sources import read_sources
+from rramalloc.studies.sweep.spec import read_spec
+
+ISAAC_MEMORY = """
+name = "remembering"
+source = "made up for this test"
+[crossbar]
+wordlines = 128
+bitlines = 128
+cell_bits = 2
+[precision]
+weight_bits = 16
+input_bits = 16
+output_bits = 16
+signed = "offset"
+[timing]
+step_ns = 100.0
+[memory]
+bandwidth_gb_s = 1.0
+reuse = "row"
+scope = "per_layer"
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.json"
+    path.write_text(network())
+    return path
+
+
+def computed(tiny: Path, **lists: Any) -> list[dict[str, Any]]:
+    """Rows of a spec, computed in this process."""
+    spec, where, folder = read_spec({"networks": str(tiny)} | lists)
+    grid, sources = Grid(spec), read_sources(spec, where, folder)
+    batches = Batches(grid, sources, iter(()))
+    documents = [json.loads(json.dumps(batches.document([number]))) for number in range(grid.size)]
+    return [row for document in documents for _, row in run_batch(document)["rows"]]
+
+
+def test_rows_are_what_single_calls_give(tiny: Path, tmp_path: Path) -> None:
+    """Every list at once; columns as the fields of the allocation."""
+    hardware = tmp_path / "hardware.toml"
+    hardware.write_text(ISAAC_MEMORY)
+    lists = {
+        "hardware": str(hardware),
+        "arrays": [40, "x1.5"],
+        "crossbars": ["128x128", "64x32"],
+        "mappings": ["im2col", "kernel_split"],
+        "fc": ["host", "crossbar"],
+        "methods": ["auto", "none", "bottleneck"],
+        "seeds": [0, 7],
+        "work": 2,
+    }
+    rows = computed(tiny, **lists)
+    assert len(rows) == 2 * 2 * 2 * 2 * 3 * 2
+    for row in rows:
+        crossbar, mapping, fc = row["crossbar"], row["mapping"], row["fc"]
+        options: dict[str, Any] = {"hardware": hardware, "crossbar": crossbar, "mapping": mapping, "fc": fc}
+        minimum = rramalloc.inspect(tiny, **options).minimum
+        arrays = 40 if row["arrays_asked"] == "40" else math.floor(1.5 * minimum)
+        assert (row["minimum"], row["arrays"]) == (minimum, arrays)
+        if minimum > arrays:
+            assert row["error_kind"] == "BudgetError"
+            continue
+        single = rramalloc.optimize(tiny, arrays, method=row["method"], seed=row["seed"], work=2, **options)
+        same = ("makespan", "interval", "lower_bound", "gap", "proof", "step_ns", "latency_ns", "seconds")
+        assert {name: row[name] for name in same} == {name: getattr(single, name) for name in same}
+        assert row["throughput_per_s"] == single.throughput_per_s
+        assert row["used"] == single.arrays.used
+        assert row["hardware"] == "remembering"
+        assert (row["network"], row["work"]) == ("tiny", 2)
+        assert row["error"] is row["error_kind"] is None
+
+
+def test_golden_row(tiny: Path) -> None:
+    """One copy of each on 128 x 128: conv1 takes 256 steps, conv2 64 and waits for conv1.
+
+    The last pooled pixel, (7, 7), needs the last pixel of conv1, there at 256. With a kernel of 3 and
+    padding 1 the first window of conv2 that needs it is (6, 6), number 54, which starts at 256. The other 9
+    follow a step apart: the last starts at 265 and is finished at 266.
+    """
+    (row,) = computed(tiny, arrays="x1", methods="none")
+    assert (row["minimum"], row["arrays"], row["used"]) == (MINIMUM, MINIMUM, MINIMUM)
+    assert (row["makespan"], row["interval"]) == (266, 256)
+    assert (row["crossbar"], row["cell_bits"], row["repaired"]) == ("128x128", 16, False)
+
+
+def test_bits_and_bandwidth_replace_what_the_hardware_says(tiny: Path, tmp_path: Path) -> None:
+    """16-bit weights in 8-bit cells: 2 columns each, 32 and 64 of 128: as many arrays. In 1-bit cells 16
+    columns each, 256 and 512: 2 and 4 times as wide. More bandwidth shortens the step down to 100 ns.
+
+    conv1 reads 3 rows x 1 column x 3 channels and writes 16 channels, conv2 3 x 1 x 16 and 32, of 2 bytes:
+    50 and 160 bytes a step: 160 ns at 1 GB/s.
+    """
+    hardware = tmp_path / "hardware.toml"
+    hardware.write_text(ISAAC_MEMORY)
+    rows = computed(
+        tiny, arrays="x1", methods="none", hardware=str(hardware), cell_bits=[8, 1], bandwidths_gb_s=[1, 1000]
+    )
+    assert [row["minimum"] for row in rows] == [1 + 2, 1 + 2, 2 + 2 * 4, 2 + 2 * 4]
+    assert [row["step_ns"] for row in rows] == [160, 100, 160, 100]
+    assert [row["bandwidth_gb_s"] for row in rows] == [1, 1000, 1, 1000]
+    assert len({row["key"] for row in rows}) == 4
+
+
+@pytest.mark.parametrize(
+    ("lists", "kind", "told"),
+    [
+        pytest.param({"arrays": 2}, "BudgetError", "needs 3 arrays", id="below the minimum"),
+        pytest.param(
+            {"mappings": "whole_kernel", "crossbars": "8x8"}, "SpecError", "'conv1'", id="no mapping"
+        ),
+        pytest.param({"objectives": "interval", "methods": "none"}, "SpecError", "needs 'auto'", id="method"),
+    ],
+)
+def test_failing_points_are_rows(lists: dict[str, Any], kind: str, told: str, tiny: Path) -> None:
+    bad, good = computed(tiny, **({"arrays": 9, "methods": "none"} | lists)) + computed(tiny, arrays=9)
+    assert good["error"] is None
+    assert bad["error_kind"] == kind
+    assert told in bad["error"]
+    assert "\n" not in bad["error"]
+    results = list(Row.model_fields)[list(Row.model_fields).index("used") : -3]
+    assert all(bad[name] is None for name in results)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ZeroDivisionError("by\nzero"), RecursionError("deep")])
+def test_unexpected_errors_are_rows(error: Exception, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(compute, "propose", fail)
+    (row,) = computed(tiny, arrays=9)
+    assert row["error_kind"] == type(error).__name__
+    assert row["error"] in ("no reason given", "by", "deep")
+    assert row["makespan"] is None
+
+
+def test_interval_objective(tiny: Path) -> None:
+    (row,) = computed(tiny, arrays=9, objectives="interval")
+    single = rramalloc.optimize(tiny, 9, objective="interval")
+    assert (row["makespan"], row["interval"]) == (single.makespan, single.interval)
+
+
+def test_another_version_is_refused(tiny: Path) -> None:
+    spec, where, folder = read_spec({"networks": str(tiny), "arrays": 9})
+    batches = Batches(Grid(spec), read_sources(spec, where, folder), iter(()))
+    document = batches.document([0])
+    answer = run_batch(document | {"version": "0.0.1"})
+    with pytest.raises(WorkerError, match=r"the driver has 0\.0\.1: install the same"):
+        batches.finished([0], answer)
+    with pytest.raises(WorkerError, match="cannot compute: TypeError"):
+        batches.finished([0], run_batch(document | {"points": [[0, 1]]}))
+
+
+def test_the_result(tmp_path: Path, tiny: Path) -> None:
+    spec = {"networks": [str(tiny), "alexnet"], "arrays": ["x1", 2], "methods": "none", "name": "<b>"}
+    result = rramalloc.sweep(spec, tmp_path / "rows", jobs=1)
+    rows, alexnet = list(result.rows()), rramalloc.inspect("alexnet").minimum
+    assert [(row["network"], row["arrays"]) for row in rows] == [
+        ("tiny", 3), ("tiny", 2), ("alexnet", alexnet), ("alexnet", 2)
+    ]  # fmt: skip
+    assert (result.points, result.computed, result.failed) == (4, 4, 2)
+    assert result.to_dict()["rows"] == rows
+    assert result.to_frame()["makespan"].isna().tolist() == [False, True, False, True]
+    assert [tuple(line)[:4] for line in result.summary()] == [
+        ("tiny", "none", 2, 1),
+        ("alexnet", "none", 2, 1),
+    ]
+    assert len(result.reasons()) == 2
+    assert "&lt;b&gt;" in result._repr_html_()
+    assert "<b>" not in result._repr_html_()
+    frame = pd.read_parquet(tmp_path / "rows")
+    assert frame["key"].tolist() == [row["key"] for row in rows]
+    assert frame["arrays"].tolist() == [3, 2, alexnet, 2]
+
+
+def test_paths_start_from_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file beside the spec wins over a shipped network, and one in the working folder does not count."""
+    specs, elsewhere = tmp_path / "specs", tmp_path / "elsewhere"
+    (specs / "deep").mkdir(parents=True)
+    elsewhere.mkdir()
+    (specs / "deep" / "a.json").write_text(network("a"))
+    (specs / "vgg16.json").write_text(network("mine"))
+    (specs / "spec.toml").write_text('networks = ["deep/a.json", "vgg16.json", "vgg11"]\narrays = "x1"\n')
+    monkeypatch.chdir(elsewhere)
+    spec, where, folder = read_spec(specs / "spec.toml")
+    assert [text.name for text in read_sources(spec, where, folder).networks] == ["a", "mine", "vgg11"]

@@ -1,0 +1,289 @@
+"""`compare`: rows hold under simulation, by hand and against methods that lie."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+import rramalloc
+from rramalloc.errors import BudgetError, SolverError, SpecError, UnknownNameError, UnsupportedError
+from rramalloc.files import to_json
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.methods import METHODS, Entry
+from rramalloc.network.network import Network
+from rramalloc.schemas import json_schema
+from rramalloc.studies.compare import Ending
+from rramalloc.studies.comparison import SCALARS, Comparison, Row
+
+QUICK = {"work": 5, "seeds": 3}
+
+
+@pytest.fixture
+def pair() -> Network:
+    """Two 1 x 1 convolutions on 4 x 4 pixels, one array a copy: 16 windows each.
+
+    With d copies of both, the first takes 16 / d steps and the second ends one step later.
+    """
+    nodes = [
+        {"name": "in", "op": "input", "shape": [2, 4, 4]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 1},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 2, "kernel": 1},
+    ]
+    return Network.build("pair", nodes)
+
+
+@pytest.fixture
+def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every function of fakes.py as a method of its name."""
+    for name in ("by_seed", "greedy", "slow", "boastful", "wrong", "failing", "chains_only"):
+        monkeypatch.setitem(METHODS, name, Entry(f"studies.fakes:{name}", seeded=name == "by_seed"))
+
+
+def row_of(comparison: Comparison, method: str) -> Row:
+    return next(row for row in comparison.rows if row.method == method)
+
+
+def test_hand_worked(pair: Network) -> None:
+    """4 arrays: 2 + 2 takes 8 + 1 steps, all else leaves one layer with 16 batches and takes 17."""
+    found = rramalloc.compare(pair, 4, methods=["none", "auto", "uniform"])
+    assert [(row.method, row.makespan, row.ratio) for row in found.rows] == [
+        ("auto", 9, 1.0), ("uniform", 9, 1.0), ("none", 17, 17 / 9),
+    ]  # fmt: skip
+    none = row_of(found, "none")
+    assert (none.network, none.arrays, none.used, none.interval) == ("pair", 4, 2, 16)
+    assert (none.recurrence, none.published) == (17, 16)  # MODEL.md 5: pixels handed on within the step
+    assert (none.lower_bound, none.gap) == (9, 8 / 17)  # proven by auto, shared by all
+    assert (none.runs, none.best, none.median, none.worst) == (1, 17, 17, 17)
+    assert (none.step_ns, none.latency_ns, none.clock_s, none.repaired) == (None, None, None, False)
+    assert none.replication == {"a": 1, "b": 1}
+    assert row_of(found, "auto").replication == {"a": 2, "b": 2}
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("name", ["alexnet", "squeezenet"])
+def test_rows_are_what_simulation_says(name: str) -> None:
+    """The simulator gives every number of a row from its replication alone."""
+    network = rramalloc.load(name)
+    found = rramalloc.compare(network, ["x1.3", "x3"], **QUICK)  # type: ignore[arg-type]
+    assert len(found.budgets) == 2
+    for row in found.rows:
+        timed = rramalloc.simulate(network, row.replication)
+        assert (row.makespan, row.interval) == (timed.makespan, timed.interval)
+        assert (row.recurrence, row.published) == (timed.recurrence, timed.published)
+        assert row.used == timed.arrays <= row.arrays
+        assert row.recurrence <= row.makespan
+        assert row.lower_bound <= row.makespan
+        assert row.gap == (row.makespan - row.lower_bound) / row.makespan
+        assert list(row.replication) == [layer.name for layer in timed.layers]
+    for budget in found.budgets:
+        rows = found.at(budget)
+        auto = rows[0]
+        assert (auto.method, auto.ratio) == ("auto", 1.0)
+        assert len({row.lower_bound for row in rows}) == 1
+        assert all(row.ratio == row.makespan / auto.makespan for row in rows)
+        assert [row.makespan for row in rows[1:]] == sorted(row.makespan for row in rows[1:])
+
+
+def test_all_methods_that_are_compared_have_a_row_or_a_reason() -> None:
+    """The default is every method with `compared`; published-dp covers chains only."""
+    found = rramalloc.compare("squeezenet", 250, **QUICK)  # type: ignore[arg-type]
+    wanted = {name for name, entry in METHODS.items() if entry.compared}
+    assert {row.method for row in found.rows} | {left.method for left in found.skipped} == wanted
+    assert len(found.rows) >= 14
+    assert all(left.reason and left.arrays == 250 for left in found.skipped)
+    assert "published-dp" in {left.method for left in found.skipped}
+    assert all(row.published is None for row in found.rows)
+    assert found.options.methods[0] == "auto"
+
+
+@pytest.mark.usefixtures("fakes")
+@pytest.mark.parametrize(
+    ("seed", "seeds", "best", "median", "worst"),
+    [
+        pytest.param(0, 5, 5, 9, 17, id="17 5 9 7 9: the third of five"),
+        pytest.param(0, 4, 5, 7, 17, id="17 5 9 7: the better of the two in the middle"),
+        pytest.param(2, 1, 9, 9, 9, id="a single run"),
+        pytest.param(4, 2, 9, 9, 17, id="from the fifth seed on, in circles"),
+    ],
+)
+def test_spread_over_seeds(pair: Network, seed: int, seeds: int, best: int, median: int, worst: int) -> None:
+    """1, 4, 2, 3, 2 copies of both layers take 17, 5, 9, 7, 9 steps."""
+    found = rramalloc.compare(pair, 8, methods=["by_seed", "slow"], seed=seed, seeds=seeds)
+    row = row_of(found, "by_seed")
+    assert (row.best, row.median, row.worst, row.runs) == (best, median, worst, seeds)
+    assert row.makespan == median
+    assert rramalloc.simulate(pair, row.replication).makespan == median
+    assert row_of(found, "slow").runs == 1
+
+
+@pytest.mark.usefixtures("fakes")
+def test_what_does_not_fit_is_repaired_and_flagged(pair: Network) -> None:
+    found = rramalloc.compare(pair, 5, methods=["greedy", "slow"])
+    row = row_of(found, "greedy")
+    assert row.repaired
+    assert row.used <= 5
+    assert "repaired" in row.proof
+    assert not row_of(found, "slow").repaired
+
+
+@pytest.mark.usefixtures("fakes")
+def test_methods_that_give_nothing_are_told(pair: Network) -> None:
+    found = rramalloc.compare(pair, [4, 5], methods=["failing", "slow", "chains_only"])
+    assert [row.method for row in found.rows] == ["slow", "slow"]
+    assert [(left.arrays, left.method) for left in found.skipped] == [
+        (4, "failing"), (4, "chains_only"), (5, "failing"), (5, "chains_only"),
+    ]  # fmt: skip
+    assert found.skipped[0].reason == "no allocation found: give it more --work"
+    assert found.skipped[1].reason == "here: covers chains only"
+    with pytest.raises(UnsupportedError, match="no method gave an allocation: no allocation found"):
+        rramalloc.compare(pair, 4, methods=["failing"])
+
+
+@pytest.mark.usefixtures("fakes")
+@pytest.mark.parametrize("liar", ["boastful", "wrong"])
+def test_a_bound_that_cannot_be_is_not_printed(pair: Network, liar: str) -> None:
+    with pytest.raises(SolverError, match=f"{liar} claims no less than"):
+        rramalloc.compare(pair, 4, methods=["auto", liar])
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_method_faster_than_auto_is_told(pair: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    """17 steps against 9: the ratio says so, a warning too, and auto's row stays what it is."""
+    monkeypatch.setitem(METHODS, "auto", Entry("studies.fakes:slow"))
+    found = rramalloc.compare(pair, 4, methods=["auto", "uniform"])
+    assert [(row.method, row.makespan, row.ratio) for row in found.rows] == [
+        ("auto", 17, 1.0), ("uniform", 9, 9 / 17),
+    ]  # fmt: skip
+    assert found.warnings == ("4 arrays: uniform is faster than auto, ratio 0.5294",)
+
+
+def test_without_auto_ratios_are_to_the_best(pair: Network) -> None:
+    found = rramalloc.compare(pair, 4, methods=["none", "uniform"])
+    assert [(row.method, row.ratio) for row in found.rows] == [("uniform", 1.0), ("none", 17 / 9)]
+    assert len(found.warnings) == 1
+    assert "ratios are to the best of the methods compared" in found.warnings[0]
+
+
+def narrow() -> Hardware:
+    """Memory so slow that more copies lengthen the step."""
+    hardware = load_hardware("isaac-todaes")
+    assert hardware.memory is not None
+    return hardware.model_copy(update={"memory": hardware.memory.model_copy(update={"bandwidth_gb_s": 0.05})})
+
+
+def test_ratio_of_latencies_where_step_times_differ() -> None:
+    found = rramalloc.compare(
+        "alexnet", "x3", hardware=narrow(), methods=["auto", "none", "interval", "gain"]
+    )
+    assert len({row.step_ns for row in found.rows}) > 1
+    auto = found.rows[0]
+    assert auto.method == "auto"
+    latencies = []
+    for row in found.rows:
+        timed = rramalloc.simulate("alexnet", row.replication, hardware=narrow())
+        assert (row.step_ns, row.latency_ns) == (timed.step_ns, timed.latency_ns)
+        assert row.latency_ns is not None
+        assert auto.latency_ns is not None
+        latencies.append(row.latency_ns)
+        assert row.ratio == row.latency_ns / auto.latency_ns
+        assert row.lower_bound <= row.makespan
+        assert 0 <= row.gap <= 1
+    assert latencies == sorted(latencies)
+
+
+def test_constant_step_leaves_ratios_to_the_steps(pair: Network) -> None:
+    found = rramalloc.compare(pair, 4, hardware="pimcomp", methods=["auto", "none"])
+    none = row_of(found, "none")
+    assert none.ratio == none.makespan / found.rows[0].makespan
+    assert none.latency_ns == none.makespan * 200.0  # 200 ns a step, published
+
+
+def test_record_as_file(pair: Network) -> None:
+    """JSON obeys its schema and reads back as what it was; the frame has what fits in cells."""
+    found = rramalloc.compare(pair, [4, 6], seeds=2, work=3)
+    text = to_json(found.to_dict())
+    document = json.loads(text)
+    assert document["format"] == "rramalloc-comparison/1"
+    assert list(document["network"]) == ["name", "sha256"]
+    jsonschema.validate(document, json_schema("comparison"))
+    assert Comparison.model_validate_json(text) == found
+    del document["rows"][0]["ratio"]
+    with pytest.raises(jsonschema.ValidationError, match="ratio"):
+        jsonschema.validate(document, json_schema("comparison"))
+    frame = found.to_frame()
+    assert tuple(frame.columns) == SCALARS
+    assert frame["makespan"].tolist() == [row.makespan for row in found.rows]
+
+
+def test_html_escapes_names() -> None:
+    hostile = "<script>alert(1)</script>"
+    nodes: list[dict[str, Any]] = [
+        {"name": "in", "op": "input", "shape": [2, 4, 4]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 1},
+    ]
+    html = rramalloc.compare(Network.build(hostile, nodes), 2, methods=["none"])._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "<table" in html
+
+
+def test_same_answer_again_and_the_clock_only_if_asked(pair: Network) -> None:
+    first, again = (rramalloc.compare(pair, 6, seeds=3, work=3) for _ in range(2))
+    assert first == again
+    assert all(row.clock_s is None for row in first.rows)
+    timed = rramalloc.compare(pair, 6, methods=["auto", "annealing"], seeds=3, work=3, clock=True)
+    assert all(row.clock_s is not None and row.clock_s >= 0 for row in timed.rows)
+
+
+def test_milp_counts_its_work() -> None:
+    first, again = (rramalloc.compare("alexnet", 400, methods=["milp"]).rows[0] for _ in range(2))
+    assert first.seconds is not None
+    assert first.seconds > 0
+    assert first == again
+
+
+def test_progress_and_interruption(pair: Network) -> None:
+    """Interrupted when the second method begins: the first has its row, all others a reason."""
+    told: list[tuple[int, str, int, int]] = []
+    ending = Ending()
+
+    def on_progress(budget: int, method: str, done: int, total: int) -> None:
+        told.append((budget, method, done, total))
+        ending.interrupted = len(told) == 2
+
+    found = rramalloc.compare(
+        pair, [4, 5], methods=["none", "uniform", "auto"], on_progress=on_progress, ending=ending
+    )
+    assert told == [(4, "auto", 0, 6), (4, "none", 1, 6)]
+    assert [(row.arrays, row.method) for row in found.rows] == [(4, "auto")]
+    assert len(found.skipped) == 5
+    assert all("interrupted" in left.reason for left in found.skipped)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        pytest.param(
+            {"arrays": 4, "methods": ["best"]}, UnknownNameError, "no method named 'best'", id="name"
+        ),
+        pytest.param({"arrays": 4, "methods": []}, SpecError, "at least one method", id="no method"),
+        pytest.param({"arrays": 4, "seeds": 0}, SpecError, "seeds: must be from 1", id="no seeds"),
+        pytest.param({"arrays": 4, "seed": -1}, SpecError, "seed: must be from 0", id="negative seed"),
+        pytest.param({"arrays": 4, "work": -1}, SpecError, "work: must be from 0", id="negative work"),
+        pytest.param({"arrays": 0}, SpecError, "arrays: must be from 1", id="no arrays"),
+        pytest.param({"arrays": 1}, BudgetError, "needs 2 arrays", id="too few"),
+        pytest.param({"arrays": [4, 8, 1]}, BudgetError, "the budget is 1", id="one of them too few"),
+        pytest.param({"arrays": 10**20}, SpecError, "arrays: must be from 1", id="too many"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_runs(
+    pair: Network, options: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    told: list[object] = []
+    with pytest.raises(error, match=words):
+        rramalloc.compare(pair, **options, on_progress=lambda *step: told.append(step))
+    assert told == []

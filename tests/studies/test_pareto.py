@@ -1,0 +1,70 @@
+"""Pareto fronts as users get them: checked points, units, what is proven."""
+
+from __future__ import annotations
+
+import pytest
+
+import rramalloc
+from rramalloc.errors import BudgetError, SpecError, UnknownNameError
+
+
+def test_points_are_what_they_say() -> None:
+    front = rramalloc.pareto("alexnet", arrays=700, work=60, baselines=["gain"])
+    assert front.points[0].arrays == front.minimum
+    assert [p.arrays for p in front.points] == sorted({p.arrays for p in front.points})
+    assert [p.makespan for p in front.points] == sorted({p.makespan for p in front.points}, reverse=True)
+    for point in front.points[:: len(front.points) // 7]:
+        timing = rramalloc.simulate("alexnet", point.replication)
+        assert (timing.makespan, timing.interval, timing.arrays) == (
+            point.makespan, point.interval, point.arrays,
+        )  # fmt: skip
+        assert point.value == point.makespan
+        assert point.gap == (point.value - point.lower_bound) / point.value
+    for beside in front.baselines:
+        known = min(point.value for point in front.points if point.arrays <= beside.budget)
+        bounds = [point.lower_bound for point in front.points if point.arrays <= beside.budget]
+        assert beside.arrays <= beside.budget
+        assert beside.value >= bounds[-1]
+        assert known <= beside.value
+
+
+@pytest.mark.parametrize("arrays", [902, 1024, 2048])
+def test_last_point_is_as_good_as_optimize(arrays: int) -> None:
+    """VGG-16: 50,942, 4009 and 986 steps are the optima of these budgets."""
+    last = rramalloc.pareto("vgg16", arrays=arrays, work=300).points[-1]
+    assert last.makespan == {902: 50942, 1024: 4009, 2048: 986}[arrays]
+    assert last.lower_bound <= last.makespan
+
+
+def test_interval_of_a_hand_worked_chain() -> None:
+    """Two layers of 16 and 4 windows, one array a copy: ceil(16/d1), ceil(4/d2) with d1 + d2 <= 6.
+
+    2 arrays: 16; then d1 = 2 .. 5 beside d2 = 1: 8, 6, 4, and 4 windows keep it at 4 from there.
+    """
+    network = rramalloc.Network.build("two", [
+        {"name": "input", "op": "input", "shape": [1, 4, 4]},
+        {"name": "a", "op": "conv", "inputs": ["input"], "out_channels": 1, "kernel": 1},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 1, "kernel": 1, "stride": 2},
+    ])  # fmt: skip
+    front = rramalloc.pareto(network, arrays=6, objective="interval")
+    assert [(point.arrays, point.value) for point in front.points] == [(2, 16), (3, 8), (4, 6), (5, 4)]
+    assert front.proven == 4
+
+
+def test_latency_is_in_ns_and_needs_timing() -> None:
+    front = rramalloc.pareto("alexnet", arrays=700, objective="latency_ns", hardware="isaac-todaes", work=30)
+    assert front.unit == "ns"
+    for point in front.points:
+        assert point.latency_ns == pytest.approx(point.value)
+        assert point.lower_bound <= point.value
+    with pytest.raises(SpecError, match="timing"):
+        rramalloc.pareto("alexnet", arrays=700, objective="latency_ns")
+
+
+def test_what_cannot_be_served() -> None:
+    with pytest.raises(BudgetError, match="902"):
+        rramalloc.pareto("vgg16", arrays=901)
+    with pytest.raises(UnknownNameError):
+        rramalloc.pareto("vgg16", arrays=1000, baselines=["gane"])
+    with pytest.raises(UnknownNameError):
+        rramalloc.pareto("vgg16", arrays=1000, objective="speed")  # type: ignore[arg-type]
