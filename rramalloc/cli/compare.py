@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,10 +9,10 @@ import typer
 from rramalloc.cli import EXIT_INTERRUPTED, options
 from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+from rramalloc.cli.progress import LiveLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from rramalloc.studies.comparison import Comparison, Row
 
@@ -62,11 +60,14 @@ def compare(
         check_writable(output)
     check_figure(figure)
     ending = Ending()
-    with _Progress(quiet=quiet) as progress, interruptible(ending):
+    with LiveLine(quiet=quiet, every_s=0) as line, interruptible(ending):
         comparison = api.compare(
             network, arrays, methods=_listed(methods), hardware=hardware,
             crossbar=crossbar, mapping=mapping.value, fc=fc.value, seed=seed, seeds=seeds,
-            work=work, time_limit_s=time_limit, clock=clock, on_progress=progress.update, ending=ending,
+            work=work, time_limit_s=time_limit, clock=clock, ending=ending,
+            on_progress=lambda budget, method, done, total: line.show(
+                f"{done + 1}/{total}  {method} with {budget} arrays"
+            ),
             input_shapes=options.parse_input_shapes(input_shape),
         )  # fmt: skip
     if output is not None:
@@ -77,7 +78,7 @@ def compare(
 
         save(drawing.draw(comparison), figure)
     _print(comparison, output_format)
-    for text in (*_notes(comparison), f"done in {progress.seconds:.2f} s"):
+    for text in (*_notes(comparison), f"done in {line.seconds:.2f} s"):
         note(text, quiet=quiet)
     if ending.interrupted:
         note("interrupted: these are the methods that were ready")
@@ -152,38 +153,3 @@ def _notes(comparison: Comparison) -> Iterator[str]:
         yield f"skipped {left.method} at {left.arrays} arrays: {left.reason}"
     for warning in comparison.warnings:
         yield f"warning: {warning}"
-
-
-class _Progress:
-    """Which method runs: one live line in a terminal, a line a method elsewhere; used as a context."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet, self._width = quiet, 0
-        self._begun = time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the beginning."""
-        return time.monotonic() - self._begun
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._width:
-            sys.stderr.write("\r" + " " * self._width + "\r")
-            sys.stderr.flush()
-
-    def update(self, budget: int, method: str, done: int, total: int) -> None:
-        """Called when a method begins."""
-        if self._quiet:
-            return
-        line = f"{done + 1}/{total}  {method} with {budget} arrays, after {self.seconds:.1f} s"
-        if sys.stderr.isatty():
-            sys.stderr.write("\r" + line.ljust(self._width))
-            self._width = max(self._width, len(line))
-        else:
-            sys.stderr.write(line + "\n")
-        sys.stderr.flush()

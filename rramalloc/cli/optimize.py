@@ -11,7 +11,7 @@ import typer
 from rramalloc.cli import EXIT_INTERRUPTED, options
 from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_lines, print_result
-from rramalloc.cli.progress import SearchProgress
+from rramalloc.cli.progress import SearchLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ def optimize(
     check_figure(figure)
     check_figure(convergence)
     begun = time.monotonic()
-    with SearchProgress(quiet=quiet) as progress:
+    with SearchLine(quiet=quiet) as progress:
         stop = Stop(work=work, time_limit_s=time_limit, gap=gap, on_progress=progress.update)
         with interruptible(stop):
             allocation = api.optimize(

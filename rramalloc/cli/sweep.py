@@ -5,17 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import sys
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rramalloc.cli import EXIT_INTERRUPTED, options
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+from rramalloc.cli.progress import LiveLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from rramalloc.studies.sweep.document import SweepStatus
     from rramalloc.studies.sweep.progress import SweepProgress
@@ -59,8 +58,11 @@ def sweep(
         return
     note(read_spec(spec)[0].described(), quiet=quiet)
     try:
-        with SweepLine(quiet=quiet) as line:
-            result = run_sweep(spec, output, scheduler=scheduler, jobs=jobs, on_progress=line.update)
+        with LiveLine(quiet=quiet, every_s=_PLAIN_EVERY_S, live_every_s=_LIVE_EVERY_S) as line:
+            result = run_sweep(
+                spec, output, scheduler=scheduler, jobs=jobs,
+                on_progress=lambda progress: line.show(_told(progress)),
+            )  # fmt: skip
     except KeyboardInterrupt:
         note("interrupted: finished points are kept, the same command goes on from there")
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -119,41 +121,11 @@ def _lines(status: SweepStatus) -> Iterator[tuple[str, str]]:
         yield "time left", _duration(status.left_s)
 
 
-class SweepLine:
-    """Shows how far a sweep is: one live line in a terminal, a plain line now and then elsewhere."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._live = sys.stderr.isatty()
-        self._shown_s = time.monotonic()
-        self._every_s = 1.0
-        self._width = 0
-
-    def __enter__(self) -> SweepLine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._width:
-            sys.stderr.write("\r" + " " * self._width + "\r")
-            sys.stderr.flush()
-
-    def update(self, progress: SweepProgress) -> None:
-        """Called by the sweep many times a second."""
-        now_s = time.monotonic()
-        if self._quiet or now_s - self._shown_s < self._every_s:
-            return
-        self._shown_s, self._every_s = now_s, _LIVE_EVERY_S if self._live else _PLAIN_EVERY_S
-        line = f"{progress.done} of {progress.points} points, {progress.failed} failed"
-        if progress.points_per_s is not None and progress.left_s is not None:
-            line += f", {progress.points_per_s:.4g} points/s, {_duration(progress.left_s)} left"
-        if self._live:
-            sys.stderr.write("\r" + line.ljust(self._width))
-            self._width = max(self._width, len(line))
-        else:
-            sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+def _told(progress: SweepProgress) -> str:
+    told = f"{progress.done} of {progress.points} points, {progress.failed} failed"
+    if progress.points_per_s is not None and progress.left_s is not None:
+        told += f", {progress.points_per_s:.4g} points/s, {_duration(progress.left_s)} left"
+    return told
 
 
 def _duration(seconds: float) -> str:

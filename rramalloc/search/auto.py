@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from rramalloc.search import interval, tie_break
 from rramalloc.search.archive import NO_SLOTS, Slots
+from rramalloc.search.climb import climbed
 from rramalloc.search.improve import Improver, is_better
 from rramalloc.search.local import Found
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
@@ -22,6 +23,8 @@ from rramalloc.search.prove import Prover, Step
 from rramalloc.timing.simulate import Replication, makespan_of
 
 _FIRST_TURN_S, _LONGEST_TURN_S, _GROWTH = 0.02, 0.5, 1.5
+_CLIMB_AFTER, _CLIMB_FOR = 0.1, 0.3
+"""Shares of the work allowed: before the climb from the fewest copies, and for it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +78,7 @@ class _Search:
     bound: int = 1
     spent_s: float = 0.0
     _told: tuple[int, int] | None = None
+    _climbed: bool = False
 
     def run(self) -> None:
         self.best = self._timed(self.problem.smallest)
@@ -94,8 +98,20 @@ class _Search:
         turn_s = _FIRST_TURN_S
         with _second_core(self.stop.cores) as pool:
             while not self._done():
+                self._climb_once()
                 self._turn(turn_s, pool)
                 turn_s = min(_GROWTH * turn_s, _LONGEST_TURN_S)
+
+    def _climb_once(self) -> None:
+        """After a while without proof, the way up from below is one more start; never where one is known."""
+        allowed_s = self.stop.work * SECONDS_PER_WORK
+        if self._climbed or self.known.replication is not None or self.spent_s < _CLIMB_AFTER * allowed_s:
+            return
+        self._climbed = True
+        way = climbed(self.problem, _CLIMB_FOR * allowed_s)
+        self.spent_s += way.seconds
+        self._improver.guides.append(way.replication)
+        self._take(way.replication)
 
     def _turn(self, seconds: float, pool: Executor | None) -> None:
         """One turn of both sides, then news is exchanged."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, demands
 from rramalloc.network.network import Network
 from rramalloc.records import brief
-from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 
-_LONGEST = 20
+if TYPE_CHECKING:
+    from rramalloc.timing.stage_graph import FullyConnected
+
+_NUMBER, _MULTIPLE = re.compile(r"[0-9]{1,20}"), re.compile(r"[xX][0-9]{1,10}(\.[0-9]{0,9})?")
 _MOST = 1000
 
 
@@ -37,17 +41,23 @@ def budget(given: int | str, minimum: int) -> int:
     if isinstance(given, int) and not isinstance(given, bool):
         return given
     text = given.strip() if isinstance(given, str) else ""
-    multiple = text[:1] in ("x", "X")
-    number = text[1:] if multiple else text
-    whole, point, rest = number.partition(".")
-    digits = whole.isascii() and whole.isdigit() and (not point or (rest.isascii() and rest.isdigit()))
-    if not digits or len(number) > _LONGEST or (point and not multiple):
+    factor = multiple(text)
+    if factor is not None:
+        return int(factor * minimum)
+    if not _NUMBER.fullmatch(text):
         reason = f"must be a number such as 2048, or x2 for twice the minimum, got {brief(given)}"
         raise SpecError("arrays", reason)
-    return int(Fraction(number) * minimum) if multiple else int(number)
+    return int(text)
+
+
+def multiple(text: str) -> Fraction | None:
+    """The exact factor in "x1.5"; None if the text is no multiple."""
+    return Fraction(text[1:]) if _MULTIPLE.fullmatch(text) else None
 
 
 def minimum_arrays(network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected) -> int:
     """Arrays with every stage stored once. Raises UnsupportedError, SpecError."""
+    from rramalloc.timing.stage_graph import StageGraph
+
     graph = StageGraph.build(network, fc)
     return sum(demands(network, graph.stages, hardware, mapping))

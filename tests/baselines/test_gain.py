@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from laws.strategies import random_problem, random_replication, randoms
 
 from rramalloc.allocation.optimize import make_problem
-from rramalloc.baselines import gain, gain_kernel
+from rramalloc.baselines import gain
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.network.readers import load
+from rramalloc.search import climb_kernel
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import makespan_of, simulate
 
@@ -63,23 +64,25 @@ def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> No
     base = np.concatenate(([0], np.cumsum(windows)[:-1]))
     starts = np.full((2, int(windows.sum())), -1, dtype=np.int32)
     moved, drops = np.zeros(len(windows), dtype=bool), np.zeros_like(copies_now)
-    makespan, _ = gain_kernel._timed(
+    makespan, _ = climb_kernel._timed(
         graph, base, np.zeros_like(copies_now), copies_now, 2**62, starts[0], moved, starts[1]
     )
-    gain_kernel._keep(windows, base, copies_now, moved, starts)
+    climb_kernel._keep(windows, base, copies_now, moved, starts)
     timing = simulate(case.graph, copies_now)
     assert makespan == timing.makespan
     for stage, batches in enumerate(timing.batches.tolist()):
         assert starts[0, base[stage] : base[stage] + batches].tolist() == timing.of_stage(stage).tolist()
-    gain_kernel._chain(graph, base, copies_now, starts[0], makespan, drops)
+    climb_kernel._chain(graph, base, copies_now, starts[0], makespan, drops)
     for stage in range(len(windows)):
         more = copies_now.copy()
-        gain_kernel._raise(windows, copies_now, stage, more)
+        climb_kernel._raise(windows, copies_now, stage, more)
         exact = makespan_of(case.graph, more)
-        reached, _ = gain_kernel._timed(graph, base, copies_now, more, 2**62, starts[0], moved, starts[1])
+        reached, _ = climb_kernel._timed(graph, base, copies_now, more, 2**62, starts[0], moved, starts[1])
         assert reached == exact
         assert makespan - exact <= max(0, drops[stage])
-        reached, _ = gain_kernel._timed(graph, base, copies_now, more, exact - 1, starts[0], moved, starts[1])
+        reached, _ = climb_kernel._timed(
+            graph, base, copies_now, more, exact - 1, starts[0], moved, starts[1]
+        )
         assert reached == 2**62
 
 

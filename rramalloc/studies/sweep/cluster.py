@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import logging
+import operator
+import pkgutil
 import queue
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from rramalloc.errors import WorkerError
-from rramalloc.studies.sweep.batch import Batches, Finished, run_batch
+from rramalloc.studies.sweep.batch import Batches, Document, Finished
 
 _WAIT_S = 0.05
 _CONNECT_S = 15
 _PER_THREAD = 4
 _LOOK_EVERY_S = 1.0
+_RUN_BATCH = "rramalloc.studies.sweep.batch:run_batch"
 _RESUME = "what is finished is kept: the same command goes on from there"
 
 
@@ -33,15 +38,18 @@ class ClusterWorkers:
             raise WorkerError(
                 "a Dask cluster needs the package 'distributed': pip install 'rramalloc[dask]'"
             ) from None
+        if not address.strip():  # the library would start a cluster of its own
+            raise WorkerError("no Dask scheduler answers at '': give its tcp:// address")
         self._address = address
         self._levels = _silence()
         try:
             self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever the library raises, nobody answers
             words = f"no Dask scheduler answers at {address[:200]!r} ({_first_line(error)})"
             raise WorkerError(f"{words}: is it running, and is that its tcp:// address?") from None
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._flying: dict[Any, list[int]] = {}
+        self._numbers = itertools.count()
         self._alone = False
         self._room, self._looked_s = 0, -_LOOK_EVERY_S
 
@@ -75,9 +83,19 @@ class ClusterWorkers:
             numbers = batches.take()
             if not numbers:
                 return
-            future = self._client.submit(run_batch, batches.document(numbers), pure=False)
+            future = self._fly(batches.document(numbers))
             self._flying[future] = numbers
             future.add_done_callback(self._done.put)
+
+    def _fly(self, document: Document) -> Any:
+        """A future of `run_batch`, which the worker finds by its name.
+
+        A worker that is sent a function it cannot import leaves the cluster; one that cannot find it says so.
+        """
+        key = f"{self._client.id}-{next(self._numbers)}"
+        found = (pkgutil.resolve_name, _RUN_BATCH)
+        task = (operator.call, found, (json.loads, json.dumps(document)))
+        return self._client.get({key: task}, key, sync=False)
 
     def _may_submit(self, batches: Batches) -> bool:
         """A scheduler blames all points of a worker that dies, so a suspect flies with no other point."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping as MappingOf
-from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
@@ -19,13 +17,13 @@ from rramalloc.hardware.loader import DEFAULT_PRESET, parse_crossbar
 from rramalloc.mapping.demand import Mapping
 from rramalloc.methods import method_names
 from rramalloc.records import Record, brief, parse
+from rramalloc.studies.budgets import multiple
 
 MAX_POINTS = 10**7
 MAX_ARRAYS = 2**40
 MAX_WORK = 10**9
 DEFAULT_WORK = 100
 """As of `optimize`; stands here too so that the driver of a sweep loads no compiled code."""
-_MULTIPLE = re.compile(r"x[0-9]{1,6}(\.[0-9]{1,6})?")
 
 LISTS = (
     "networks",
@@ -43,11 +41,6 @@ LISTS = (
 """The lists whose product is the grid, the one that varies fastest last."""
 
 
-def _multiple(text: str) -> Fraction:
-    """The exact factor in "x1.5"."""
-    return Fraction(text[1:])
-
-
 def _fault(reason: str) -> PydanticCustomError:
     return PydanticCustomError("sweep", "{reason}", {"reason": reason})
 
@@ -60,7 +53,8 @@ def _listed(value: Any) -> Any:
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     seen = set()
     for value in values:
-        meant = _multiple(value) if isinstance(value, str) and _MULTIPLE.fullmatch(value) else (value,)
+        factor = multiple(value) if isinstance(value, str) else None
+        meant = (value,) if factor is None else factor
         if meant in seen:
             raise _fault(f"{brief(value)} stands twice: give every value once")
         seen.add(meant)
@@ -69,7 +63,8 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _arrays(value: Any) -> Any:
     if isinstance(value, str):
-        if not _MULTIPLE.fullmatch(value) or _multiple(value) < 1:
+        factor = multiple(value)
+        if factor is None or factor < 1:
             raise _fault('must be a number of arrays, or "x2" for twice the minimum, at least "x1"')
     elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_ARRAYS:
         raise _fault(f'must be a number of arrays from 1 to {MAX_ARRAYS}, or a multiple such as "x2"')

@@ -17,6 +17,20 @@ from studies.sweep.tiny import content, network
 import rramalloc
 
 CHEAP_POINTS = 2000
+DAWDLE = """
+import time
+from rramalloc.studies.sweep import compute
+if not hasattr(compute, "quick"):
+    compute.quick = compute.row_of
+compute.row_of = lambda *point: time.sleep(0.002) or compute.quick(*point)
+"""
+"""Has a worker take its time over every point, so that there is time to kill it."""
+SWEEP = f"""
+from rramalloc.cli.main import main
+from rramalloc.studies.sweep import local
+local._CODE = {DAWDLE!r} + local._CODE
+main()
+"""
 
 
 @pytest.fixture(scope="session")
@@ -59,9 +73,9 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 @pytest.fixture
 def sweeping(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., subprocess.Popen[str]]:
-    """Start `rramalloc sweep` as a process."""
+    """Start `rramalloc sweep` as a process whose workers take their time."""
 
     def call(*arguments: object) -> subprocess.Popen[str]:
-        return start("-c", "from rramalloc.cli.main import main; main()", "sweep", *arguments)
+        return start("-c", SWEEP, "sweep", *arguments)
 
     return call

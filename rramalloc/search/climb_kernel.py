@@ -1,4 +1,4 @@
-"""Compiled climbing for `gain`: exact timing of every move on a critical chain."""
+"""Compiled climbing: exact timing of every move on a critical chain."""
 
 from __future__ import annotations
 

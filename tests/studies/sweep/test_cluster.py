@@ -1,0 +1,147 @@
+"""Sweeps on a real Dask scheduler with real workers, on loopback."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from studies.sweep.conftest import CHEAP_POINTS, DAWDLE
+from studies.sweep.test_local import PATIENCE_S, wait_for_rows
+from studies.sweep.tiny import content, network, rows_on_disk
+
+import rramalloc
+from rramalloc.errors import WorkerError
+
+Started = Callable[..., "subprocess.Popen[str]"]
+POISON = """
+import os
+from rramalloc.studies.sweep import compute
+if not hasattr(compute, "whole"):  # a preload is run twice
+    compute.whole = compute.row_of
+compute.row_of = lambda point, *rest: compute.whole(point, *rest) if point.seed != 13 else os.abort()
+"""
+OTHER_VERSION = "from rramalloc.studies.sweep import batch; batch.__version__ = '0.0.1'"
+NO_PACKAGE = "import sys; sys.modules['rramalloc.studies.sweep.batch'] = None"
+
+
+class Cluster(NamedTuple):
+    """A scheduler, and how a worker is started for it."""
+
+    address: str
+    scheduler: subprocess.Popen[str]
+    worker: Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, start: Started) -> Cluster:
+    file = tmp_path / "scheduler.json"
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+    loopback = ("--host", "127.0.0.1", "--no-dashboard")
+    scheduler = start(
+        "-m", "distributed.cli.dask_scheduler", "--port", 0, *loopback, "--scheduler-file", file, **quiet
+    )
+    for _ in range(PATIENCE_S * 20):
+        if file.exists() and file.read_text().endswith("}"):
+            break
+        time.sleep(0.05)
+    address = json.loads(file.read_text())["address"]
+    counter = iter(range(100))
+
+    def worker(*options: object) -> subprocess.Popen[str]:
+        place = tmp_path / f"worker{next(counter)}"
+        one = ("--nthreads", 1, *loopback, "--local-directory", place)
+        return start("-m", "distributed.cli.dask_worker", address, *one, *options, **quiet)
+
+    return Cluster(address, scheduler, worker)
+
+
+def test_killed_worker_and_killed_driver(
+    cluster: Cluster, cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Started
+) -> None:
+    """Exactly the rows of a local run; a worker that joins later takes part."""
+    slow = ("--no-nanny", "--preload", DAWDLE)
+    workers = [cluster.worker(*slow), cluster.worker(*slow)]
+    folder = tmp_path / "rows"
+    first = sweeping(cheap, "-o", folder, "--scheduler", cluster.address)
+    assert wait_for_rows(folder, 100, first)
+    workers[0].send_signal(signal.SIGKILL)
+    assert wait_for_rows(folder, 400, first)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    kept = rows_on_disk(folder)
+    assert 400 <= kept < CHEAP_POINTS
+    cluster.worker()
+    second = sweeping(cheap, "-o", folder, "--scheduler", cluster.address)
+    _, err = second.communicate(timeout=PATIENCE_S)
+    assert second.returncode == 0
+    computed, there = map(int, re.findall(r"(\d+) points computed, (\d+) were there", err)[0])
+    assert there >= kept
+    assert computed + there == CHEAP_POINTS
+    assert content(folder) == undisturbed
+
+
+def test_lost_scheduler(cluster: Cluster, cheap: Path, tmp_path: Path, sweeping: Started) -> None:
+    cluster.worker("--preload", DAWDLE)
+    folder = tmp_path / "rows"
+    process = sweeping(cheap, "-o", folder, "--scheduler", cluster.address)
+    assert wait_for_rows(folder, 100, process)
+    cluster.scheduler.send_signal(signal.SIGKILL)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (1, "")
+    assert "error: lost the Dask scheduler" in err
+    assert "the same command goes on from there" in err
+    assert "Traceback" not in err
+    assert rows_on_disk(folder) >= 100
+
+
+def few(folder: Path, seeds: int = 20) -> dict[str, Any]:
+    (folder / "tiny.json").write_text(network())
+    path = str(folder / "tiny.json")
+    return {"networks": path, "arrays": 5, "methods": "none", "seeds": list(range(seeds))}
+
+
+def test_a_point_that_kills_every_worker_is_a_row(cluster: Cluster, tmp_path: Path) -> None:
+    """The same row as on this machine."""
+    (tmp_path / "poison.py").write_text(POISON)
+    for _ in range(2):
+        cluster.worker("--preload", tmp_path / "poison.py")
+    result = rramalloc.sweep(few(tmp_path), tmp_path / "rows", scheduler=cluster.address)
+    assert [row["seed"] for row in result.rows() if row["error"]] == [13]
+    assert result.reasons() == [
+        "WorkerError: every worker that tried this point died: was its memory enough?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("preload", "told"),
+    [
+        pytest.param(OTHER_VERSION, r"has rramalloc 0\.0\.1, the driver.*install the same", id="version"),
+        pytest.param(NO_PACKAGE, r"cannot run the sweep.*install the same", id="no package"),
+    ],
+)
+def test_workers_with_another_package(preload: str, told: str, cluster: Cluster, tmp_path: Path) -> None:
+    """Refused in words, and the cluster keeps its worker."""
+    worker = cluster.worker("--no-nanny", "--preload", preload)
+    with pytest.raises(WorkerError, match=told):
+        rramalloc.sweep(few(tmp_path), tmp_path / "rows", scheduler=cluster.address)
+    assert worker.poll() is None
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", "carrier://pigeon:1", "tcp://:x", ""])
+def test_no_scheduler(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rramalloc.studies.sweep.cluster._CONNECT_S", 1)
+    with pytest.raises(WorkerError, match="no Dask scheduler answers"):
+        rramalloc.sweep(few(tmp_path), tmp_path / "rows", scheduler=address)
+
+
+def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(WorkerError, match=r"pip install 'rramalloc\[dask\]'"):
+        rramalloc.sweep(few(tmp_path), tmp_path / "rows", scheduler="tcp://127.0.0.1:1")

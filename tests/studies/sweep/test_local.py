@@ -1,0 +1,201 @@
+"""Sweeps on this machine: drivers and workers are killed, and the rows are those of a quiet run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import psutil
+import pytest
+from studies.sweep.conftest import CHEAP_POINTS
+from studies.sweep.tiny import content, network, rows_on_disk
+
+import rramalloc
+from rramalloc.errors import SpecError, WorkerError
+from rramalloc.studies.sweep import local
+from rramalloc.studies.sweep.result import SweepResult
+
+Sweeping = Callable[..., "subprocess.Popen[str]"]
+PATIENCE_S = 120
+WORKER = "import sys\nfrom rramalloc.studies.sweep import compute, worker\nwhole = compute.row_of\n"
+MEASURED = """
+import resource, sys
+import rramalloc
+result = rramalloc.sweep(sys.argv[1], sys.argv[2])
+print(result.computed, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, "numba" in sys.modules)
+"""
+
+
+def wait_for_rows(folder: Path, rows: int, process: subprocess.Popen[str]) -> bool:
+    """Wait until so many rows are on the disk, or the process has ended; whether it runs on."""
+    for _ in range(PATIENCE_S * 20):
+        if process.poll() is not None or rows_on_disk(folder) >= rows:
+            return process.poll() is None
+        time.sleep(0.05)
+    raise AssertionError(f"{rows_on_disk(folder)} rows after {PATIENCE_S} s")
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(process.pid).children()
+    return []
+
+
+def test_the_number_of_processes_changes_nothing(
+    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path
+) -> None:
+    result = rramalloc.sweep(cheap, tmp_path / "rows", jobs=1)
+    assert result.points == CHEAP_POINTS
+    assert content(tmp_path / "rows") == undisturbed
+    assert set(undisturbed) == {"_lock", "_sweep.json"} | {name for name in undisturbed if "part-" in name}
+    assert rramalloc.sweep(cheap, tmp_path / "rows").computed == 0
+
+
+def test_killed_drivers(
+    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Sweeping
+) -> None:
+    """SIGKILL after some rows more, until it is done; workers do not outlive their driver."""
+    folder, random, starts = tmp_path / "rows", Random(4), 0
+    while rows_on_disk(folder) < CHEAP_POINTS:
+        process = sweeping(cheap, "-o", folder)
+        starts += 1
+        before = rows_on_disk(folder)
+        if wait_for_rows(folder, min(CHEAP_POINTS, before + random.randint(400, 900)), process):
+            workers = workers_of(process)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            assert not psutil.wait_procs(workers, timeout=PATIENCE_S)[1]
+        assert rows_on_disk(folder) > before
+    last = sweeping(cheap, "-o", folder)
+    last.communicate(timeout=PATIENCE_S)
+    assert last.returncode == 0
+    assert starts > 2
+    assert content(folder) == undisturbed
+
+
+def test_killed_workers(
+    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Sweeping
+) -> None:
+    folder = tmp_path / "rows"
+    process = sweeping(cheap, "-o", folder, "--jobs", 2)
+    for rows in (1, 300, 600):
+        if wait_for_rows(folder, rows, process):
+            for worker in workers_of(process)[:1]:
+                worker.send_signal(signal.SIGKILL)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert content(folder) == undisturbed
+
+
+def test_ctrl_c_keeps_what_is_finished(
+    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Sweeping
+) -> None:
+    """As a terminal does it: the signal goes to the workers as well."""
+    folder = tmp_path / "rows"
+    process = sweeping(cheap, "-o", folder)
+    assert wait_for_rows(folder, 50, process)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert out == ""
+    assert "Traceback" not in err
+    assert "the same command goes on from there" in err
+    assert 50 <= rows_on_disk(folder) < CHEAP_POINTS
+    rest = rramalloc.sweep(cheap, folder)
+    assert 0 < rest.computed <= CHEAP_POINTS - 50
+    assert content(folder) == undisturbed
+
+
+def test_two_drivers_and_the_status(cheap: Path, tmp_path: Path, sweeping: Sweeping) -> None:
+    folder = tmp_path / "rows"
+    first = sweeping(cheap, "-o", folder)
+    assert wait_for_rows(folder, 1, first)
+    os.kill(first.pid, signal.SIGSTOP)
+    second = sweeping(cheap, "-o", folder)
+    out, err = second.communicate(timeout=PATIENCE_S)
+    assert (second.returncode, out) == (1, "")
+    assert "another run is writing this sweep" in err
+    status = rramalloc.sweep_status(folder)
+    assert 1 <= status.done < status.points == CHEAP_POINTS
+    os.kill(first.pid, signal.SIGCONT)
+    first.communicate(timeout=PATIENCE_S)
+    assert first.returncode == 0
+    after = rramalloc.sweep_status(folder)
+    assert (after.done, after.failed, after.points_per_s, after.left_s) == (CHEAP_POINTS, 0, None, None)
+
+
+def small_sweep(folder: Path, seeds: int = 40) -> SweepResult:
+    (folder / "tiny.json").write_text(network())
+    spec = {
+        "networks": str(folder / "tiny.json"),
+        "arrays": 5,
+        "methods": "none",
+        "seeds": list(range(seeds)),
+    }
+    return rramalloc.sweep(spec, folder / "rows", jobs=2)
+
+
+def test_a_point_that_kills_its_worker_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every time it is tried; the points that were in its batch are none the worse for it."""
+    poison = (
+        "def row_of(point, *rest):\n"
+        "    return whole(point, *rest) if point.seed != 13 else worker.os.abort()\n"
+    )
+    end = "compute.row_of = row_of\nworker.main(int(sys.argv[1]))"
+    monkeypatch.setattr(local, "_CODE", WORKER + poison + end)
+    result = small_sweep(tmp_path)
+    assert [row["seed"] for row in result.rows()] == list(range(40))
+    assert [row["seed"] for row in result.rows() if row["error"]] == [13]
+    assert result.reasons() == [
+        "WorkerError: every worker that tried this point died: was its memory enough?"
+    ]
+
+
+def test_what_a_solver_prints_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = "def row_of(*point):\n    worker.os.write(1, b'Optimal!\\n')\n    return whole(*point)\n"
+    end = "compute.row_of = row_of\nworker.main(int(sys.argv[1]))"
+    monkeypatch.setattr(local, "_CODE", WORKER + noise + end)
+    assert small_sweep(tmp_path).failed == 0
+
+
+def test_workers_that_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_CODE", "import sys; sys.exit(7)")
+    with pytest.raises(WorkerError, match="code 7"):
+        small_sweep(tmp_path)
+
+
+def test_a_larger_sweep_computes_what_is_new(tmp_path: Path) -> None:
+    """Whatever the order of its lists; a smaller one is refused."""
+    assert small_sweep(tmp_path).computed == 40
+    path = str(tmp_path / "tiny.json")
+    larger = {
+        "networks": path,
+        "arrays": [9, 5],
+        "methods": ["interval", "none"],
+        "seeds": list(range(44, 4, -1)),
+    }
+    with pytest.raises(SpecError, match="holds rows of another sweep"):
+        rramalloc.sweep(larger, tmp_path / "rows")
+    larger["seeds"] = list(range(44, -1, -1))
+    result = rramalloc.sweep(larger, tmp_path / "rows")
+    assert (result.points, result.computed) == (180, 140)
+    rramalloc.sweep(larger, tmp_path / "fresh")
+    assert content(tmp_path / "rows") == content(tmp_path / "fresh")
+
+
+def test_memory_of_the_driver(tmp_path: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
+    """It holds neither the grid nor the rows: 10,000 points leave it far below 300 MB."""
+    (tmp_path / "tiny.json").write_text(network())
+    spec = f'networks = "tiny.json"\narrays = [3, 4]\nseeds = {list(range(5000))}\nmethods = "none"\n'
+    (tmp_path / "spec.toml").write_text(spec)
+    process = start("-c", MEASURED, tmp_path / "spec.toml", tmp_path / "rows")
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    computed, kilobytes, compiles = out.split()
+    assert (computed, compiles) == ("10000", "False")
+    assert int(kilobytes) < 300_000
