@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rramalloc.allocation.allocation import Allocation as Allocation
+    from rramalloc.allocation.folding import fold_filter as fold_filter
+    from rramalloc.allocation.folding import fold_network as fold_network
     from rramalloc.allocation.inspection import Inspection as Inspection
     from rramalloc.allocation.simulation import Simulation as Simulation
     from rramalloc.api import compare as compare
@@ -24,12 +26,20 @@ if TYPE_CHECKING:
     from rramalloc.errors import RramallocError as RramallocError
     from rramalloc.hardware.hardware import Hardware as Hardware
     from rramalloc.hardware.loader import load_hardware as load_hardware
+    from rramalloc.mapping.fold_numeric import fold_index as fold_index
+    from rramalloc.mapping.fold_numeric import fold_input as fold_input
+    from rramalloc.mapping.fold_numeric import fold_weights as fold_weights
     from rramalloc.network.network import Network as Network
     from rramalloc.network.readers import load as load
     from rramalloc.network.readers.torch_export import from_torch as from_torch
     from rramalloc.studies.comparison import Comparison as Comparison
+    from rramalloc.studies.latency.device import open_device as open_device
+    from rramalloc.studies.latency.estimate import estimate_latency as estimate_latency
+    from rramalloc.studies.latency.fit import fit_latency as fit_latency
+    from rramalloc.studies.latency.measure import measure_latency as measure_latency
     from rramalloc.studies.sweep.progress import sweep_status as sweep_status
     from rramalloc.studies.sweep.run import sweep as sweep
+    from rramalloc.timing.latency_table import load_latency_table as load_latency_table
     from rramalloc.version import __version__ as __version__
 
 _HOMES = {
@@ -44,11 +54,21 @@ _HOMES = {
     "compare": "rramalloc.api",
     "convert": "rramalloc.api",
     "from_torch": "rramalloc.network.readers.torch_export",
+    "fold_filter": "rramalloc.allocation.folding",
+    "fold_index": "rramalloc.mapping.fold_numeric",
+    "fold_input": "rramalloc.mapping.fold_numeric",
+    "fold_network": "rramalloc.allocation.folding",
+    "fold_weights": "rramalloc.mapping.fold_numeric",
     "inspect": "rramalloc.api",
     "load": "rramalloc.network.readers",
     "load_hardware": "rramalloc.hardware.loader",
     "optimize": "rramalloc.api",
     "pareto": "rramalloc.api",
+    "estimate_latency": "rramalloc.studies.latency.estimate",
+    "fit_latency": "rramalloc.studies.latency.fit",
+    "load_latency_table": "rramalloc.timing.latency_table",
+    "measure_latency": "rramalloc.studies.latency.measure",
+    "open_device": "rramalloc.studies.latency.device",
     "ParetoFront": "rramalloc.studies.pareto_front",
     "simulate": "rramalloc.api",
     "sweep": "rramalloc.studies.sweep.run",

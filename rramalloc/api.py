@@ -30,6 +30,8 @@ from rramalloc.studies.comparison import Comparison
 from rramalloc.studies.pareto import Quest
 from rramalloc.studies.pareto import pareto as pareto_front
 from rramalloc.studies.pareto_front import FrontObjective, ParetoFront
+from rramalloc.studies.strategies.evaluate import evaluate as evaluate
+from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
 from rramalloc.timing.simulate import Handoff
 from rramalloc.timing.stage_graph import FullyConnected
 
@@ -47,11 +49,13 @@ def optimize(
     hardware: HardwareLike = DEFAULT_PRESET,
     crossbar: str | None = None,
     mapping: Mapping = "im2col",
+    fold: bool = False,
     fc: FullyConnected = "host",
     objective: Objective = "latency",
     method: str = "auto",
     target: int | None = None,
     target_ns: float | None = None,
+    latency_table: LatencyTableLike | None = None,
     seed: int = 0,
     work: int = DEFAULT_WORK,
     time_limit_s: float | None = None,
@@ -63,7 +67,8 @@ def optimize(
     """The replication of every layer with the lowest latency for a budget of crossbar arrays.
 
     network: a Network, a file, or a shipped name ("vgg16"); crossbar: "256x256" replaces the array size of
-    `hardware`; target: steps, target_ns: nanoseconds, one of them with objective "arrays"; work: units of
+    `hardware`; fold: fold filters first, with mapping "kernel_split"; target: steps, target_ns: nanoseconds,
+    one of them with objective "arrays"; latency_table: measured step times, or their file; work: units of
     search (0.05 s each on a reference core) before it ends without proof; gap: relative distance from the
     bound that is good enough; stop: replaces work, time_limit_s, gap and on_progress.
     Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.
@@ -86,13 +91,13 @@ def optimize(
         raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
     if objective != "latency" and method != "auto":
         raise SpecError("method", f"{method!r} minimises latency only; objective {objective!r} needs 'auto'")
+    ending = stop or Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=on_progress)
+    source, machine = _network(network, input_shapes), _hardware(hardware, crossbar)
     request = Request(
         mapping=mapping, fc=fc, objective=objective, method=method, seed=seed, target_steps=target,
-        target_ns=target_ns,
+        target_ns=target_ns, fold=fold, measured=measured_steps(latency_table, source, fc, machine),
     )  # fmt: skip
-    ending = stop or Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=on_progress)
-    source = _network(network, input_shapes)
-    return optimize_network(source, _hardware(hardware, crossbar), arrays, request, ending)
+    return optimize_network(source, machine, arrays, request, ending)
 
 
 def inspect(
@@ -101,13 +106,14 @@ def inspect(
     hardware: HardwareLike = DEFAULT_PRESET,
     crossbar: str | None = None,
     mapping: Mapping = "im2col",
+    fold: bool = False,
     fc: FullyConnected = "host",
     input_shapes: InputShapes | None = None,
 ) -> Inspection:
     """Stages, windows, demand, utilisation and the smallest budget. Raises RramallocError."""
     _check_choices(mapping=mapping, fc=fc)
     source = _network(network, input_shapes)
-    return inspect_network(source, _hardware(hardware, crossbar), mapping, fc)
+    return inspect_network(source, _hardware(hardware, crossbar), mapping, fc, fold=fold)
 
 
 def simulate(
@@ -117,32 +123,42 @@ def simulate(
     hardware: HardwareLike | None = None,
     crossbar: str | None = None,
     mapping: Mapping | None = None,
+    fold: bool | None = None,
     fc: FullyConnected | None = None,
     handoff: Handoff = "next",
+    latency_table: LatencyTableLike | None = None,
     input_shapes: InputShapes | None = None,
 ) -> Simulation:
     """Exact timing of an allocation: an Allocation, its file, or copies by layer name.
 
-    Hardware, mapping and fc are those of the allocation unless given. Raises RramallocError.
+    Hardware, mapping and fc are those of the allocation unless given, and so is fold unless a mapping is
+    given; measured step times are the allocation's unless a latency_table or hardware is given.
+    Raises RramallocError.
     """
     source = _network(network, input_shapes)
     own_hardware: Hardware | None = None
+    own_steps: MeasuredSteps | None = None
     options: MappingOf[str, str] = {}
+    own_fold = False
     if isinstance(allocation, Allocation):
         where, copies, own_hardware = "allocation", allocation.replication, allocation.hardware
         options = {"mapping": allocation.options.mapping, "fc": allocation.options.fc}
+        own_fold, own_steps = allocation.options.fold, allocation.options.latency_table
     elif isinstance(allocation, MappingOf):
         where, copies = "replication", dict(allocation)
     else:
         where = os.fspath(allocation)
-        copies, own_hardware, options = read_saved(allocation)
+        copies, own_hardware, options, own_fold, own_steps = read_saved(allocation)
+    if fold is None:
+        fold = own_fold and mapping in (None, "kernel_split")
     mapping = mapping or options.get("mapping", "im2col")  # type: ignore[assignment]
     fc = fc or options.get("fc", "host")  # type: ignore[assignment]
     _check_choices(mapping=mapping, fc=fc, handoff=handoff)
-    chosen = hardware if hardware is not None else own_hardware or DEFAULT_PRESET
+    machine = _hardware(hardware if hardware is not None else own_hardware or DEFAULT_PRESET, crossbar)
+    known = own_steps if hardware is None else None
     return simulate_network(
-        source, copies, _hardware(chosen, crossbar), mapping=mapping or "im2col", fc=fc or "host",
-        handoff=handoff, where=where,
+        source, copies, machine, mapping=mapping or "im2col", fc=fc or "host", handoff=handoff, where=where,
+        fold=fold, measured=measured_steps(latency_table, source, fc or "host", machine, known),
     )  # fmt: skip
 
 
@@ -153,6 +169,7 @@ def compare(
     hardware: HardwareLike = DEFAULT_PRESET,
     crossbar: str | None = None,
     mapping: Mapping = "im2col",
+    fold: bool = False,
     fc: FullyConnected = "host",
     methods: Sequence[str] | None = None,
     seed: int = 0,
@@ -179,10 +196,10 @@ def compare(
         _check_range("time limit", time_limit_s, 0, 10**9)
     contest = Contest(
         mapping=mapping, fc=fc, methods=methods, seed=seed, seeds=seeds, work=work,
-        time_limit_s=time_limit_s, clock=clock,
+        time_limit_s=time_limit_s, clock=clock, fold=fold,
     )  # fmt: skip
     source, machine = _network(network, input_shapes), _hardware(hardware, crossbar)
-    sizes = budgets(arrays, minimum_arrays(source, machine, mapping, fc))
+    sizes = budgets(arrays, minimum_arrays(source, machine, mapping, fc, fold=fold))
     return compare_methods(source, machine, sizes, contest, ending or Ending(), on_progress)
 
 
@@ -194,6 +211,7 @@ def pareto(
     hardware: HardwareLike = DEFAULT_PRESET,
     crossbar: str | None = None,
     mapping: Mapping = "im2col",
+    fold: bool = False,
     fc: FullyConnected = "host",
     baselines: Sequence[str] = (),
     seed: int = 0,
@@ -216,7 +234,9 @@ def pareto(
     _check_range("work", work, 0, MAX_WORK)
     if time_limit_s is not None:
         _check_range("time limit", time_limit_s, 0, 10**9)
-    quest = Quest(mapping=mapping, fc=fc, objective=objective, seed=seed, baselines=tuple(baselines))
+    quest = Quest(
+        mapping=mapping, fc=fc, objective=objective, seed=seed, baselines=tuple(baselines), fold=fold
+    )
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)
     source, machine = _network(network, input_shapes), _hardware(hardware, crossbar)
     return pareto_front(source, machine, arrays, quest, ending, on_progress)

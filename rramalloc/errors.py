@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 _LISTED = 400
 """Layers that the table of a BudgetError lists at most: those that need most."""
+_SHOWN = 20
+"""Layers that a MissingLatencyError names at most."""
 
 
 class RramallocError(Exception):
@@ -168,6 +170,39 @@ class TargetError(RramallocError):
             f"faster than {self.bound:g} {self.unit}; raise --arrays{'' if self.proven else ', --work'} "
             f"or the target"
         )
+
+
+class MissingLatencyError(RramallocError, LookupError):
+    """A latency table does not have all layers that it is needed for.
+
+    layers: (name, operator with shape and parameters) of those it lacks, in network order.
+    """
+
+    def __init__(self, layers: Sequence[tuple[str, str]]) -> None:
+        super().__init__(tuple(layers))
+        self.layers = tuple(layers)
+
+    def __str__(self) -> str:
+        shown = "".join(f"\n  {_label(name)}: {text[:200]}" for name, text in self.layers[:_SHOWN])
+        more = f"\n  and {len(self.layers) - _SHOWN} more" if len(self.layers) > _SHOWN else ""
+        return (
+            f"the latency table lacks {len(self.layers)} layers: measure them with `rramalloc latency "
+            f"measure`, or use hardware with [timing]{shown}{more}"
+        )
+
+
+class DeviceError(RramallocError):
+    """A device whose latency is to be measured cannot be used, or what it measured is of no use.
+
+    device: as the user named it; reason: what is wrong and what helps.
+    """
+
+    def __init__(self, device: str, reason: str) -> None:
+        super().__init__(device, reason)
+        self.device, self.reason = device, reason
+
+    def __str__(self) -> str:
+        return f"device {_label(self.device)}: {self.reason}"
 
 
 class WorkerError(RramallocError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import stat
 import tempfile
 import tomllib
@@ -114,6 +115,31 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         raise FileError(shown, _reason(error)) from None
 
 
+@contextlib.contextmanager
+def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A stream, also to read back from, that becomes the file whole when the block ends without error.
+
+    Raises FileError.
+    """
+    shown = os.fspath(path)
+    try:
+        if os.path.isdir(path):
+            raise FileError(shown, "is a folder, name a file")
+        if not _is_stream(shown):
+            with _replacing(Path(os.path.realpath(path))) as stream:
+                yield stream
+            return
+        with tempfile.TemporaryFile() as draft:
+            yield draft
+            draft.seek(0)
+            with open(path, "wb") as stream:
+                shutil.copyfileobj(draft, stream)
+    except (OSError, ValueError) as error:
+        if isinstance(error, RramallocError):
+            raise
+        raise FileError(shown, _reason(error)) from None
+
+
 def check_writable(path: str | os.PathLike[str] | None) -> None:
     """Fail before long work rather than after it if `path`, when given, cannot become a file.
 
@@ -167,10 +193,16 @@ def _is_stream(path: str) -> bool:
 
 
 def _replace(target: Path, content: bytes) -> None:
+    with _replacing(target) as stream:
+        stream.write(content)
+
+
+@contextlib.contextmanager
+def _replacing(target: Path) -> Iterator[BinaryIO]:
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:80]}.", suffix=".tmp")
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+        with os.fdopen(handle, "w+b") as stream:
+            yield stream
             stream.flush()
             os.fchmod(stream.fileno(), _mode(target))
             os.fsync(stream.fileno())

@@ -19,7 +19,15 @@ _RECORDS = {
     "sweep-status": "rramalloc.studies.sweep.document:SweepStatus",
     "inspection": "rramalloc.allocation.inspection:Inspection",
     "comparison": "rramalloc.studies.comparison:Comparison",
+    "fold": "rramalloc.allocation.folded:FilterFold",
+    "network-fold": "rramalloc.allocation.folded:NetworkFold",
+    "latency": "rramalloc.timing.latency_table:LatencyTable",
+    "latency-estimate": "rramalloc.studies.latency.estimate:LatencyEstimate",
     "pareto": "rramalloc.studies.pareto_front:ParetoFront",
+    "strategy": "rramalloc.studies.strategies.strategy:Strategy",
+    "chip": "rramalloc.studies.strategies.chip:ChipPerformance",
+    "load-matrix": "rramalloc.studies.strategies.load:LoadMatrix",
+    "evaluation": "rramalloc.studies.strategies.evaluation:EvaluationDocument",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 from rramalloc.errors import SpecError
 from rramalloc.files import read_json, to_json, write_text
@@ -13,6 +13,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, parse
+from rramalloc.timing.measured_steps import MeasuredSteps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,10 @@ class NetworkId(Record):
 
 
 class Options(Record):
-    """What the user asked for beyond network, hardware and budget."""
+    """What the user asked for beyond network, hardware and budget.
+
+    latency_table: measured step times, None if those of the hardware hold.
+    """
 
     mapping: Mapping
     fc: Literal["host", "crossbar"]
@@ -41,6 +45,8 @@ class Options(Record):
     gap: float
     target_steps: int | None
     target_ns: float | None
+    latency_table: MeasuredSteps | None = None
+    fold: bool = False
 
 
 class Arrays(Record):
@@ -51,7 +57,23 @@ class Arrays(Record):
     minimum: Count
 
 
-class Layer(Record):
+class Foldable(Record):
+    """A row about a stage, which may be folded (SYSTEMS.md 3).
+
+    fold: pixels (n_h, n_w) folded into one, (1, 1) where that would not help; None, and left out of files,
+    unless folding was asked for.
+    """
+
+    fold: tuple[Count, Count] | None = None
+
+    @model_serializer(mode="wrap")
+    def _with_fold_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = handler(self)
+        fold = document.pop("fold", None)
+        return document if fold is None else document | {"fold": fold}
+
+
+class Layer(Foldable):
     """One stage. demand: arrays of one copy; arrays: of all copies; batches: ceil(windows / replication).
 
     normal_op, pre_op, tail, op: terms of the tight recurrence in steps (MODEL.md 5);
@@ -149,18 +171,21 @@ class BareReplication(Record):
 
 
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
+_MEASURED: TypeAdapter[MeasuredSteps] = TypeAdapter(MeasuredSteps)
 _REPLICATION: TypeAdapter[BareReplication] = TypeAdapter(BareReplication)
 
 
 class Saved(NamedTuple):
     """What `simulate` takes from a file: copies by layer name, and what a whole allocation says beside.
 
-    hardware: None, options (mapping, fc): empty for a bare replication.
+    hardware, measured: None, options (mapping, fc): empty, fold: False for a bare replication.
     """
 
     replication: dict[str, int]
     hardware: Hardware | None
     options: dict[str, str]
+    fold: bool = False
+    measured: MeasuredSteps | None = None
 
 
 def read_saved(path: str | os.PathLike[str]) -> Saved:
@@ -170,7 +195,7 @@ def read_saved(path: str | os.PathLike[str]) -> Saved:
     if not isinstance(document, dict):
         raise SpecError(where, f"must be an allocation or {{'replication': ...}}, got {brief(document)}")
     if "replication" in document:
-        return Saved(parse(_REPLICATION, document, where).replication, None, {})
+        return Saved(parse(_REPLICATION, document, where).replication, None, {}, fold=False)
     if document.get("format") != FORMAT:
         got = brief(document.get("format"))
         raise SpecError(where, f"format: must be {FORMAT!r}, or give 'replication' alone; got {got}")
@@ -192,16 +217,23 @@ def _of_layers(document: dict[str, Any], where: str) -> dict[str, int]:
     return parse(_REPLICATION, {"replication": copies}, where).replication
 
 
-def _context(document: dict[str, Any], where: str) -> tuple[Hardware | None, dict[str, str]]:
-    """Hardware and options (mapping, fc) of an allocation file, as far as it has them."""
+def _context(
+    document: dict[str, Any], where: str
+) -> tuple[Hardware | None, dict[str, str], bool, MeasuredSteps | None]:
+    """Hardware, options (mapping, fc), fold and step times of an allocation file, as far as it has them."""
     hardware, options = document.get("hardware"), document.get("options")
     found = None if hardware is None else parse(_HARDWARE, hardware, f"{where}: hardware")
     if options is None:
-        return found, {}
+        return found, {}, False, None
     if not isinstance(options, dict):
         raise SpecError(where, f"options: must be an object, got {brief(options)}")
     kept = {name: options[name] for name in ("mapping", "fc") if name in options}
     for name, value in kept.items():
         if not isinstance(value, str):
             raise SpecError(where, f"options.{name}: must be a text, got {brief(value)}")
-    return found, kept
+    fold = options.get("fold", False)
+    if not isinstance(fold, bool):
+        raise SpecError(where, f"options.fold: must be true or false, got {brief(fold)}")
+    steps = options.get("latency_table")
+    measured = None if steps is None else parse(_MEASURED, steps, f"{where}: options.latency_table")
+    return found, kept, fold, measured

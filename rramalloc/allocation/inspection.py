@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from rramalloc.allocation.allocation import Count, NetworkId, Product
+from rramalloc.allocation.allocation import Count, Foldable, NetworkId, Product
 from rramalloc.allocation.optimize import left_to_host
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping, WeightMatrix, demands
+from rramalloc.mapping.demand import Mapping, WeightMatrix, demands, folds
 from rramalloc.network.counts import macs, weights
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Name
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class InspectedLayer(Record):
+class InspectedLayer(Foldable):
     """One stage. demand: arrays of one copy; utilisation: share of their cells that hold weights.
 
     input, output: channels, height, width; weights: without bias; macs: for one input.
@@ -50,6 +50,7 @@ class Inspection(Record):
     source: str
     hardware: Hardware
     mapping: Mapping
+    fold: bool = False
     minimum: Count
     saturation: Product
     layers: tuple[InspectedLayer, ...]
@@ -73,11 +74,18 @@ class Inspection(Record):
         return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False)
 
 
-def inspect_network(network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected) -> Inspection:
-    """Stages in network order with their demand. Raises SpecError, UnsupportedError."""
+def inspect_network(
+    network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected, *, fold: bool = False
+) -> Inspection:
+    """Stages in network order with their demand; fold: as `optimize --fold` folds them.
+
+    Raises SpecError, UnsupportedError.
+    """
     graph = StageGraph.build(network, fc)
     cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
-    demand = dict(zip(graph.names, demands(network, graph.stages, hardware, mapping), strict=True))
+    arrays = demands(network, graph.stages, hardware, mapping, fold=fold)
+    demand = dict(zip(graph.names, arrays, strict=True))
+    sizes = folds(network, graph.stages, hardware, mapping) if fold else None
     layers = tuple(
         InspectedLayer(
             name=stage.name,
@@ -92,14 +100,16 @@ def inspect_network(network: Network, hardware: Hardware, mapping: Mapping, fc: 
             utilisation=WeightMatrix.of(network, stage, hardware).cells / (demand[stage.name] * cells),
             weights=weights(network, stage),
             macs=macs(network, stage),
+            fold=None if sizes is None else sizes[index],
         )
-        for stage in (graph.stages[index] for index in graph.network_order)
+        for index, stage in ((index, graph.stages[index]) for index in graph.network_order)
     )
     return Inspection(
         network=NetworkId(name=network.name, sha256=network.sha256),
         source=network.source,
         hardware=hardware,
         mapping=mapping,
+        fold=fold,
         minimum=sum(demand.values()),
         saturation=sum(layer.windows * layer.demand for layer in layers),
         layers=layers,

@@ -12,9 +12,10 @@ from rramalloc.allocation.allocation import Allocation, Arrays, Layer, NetworkId
 from rramalloc.allocation.check import recheck, recheck_placement
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping, demands
+from rramalloc.mapping.demand import Mapping, demands, folds
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods import method as method_named
+from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.search import bandwidth, fewest, interval, repair
@@ -22,6 +23,7 @@ from rramalloc.search.auto import solve as solve_auto
 from rramalloc.search.bound import Bounder
 from rramalloc.search.problem import Candidate, Objective, Problem, Stop
 from rramalloc.timing.access import Absolute, StepTime
+from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Timing, simulate
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
@@ -32,7 +34,11 @@ MAX_ARRAYS = 2**40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to optimise for. target_steps or target_ns is needed with objective "arrays"."""
+    """What to optimise for. target_steps or target_ns is needed with objective "arrays".
+
+    fold: every filter folded for the fewest arrays first (SYSTEMS.md 3), with mapping "kernel_split";
+    measured: step times instead of those of the hardware.
+    """
 
     mapping: Mapping = "im2col"
     fc: FullyConnected = "host"
@@ -41,6 +47,8 @@ class Request:
     seed: int = 0
     target_steps: int | None = None
     target_ns: float | None = None
+    measured: MeasuredSteps | None = None
+    fold: bool = False
 
 
 def optimize(network: Network, hardware: Hardware, arrays: int, request: Request, stop: Stop) -> Allocation:
@@ -49,7 +57,9 @@ def optimize(network: Network, hardware: Hardware, arrays: int, request: Request
     Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
     does not survive the check.  Source: MODEL.md.
     """
-    problem = make_problem(network, hardware, arrays, request.mapping, request.fc)
+    problem = make_problem(
+        network, hardware, arrays, request.mapping, request.fc, fold=request.fold, measured=request.measured
+    )
     candidate = propose(problem, request, stop)
     return checked_allocation(network, hardware, arrays, problem, request, stop, candidate)
 
@@ -61,17 +71,20 @@ def make_problem(
     mapping: Mapping,
     fc: FullyConnected,
     graph: StageGraph | None = None,
+    *,
+    fold: bool = False,
+    measured: MeasuredSteps | None = None,
 ) -> Problem:
     """The search problem of a network on a hardware: with chips, what can be placed on them.
 
-    graph: of this network and fc, if it is there already.
+    graph: of this network and fc, if it is there already; fold, measured: as in Request.
     Raises BudgetError, TileError, PlacementError, SpecError.
     """
     if isinstance(arrays, bool) or not 1 <= arrays <= MAX_ARRAYS:
         raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
     graph = graph or StageGraph.build(network, fc)
-    demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
-    problem = Problem(graph, demand, arrays, StepTime.of(graph, hardware))
+    demand = np.array(demands(network, graph.stages, hardware, mapping, fold=fold), dtype=np.int64)
+    problem = Problem(graph, demand, arrays, StepTime.of(graph, hardware, measured))
     if hardware.chip is None:
         return problem
     tiles = Tiles.of(hardware.chip)
@@ -131,7 +144,9 @@ def _target(problem: Problem, request: Request) -> int:
     if request.target_ns is None or request.target_steps is not None:
         raise SpecError("target", "objective 'arrays' needs either --target STEPS or --target-ns NS")
     if problem.step_time is None:
-        raise SpecError("target_ns", "the hardware has no [timing], so give --target in steps")
+        raise SpecError(
+            "target_ns", "the hardware has no [timing], so give --target in steps or --latency-table"
+        )
     if problem.step_time.access_ns_per_copy.any():
         raise SpecError("target_ns", "the hardware's [memory] changes the step time: give --target in steps")
     return int(request.target_ns / problem.step_time.compute_ns)
@@ -155,6 +170,8 @@ def checked_allocation(
         options=Options(
             mapping=request.mapping, fc=request.fc, work=stop.work, time_limit_s=stop.time_limit_s,
             gap=stop.gap, target_steps=request.target_steps, target_ns=request.target_ns,
+            latency_table=request.measured,
+            fold=request.fold,
         ),
         objective=request.objective,
         method=request.method,
@@ -171,13 +188,20 @@ def checked_allocation(
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,
         throughput_per_s=absolute.throughput_per_s,
-        layers=layers_of(timing, problem.demand.tolist()),
+        layers=layers_of(
+            timing,
+            problem.demand.tolist(),
+            folds(network, graph.stages, hardware, request.mapping) if request.fold else None,
+        ),
         history=tuple(
             Progress(seconds=round(seconds, 6), makespan=best, lower_bound=bound)
             for seconds, best, bound in stop.history
         ),
         host=left_to_host(network, graph),
-        warnings=(*network.warnings, *hardware_warnings(hardware, arrays)),
+        warnings=(
+            *network.warnings, *hardware_warnings(hardware, arrays),
+            *(() if request.measured is None else request.measured.warnings),
+        ),
     )  # fmt: skip
 
 
@@ -194,8 +218,8 @@ def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def layers_of(timing: Timing, demand: Sequence[int]) -> tuple[Layer, ...]:
-    """One row per stage in network order; demand in canonical order."""
+def layers_of(timing: Timing, demand: Sequence[int], sizes: Sequence[Pair] | None) -> tuple[Layer, ...]:
+    """One row per stage in network order; demand, and the sizes of folds if any, in canonical order."""
     graph, terms = timing.graph, recurrence(timing.graph, timing.replication, timing.handoff)
     return tuple(
         Layer(
@@ -211,6 +235,7 @@ def layers_of(timing: Timing, demand: Sequence[int]) -> tuple[Layer, ...]:
             op=int(terms.op[stage]),
             start=int(timing.start[stage]),
             finish=int(timing.finish[stage]),
+            fold=None if sizes is None else sizes[stage],
         )
         for stage in graph.network_order
     )

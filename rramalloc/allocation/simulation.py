@@ -9,12 +9,13 @@ from rramalloc.allocation.allocation import Layer, NetworkId, Product, Steps
 from rramalloc.allocation.optimize import layers_of
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping, demands
+from rramalloc.mapping.demand import Mapping, demands, folds
 from rramalloc.network.network import Network
 from rramalloc.records import Record
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import critical_path, describe
+from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.simulate import Handoff, replication_by_name, simulate
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
@@ -56,7 +57,8 @@ class Simulation(Record):
     """Exact timing of one allocation (MODEL.md 4), and what the models say of it (MODEL.md 5).
 
     recurrence: steps by the tight recurrence, a lower bound of makespan; published: steps by the published
-    recurrence, None where it does not apply; step_ns ... throughput_per_s: None without [timing].
+    recurrence, None where it does not apply; step_ns ... throughput_per_s: None without [timing];
+    latency_table: measured step times, None if those of the hardware hold.
     """
 
     format: Literal["rramalloc-simulation/1"] = "rramalloc-simulation/1"
@@ -75,6 +77,7 @@ class Simulation(Record):
     edges: tuple[BufferedEdge, ...]
     critical_path: tuple[CriticalSegment, ...]
     critical_path_text: str
+    latency_table: MeasuredSteps | None = None
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,18 +98,22 @@ class Simulation(Record):
 
 def simulate_network(
     network: Network, replication: MappingOf[str, int], hardware: Hardware, *, mapping: Mapping,
-    fc: FullyConnected, handoff: Handoff, where: str,
+    fc: FullyConnected, handoff: Handoff, where: str, fold: bool = False,
+    measured: MeasuredSteps | None = None,
 ) -> Simulation:  # fmt: skip
     """Simulate copies given by layer name; layers left out have one. `where` names their file in errors.
 
+    fold: the demand is of filters folded for the fewest arrays; measured: step times instead of those of
+    the hardware.
     Raises SpecError for a name that is no stage and for copies below 1 or above the layer's windows.
     """
     graph = StageGraph.build(network, fc)
     timing = simulate(graph, replication_by_name(graph, replication, where), handoff)
-    demand = demands(network, graph.stages, hardware, mapping)
-    step_time = StepTime.of(graph, hardware)
+    demand = demands(network, graph.stages, hardware, mapping, fold=fold)
+    step_time = StepTime.of(graph, hardware, measured)
     absolute = Absolute.of(step_time, timing)
-    layers = layers_of(timing, demand)
+    sizes = folds(network, graph.stages, hardware, mapping) if fold else None
+    layers = layers_of(timing, demand, sizes)
     path = critical_path(timing)
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
     return Simulation(
@@ -136,7 +143,12 @@ def simulate_network(
             for segment in path
         ),
         critical_path_text=describe(path, timing.makespan),
-        warnings=(*network.warnings, *(() if graph.lists_all_edges else (_TOO_MANY_EDGES,))),
+        latency_table=measured,
+        warnings=(
+            *network.warnings,
+            *(() if graph.lists_all_edges else (_TOO_MANY_EDGES,)),
+            *(() if measured is None else measured.warnings),
+        ),
     )
 
 

@@ -35,6 +35,7 @@ def compare(
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
     mapping: options.Mapping = options.MappingChoice.im2col,
+    fold: options.Fold = False,
     fc: options.Fc = options.FullyConnected.host,
     seed: options.Seed = 0,
     seeds: Seeds = 5,
@@ -63,7 +64,7 @@ def compare(
     with LiveLine(quiet=quiet, every_s=0) as line, interruptible(ending):
         comparison = api.compare(
             network, arrays, methods=_listed(methods), hardware=hardware,
-            crossbar=crossbar, mapping=mapping.value, fc=fc.value, seed=seed, seeds=seeds,
+            crossbar=crossbar, mapping=mapping.value, fold=fold, fc=fc.value, seed=seed, seeds=seeds,
             work=work, time_limit_s=time_limit, clock=clock, ending=ending,
             on_progress=lambda budget, method, done, total: line.show(
                 f"{done + 1}/{total}  {method} with {budget} arrays"
@@ -135,7 +136,7 @@ def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
     hardware, chosen = comparison.hardware, comparison.options
     size = f"{hardware.crossbar.wordlines}x{hardware.crossbar.bitlines}"
     yield "network", comparison.network.name
-    yield "hardware", f"{hardware.name}, arrays of {size}, mapping {chosen.mapping}"
+    yield "hardware", f"{hardware.name}, arrays of {size}, mapping {options.mapping_words(chosen)}"
     for budget in comparison.budgets:
         first = comparison.at(budget)[0]
         told = f"{first.lower_bound} steps with {budget} arrays, {first.method} is within {first.gap:.2%}"

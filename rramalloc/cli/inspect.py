@@ -27,6 +27,7 @@ def inspect(
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
     mapping: options.Mapping = options.MappingChoice.im2col,
+    fold: options.Fold = False,
     fc: options.Fc = options.FullyConnected.host,
     input_shape: options.InputShape = None,
     output_format: options.OutputFormat = options.Format.table,
@@ -41,19 +42,21 @@ def inspect(
     from rramalloc.files import to_json, write_text
 
     found = api.inspect(
-        network, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fc=fc.value,
+        network, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fc=fc.value, fold=fold,
         input_shapes=options.parse_input_shapes(input_shape),
     )  # fmt: skip
     if output is not None:
         write_text(output, to_json(found.to_dict()))
-    if print_result(found.to_dict, _COLUMNS, found.layers, output_format, texts=("layer", "op")):
+    columns = _COLUMNS | (options.FOLD_COLUMN if fold else {})
+    if print_result(found.to_dict, columns, found.layers, output_format, texts=("layer", "op")):
         typer.echo()
         size = f"{found.hardware.crossbar.wordlines}x{found.hardware.crossbar.bitlines}"
+        layout = options.mapping_words(found)
         print_lines(
             [
                 ("network", f"{found.network.name}, {len(found.layers)} stages"),
                 ("source", found.source or "-"),
-                ("hardware", f"{found.hardware.name}, arrays of {size}, mapping {found.mapping}"),
+                ("hardware", f"{found.hardware.name}, arrays of {size}, mapping {layout}"),
                 ("minimum", f"{found.minimum} arrays with every layer stored once"),
                 ("saturation", f"{found.saturation} arrays; more cannot be used"),
                 ("left to host", ", ".join(found.host) or "no weight layer"),

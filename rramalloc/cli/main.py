@@ -13,7 +13,10 @@ from rramalloc.cli import (
     EXIT_INTERRUPTED,
     compare,
     convert,
+    evaluate,
+    fold,
     inspect,
+    latency,
     networks,
     optimize,
     pareto,
@@ -40,6 +43,9 @@ app.command("simulate")(simulate.simulate)
 app.command("compare")(compare.compare)
 app.command("pareto")(pareto.pareto)
 app.command("sweep")(sweep.sweep)
+app.command("evaluate", cls=evaluate.ManyFiles)(evaluate.evaluate)
+app.command("fold")(fold.fold)
+app.add_typer(latency.app, name="latency")
 app.command("convert")(convert.convert)
 app.command("networks")(networks.networks)
 app.command("presets")(presets.presets)

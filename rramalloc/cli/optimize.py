@@ -69,10 +69,12 @@ def optimize(
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
     mapping: options.Mapping = options.MappingChoice.im2col,
+    fold: options.Fold = False,
     fc: options.Fc = options.FullyConnected.host,
     objective: Objective = ObjectiveChoice.latency,
     target: Target = None,
     target_ns: TargetNs = None,
+    latency_table: options.LatencyTable = None,
     method: Method = "auto",
     seed: options.Seed = 0,
     work: options.Work = 100,
@@ -102,15 +104,16 @@ def optimize(
         stop = Stop(work=work, time_limit_s=time_limit, gap=gap, on_progress=progress.update)
         with interruptible(stop):
             allocation = api.optimize(
-                network, arrays, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fc=fc.value,
-                objective=objective.value, method=method, target=target, target_ns=target_ns, seed=seed,
-                work=work, time_limit_s=time_limit, gap=gap, stop=stop,
-                input_shapes=options.parse_input_shapes(input_shape),
+                network, arrays, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fold=fold,
+                fc=fc.value, objective=objective.value, method=method, target=target, target_ns=target_ns,
+                latency_table=latency_table, seed=seed, work=work, time_limit_s=time_limit, gap=gap,
+                stop=stop, input_shapes=options.parse_input_shapes(input_shape),
             )  # fmt: skip
     if output is not None:
         allocation.save(output)
     _draw(allocation, figure, convergence)
-    if print_result(allocation.to_dict, _COLUMNS, allocation.layers, output_format, texts=("layer",)):
+    columns = _COLUMNS | (options.FOLD_COLUMN if fold else {})
+    if print_result(allocation.to_dict, columns, allocation.layers, output_format, texts=("layer",)):
         typer.echo()
         print_lines(_summary(allocation))
     notes = [f"warning: {warning}" for warning in allocation.warnings]
@@ -134,14 +137,18 @@ def _draw(allocation: Allocation, figure: str | None, convergence: str | None) -
 def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
     arrays, hardware = allocation.arrays, allocation.hardware
     size = f"{hardware.crossbar.wordlines}x{hardware.crossbar.bitlines}"
+    mapping = options.mapping_words(allocation.options)
     yield "network", f"{allocation.network.name}, {len(allocation.layers)} stages"
-    yield "hardware", f"{hardware.name}, arrays of {size}, mapping {allocation.options.mapping}"
+    yield "hardware", f"{hardware.name}, arrays of {size}, mapping {mapping}"
     yield "arrays", f"{arrays.used} used of {arrays.budget} (at least {arrays.minimum} are needed)"
     yield "makespan", f"{allocation.makespan} steps"
     yield "interval", f"{allocation.interval} steps between inputs when inputs stream"
     yield "lower bound", f"{allocation.lower_bound} steps"
     yield "gap", f"{allocation.gap:.2%} from optimal at most"
     yield "proof", allocation.proof
+    measured = allocation.options.latency_table
+    if measured is not None:
+        yield "measured", f"{measured.longest_ns:.6g} ns a step in the slowest stage, {measured.slowest}"
     if allocation.step_ns is not None and allocation.latency_ns is not None:
         yield "step", f"{allocation.step_ns:.6g} ns"
         yield "latency", f"{allocation.latency_ns:.6g} ns"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 
@@ -45,6 +45,9 @@ Crossbar = Annotated[
 ]
 Fc = Annotated[FullyConnected, typer.Option("--fc", help="Where classifiers run: untimed host, or arrays.")]
 Mapping = Annotated[MappingChoice, typer.Option("--mapping", help="How weights lie on crossbars.")]
+Fold = Annotated[
+    bool, typer.Option("--fold", help="Fold filters to the fewest arrays first; needs kernel_split.")
+]
 InputShape = Annotated[
     list[str] | None,
     typer.Option("--input-shape", metavar="NAME=1,3,224,224", help="Shape of a dynamic ONNX input."),
@@ -63,7 +66,27 @@ TimeLimit = Annotated[
 Figure = Annotated[
     str | None, typer.Option("--figure", metavar="FILE", help="Also draw it: .svg, .png or .pdf.")
 ]
+LatencyTable = Annotated[
+    str | None,
+    typer.Option("--latency-table", metavar="TABLE", help="Measured step times, from `rramalloc latency`."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]
+
+
+FOLD_COLUMN = {"fold": "fold"}
+"""Of tables of layers, shown where filters are folded."""
+
+
+class _Mapped(Protocol):
+    @property
+    def mapping(self) -> str: ...
+    @property
+    def fold(self) -> bool: ...
+
+
+def mapping_words(chosen: _Mapped) -> str:
+    """How a result says its mapping: "kernel_split, folded"."""
+    return f"{chosen.mapping}, folded" if chosen.fold else chosen.mapping
 
 
 def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
@@ -80,6 +103,16 @@ def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
             raise SpecError("--input-shape", f"{name[:60]!r} is given twice")
         shapes[name] = tuple(int(part) for part in parts)
     return shapes
+
+
+def whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    """(64, 6, 6, 4) from "64,6,6,4". Raises SpecError."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > _DIMENSIONS or not all(
+        part.isascii() and part.isdigit() and len(part) <= 10 for part in parts
+    ):
+        raise SpecError(option, f"must be whole numbers such as 2,2, got {text[:60]!r}")
+    return tuple(int(part) for part in parts)
 
 
 def _is_size(text: str) -> bool:

@@ -55,6 +55,7 @@ def pareto(
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
     mapping: options.Mapping = options.MappingChoice.im2col,
+    fold: options.Fold = False,
     fc: options.Fc = options.FullyConnected.host,
     baselines: Baselines = None,
     seed: options.Seed = 0,
@@ -87,17 +88,13 @@ def pareto(
     with LiveLine(quiet=quiet) as line, interruptible(stop):
         front = api.pareto(
             network, arrays, objective=objective.value, hardware=hardware, crossbar=crossbar,
-            mapping=mapping.value, fc=fc.value, baselines=beside, seed=seed, work=work,
+            mapping=mapping.value, fold=fold, fc=fc.value, baselines=beside, seed=seed, work=work,
             time_limit_s=time_limit, stop=stop, input_shapes=options.parse_input_shapes(input_shape),
             on_progress=lambda points, part: line.show(f"{points} points, {part:.0%} of the work"),
         )  # fmt: skip
     if output is not None:
         front.save(output)
-    if figure is not None:
-        from rramalloc.report import front as drawing
-        from rramalloc.report.style import save
-
-        save(drawing.draw(front), figure)
+    _draw(front, figure)
     if print_result(front.to_dict, _COLUMNS, front.points, output_format, texts=()):
         typer.echo()
         print_lines(_summary(front))
@@ -109,10 +106,19 @@ def pareto(
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
+def _draw(front: ParetoFront, figure: str | None) -> None:
+    from rramalloc.report import front as drawing
+    from rramalloc.report.style import save
+
+    if figure is not None:
+        save(drawing.draw(front), figure)
+
+
 def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:
     size = f"{front.hardware.crossbar.wordlines}x{front.hardware.crossbar.bitlines}"
+    mapping = options.mapping_words(front.options)
     yield "network", front.network.name
-    yield "hardware", f"{front.hardware.name}, arrays of {size}, mapping {front.options.mapping}"
+    yield "hardware", f"{front.hardware.name}, arrays of {size}, mapping {mapping}"
     yield "objective", f"{front.objective} in {front.unit}, up to {front.budget} arrays"
     yield "points", f"{len(front.points)}, {front.proven} of them proven"
     yield "mean gap", f"{front.mean_gap:.2%} from optimal at most"

@@ -45,12 +45,16 @@ def simulate(
     mapping: Annotated[
         options.MappingChoice | None, typer.Option("--mapping", help="Instead of the allocation's.")
     ] = None,
+    fold: Annotated[
+        bool | None, typer.Option("--fold/--no-fold", help="Instead of the allocation's.")
+    ] = None,
     fc: Annotated[
         options.FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")
     ] = None,
     handoff: Annotated[
         HandoffChoice, typer.Option("--handoff", help="Step in which a pixel can be used: next or same.")
     ] = HandoffChoice.next,
+    latency_table: options.LatencyTable = None,
     input_shape: options.InputShape = None,
     output_format: options.OutputFormat = options.Format.table,
     output: options.Output = None,
@@ -71,13 +75,15 @@ def simulate(
     result = api.simulate(
         source, allocation, hardware=hardware, crossbar=crossbar,
         mapping=None if mapping is None else mapping.value, fc=None if fc is None else fc.value,
-        handoff=handoff.value,
+        handoff=handoff.value, fold=fold, latency_table=latency_table,
     )  # fmt: skip
     if output is not None:
         write_text(output, to_json(result.to_dict()))
     if figure is not None:
         style.save(timeline.draw(result), figure)
-    if print_result(result.to_dict, _COLUMNS, result.layers, output_format, texts=("layer",)):
+    folded = any(layer.fold is not None for layer in result.layers)
+    columns = _COLUMNS | (options.FOLD_COLUMN if folded else {})
+    if print_result(result.to_dict, columns, result.layers, output_format, texts=("layer",)):
         typer.echo()
         _show(result)
     for warning in result.warnings:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, get_args
 
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
+from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel, useful_sizes
+from rramalloc.network.geometry import MAX_PIXELS, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Stage
 
@@ -45,6 +49,11 @@ class WeightMatrix:
             groups=groups,
         )
 
+    def folded(self, kernel: Pair, size: Pair) -> WeightMatrix:
+        """The same weights, of a kernel (height, width), with n_h x n_w pixels folded into inputs."""
+        high, wide = folded_kernel(kernel, size)
+        return replace(self, positions=high * wide, inputs=size[0] * size[1] * self.inputs)
+
     @property
     def cells(self) -> int:
         """Memristor cells in use when the weights are stored once."""
@@ -68,17 +77,84 @@ def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: s
     raise UnknownNameError("mapping", mapping, MAPPINGS)
 
 
-def demands(network: Network, stages: tuple[Stage, ...], hardware: Hardware, mapping: Mapping) -> list[int]:
-    """Demand of each stage, in the order given. Raises SpecError, UnknownNameError."""
+def demands(
+    network: Network, stages: Sequence[Stage], hardware: Hardware, mapping: Mapping, *, fold: bool = False
+) -> list[int]:
+    """Demand of each stage, in the order given; fold: of the stages folded as `folds` says.
+
+    Raises SpecError, UnknownNameError.
+    """
+    sizes = folds(network, stages, hardware, mapping) if fold else [UNFOLDED] * len(stages)
     return [
         demand(
-            WeightMatrix.of(network, stage, hardware),
+            WeightMatrix.of(network, stage, hardware).folded(_kernel(stage), size),
             hardware.crossbar,
             mapping,
             f"{network.where}: node {stage.name[:60]!r}",
         )
+        for stage, size in zip(stages, sizes, strict=True)
+    ]
+
+
+def folds(network: Network, stages: Sequence[Stage], hardware: Hardware, mapping: Mapping) -> list[Pair]:
+    """Per stage the pixels (n_h, n_w) to fold into one for the fewest arrays, (1, 1) to leave it as it is.
+
+    Of equal folds the one with the least work: first the fewest zeros added to the kernel, then the fewest
+    pixels folded, then the most of them on width.
+    Raises SpecError if the mapping is not `kernel_split`.  Source: SYSTEMS.md 3.
+    """
+    if mapping != "kernel_split":
+        raise SpecError(
+            "fold",
+            f"moves pixels of the kernel onto wordlines, which mapping {mapping!r} already does: "
+            f"use 'kernel_split' to fold, or do without",
+        )
+    return [
+        _fewest_arrays(WeightMatrix.of(network, stage, hardware), _kernel(stage), hardware.crossbar)
+        if fold_refusal(network, stage) is None
+        else UNFOLDED
         for stage in stages
     ]
+
+
+def fold_refusal(network: Network, stage: Stage) -> str | None:
+    """Why a stage is left as it is, None if it can be folded."""
+    kernel = _kernel(stage)
+    if kernel[0] * kernel[1] > MAX_PIXELS:
+        return f"the kernel has more than {MAX_PIXELS} positions: too many to look for a fold"
+    return filter_of(network, stage).refusal
+
+
+def filter_of(network: Network, stage: Stage) -> Filter:
+    """The weights of a stage as a filter; a linear layer has a kernel of one pixel."""
+    channels = network.input_shape(stage).channels
+    if not isinstance(stage, Conv):
+        return Filter(outputs=stage.out_features, kernel=(1, 1), inputs=channels)
+    return Filter(
+        outputs=stage.out_channels,
+        kernel=stage.kernel,
+        inputs=channels // stage.groups,
+        stride=stage.stride,
+        dilation=stage.dilation,
+        groups=stage.groups,
+    )
+
+
+def _kernel(stage: Stage) -> Pair:
+    return stage.kernel if isinstance(stage, Conv) else (1, 1)
+
+
+@lru_cache(maxsize=4096)
+def _fewest_arrays(weights: WeightMatrix, kernel: Pair, crossbar: Crossbar) -> Pair:
+    """The best fold of all; those left out take more inputs for the same folded kernel."""
+
+    def cost(size: Pair) -> tuple[int, int, int, int]:
+        folded = weights.folded(kernel, size)
+        arrays = demand(folded, crossbar, "kernel_split", "")
+        return arrays, folded.positions * folded.inputs, size[0] * size[1], size[0]
+
+    widths = tuple(useful_sizes(kernel[1]))
+    return min(((height, width) for height in useful_sizes(kernel[0]) for width in widths), key=cost)
 
 
 def _packed(weights: WeightMatrix, crossbar: Crossbar, rows: int) -> int:

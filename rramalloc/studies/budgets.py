@@ -55,9 +55,11 @@ def multiple(text: str) -> Fraction | None:
     return Fraction(text[1:]) if _MULTIPLE.fullmatch(text) else None
 
 
-def minimum_arrays(network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected) -> int:
-    """Arrays with every stage stored once. Raises UnsupportedError, SpecError."""
+def minimum_arrays(
+    network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected, *, fold: bool = False
+) -> int:
+    """Arrays with every stage stored once, folded or not. Raises UnsupportedError, SpecError."""
     from rramalloc.timing.stage_graph import StageGraph
 
     graph = StageGraph.build(network, fc)
-    return sum(demands(network, graph.stages, hardware, mapping))
+    return sum(demands(network, graph.stages, hardware, mapping, fold=fold))

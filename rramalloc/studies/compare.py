@@ -33,7 +33,8 @@ class Contest:
     """Which methods compete and on what terms.
 
     methods: None for all that are compared by default; seeds: runs of each seeded method, from `seed` on;
-    work, time_limit_s: of every single run; clock: whether time is measured too.
+    work, time_limit_s: of every single run; clock: whether time is measured too;
+    fold: as in Request.
     """
 
     mapping: Mapping = "im2col"
@@ -44,6 +45,7 @@ class Contest:
     work: int = DEFAULT_WORK
     time_limit_s: float | None = None
     clock: bool = False
+    fold: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,7 +96,10 @@ def compare(
     UnknownNameError before anything runs; SolverError if an allocation does not survive the check.
     """
     methods = contest.names
-    problems = [make_problem(network, hardware, budget, contest.mapping, contest.fc) for budget in arrays]
+    problems = [
+        make_problem(network, hardware, budget, contest.mapping, contest.fc, fold=contest.fold)
+        for budget in arrays
+    ]
     chain = _chain(network)
     rows: list[Row] = []
     skipped: list[Skipped] = []
@@ -121,7 +126,7 @@ def compare(
         hardware=hardware,
         options=CompareOptions(
             mapping=contest.mapping, fc=contest.fc, methods=methods, seed=contest.seed, seeds=contest.seeds,
-            work=contest.work, time_limit_s=contest.time_limit_s,
+            work=contest.work, time_limit_s=contest.time_limit_s, fold=contest.fold,
         ),
         rows=tuple(rows),
         skipped=tuple(skipped),

@@ -28,6 +28,7 @@ class CompareOptions(Record):
     seeds: int
     work: int
     time_limit_s: float | None
+    fold: bool = False
 
 
 class Row(Record):

@@ -36,13 +36,14 @@ _BASELINE_BUDGETS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quest:
-    """Which front is wanted; baselines: methods to put beside it."""
+    """Which front is wanted; baselines: methods to put beside it; fold: as in Request."""
 
     mapping: Mapping = "im2col"
     fc: FullyConnected = "host"
     objective: FrontObjective = "makespan"
     seed: int = 0
     baselines: tuple[str, ...] = ()
+    fold: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +91,7 @@ def pareto(
     Raises BudgetError, SpecError, UnknownNameError; SolverError if a point does not survive the check.
     Source: MODEL.md 8, objective `pareto`.
     """
-    problem = make_problem(network, hardware, arrays, quest.mapping, quest.fc)
+    problem = make_problem(network, hardware, arrays, quest.mapping, quest.fc, fold=quest.fold)
     measure = _Measure.of(quest.objective, problem.step_time)
     found = _solve(problem, measure, quest.seed, stop, on_progress)
     points = tuple(_checked(problem, measure, point) for point in found.points)
@@ -99,7 +100,8 @@ def pareto(
         network=NetworkId(name=network.name, sha256=network.sha256),
         hardware=hardware,
         options=ParetoOptions(
-            mapping=quest.mapping, fc=quest.fc, work=stop.work, time_limit_s=stop.time_limit_s, gap=stop.gap
+            mapping=quest.mapping, fc=quest.fc, work=stop.work, time_limit_s=stop.time_limit_s, gap=stop.gap,
+            fold=quest.fold,
         ),
         objective=quest.objective,
         unit="steps" if measure.in_steps else "ns",

@@ -28,6 +28,7 @@ class ParetoOptions(Record):
     work: int
     time_limit_s: float | None
     gap: float
+    fold: bool = False
 
 
 class FrontPoint(Record):

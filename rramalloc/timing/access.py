@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.node import Conv, Stage
+from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.simulate import Replication, Timing
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -22,8 +23,9 @@ _MANY = 2.0**40
 class StepTime:
     """Length of a step for any allocation of one network on one hardware.
 
-    compute_ns: time a step takes at least; access_ns_per_copy: float64 of length n, time the memory needs
-    per copy of each stage (0 without a memory description); shared: all stages share the bandwidth.
+    compute_ns: time a step takes at least, that of the slowest stage; access_ns_per_copy: float64 of length
+    n, time the memory needs per copy of each stage (0 without a memory description); shared: all stages
+    share the bandwidth.
     """
 
     compute_ns: float
@@ -31,16 +33,24 @@ class StepTime:
     shared: bool
 
     @classmethod
-    def of(cls, graph: StageGraph, hardware: Hardware) -> StepTime | None:
-        """None if the hardware says nothing of time: results are then in steps."""
-        if hardware.timing is None:
+    def of(
+        cls, graph: StageGraph, hardware: Hardware, measured: MeasuredSteps | None = None
+    ) -> StepTime | None:
+        """None if neither the hardware nor a measurement says anything of time: results are then in steps.
+
+        measured: step times of all stages, instead of those of the hardware.
+        """
+        if measured is not None:
+            compute_ns = measured.longest_ns
+        elif hardware.timing is not None:
+            compute_ns = hardware.timing.compute_ns(hardware.precision.input_bits)
+        else:
             return None
         per_copy = np.zeros(len(graph.stages))
         memory = hardware.memory
         if memory is not None:
             moved = [bytes_per_copy(graph, stage, hardware) for stage in graph.stages]
             per_copy = np.array(moved) / memory.bandwidth_gb_s
-        compute_ns = hardware.timing.compute_ns(hardware.precision.input_bits)
         return cls(compute_ns, per_copy, memory is not None and memory.scope == "shared")
 
     def step_ns(self, replication: Replication) -> float:

@@ -1,0 +1,213 @@
+"""`rramalloc evaluate`: allocation strategies side by side, layer after layer."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from rramalloc.cli import options
+from rramalloc.cli.output import note, print_lines, print_result, print_table
+from rramalloc.cli.progress import LiveLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rramalloc.studies.strategies.evaluation import Evaluation
+
+_COLUMNS = {
+    "task": "name",
+    "operator": "operator",
+    "windows": "windows",
+    "bytes in": "bytes_in",
+    "bytes out": "bytes_out",
+    "subtasks": "subtasks",
+    "share": "share",
+    "in ns": "in_ns",
+    "compute ns": "compute_ns",
+    "out ns": "out_ns",
+    "time ns": "time_ns",
+    "dominant": "dominant",
+}
+_SHOWN = 10
+_QUICK = 8192
+"""Up to so many strategies matrices are written before anybody wonders."""
+_MANY = ("--strategies", "--allocations")
+
+ChipFile = Annotated[str, typer.Option("--chip", metavar="CHIP.toml", help="Performance parameters.")]
+Strategies = Annotated[
+    list[str] | None,
+    typer.Option("--strategies", metavar="FILE...", help="Strategies, JSON or CSV, one a file."),
+]
+Allocations = Annotated[
+    list[str] | None,
+    typer.Option("--allocations", metavar="FILE...", help="Allocations: a copy of a layer is a subtask."),
+]
+Units = Annotated[
+    str | None,
+    typer.Option("--enumerate", metavar="N,M", help="All ways to share N compute and M storage units out."),
+]
+Limit = Annotated[int, typer.Option("--limit", metavar="K", min=1, help="Most ways of --enumerate.")]
+LoadFile = Annotated[str | None, typer.Option("--load", metavar="FILE.json", help="Write the load matrix.")]
+PerformanceFile = Annotated[
+    str | None,
+    typer.Option("--performance", metavar="FILE", help="Write the performance matrix: .csv or .parquet."),
+]
+Hardware = Annotated[
+    str | None,
+    typer.Option("--hardware", metavar="FILE|PRESET", help="Instead of the allocations': bits of a value."),
+]
+Mapping = Annotated[
+    options.MappingChoice | None, typer.Option("--mapping", help="Instead of the allocations'.")
+]
+Fc = Annotated[
+    options.FullyConnected | None, typer.Option("--fc", help="Instead of the allocations', or host.")
+]
+
+
+class ManyFiles(TyperCommand):
+    """A command whose file options take several files each, once NETWORK stands first."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Repeat the option for every file that follows it."""
+        if args and not args[0].startswith("-"):
+            args = list(_repeated(args))
+        return super().parse_args(ctx, args)
+
+
+def evaluate(
+    network: options.NetworkArgument,
+    chip: ChipFile,
+    strategies: Strategies = None,
+    allocations: Allocations = None,
+    units: Units = None,
+    limit: Limit = 100_000,
+    load: LoadFile = None,
+    performance: PerformanceFile = None,
+    hardware: Hardware = None,
+    crossbar: options.Crossbar = None,
+    mapping: Mapping = None,
+    fc: Fc = None,
+    input_shape: options.InputShape = None,
+    output_format: options.OutputFormat = options.Format.table,
+    output: options.Output = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Many strategies at once, layer after layer: who does what, how long it takes, and what holds it back.
+
+    Example: rramalloc evaluate alexnet --chip chip.toml --strategies a.json b.csv --performance times.csv
+    """
+    if not (strategies or allocations or units):
+        raise typer.BadParameter("give --strategies, --allocations or --enumerate")
+    from rramalloc import api
+    from rramalloc.files import check_writable, to_json, write_text
+    from rramalloc.studies.strategies.performance import check_performance_path
+
+    for path in (load, None if output is None else str(output)):
+        check_writable(path)
+    check_performance_path(performance)
+    begun = time.monotonic()
+    with LiveLine(quiet=quiet) as line:
+        evaluation = api.evaluate(
+            network, chip, strategies=strategies or (), allocations=allocations or (), units=_units(units),
+            limit=limit, hardware=hardware, crossbar=crossbar,
+            mapping=None if mapping is None else mapping.value, fc=None if fc is None else fc.value,
+            input_shapes=options.parse_input_shapes(input_shape),
+            on_progress=lambda done, total: line.show(f"{done} of {total} strategies"),
+        )  # fmt: skip
+        _write(evaluation, load, performance, line)
+    if output is not None:
+        write_text(output, to_json(evaluation.to_dict()))
+    if print_result(
+        evaluation.to_dict,
+        _COLUMNS,
+        evaluation.document.tasks,
+        output_format,
+        ("task", "operator", "dominant"),
+    ):
+        _show(evaluation)
+    for warning in evaluation.document.warnings:
+        note(f"warning: {warning}", quiet=quiet)
+    note(f"done in {time.monotonic() - begun:.2f} s", quiet=quiet)
+
+
+def _write(evaluation: Evaluation, load: str | None, performance: str | None, line: LiveLine) -> None:
+    for path, save, what in (
+        (performance, evaluation.save_performance, "performance"),
+        (load, evaluation.save_load, "load"),
+    ):
+        if path is not None:
+            if evaluation.document.strategies > _QUICK:
+                line.show(f"writing the {what} matrix")
+            save(path)
+
+
+def _repeated(args: list[str]) -> Iterator[str]:
+    option = ""
+    for place, word in enumerate(args):
+        if word.startswith("-"):
+            name, joined, _ = word.partition("=")
+            option = name if name in _MANY else ""
+            yield word
+            follows = bool(joined)
+        elif option and follows:
+            yield from (option, word)
+        else:
+            yield word
+            follows = True
+        if word == "--":
+            yield from args[place + 1 :]
+            return
+
+
+def _units(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*", text)
+    if match is None:
+        raise typer.BadParameter(f"--enumerate takes N,M such as 4,4, got {text[:60]!r}")
+    return int(match[1]), int(match[2])
+
+
+def _show(evaluation: Evaluation) -> None:
+    """The fastest strategies and the summary, below the tasks under the best one."""
+    document = evaluation.document
+    rows = [(one.name, one.time_ns, f"{one.ratio:.3f}") for one in document.ranking[:_SHOWN]]
+    typer.echo()
+    print_table(("strategy", "time ns", "ratio"), rows, texts=("strategy",))
+    typer.echo()
+    print_lines(_summary(evaluation))
+
+
+def _summary(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    document = evaluation.document
+    yield "network", f"{document.network.name}, {len(document.tasks)} tasks, one after the other"
+    chip = document.chip
+    units = f"{chip.processors} processors, {chip.storage_units} storage units of {chip.unit_bytes} bytes"
+    yield "chip", f"{chip.name}: {units}" if chip.name else units
+    many = document.enumerated
+    if many is not None:
+        told = f"{many.evaluated} of {many.ways} ways to share {many.compute_units} compute and "
+        told += f"{many.storage_units} storage units out; the data of {many.fitting} fit their storage"
+        yield "enumerated", told
+    yield "strategies", str(document.strategies)
+    others = document.equals - 1
+    equal = ", as does one other" if others == 1 else f", as do {others} others" if others else ""
+    yield "best", f"{document.best} takes {document.time_ns:.6g} ns{equal}"
+    yield "held back by", _held_back(evaluation)
+
+
+def _held_back(evaluation: Evaluation) -> str:
+    """How much of the best strategy's time each term takes."""
+    tasks, whole = evaluation.document.tasks, evaluation.time_ns
+    if not whole:
+        return "nothing"
+    parts = {
+        "in-transfer": sum(task.in_ns for task in tasks),
+        "compute": sum(task.compute_ns for task in tasks),
+        "out-transfer": sum(task.out_ns for task in tasks),
+    }
+    return ", ".join(f"{name} {part / whole:.1%}" for name, part in parts.items())

@@ -1,0 +1,185 @@
+"""`rramalloc fold`: kernel pixels moved into input channels."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rramalloc.cli import options
+from rramalloc.cli.output import note, print_lines, print_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rramalloc.allocation.folded import FilterFold, NetworkFold
+
+_FILTER_COLUMNS = {
+    name: name
+    for name in (
+        "n_total", "n_h", "n_w", "filter_before", "filter", "stride_before", "stride", "dilation",
+        "padding_added", "overlap", "work_before", "work_after", "saving", "exact", "checked",
+    )
+}  # fmt: skip
+_LAYER_COLUMNS = {
+    "layer": "name",
+    "filter before": "filter_before",
+    "fold": "size",
+    "filter": "filter",
+    "stride before": "stride_before",
+    "stride": "stride",
+    "dilation": "dilation",
+    "zeros": "padding_added",
+    "demand before": "demand_before",
+    "demand": "demand_after",
+    "saving": "saving",
+}
+
+
+class RuleChoice(StrEnum):
+    """How n_total is split over height and width."""
+
+    source = "source"
+    width_first = "width_first"
+    least_padding = "least_padding"
+    balanced = "balanced"
+
+
+Network = Annotated[
+    str | None, typer.Argument(metavar="NETWORK", help="A whole network, folded to the fewest arrays.")
+]
+Filter = Annotated[
+    str | None, typer.Option("--filter", metavar="CO,KH,KW,CI", help="Or one filter; CI of one group.")
+]
+Align = Annotated[
+    int | None, typer.Option("--align", metavar="A", help="Input channels that the hardware wants filled.")
+]
+Rule = Annotated[RuleChoice, typer.Option("--rule", help="How the fold is split over height and width.")]
+Stride = Annotated[str, typer.Option("--stride", metavar="SY,SX", help="Stride of the filter.")]
+InputSize = Annotated[
+    str | None, typer.Option("--input", metavar="H,W", help="Input size; else work is per output pixel.")
+]
+Padding = Annotated[str, typer.Option("--padding", metavar="P|PY,PX|T,L,B,R", help="Zeros around the input.")]
+Dilation = Annotated[
+    str, typer.Option("--dilation", metavar="DY,DX", help="Of the filter; dilated ones are refused.")
+]
+Groups = Annotated[int, typer.Option("--groups", metavar="G", help="Groups, folded each for itself.")]
+Check = Annotated[bool, typer.Option("--check", help="Prove the folds on random integers.")]
+
+
+def fold(
+    context: typer.Context,
+    network: Network = None,
+    filter_: Filter = None,
+    stride: Stride = "1,1",
+    align: Align = None,
+    rule: Rule = RuleChoice.source,
+    input_size: InputSize = None,
+    padding: Padding = "0",
+    dilation: Dilation = "1,1",
+    groups: Groups = 1,
+    hardware: options.Hardware = "plain",
+    crossbar: options.Crossbar = None,
+    mapping: options.Mapping = options.MappingChoice.kernel_split,
+    fc: options.Fc = options.FullyConnected.host,
+    input_shape: options.InputShape = None,
+    check: Check = False,
+    seed: options.Seed = 0,
+    output_format: options.OutputFormat = options.Format.table,
+    output: options.Output = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Filters whose kernel pixels become input channels, so that few channels fill the arrays.
+
+    Examples: rramalloc fold vgg16 --crossbar 128x128, or
+    rramalloc fold --filter 64,6,6,4 --stride 2,2 --align 64 --check
+    """
+    from rramalloc.allocation import folding
+    from rramalloc.files import check_writable, to_json, write_text
+
+    _check_usage(context, network, filter_, align)
+    check_writable(output)
+    found: FilterFold | NetworkFold
+    if network is None:
+        found = folding.fold_filter(
+            options.whole_numbers("--filter", filter_ or ""), align=align or 0, rule=rule.value,
+            stride=options.whole_numbers("--stride", stride), groups=groups, check=check, seed=seed,
+            input_size=None if input_size is None else options.whole_numbers("--input", input_size),
+            padding=options.whole_numbers("--padding", padding),
+            dilation=options.whole_numbers("--dilation", dilation),
+        )  # fmt: skip
+    else:
+        found = folding.fold_network(
+            network, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fc=fc.value,
+            input_shapes=options.parse_input_shapes(input_shape), check=check, seed=seed,
+        )  # fmt: skip
+    if output is not None:
+        write_text(output, to_json(found.to_dict()))
+    _print(found, output_format, quiet=quiet)
+
+
+_OF_A_FILTER = ("align", "stride", "rule", "input_size", "padding", "dilation", "groups")
+_OF_A_NETWORK = ("hardware", "crossbar", "mapping", "fc", "input_shape")
+
+
+def _check_usage(context: typer.Context, network: str | None, filter_: str | None, align: int | None) -> None:
+    """One of the two ways, with its own options alone."""
+    if (network is None) == (filter_ is None):
+        raise typer.BadParameter("give either a NETWORK or --filter")
+    names, whose = (_OF_A_NETWORK, "a NETWORK") if network is None else (_OF_A_FILTER, "--filter")
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = "input" if name == "input_size" else name.replace("_", "-")
+            raise typer.BadParameter(f"--{option} is for {whose} only")
+    if filter_ is not None and align is None:
+        raise typer.BadParameter("--filter needs --align, the input channels to fill")
+
+
+def _print(found: FilterFold | NetworkFold, output_format: options.Format, *, quiet: bool) -> None:
+    from rramalloc.allocation.folded import FilterFold
+
+    if isinstance(found, FilterFold):
+        if output_format is options.Format.table:
+            print_lines(_lines(found))
+        else:
+            print_result(found.to_dict, _FILTER_COLUMNS, [found], output_format, texts=())
+        return
+    if print_result(found.to_dict, _LAYER_COLUMNS, found.layers, output_format, texts=("layer",)):
+        typer.echo()
+        print_lines(_summary(found))
+    notes = [f"{layer.name}: {layer.reason}" for layer in found.layers if layer.reason]
+    for text in (*notes, *(f"warning: {warning}" for warning in found.warnings)):
+        note(text, quiet=quiet)
+
+
+def _lines(found: FilterFold) -> Iterator[tuple[str, str]]:
+    per = "per output pixel" if found.output is None else f"for {found.output[0]} x {found.output[1]} pixels"
+    yield "filter", f"{_sizes(found.filter_before)} -> {_sizes(found.filter)}"
+    yield "stride", f"{_sizes(found.stride_before)} -> {_sizes(found.stride)}"
+    yield "dilation", f"1 x 1 -> {_sizes(found.dilation)}"
+    yield "fold", f"{found.n_total} = {found.n_h} high x {found.n_w} wide, rule {found.rule}"
+    yield "padding", f"{found.padding_added} zeros added to the kernel of each pair of channels"
+    yield "overlap", f"{_sizes(found.overlap)} pixels"
+    yield "work", f"{found.work_before} -> {found.work_after} multiplications {per}"
+    yield "saving", f"{found.saving:.2%}"
+    yield "exact", "yes" if found.exact else "no"
+    if found.checked is not None:
+        yield "checked", "equal to the direct convolution on random integers"
+
+
+def _summary(found: NetworkFold) -> Iterator[tuple[str, str]]:
+    size = f"{found.hardware.crossbar.wordlines}x{found.hardware.crossbar.bitlines}"
+    folded = [layer for layer in found.layers if layer.size is not None]
+    yield "network", f"{found.network.name}, {len(found.layers)} stages, {len(folded)} of them folded"
+    yield "hardware", f"{found.hardware.name}, arrays of {size}, mapping {found.mapping}"
+    yield "demand", f"{found.demand_before} -> {found.demand_after} arrays with every layer stored once"
+    yield "saving", f"{found.saving:.2%}"
+    checked = sum(layer.checked is True for layer in folded)
+    if any(layer.checked is not None for layer in folded):
+        yield "checked", f"{checked} folds equal to the direct convolution on random integers"
+
+
+def _sizes(sizes: tuple[int, ...]) -> str:
+    return " x ".join(str(size) for size in sizes)

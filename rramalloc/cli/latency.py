@@ -1,0 +1,257 @@
+"""`rramalloc latency`: measure layers on a device, fit its overhead, estimate networks."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rramalloc.cli import EXIT_INTERRUPTED, options
+from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_result, print_table
+from rramalloc.cli.progress import LiveLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rramalloc.studies.latency.estimate import LatencyEstimate
+    from rramalloc.studies.latency.measure import MeasureProgress
+    from rramalloc.timing.latency_table import LatencyTable
+
+_COLUMNS = {
+    "layer": "name",
+    "operator": "operator",
+    "latency ns": "latency_ns",
+    "share": "share",
+    "flags": "flag_text",
+}
+
+
+class AuxiliaryChoice(StrEnum):
+    """What is put behind a layer to make its output small."""
+
+    avgpool = "avgpool"
+    conv1x1 = "conv1x1"
+    conv3x3 = "conv3x3"
+
+
+class MethodChoice(StrEnum):
+    """How the overhead is taken off."""
+
+    regression = "regression"
+    subtract = "subtract"
+
+
+Auxiliary = Annotated[AuxiliaryChoice, typer.Option("--auxiliary", help="Layer behind the timed one.")]
+DeviceText = Annotated[
+    str,
+    typer.Option(
+        "--device", metavar="DEVICE", help="onnxruntime, simulated[:NAME=VALUE,...] or replay:FILE.csv."
+    ),
+]
+Method = Annotated[
+    MethodChoice | None,
+    typer.Option("--method", help="Take off the fitted overhead, or the auxiliary layer's own time."),
+]
+Date = Annotated[str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Put into every row.")]
+TableFile = Annotated[
+    str | None, typer.Option("-o", "--output", metavar="TABLE", help="Write the table: .json or .csv.")
+]
+NewTable = Annotated[str, typer.Option("-o", "--output", metavar="TABLE", help="The table: .json or .csv.")]
+Samples = Annotated[
+    str | None,
+    typer.Option("--samples", metavar="FILE", help="Keeps every time; default: TABLE.samples.jsonl."),
+]
+Width = Annotated[
+    float, typer.Option("--width", metavar="W", help="Relative width of a median's 95% interval to reach.")
+]
+Least = Annotated[int, typer.Option("--least", metavar="N", help="Executions of each run at least.")]
+Most = Annotated[int, typer.Option("--most", metavar="N", help="Executions of each run at most.")]
+Threads = Annotated[int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Of ONNX Runtime.")]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="Of the order, and of simulated noise.")
+]
+
+app = typer.Typer(
+    help="Latency of layers on a device that can only be timed from outside.", no_args_is_help=True
+)
+
+
+@app.command("measure")
+def measure(
+    network: options.NetworkArgument,
+    output: NewTable,
+    device: DeviceText = "onnxruntime",
+    auxiliary: Auxiliary = AuxiliaryChoice.avgpool,
+    method: Method = None,
+    samples: Samples = None,
+    width: Width = 0.02,
+    least: Least = 20,
+    most: Most = 400,
+    threads: Threads = 1,
+    seed: Seed = 0,
+    date: Date = None,
+    input_shape: options.InputShape = None,
+    output_format: options.OutputFormat = options.Format.table,
+    quiet: options.Quiet = False,
+) -> None:
+    """Time every distinct layer; the same command goes on where it was stopped.
+
+    Example: rramalloc latency measure squeezenet --device onnxruntime -o squeezenet.json
+    """
+    from rramalloc.files import check_writable
+    from rramalloc.network.readers import load
+    from rramalloc.studies.latency.device import open_device
+    from rramalloc.studies.latency.fit import check_date, fit_latency
+    from rramalloc.studies.latency.measure import Effort, measure_latency
+
+    check_writable(output)
+    check_date(date)
+    effort = Effort(width=width, least=least, most=most)
+    source = load(network, options.parse_input_shapes(input_shape))
+    timed = open_device(device, source, threads=threads, seed=seed)
+    kept = samples or f"{output}.samples.jsonl"
+    try:
+        with LiveLine(quiet=quiet) as line:
+            found = measure_latency(
+                source, timed, kept, auxiliary=auxiliary.value, effort=effort, seed=seed,
+                on_progress=lambda progress: line.show(_progress(progress)),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        note(f"interrupted: every time so far is kept in {kept}, the same command goes on from there")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    for run, reason in found.refused:
+        note(f"not measured: {run[:100]}: {reason}", quiet=quiet)
+    note(f"{found.executions} executions timed now, all are in {kept}", quiet=quiet)
+    table = fit_latency(kept, method=None if method is None else method.value, date=date)
+    table.save(output)
+    _print(table, output_format, quiet=quiet)
+
+
+@app.command("plan")
+def plan(
+    network: options.NetworkArgument,
+    auxiliary: Auxiliary = AuxiliaryChoice.avgpool,
+    input_shape: options.InputShape = None,
+    output_format: options.OutputFormat = options.Format.csv,
+) -> None:
+    """What a measurement times, one run a line: to be timed elsewhere and replayed.
+
+    Example: rramalloc latency plan squeezenet
+    """
+    from rramalloc.network.readers import load
+    from rramalloc.studies.latency.auxiliary import Plan
+
+    found = Plan.of(load(network, options.parse_input_shapes(input_shape)), auxiliary.value)
+    columns = ("run", "input_bytes", "output_bytes")
+    rows = [(run.text, run.input_bytes, run.output_bytes) for run in found.runs]
+    if output_format is options.Format.json:
+        print_json(found.to_dict())
+    elif output_format is options.Format.csv:
+        print_csv(columns, rows)
+    else:
+        print_table(columns, rows, texts=columns[:1])
+
+
+@app.command("fit")
+def fit(
+    measurements: Annotated[str, typer.Argument(metavar="MEASUREMENTS", help="Samples that `measure` kept.")],
+    method: Method = None,
+    date: Date = None,
+    output: TableFile = None,
+    output_format: options.OutputFormat = options.Format.table,
+    quiet: options.Quiet = False,
+) -> None:
+    """Overhead of the device and latency of each layer from samples.
+
+    Example: rramalloc latency fit squeezenet.json.samples.jsonl --method subtract
+    """
+    from rramalloc.files import check_writable
+    from rramalloc.studies.latency.fit import fit_latency
+
+    check_writable(output)
+    table = fit_latency(measurements, method=None if method is None else method.value, date=date)
+    if output is not None:
+        table.save(output)
+    _print(table, output_format, quiet=quiet)
+
+
+@app.command("estimate")
+def estimate(
+    network: options.NetworkArgument,
+    table: Annotated[str, typer.Option("--table", metavar="TABLE", help="A latency table, .json or .csv.")],
+    input_shape: options.InputShape = None,
+    output_format: options.OutputFormat = options.Format.table,
+    output: options.Output = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """The time of a network as the sum of its layers, beside the measured one if the table has it.
+
+    Example: rramalloc latency estimate squeezenet --table squeezenet.json
+    """
+    from rramalloc.files import check_writable, to_json, write_text
+    from rramalloc.network.readers import load
+    from rramalloc.studies.latency.estimate import estimate_latency
+    from rramalloc.timing.latency_table import load_latency_table
+
+    check_writable(output)
+    source = load(network, options.parse_input_shapes(input_shape))
+    found = estimate_latency(source, load_latency_table(table))
+    if output is not None:
+        write_text(output, to_json(found.to_dict()))
+    if print_result(
+        found.to_dict, _COLUMNS, found.layers, output_format, texts=("layer", "operator", "flags")
+    ):
+        typer.echo()
+        print_lines(_total(found))
+    for warning in found.warnings:
+        note(f"warning: {warning}", quiet=quiet)
+
+
+def _progress(progress: MeasureProgress) -> str:
+    return f"{progress.done} of {progress.runs} runs measured, {progress.executions} executions"
+
+
+def _print(table: LatencyTable, output_format: options.Format, *, quiet: bool) -> None:
+    from rramalloc.timing.latency_csv import csv_text
+
+    if output_format is options.Format.json:
+        print_json(table.to_dict())
+    elif output_format is options.Format.csv:
+        typer.echo(csv_text(table), nl=False)
+    else:
+        names = ("operator", "shape", "parameters", "latency ns", "noise ns", "spread ns", "n", "flags")
+        rows = (
+            (row.operator, row.shape, row.brief_parameters, row.latency_ns, row.noise_ns, row.spread_ns,
+             row.n, " ".join(row.flags))
+            for row in table.rows
+        )  # fmt: skip
+        print_table(names, rows, texts=("operator", "parameters", "flags"))
+        typer.echo()
+        print_lines(_summary(table))
+    for warning in table.warnings:
+        note(f"warning: {warning}", quiet=quiet)
+
+
+def _summary(table: LatencyTable) -> Iterator[tuple[str, str]]:
+    first = table.rows[0]
+    yield "device", str(first.device)
+    yield "method", str(first.method)
+    if first.date is not None:
+        yield "date", first.date
+    overhead = table.overhead
+    if overhead is not None:
+        yield "a", f"{overhead.a_ns_per_byte:.6g} ns per byte in"
+        yield "b", f"{overhead.b_ns_per_byte:.6g} ns per byte out"
+        yield "c", f"{overhead.c_ns:.6g} ns a run"
+        yield "R^2", f"{overhead.r2:.6f} over {overhead.runs} auxiliary layers alone"
+
+
+def _total(found: LatencyEstimate) -> Iterator[tuple[str, str]]:
+    yield "network", f"{found.network.name}, {len(found.layers)} layers"
+    yield "estimate", f"{found.total_ns:.6g} ns, the sum of all layers"
+    if found.measured_ns is None or found.error is None:
+        yield "measured", "not in the table"
+    else:
+        yield "measured", f"{found.measured_ns:.6g} ns, the whole network"
+        yield "error", f"{found.error:+.2%} of the measured time"

@@ -1,0 +1,1 @@
+"""Latency of single layers on a device that can only be timed from outside (SYSTEMS.md 4)."""

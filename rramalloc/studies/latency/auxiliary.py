@@ -1,0 +1,156 @@
+"""What is timed: layers with an auxiliary layer behind them, auxiliary layers alone, the whole network.
+
+An auxiliary layer makes the output small that is fetched from the device.  Source: SYSTEMS.md 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from rramalloc.network.geometry import Shape
+from rramalloc.network.network import Network
+from rramalloc.network.node import Input
+from rramalloc.records import Record
+from rramalloc.timing.measured_layer import FREE, MeasuredLayer, as_tuple
+
+Auxiliary = Literal["avgpool", "conv1x1", "conv3x3"]
+AUXILIARIES: tuple[Auxiliary, ...] = ("avgpool", "conv1x1", "conv3x3")
+VALUE_BYTES = 4
+"""Inputs and outputs are counted as 32-bit values."""
+_SIZES = 6
+_LEAST_BYTES, _MOST_BYTES = 2**22, 2**26
+_CHANNELS = 16
+
+
+class Run(Record):
+    """Something that is timed as a whole: layer, then auxiliary layer, either of which may be missing."""
+
+    kind: Literal["layer", "auxiliary", "network"]
+    layer: MeasuredLayer | None = None
+    auxiliary: MeasuredLayer | None = None
+    input_bytes: int
+    output_bytes: int
+
+    @cached_property
+    def text(self) -> str:
+        """The run in one line: "layer conv 3x8x8 ... | avgpool 16x8x8 ..."."""
+        parts = (part.text for part in (self.layer, self.auxiliary) if part is not None)
+        return f"{self.kind} {' | '.join(parts)}"
+
+
+class Plan(Record):
+    """All runs that the latencies of a network's layers need.
+
+    auxiliary: the kind of auxiliary layer; name, sha256: of the network.
+    """
+
+    name: str
+    sha256: str
+    auxiliary: Auxiliary
+    runs: Annotated[tuple[Run, ...], as_tuple(Run)]
+
+    @classmethod
+    def of(cls, network: Network, auxiliary: Auxiliary) -> Plan:
+        """Each distinct layer once, the auxiliary layer on each layer's output and on a range of sizes."""
+        layers: dict[str, MeasuredLayer] = {}
+        for node in network.nodes:
+            if not isinstance(node, Input) and node.op not in FREE:
+                layer = MeasuredLayer.of(network, node)
+                layers.setdefault(layer.text, layer)
+        alone = [behind(auxiliary, layer.output) for layer in layers.values()]
+        largest = max((_bytes(layer.shapes) for layer in layers.values()), default=0)
+        runs = [
+            *(layer_run(layer, auxiliary) for layer in layers.values()),
+            *(auxiliary_run(layer) for layer in (*alone, *calibration(auxiliary, largest))),
+            network_run(network),
+        ]
+        each = {run.text: run for run in runs}
+        return cls(name=network.name, sha256=network.sha256, auxiliary=auxiliary, runs=tuple(each.values()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `latency plan --format json` prints."""
+        return self.model_dump(mode="json")
+
+    def without(self, texts: Iterable[str]) -> Plan:
+        """The plan without some of its runs."""
+        left_out = set(texts)
+        return self.model_copy(update={"runs": tuple(r for r in self.runs if r.text not in left_out)})
+
+
+def behind(auxiliary: Auxiliary, shape: Shape) -> MeasuredLayer:
+    """The auxiliary layer for an output: a mean over the grid, or a convolution to one channel."""
+    if auxiliary == "avgpool":
+        grid = [shape.height, shape.width]
+        return _layer("avgpool", shape, {"kernel": grid, "stride": grid})
+    return _convolution(auxiliary, shape, 1)
+
+
+def calibration(auxiliary: Auxiliary, largest_bytes: int) -> list[MeasuredLayer]:
+    """Auxiliary layers whose input and output sizes vary apart from each other, up to `largest_bytes`.
+
+    Without that the cost of a byte in and of a byte out could not be told apart.
+    """
+    most = min(max(_LEAST_BYTES, largest_bytes), _MOST_BYTES)
+    channels = _CHANNELS if auxiliary == "avgpool" else 4
+    found = []
+    for size in range(_SIZES):
+        target = 1024 * (most / 1024) ** (size / (_SIZES - 1))
+        extent = max(4, 4 * round(math.sqrt(target / (VALUE_BYTES * channels)) / 4))
+        shape = Shape(channels, extent, extent)
+        if auxiliary == "avgpool":
+            parts = [{"kernel": part, "stride": part} for part in (1, 2, extent)]
+            found += [_layer("avgpool", shape, part) for part in parts]
+        else:
+            found += [_convolution(auxiliary, shape, count) for count in (1, 2, channels)]
+    return found
+
+
+def layer_run(layer: MeasuredLayer, auxiliary: Auxiliary) -> Run:
+    """A layer with its auxiliary layer."""
+    after = behind(auxiliary, layer.output)
+    return Run(
+        kind="layer",
+        layer=layer,
+        auxiliary=after,
+        input_bytes=_bytes(layer.shapes),
+        output_bytes=_bytes([after.output]),
+    )
+
+
+def auxiliary_run(layer: MeasuredLayer) -> Run:
+    """An auxiliary layer alone."""
+    return Run(
+        kind="auxiliary",
+        auxiliary=layer,
+        input_bytes=_bytes(layer.shapes),
+        output_bytes=_bytes([layer.output]),
+    )
+
+
+def network_run(network: Network) -> Run:
+    """The whole network without auxiliary layer: what an estimate is compared with."""
+    used = {name for node in network.nodes for name in node.inputs}
+    ends = [network.shapes[node.name] for node in network.nodes if node.name not in used]
+    inputs = [network.shapes[node.name] for node in network.nodes if isinstance(node, Input)]
+    return Run(
+        kind="network",
+        layer=MeasuredLayer.of_network(network),
+        input_bytes=_bytes(inputs),
+        output_bytes=_bytes(ends),
+    )
+
+
+def _convolution(auxiliary: Auxiliary, shape: Shape, channels: int) -> MeasuredLayer:
+    kernel, pads = (1, 0) if auxiliary == "conv1x1" else (3, 1)
+    return _layer("conv", shape, {"out_channels": channels, "kernel": kernel, "pads": pads})
+
+
+def _layer(operator: str, shape: Shape, parameters: dict[str, Any]) -> MeasuredLayer:
+    return MeasuredLayer(operator=operator, shape=shape.as_tuple(), parameters=parameters)
+
+
+def _bytes(shapes: Iterable[Shape]) -> int:
+    return VALUE_BYTES * sum(shape.channels * shape.pixels for shape in shapes)

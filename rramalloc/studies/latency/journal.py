@@ -1,0 +1,151 @@
+"""Samples: every time that was measured, on the disk before the next one is taken.
+
+A file of JSON lines: what is measured on which device, then the times, a few executions of one run a line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from rramalloc.errors import FileError, RramallocError, SpecError
+from rramalloc.files import open_to_read, parse_json
+from rramalloc.folders import AppendedFile, lock_file
+from rramalloc.hardware.hardware import MAX_VALUE
+from rramalloc.records import Record, brief, parse
+from rramalloc.studies.latency.auxiliary import Plan
+from rramalloc.timing.latency_table import Method
+
+FORMAT: Literal["rramalloc-latency-samples/1"] = "rramalloc-latency-samples/1"
+_HEADER_BYTES = 2**26
+_LINE_BYTES = 2**20
+Time = Annotated[float, Field(ge=0, le=MAX_VALUE)]
+
+
+class Header(Record):
+    """The first line of the file. method: how the device's overhead is best taken off."""
+
+    format: Literal["rramalloc-latency-samples/1"] = FORMAT
+    device: str
+    method: Method
+    plan: Plan
+
+
+class _Line(Record):
+    """Times of executions of one run, in ns; run: its place in the plan."""
+
+    run: Annotated[int, Field(ge=0)]
+    times_ns: list[Time]
+
+
+_HEADERS: TypeAdapter[Header] = TypeAdapter(Header)
+_LINES: TypeAdapter[_Line] = TypeAdapter(_Line)
+
+
+class Journal:
+    """The samples of one plan on one device, held for writing by one process at a time; used as a context.
+
+    times: those of each run of the plan, in ns. A last line that was cut off when its writer was killed is
+    dropped. Raises FileError; SpecError if the file holds something else.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
+        self._shown = os.fspath(path)
+        lock = lock_file(path)
+        if lock is None:
+            raise FileError(self._shown, "another process is writing it: wait for it to end, or name another")
+        self._lock = lock
+        try:
+            self._file = AppendedFile(path)
+            self._adopt(header)
+        except BaseException:
+            os.close(lock)
+            raise
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        os.close(self._lock)
+
+    def append(self, run: int, times_ns: list[float]) -> None:
+        """Keep times of a run; they survive a crash of the machine once this returns."""
+        self._file.append(_line({"run": run, "times_ns": times_ns}))
+        self._file.commit()
+        self.times[run].extend(times_ns)
+
+    def _adopt(self, header: Header) -> None:
+        first = _line(header.model_dump(mode="json"))
+        head = self._file.read(0, len(first))
+        if head != first and not first.startswith(head):
+            raise SpecError(
+                self._shown,
+                "holds samples of another network, device or auxiliary layer, or something else: name "
+                "another file",
+            )
+        self.times: list[list[float]] = [[] for _ in header.plan.runs]
+        good = len(first)
+        if len(head) < len(first):
+            self._file.cut(0)
+            self._file.append(first)
+        else:
+            for run, times_ns, end in _lines(self._shown, header):
+                self.times[run].extend(times_ns)
+                good = end
+        self._file.cut(good)
+        self._file.commit()
+
+
+def read_samples(path: str | os.PathLike[str]) -> tuple[Header, list[list[float]]]:
+    """What a samples file says, as far as it was written. Raises FileError, SpecError."""
+    where = os.fspath(path)
+    with open_to_read(path) as stream:
+        first = stream.readline(_HEADER_BYTES)
+    try:
+        text = first.decode()
+    except UnicodeDecodeError:
+        text = ""
+    document = parse_json(text, where) if first.endswith(b"\n") and text else None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        got = brief(document.get("format") if isinstance(document, dict) else document)
+        raise SpecError(where, f"format: must be {FORMAT!r} in the first line, got {got}")
+    header = parse(_HEADERS, document, where)
+    times: list[list[float]] = [[] for _ in header.plan.runs]
+    for run, times_ns, _ in _lines(where, header):
+        times[run].extend(times_ns)
+    return header, times
+
+
+def _lines(where: str, header: Header) -> Iterator[tuple[int, list[float], int]]:
+    """Run, times and end of every whole line behind the first; what a killed writer left ends them."""
+    with open_to_read(where) as stream:
+        end = len(stream.readline(_HEADER_BYTES))
+        while line := stream.readline(_LINE_BYTES):
+            end += len(line)
+            found = _parsed(line, where)
+            if found is None or found.run >= len(header.plan.runs):
+                if stream.readline(1):
+                    raise SpecError(
+                        where, f"byte {end - len(line)}: is no line of samples; the file is damaged"
+                    )
+                return
+            yield found.run, found.times_ns, end
+
+
+def _parsed(line: bytes, where: str) -> _Line | None:
+    try:
+        return parse(_LINES, json.loads(line), where) if line.endswith(b"\n") else None
+    except (ValueError, RramallocError, RecursionError):
+        return None
+
+
+def _line(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"

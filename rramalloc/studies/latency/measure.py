@@ -1,0 +1,120 @@
+"""`latency measure`: time all runs of a plan in turn until each median is known well enough."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rramalloc.errors import DeviceError, SpecError, UnknownNameError
+from rramalloc.network.network import Network
+from rramalloc.records import brief
+from rramalloc.studies.latency.auxiliary import AUXILIARIES, Auxiliary, Plan
+from rramalloc.studies.latency.device import Device
+from rramalloc.studies.latency.journal import Header, Journal
+from rramalloc.studies.latency.summary import Summary
+
+MAX_SAMPLES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How often each run is repeated: until its median is known well enough, and so often at least and most.
+
+    width: of the 95 % confidence interval, relative to the median; batch: executions in a row.
+    Raises SpecError for values that make no sense.
+    """
+
+    width: float = 0.02
+    least: int = 20
+    most: int = 400
+    batch: int = 10
+
+    def __post_init__(self) -> None:
+        if not 0 < self.width <= 1:
+            raise SpecError("width", f"must be above 0 and at most 1, got {brief(self.width)}")
+        for name in ("least", "most", "batch"):
+            count = getattr(self, name)
+            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_SAMPLES:
+                raise SpecError(name, f"must be from 1 to {MAX_SAMPLES}, got {brief(count)}")
+        if self.least > self.most:
+            raise SpecError("least", f"{self.least} executions at least, but {self.most} at most")
+
+    def enough(self, times_ns: list[float]) -> bool:
+        """Whether a run needs no more times."""
+        if len(times_ns) >= self.most:
+            return True
+        return len(times_ns) >= self.least and Summary.of(times_ns).width <= self.width
+
+
+class MeasureProgress(NamedTuple):
+    """Runs of the plan, those whose median is known well enough, and executions timed in all."""
+
+    runs: int
+    done: int
+    executions: int
+
+
+class Measured(NamedTuple):
+    """What a measurement came to: (run, reason) of runs the device refused, and executions timed now."""
+
+    refused: tuple[tuple[str, str], ...]
+    executions: int
+
+
+def measure_latency(
+    network: Network,
+    device: Device,
+    samples: str | os.PathLike[str],
+    *,
+    auxiliary: Auxiliary = "avgpool",
+    effort: Effort | None = None,
+    seed: int = 0,
+    on_progress: Callable[[MeasureProgress], None] | None = None,
+) -> Measured:
+    """Time everything that the latencies of a network's layers need; the file `samples` keeps every time.
+
+    The runs are timed in turn, in another order every round, so that a slow minute of the machine does not
+    fall on one layer alone. A file that holds samples of the same network, device and auxiliary layer is
+    continued: nothing is measured twice.
+    Raises DeviceError if the device can do nothing of it, FileError, SpecError, UnknownNameError.
+    """
+    if auxiliary not in AUXILIARIES:
+        raise UnknownNameError("auxiliary layer", str(auxiliary), AUXILIARIES)
+    plan = Plan.of(network, auxiliary)
+    refused = {run.text: why for run in plan.runs if (why := device.refusal(run)) is not None}
+    plan = plan.without(refused)
+    if not any(run.kind == "layer" for run in plan.runs):
+        reason = next(iter(refused.values()), "the network has no layer that takes time")
+        raise DeviceError(device.name, f"cannot do any layer of {network.name}: {reason}")
+    header = Header(device=device.name, method=device.method, plan=plan)
+    with Journal(samples, header) as journal:
+        executions = _repeat(plan, device, journal, effort or Effort(), seed, on_progress)
+    return Measured(tuple(refused.items()), executions)
+
+
+def _repeat(
+    plan: Plan, device: Device, journal: Journal, effort: Effort, seed: int,
+    on_progress: Callable[[MeasureProgress], None] | None,
+) -> int:  # fmt: skip
+    """Rounds over the runs that are not known well enough yet; returns the executions timed."""
+    executions, number = 0, 0
+    left = [place for place in range(len(plan.runs)) if not effort.enough(journal.times[place])]
+    while left:
+        random.Random(f"{seed} {number}").shuffle(left)  # noqa: S311
+        for place in list(left):
+            known = journal.times[place]
+            count = min(effort.batch, effort.most - len(known))
+            found = device.sample(plan.runs[place], len(known), count)
+            if found:
+                journal.append(place, found)
+                executions += len(found)
+            if len(found) < count or effort.enough(known):
+                left.remove(place)
+            if on_progress is not None:
+                taken = sum(map(len, journal.times))
+                on_progress(MeasureProgress(len(plan.runs), len(plan.runs) - len(left), taken))
+        number += 1
+    return executions

@@ -1,0 +1,1 @@
+"""Allocation strategies side by side, layer after layer: load matrix and performance matrix."""

@@ -1,0 +1,145 @@
+"""Evaluation: which strategy is fastest layer after layer, and what holds every task back."""
+
+from __future__ import annotations
+
+import html
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from rramalloc.allocation.allocation import Count, NetworkId
+from rramalloc.hardware.hardware import Precision
+from rramalloc.network.node import Name
+from rramalloc.records import Record
+from rramalloc.studies.strategies.chip import ChipPerformance
+from rramalloc.studies.strategies.load import write_load
+from rramalloc.studies.strategies.performance import Matrix, column_sums, write_performance
+from rramalloc.studies.strategies.source import Source
+from rramalloc.studies.strategies.tasks import Term
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT: Literal["rramalloc-evaluation/1"] = "rramalloc-evaluation/1"
+
+
+class TaskTime(Record):
+    """A task under the best strategy.
+
+    bytes_in, bytes_out, bytes_working: of the whole task (input, output, weights); subtasks: how many;
+    share: of the windows, of the subtask that takes longest; in_ns, compute_ns, out_ns: its three terms,
+    time_ns: their sum, the task's run time; dominant: the largest term, the same under every strategy.
+    """
+
+    name: Name
+    operator: str
+    windows: Count
+    bytes_in: Count
+    bytes_out: Count
+    bytes_working: Count
+    subtasks: Count
+    share: float
+    in_ns: float
+    compute_ns: float
+    out_ns: float
+    time_ns: float
+    dominant: Term
+
+
+class StrategyTime(Record):
+    """Run time of the network under a strategy; ratio: to the best one."""
+
+    name: Name
+    time_ns: float
+    ratio: float
+
+
+class Enumerated(Record):
+    """What was enumerated. ways: all there are; fitting: those whose storage suffices; evaluated: so many."""
+
+    compute_units: Count
+    storage_units: Count
+    ways: int
+    fitting: int
+    evaluated: Count
+
+
+class EvaluationDocument(Record):
+    """What `evaluate --format json` prints.
+
+    best: the fastest strategy, the first of equals; equals: how many are as fast; ranking: the fastest
+    strategies, at most 100; enumerated: None without --enumerate.
+    """
+
+    format: Literal["rramalloc-evaluation/1"] = FORMAT
+    rramalloc_version: str
+    network: NetworkId
+    chip: ChipPerformance
+    precision: Precision
+    fc: Literal["host", "crossbar"]
+    strategies: Count
+    enumerated: Enumerated | None
+    best: Name
+    time_ns: float
+    equals: Count
+    tasks: tuple[TaskTime, ...]
+    ranking: tuple[StrategyTime, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Strategies side by side. document: the summary; names: of the strategies, the matrix's columns;
+    performance_ns: float64 of tasks x strategies; sources: where the load matrix is made from.
+    """
+
+    document: EvaluationDocument
+    names: tuple[str, ...]
+    performance_ns: Matrix
+    sources: tuple[Source, ...]
+
+    @property
+    def best(self) -> str:
+        """Name of the fastest strategy."""
+        return self.document.best
+
+    @property
+    def time_ns(self) -> float:
+        """The network's run time under the best strategy."""
+        return self.document.time_ns
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """Names of the tasks, the matrix's rows."""
+        return tuple(task.name for task in self.document.tasks)
+
+    def totals_ns(self) -> dict[str, float]:
+        """Run time of the network under every strategy."""
+        return dict(zip(self.names, column_sums(self.performance_ns).tolist(), strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `evaluate --format json` prints, without the matrices."""
+        return self.document.model_dump(mode="json")
+
+    def to_frame(self) -> pd.DataFrame:
+        """The performance matrix in ns: a row per task, a column per strategy."""
+        import pandas as pd
+
+        index = pd.Index(self.task_names, name="task")
+        return pd.DataFrame(self.performance_ns, index=index, columns=pd.Index(self.names))
+
+    def save_load(self, path: str | os.PathLike[str]) -> None:
+        """Write the load matrix as JSON, whole or not at all. Raises FileError."""
+        write_load(path, self.document.network, self.document.chip, self.task_names, self.sources)
+
+    def save_performance(self, path: str | os.PathLike[str]) -> None:
+        """Write the performance matrix as CSV or Parquet, whole or not. Raises SpecError, FileError."""
+        write_performance(path, self.performance_ns, self.task_names, self.names)
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        told = self.document
+        title = f"{told.network.name}: {told.best} takes {told.time_ns:.6g} ns, best of {told.strategies}"
+        frame = pd.DataFrame([task.model_dump() for task in told.tasks])
+        return f"<p>{html.escape(title)}</p>" + frame.to_html(index=False, escape=True)

@@ -1,0 +1,125 @@
+"""What users hand over, strategies and allocations in files or in memory, as planners of strategies."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from rramalloc.allocation.allocation import Allocation, Saved, read_saved
+from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.hardware.hardware import Hardware, Precision
+from rramalloc.mapping.demand import MAPPINGS, Mapping, demands
+from rramalloc.network.network import Network
+from rramalloc.studies.strategies.allocated import plan_of_copies
+from rramalloc.studies.strategies.chip import ChipPerformance
+from rramalloc.studies.strategies.compute import Planner
+from rramalloc.studies.strategies.plan import Plan
+from rramalloc.studies.strategies.strategy import Strategy, load_strategy
+from rramalloc.studies.strategies.tables import plan_of
+from rramalloc.studies.strategies.tasks import Task
+from rramalloc.timing.stage_graph import FullyConnected, is_stage
+
+FC_CHOICES: tuple[FullyConnected, ...] = get_args(FullyConnected)
+StrategyLike = Strategy | str | os.PathLike[str]
+AllocationLike = Allocation | MappingOf[str, int] | str | os.PathLike[str]
+
+
+def listed(items: Any) -> list[Any]:
+    """A list or tuple as a list; anything else, such as a path, as a list of one."""
+    return list(items) if isinstance(items, list | tuple) else [items]
+
+
+class Given(NamedTuple):
+    """An allocation with what belongs to it. where: its origin; saved: copies, hardware, options."""
+
+    name: str
+    where: str
+    saved: Saved
+
+
+def strategy_planner(strategy: StrategyLike, number: int, chip: ChipPerformance) -> Planner:
+    """A strategy or its file. number: which one it is, as a name for one that has none."""
+    if isinstance(strategy, Strategy):
+        table, where = strategy, f"strategy {number}"
+    else:
+        table, where = load_strategy(strategy), os.fspath(strategy)
+
+    def plan(tasks: Sequence[Task]) -> Plan:
+        return plan_of(table, tasks, chip, where)
+
+    return plan
+
+
+def given_allocations(allocations: Sequence[AllocationLike]) -> list[Given]:
+    """Allocations with names: that of the file, with its folder where two files have the same name."""
+    found = []
+    for number, allocation in enumerate(allocations, 1):
+        where = f"allocation {number}"
+        if isinstance(allocation, Allocation):
+            options = {"mapping": allocation.options.mapping, "fc": allocation.options.fc}
+            saved = Saved(allocation.replication, allocation.hardware, dict(options), allocation.options.fold)
+        elif isinstance(allocation, MappingOf):
+            saved = Saved(dict(allocation), None, {})
+        else:
+            where = os.fspath(allocation)
+            saved = read_saved(allocation)
+        found.append(Given(where, where, saved))
+    stems = [Path(given.where).stem or given.where for given in found]
+    counts = Counter(stems)
+    return [
+        given._replace(name=stem) if counts[stem] == 1 else given
+        for given, stem in zip(found, stems, strict=True)
+    ]
+
+
+def allocation_planner(
+    given: Given,
+    network: Network,
+    chip: ChipPerformance,
+    hardware: Hardware,
+    mapping: Mapping | None,
+    fc: FullyConnected,
+) -> Planner:
+    """An allocation on its own hardware. mapping: instead of the allocation's."""
+    chosen = mapping or given.saved.options.get("mapping", "im2col")
+    fold = given.saved.fold and mapping in (None, "kernel_split")
+    if chosen not in MAPPINGS:
+        raise UnknownNameError("mapping", chosen, MAPPINGS)
+
+    def plan(tasks: Sequence[Task]) -> Plan:
+        stages = tuple(node for node in network.stages if is_stage(network, node, fc))
+        need = demands(network, stages, hardware, chosen, fold=fold)
+        return plan_of_copies(given.name, given.saved.replication, need, tasks, chip, given.where)
+
+    return plan
+
+
+def common_fc(given: Sequence[Given], fc: FullyConnected | None) -> FullyConnected:
+    """Where classifiers run: as asked, or as all allocations say, or on the host. Raises SpecError."""
+    if fc is not None:
+        return fc
+    asked = {found.saved.options.get("fc", "host") for found in given}
+    for name in asked:
+        if name not in FC_CHOICES:
+            raise UnknownNameError("fc", name, FC_CHOICES)
+    if len(asked) > 1:
+        raise SpecError(
+            "fc", "the allocations were made with both 'host' and 'crossbar': say which with --fc"
+        )
+    return "crossbar" if "crossbar" in asked else "host"
+
+
+def common_precision(hardware: Sequence[Hardware], given: Sequence[Given]) -> Precision:
+    """Bits of the values that all hardware has in common. Raises SpecError."""
+    for machine, found in zip(hardware, given, strict=False):
+        if machine.precision != hardware[0].precision:
+            raise SpecError(
+                found.where,
+                f"its hardware {machine.name!r} has another precision than {hardware[0].name!r} of "
+                f"{given[0].where}: bytes must be the same in all strategies, say which with --hardware",
+            )
+    return hardware[0].precision

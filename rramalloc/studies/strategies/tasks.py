@@ -1,0 +1,116 @@
+"""Tasks: a network split in time, one task per weight layer, in execution order."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.hardware.hardware import Precision
+from rramalloc.network.network import Network
+from rramalloc.records import brief
+from rramalloc.studies.strategies.chip import ChipPerformance
+from rramalloc.timing.access import BITS_PER_BYTE
+from rramalloc.timing.stage_graph import FullyConnected, is_stage
+
+Term = Literal["in_transfer", "compute", "out_transfer"]
+TERMS: tuple[Term, ...] = ("in_transfer", "compute", "out_transfer")
+
+
+class Task(NamedTuple):
+    """One weight layer on a chip as if a single subtask did all of it.
+
+    windows: its output pixels; bytes_in, bytes_out: of its input and output; bytes_working: its weights;
+    in_ns, compute_ns, out_ns: the three terms of its run time.
+    """
+
+    name: str
+    operator: str
+    windows: int
+    bytes_in: int
+    bytes_out: int
+    bytes_working: int
+    in_ns: float
+    compute_ns: float
+    out_ns: float
+
+    @property
+    def total_ns(self) -> float:
+        """Run time of the whole layer in one subtask."""
+        return self.in_ns + self.compute_ns + self.out_ns
+
+    @property
+    def dominant(self) -> Term:
+        """The largest term, the first of equals: shares scale all three, so it is so in every strategy."""
+        terms = (self.in_ns, self.compute_ns, self.out_ns)
+        return TERMS[terms.index(max(terms))]
+
+    def need_bytes(self, share: Fraction, *, keeps_weights: bool) -> int:
+        """Storage that a subtask with a share of the windows needs: input, output and, if kept, weights."""
+        if share == 0:
+            return 0
+        moved = share * (self.bytes_in + self.bytes_out)
+        return -(-moved.numerator // moved.denominator) + (self.bytes_working if keeps_weights else 0)
+
+    def even_shares(self, subtasks: int) -> tuple[Fraction, ...]:
+        """Whole windows dealt out as evenly as they go, the larger shares first; 0 where none are left."""
+        each, more = divmod(self.windows, subtasks)
+        large, small = Fraction(each + 1, self.windows), Fraction(each, self.windows)
+        return (large,) * more + (small,) * (subtasks - more)
+
+
+def tasks_of(
+    network: Network, chip: ChipPerformance, precision: Precision, fc: FullyConnected
+) -> tuple[Task, ...]:
+    """Tasks in execution order; classifiers are left out with fc "host".
+
+    Raises UnsupportedError if no layer is left, SpecError for an operator without cost.
+    Source: SYSTEMS.md 1.
+    """
+    stages = [node for node in network.stages if is_stage(network, node, fc)]
+    if not stages:
+        raise UnsupportedError(
+            network.where, "has no weight layer to evaluate; fully connected layers are with --fc crossbar"
+        )
+    tasks = []
+    for stage in stages:
+        source, output = network.input_shape(stage), network.shapes[stage.name]
+        bytes_in = _bytes(source.channels * source.pixels, precision.input_bits)
+        bytes_out = _bytes(output.channels * output.pixels, precision.output_bits)
+        where = f"{network.where}: node {stage.name[:60]!r}"
+        tasks.append(
+            Task(
+                name=stage.name,
+                operator=stage.op,
+                windows=output.pixels,
+                bytes_in=bytes_in,
+                bytes_out=bytes_out,
+                bytes_working=_bytes(stage.weight_count(source.channels), precision.weight_bits),
+                in_ns=bytes_in / chip.bandwidth_in_gb_s,
+                compute_ns=bytes_in * chip.cost_ns_per_byte(stage.op, where),
+                out_ns=bytes_out / chip.bandwidth_out_gb_s,
+            )
+        )
+    return tuple(tasks)
+
+
+def check_task_names(names: Iterable[str], tasks: Sequence[Task], where: str) -> None:
+    """Raise SpecError for a name that is no task, with the names that are near."""
+    known = {task.name: None for task in tasks}
+    for name in names:
+        if name in known:
+            continue
+        near = difflib.get_close_matches(name[:200], known, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"tasks: {brief_list(list(known))}"
+        raise SpecError(where, f"{brief(name)} is no task of the network; {hint}")
+
+
+def brief_list(names: Sequence[str], most: int = 8) -> str:
+    """The first names of a list."""
+    return ", ".join(name[:60] for name in names[:most]) + (", ..." if len(names) > most else "")
+
+
+def _bytes(values: int, bits: int) -> int:
+    return -(-values * bits // BITS_PER_BYTE)

@@ -1,0 +1,167 @@
+"""Latency tables, `rramalloc-latency/1`: what layers take on a device, measured once.
+
+Source: SYSTEMS.md 4; MODEL.md 7 for what a table means for the length of a step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, TypeAdapter, model_validator
+
+from rramalloc.errors import MissingLatencyError, SpecError
+from rramalloc.files import read_json, to_json, write_text
+from rramalloc.hardware.hardware import MAX_VALUE, NonNegative, Text
+from rramalloc.network.network import Network
+from rramalloc.network.node import Node
+from rramalloc.records import Record, brief, parse
+from rramalloc.timing.measured_layer import MeasuredLayer, as_tuple, fault
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT: Literal["rramalloc-latency/1"] = "rramalloc-latency/1"
+MAX_ROWS = 100_000
+Flag = Literal["below_noise", "negative", "unsteady"]
+Method = Literal["regression", "subtract"]
+Ns = Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)]
+DATE = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
+Date = Annotated[str, Field(pattern=DATE)]
+Flags = Annotated[tuple[Flag, ...], as_tuple(Flag)]
+
+
+class Overhead(Record):
+    """Time outside the processor: a_ns_per_byte * input_bytes + b_ns_per_byte * output_bytes + c_ns.
+
+    r2: share of the variance of the runs that it explains; runs: auxiliary layers it was fitted on.
+    """
+
+    a_ns_per_byte: float
+    b_ns_per_byte: float
+    c_ns: float
+    r2: float
+    runs: Annotated[int, Field(ge=0)]
+
+    def ns(self, input_bytes: float, output_bytes: float) -> float:
+        """The overhead of one run."""
+        return self.a_ns_per_byte * input_bytes + self.b_ns_per_byte * output_bytes + self.c_ns
+
+
+class LatencyRow(MeasuredLayer):
+    """The latency of one layer, for one input.
+
+    latency_ns: of all windows of the layer; noise_ns: its standard error; spread_ns: of single runs of layer
+    and auxiliary layer (1.4826 * median absolute deviation); n: runs; median_ns: of the runs, overhead and
+    auxiliary layer included; method: how the overhead was taken off; date: as the user gave it;
+    flags: "below_noise" if latency_ns is under twice noise_ns, "negative" if it is below 0, "unsteady" if
+    the runs ended before their median was known as well as wanted.
+    Raises SpecError for a negative latency without its flag.
+    """
+
+    latency_ns: Ns
+    spread_ns: NonNegative | None = None
+    noise_ns: NonNegative | None = None
+    n: Annotated[int, Field(ge=1)] | None = None
+    median_ns: NonNegative | None = None
+    device: Text | None = None
+    method: Method | None = None
+    date: Date | None = None
+    flags: Flags = ()
+
+    @model_validator(mode="after")
+    def _no_silent_negative(self) -> Self:
+        if self.latency_ns < 0 and "negative" not in self.flags:
+            raise fault("latency_ns: a negative latency needs the flag 'negative'")
+        return self
+
+
+class LatencyTable(Record):
+    """Latencies of layers on one device or several, each layer once.
+
+    overhead: the fit they rest on, None if there was none; warnings: what to mistrust.
+    Raises SpecError if a layer stands twice.
+    """
+
+    format: Literal["rramalloc-latency/1"] = FORMAT
+    overhead: Overhead | None = None
+    rows: Annotated[tuple[LatencyRow, ...], as_tuple(LatencyRow), Field(min_length=1, max_length=MAX_ROWS)]
+    warnings: Annotated[tuple[str, ...], as_tuple(str)] = ()
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if len(self.by_text) < len(self.rows):
+            seen: set[str] = set()
+            for row in self.rows:
+                if row.text in seen:
+                    raise fault(f"rows: {row.text[:200]} stands twice")
+                seen.add(row.text)
+        return self
+
+    @cached_property
+    def by_text(self) -> dict[str, LatencyRow]:
+        """Rows by the text of their layer."""
+        return {row.text: row for row in self.rows}
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of overhead and rows, equal for JSON and CSV."""
+        return hashlib.sha256(to_json(self.to_dict() | {"warnings": []}).encode()).hexdigest()
+
+    def find(self, network: Network, node: Node) -> LatencyRow | None:
+        """The row of a node, None if it was not measured."""
+        return self.by_text.get(MeasuredLayer.of(network, node).text)
+
+    def lookup(self, network: Network, nodes: Sequence[Node]) -> list[LatencyRow]:
+        """The row of each node. Raises MissingLatencyError naming all nodes that have none."""
+        found = [(node, self.find(network, node)) for node in nodes]
+        missing = [(node.name, MeasuredLayer.of(network, node).text) for node, row in found if row is None]
+        if missing:
+            raise MissingLatencyError(missing)
+        return [row for _, row in found if row is not None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the latency file, fields that are not known left out."""
+        document = self.model_dump(mode="json")
+        rows = [{name: value for name, value in row.items() if value is not None} for row in document["rows"]]
+        return document | {"rows": rows}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per layer; parameters as one text."""
+        import pandas as pd
+
+        from rramalloc.timing.latency_csv import cells
+
+        return pd.DataFrame([cells(row) for row in self.rows])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table as CSV if the name ends with .csv, else as JSON. Raises FileError."""
+        from rramalloc.timing.latency_csv import csv_text
+
+        write_text(path, csv_text(self) if _is_csv(path) else to_json(self.to_dict()))
+
+    def _repr_html_(self) -> str:
+        title = f"<p>{len(self.rows)} measured layers</p>"
+        return title + self.to_frame().to_html(index=False, escape=True)
+
+
+_TABLE: TypeAdapter[LatencyTable] = TypeAdapter(LatencyTable)
+
+
+def load_latency_table(path: str | os.PathLike[str]) -> LatencyTable:
+    """A latency table in CSV if the name ends with .csv, else in JSON. Raises FileError, SpecError."""
+    from rramalloc.timing.latency_csv import read_csv_document
+
+    where = os.fspath(path)
+    document = read_csv_document(where) if _is_csv(path) else read_json(path)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        got = brief(document.get("format") if isinstance(document, dict) else document)
+        raise SpecError(where, f"format: must be {FORMAT!r}, got {got}; make one with `rramalloc latency`")
+    return parse(_TABLE, document, where)
+
+
+def _is_csv(path: str | os.PathLike[str]) -> bool:
+    return os.fspath(path).lower().endswith(".csv")

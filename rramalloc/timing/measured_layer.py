@@ -1,0 +1,204 @@
+"""What a measured latency belongs to: an operator with its input shapes and parameters, whatever its name."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Any, Self
+
+from pydantic import BeforeValidator, JsonValue, TypeAdapter, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from rramalloc.errors import RramallocError
+from rramalloc.network.geometry import Shape
+from rramalloc.network.network import Network
+from rramalloc.network.node import Input, Node, ShapeFault, ShapeField
+from rramalloc.records import Record, brief, describe
+
+NETWORK = "network"
+"""Operator of a whole network; its parameter `sha256` says which."""
+FREE = ("identity", "dropout", "flatten")
+"""Operators that no device computes anything for."""
+
+
+def fault(reason: str) -> PydanticCustomError:
+    """A validation error without pydantic's prefix; braces in the reason stay what they are."""
+    return PydanticCustomError("latency", "{reason}", {"reason": reason})
+
+
+def as_tuple(kind: Any) -> BeforeValidator:
+    """Lets a list from a file be the tuple that a field holds; kind: of its items."""
+    return BeforeValidator(_tuple, json_schema_input_type=list[kind])
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+_NODE: TypeAdapter[Node] = TypeAdapter(Node)
+_SHAPES: TypeAdapter[tuple[ShapeField, ...]] = TypeAdapter(tuple[ShapeField, ...])
+_OTHERS = "other_inputs"
+_MANY_INPUTS, _MOST_SIZES = 1000, 4
+
+
+class MeasuredLayer(Record):
+    """A layer as a latency table knows it: equal for all layers that a device cannot tell apart.
+
+    operator: `op` of the network JSON, or "network"; shape: (channels, height, width) of the first input;
+    parameters: the other fields of the node, those left out take their default; `other_inputs` lists the
+    shapes of the second input and those behind it. Raises SpecError if they are no layer.
+    """
+
+    operator: str
+    shape: ShapeField
+    parameters: dict[str, JsonValue]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, data: Any) -> Any:
+        """Write defaults out, so that equal layers are equal texts."""
+        if not isinstance(data, dict) or not isinstance(data.get("parameters", {}), dict):
+            return data
+        operator, parameters = data.get("operator"), data.get("parameters", {})
+        if operator == NETWORK:
+            if not isinstance(parameters.get("sha256"), str) or len(parameters) > 1:
+                raise fault("parameters: a network has the parameter sha256 alone")
+            return data
+        return data | {"parameters": _completed(operator, parameters)}
+
+    @model_validator(mode="after")
+    def _has_output(self) -> Self:
+        if self.operator != NETWORK:
+            found = self.node.output_shape(list(self.shapes))
+            if isinstance(found, ShapeFault):
+                raise fault(f"parameters.{found.field}: {found.reason}")
+        return self
+
+    @classmethod
+    def of(cls, network: Network, node: Node) -> MeasuredLayer:
+        """The layer that a node of a network is. Raises SpecError for an input node."""
+        parameters = {
+            name: value
+            for name, value in node.model_dump(mode="json").items()
+            if name not in ("name", "op", "inputs")
+        }
+        shapes = [network.shapes[name].as_tuple() for name in node.inputs]
+        if len(shapes) > 1:
+            parameters[_OTHERS] = [list(shape) for shape in shapes[1:]]
+        return cls(operator=node.op, shape=shapes[0] if shapes else (1, 1, 1), parameters=parameters)
+
+    @classmethod
+    def of_network(cls, network: Network) -> MeasuredLayer:
+        """The whole network as one layer; shape: that of its first input."""
+        shape = next(node.shape for node in network.nodes if isinstance(node, Input))
+        return cls(operator=NETWORK, shape=shape, parameters={"sha256": network.sha256})
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Shapes of all inputs."""
+        others: Any = self.parameters.get(_OTHERS, [])
+        return (Shape(*self.shape), *(Shape(*shape) for shape in others))
+
+    @cached_property
+    def node(self) -> Node:
+        """The layer as a node named "layer" with inputs "input0", "input1" and so on."""
+        return _node(self.operator, self.parameters, len(self.shapes))
+
+    @cached_property
+    def output(self) -> Shape:
+        """Shape of the result."""
+        found = self.node.output_shape(list(self.shapes))
+        if isinstance(found, ShapeFault):
+            raise AssertionError("checked when the record was made")
+        return found
+
+    @property
+    def text(self) -> str:
+        """All of it in one line, the key of a table: "conv 3x8x8 out_channels=16 kernel=3x3 ..."."""
+        return " ".join((self.operator, _joined(self.shape), parameters_text(self.parameters))).rstrip()
+
+    @property
+    def brief_parameters(self) -> str:
+        """Parameters that differ from their default, in one line."""
+        fields = type(self.node).model_fields if self.operator != NETWORK else {}
+        default = {name: field.default for name, field in fields.items()}
+        told = {
+            name: value
+            for name, value in self.parameters.items()
+            if default.get(name) != (tuple(value) if isinstance(value, list) else value)
+        }
+        return "" if self.operator == NETWORK else parameters_text(told)
+
+
+def parameters_text(parameters: dict[str, Any]) -> str:
+    """Parameters in one line: "out_channels=16 kernel=3x3 stride=1x1"."""
+    return " ".join(f"{name}={_value_text(value)}" for name, value in parameters.items())
+
+
+def parameters_of(text: str) -> dict[str, Any]:
+    """The reverse of `parameters_text`. Raises ValueError with words for the user."""
+    parameters: dict[str, Any] = {}
+    for part in text.split():
+        name, found, value = part.partition("=")
+        if not found or not name or not value:
+            raise ValueError(f"must be name=value pairs such as kernel=3x3 stride=1x1, got {brief(part)}")
+        if name in parameters:
+            raise ValueError(f"{brief(name)} is given twice")
+        parameters[name] = value if name == "sha256" else _value(name, value)
+    return parameters
+
+
+def _completed(operator: Any, parameters: dict[str, Any]) -> dict[str, Any]:
+    others: Any = parameters.get(_OTHERS, [])
+    try:
+        shapes = _SHAPES.validate_python(tuple(others) if isinstance(others, list) else others)
+        if len(shapes) > _MANY_INPUTS:
+            raise fault(f"parameters.{_OTHERS}: at most {_MANY_INPUTS} shapes, got {len(shapes)}")
+        node = _node(operator, parameters, 1 + len(shapes))
+    except ValidationError as error:
+        raise fault(f"parameters: {describe(error)}") from None
+    except RramallocError as error:
+        raise fault(f"parameters: {error}") from None
+    if isinstance(node, Input) or (node.single and shapes):
+        raise fault(f"operator: {brief(operator)} is no layer of {1 + len(shapes)} inputs")
+    fields = node.model_dump(mode="json")
+    whole = {name: value for name, value in fields.items() if name not in ("name", "op", "inputs")}
+    return whole | ({_OTHERS: [list(shape) for shape in shapes]} if shapes else {})
+
+
+def _node(operator: Any, parameters: dict[str, Any], inputs: int) -> Node:
+    fields = {name: value for name, value in parameters.items() if name != _OTHERS}
+    fixed: dict[str, Any] = {"name": "layer", "op": operator}
+    if operator != "input":
+        fixed["inputs"] = [f"input{place}" for place in range(inputs)]
+    return _NODE.validate_python(fields | fixed)
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        between = "+" if value and isinstance(value[0], list | tuple) else "x"
+        return between.join(_value_text(part) for part in value)
+    return str(value)
+
+
+def _value(name: str, text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    parts = text.split("+" if name == _OTHERS else "x")
+    if name == _OTHERS and all(_is_sizes(part.split("x")) for part in parts):
+        return [[int(size) for size in part.split("x")] for part in parts]
+    if name == _OTHERS or not _is_sizes(parts) or len(parts) > _MOST_SIZES:
+        raise ValueError(
+            f"{brief(name)}: must be a number, sizes such as 3x3, true or false, got {brief(text)}"
+        )
+    return int(text) if len(parts) == 1 else [int(part) for part in parts]
+
+
+def _is_sizes(parts: list[str]) -> bool:
+    return all(re.fullmatch(r"[0-9]{1,12}", part) for part in parts)
+
+
+def _joined(shape: tuple[int, ...]) -> str:
+    return "x".join(str(extent) for extent in shape)

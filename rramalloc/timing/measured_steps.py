@@ -1,0 +1,136 @@
+"""MeasuredSteps: how long one step of every stage lasts by a latency table (MODEL.md 7)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Annotated
+
+from rramalloc.errors import MissingLatencyError, SpecError
+from rramalloc.hardware.hardware import Hardware, NonNegative
+from rramalloc.network.network import Network
+from rramalloc.network.node import Name, Stage
+from rramalloc.records import Record
+from rramalloc.timing.latency_table import LatencyTable, load_latency_table
+from rramalloc.timing.measured_layer import MeasuredLayer, as_tuple
+from rramalloc.timing.stage_graph import FullyConnected, is_stage
+
+LatencyTableLike = LatencyTable | str | os.PathLike[str]
+_LISTED = 8
+
+
+class MeasuredSteps(Record):
+    """compute_ns: duration of one step of each stage, by layer name; whole so that it needs no table again.
+
+    A table holds the time a device takes for all windows of a layer, one after another. One window is one
+    matrix-vector product, the work of one copy in one step: compute_ns = latency_ns / windows. All stages
+    step together, so a step lasts as long as the slowest of them, whatever the replication.
+    sha256: of the table; assumed: layers it does not have, which take the hardware's compute_ns;
+    below_noise: layers whose latency is not above the noise, a negative one counts as 0.
+    Source: MODEL.md 7.
+    """
+
+    sha256: str
+    compute_ns: dict[Name, NonNegative]
+    assumed: Annotated[tuple[str, ...], as_tuple(str)] = ()
+    below_noise: Annotated[tuple[str, ...], as_tuple(str)] = ()
+
+    @classmethod
+    def of(
+        cls, table: LatencyTable, network: Network, fc: FullyConnected, hardware: Hardware
+    ) -> MeasuredSteps:
+        """The steps of all stages of a network.
+
+        Raises MissingLatencyError if the table lacks a stage and the hardware has no [timing]; SpecError if
+        no stage takes any time.
+        """
+        stages = timed_stages(network, fc)
+        rows = {stage.name: table.find(network, stage) for stage in stages}
+        found = {
+            stage.name: max(row.latency_ns, 0.0) / network.shapes[stage.name].pixels
+            for stage in stages
+            if (row := rows[stage.name]) is not None
+        }
+        steps = cls(
+            sha256=table.sha256,
+            compute_ns=found,
+            below_noise=tuple(name for name, row in rows.items() if row and "below_noise" in row.flags),
+        )
+        return steps.completed(network, stages, hardware)
+
+    def completed(self, network: Network, stages: Sequence[Stage], hardware: Hardware) -> MeasuredSteps:
+        """The same for exactly these stages; those without a time take the hardware's.
+
+        Raises MissingLatencyError if there is none, SpecError if no stage takes any time.
+        """
+        missing = [stage for stage in stages if stage.name not in self.compute_ns]
+        if missing and hardware.timing is None:
+            raise MissingLatencyError(
+                [(stage.name, MeasuredLayer.of(network, stage).text) for stage in missing]
+            )
+        compute_ns = {name: self.compute_ns[name] for name in _names(stages) if name in self.compute_ns}
+        if hardware.timing is not None:
+            assumed_ns = hardware.timing.compute_ns(hardware.precision.input_bits)
+            compute_ns = {name: compute_ns.get(name, assumed_ns) for name in _names(stages)}
+        if stages and not any(compute_ns.values()):
+            raise SpecError("latency table", "no stage of the network takes any time: measure again")
+        kept = set(self.assumed) | set(_names(missing))
+        return self.model_copy(
+            update={
+                "compute_ns": compute_ns,
+                "assumed": tuple(name for name in compute_ns if name in kept),
+                "below_noise": tuple(name for name in compute_ns if name in self.below_noise),
+            }
+        )
+
+    @property
+    def longest_ns(self) -> float:
+        """Duration of the slowest stage's step."""
+        return max(self.compute_ns.values())
+
+    @property
+    def slowest(self) -> str:
+        """The stage whose step is longest, the first of equals."""
+        return max(self.compute_ns, key=lambda name: self.compute_ns[name])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was assumed, in words."""
+        told = []
+        if self.assumed:
+            words = "not in the latency table, the hardware's step time is assumed"
+            told.append(f"{_listed(self.assumed)}: {words}")
+        if self.below_noise:
+            told.append(f"{_listed(self.below_noise)}: latency below the noise of its measurement")
+        return tuple(told)
+
+
+def timed_stages(network: Network, fc: FullyConnected) -> tuple[Stage, ...]:
+    """Stages that are not left to the host, in network order."""
+    return tuple(stage for stage in network.stages if is_stage(network, stage, fc))
+
+
+def measured_steps(
+    table: LatencyTableLike | None,
+    network: Network,
+    fc: FullyConnected,
+    hardware: Hardware,
+    known: MeasuredSteps | None = None,
+) -> MeasuredSteps | None:
+    """Step times by a table or its file; without one those that are known already, None if there are none.
+
+    Raises FileError, SpecError, MissingLatencyError.
+    """
+    if table is not None:
+        loaded = table if isinstance(table, LatencyTable) else load_latency_table(table)
+        return MeasuredSteps.of(loaded, network, fc, hardware)
+    return None if known is None else known.completed(network, timed_stages(network, fc), hardware)
+
+
+def _names(stages: Sequence[Stage]) -> list[str]:
+    return [stage.name for stage in stages]
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(name[:60] for name in names[:_LISTED])
+    return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED} more"

@@ -1,0 +1,189 @@
+"""`rramalloc evaluate`: sources, formats, files and refusals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pandas as pd
+import pytest
+from studies.strategies import worked
+
+from rramalloc.schemas import json_schema
+
+CHIP = """processors = 3
+storage_units = 3
+unit_bytes = 400
+bandwidth_in_gb_s = 2
+bandwidth_out_gb_s = 1
+[ns_per_byte]
+default = 0.25
+conv = 0.75
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worked example as files in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("net.json").write_text(json.dumps(worked.NETWORK))
+    Path("chip.toml").write_text(CHIP)
+    Path("whole.json").write_text(json.dumps(worked.WHOLE))
+    Path("split.csv").write_text(worked.SPLIT_CSV)
+
+
+SHARED = ("evaluate", "net.json", "--chip", "chip.toml", "--fc", "crossbar")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(("--strategies", "whole.json", "split.csv"), id="several files"),
+        pytest.param(("--strategies", "whole.json", "--strategies", "split.csv"), id="repeated"),
+        pytest.param(("--strategies=whole.json", "split.csv"), id="equals sign"),
+        pytest.param(("--strategies", "whole.json", "split.csv", "--limit", "5", "-q"), id="options after"),
+    ],
+)
+def test_several_strategies(run: Any, files: tuple[str, ...]) -> None:
+    document = run(*SHARED, *files, "--format", "json").json
+    jsonschema.validate(document, json_schema("evaluation"))
+    assert [(one["name"], one["time_ns"]) for one in document["ranking"]] == [
+        ("split", pytest.approx(336)),
+        ("whole", pytest.approx(500)),
+    ]
+
+
+def test_network_after_the_options(run: Any) -> None:
+    """An option takes one file then, as everywhere else."""
+    outcome = run(
+        "evaluate", "--chip", "chip.toml", "--strategies", "whole.json", "net.json", "--fc", "crossbar"
+    )
+    assert outcome.code == 0, outcome.err
+    assert "whole takes 500 ns" in outcome.out
+
+
+def test_table_json_and_csv_tell_the_same(run: Any) -> None:
+    command = (*SHARED, "--strategies", "whole.json", "split.csv")
+    document = run(*command, "--format", "json").json
+    rows = list(csv.DictReader(io.StringIO(run(*command, "--format", "csv").out)))
+    assert [float(row["time_ns"]) for row in rows] == [task["time_ns"] for task in document["tasks"]]
+    assert [row["dominant"] for row in rows] == list(worked.DOMINANT)
+    table = run(*command).out
+    assert "split takes 336 ns" in table
+    assert "3 tasks, one after the other" in table
+
+
+def test_files_are_written(run: Any) -> None:
+    outcome = run(
+        *SHARED, "--strategies", "whole.json", "split.csv", "--load", "load.json",
+        "--performance", "times.parquet", "-o", "evaluation.json", "--quiet",
+    )  # fmt: skip
+    assert (outcome.code, outcome.err) == (0, "")
+    jsonschema.validate(json.loads(Path("load.json").read_text()), json_schema("load-matrix"))
+    assert pd.read_parquet("times.parquet")["time_ns"].tolist() == pytest.approx([500, 336])
+    assert json.loads(Path("evaluation.json").read_text())["best"] == "split"
+
+
+def test_load_matrix_goes_to_a_pipe(start: Any) -> None:
+    command = (*SHARED, "--strategies", "whole.json", "--load", "/dev/stdout", "--format", "csv")
+    with start(*command) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert out.startswith('{\n"format"')
+
+
+def test_enumeration_and_limit(run: Any) -> None:
+    document = run(*SHARED, "--enumerate", "3,3", "--limit", 4, "--format", "json").json
+    assert document["enumerated"] == {
+        "compute_units": 3, "storage_units": 3, "ways": 25, "fitting": 10, "evaluated": 4,
+    }  # fmt: skip
+    assert "4 of 25 ways" in run(*SHARED, "--enumerate", "3,3", "--limit", 4).out
+
+
+def test_all_sources_together(run: Any) -> None:
+    Path("more.json").write_text('{"replication": {"conv1": 1}}')
+    outcome = run(
+        *SHARED, "--strategies", "whole.json", "--allocations", "more.json", "--enumerate", "1,3",
+        "--format", "json",
+    )  # fmt: skip
+    assert [one["name"] for one in outcome.json["ranking"]] == ["whole", "more", "C1:D1+2+3"]
+    assert outcome.json["equals"] == 3
+
+
+def test_allocations_of_equal_file_names_have_their_folders(run: Any) -> None:
+    for folder in ("a", "b"):
+        Path(folder).mkdir()
+        Path(folder, "x.json").write_text('{"replication": {}}')
+    outcome = run(*SHARED, "--allocations", "a/x.json", "b/x.json", "--format", "json")
+    assert [one["name"] for one in outcome.json["ranking"]] == ["a/x.json", "b/x.json"]
+
+
+def test_written_allocations_are_read(run: Any) -> None:
+    assert run("optimize", "net.json", "--arrays", 3, "-o", "best.json").code == 0
+    outcome = run("evaluate", "net.json", "--chip", "chip.toml", "--allocations", "best.json")
+    assert outcome.code == 0, outcome.err
+    assert "best takes" in outcome.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("evaluate", "net.json", "--chip", "chip.toml"), id="no source"),
+        pytest.param(("evaluate", "net.json", "--strategies", "whole.json"), id="no chip"),
+        pytest.param((*SHARED, "--enumerate", "3"), id="one number"),
+        pytest.param((*SHARED, "--enumerate", "3,x"), id="no number"),
+        pytest.param((*SHARED, "--enumerate", "3,3", "--limit", "0"), id="no limit"),
+        pytest.param((*SHARED, "--enumerate", "3,3", "stray.json"), id="stray file"),
+        pytest.param((*SHARED, "--strategies"), id="no file"),
+    ],
+)
+def test_wrong_usage(run: Any, arguments: tuple[str, ...]) -> None:
+    outcome = run(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(("--strategies", "none.json"), "none.json: no such file", id="no strategy file"),
+        pytest.param(("--strategies", "chip.toml"), "chip.toml: is not JSON", id="no strategy"),
+        pytest.param(("--strategies", "whole.json", "whole.json"), "two of them are named", id="twice"),
+        pytest.param(("--allocations", "whole.json"), "whole.json: format", id="no allocation"),
+        pytest.param(("--enumerate", "9,1"), "compute units must be from 1 to 3, got 9", id="units"),
+        pytest.param(("--enumerate", "2,2", "--performance", "t.xlsx"), ".csv or .parquet", id="ending"),
+        pytest.param(("--enumerate", "2,2", "--load", "no/load.json"), "folder does not exist", id="folder"),
+    ],
+)
+def test_what_cannot_be_served_is_said(run: Any, arguments: tuple[str, ...], words: str) -> None:
+    before = {path.name for path in Path().iterdir()}
+    outcome = run(*SHARED, *arguments)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("error: ")
+    assert words in outcome.err
+    assert {path.name for path in Path().iterdir()} == before
+
+
+def test_a_broken_rule_names_file_task_and_unit(run: Any) -> None:
+    broken = worked.changed(worked.WHOLE, tasks={"*": [{"compute": [1, 3], "storage": [1, 2, 3]}]})
+    Path("broken.json").write_text(json.dumps(broken))
+    outcome = run(*SHARED, "--strategies", "broken.json")
+    assert outcome.code == 1
+    assert outcome.err == (
+        "error: broken.json: task 'conv1': compute unit C2 is left over, 1 in all (processors = 3): "
+        "give every unit to a subtask, or mark it idle\n"
+    )
+
+
+def test_files_of_many_strategies(run: Any) -> None:
+    """A wildcard's worth of files."""
+    for number in range(50):
+        shutil.copy("split.csv", f"s{number:02}.csv")
+    files = sorted(str(path) for path in Path().glob("s??.csv"))
+    document = run(*SHARED, "--strategies", *files, "--format", "json").json
+    assert (document["strategies"], document["best"], document["equals"]) == (50, "s00", 50)

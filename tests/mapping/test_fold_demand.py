@@ -1,0 +1,150 @@
+"""Folds with the fewest arrays under `kernel_split`, by hand and against every fold there is."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.demand import demands, fold_refusal, folds
+from rramalloc.network.network import Network
+from rramalloc.network.readers import load
+
+PLAIN = load_hardware("plain")
+
+
+def layer(extent: int = 64, **fields: Any) -> Network:
+    """One convolution behind an input; `inputs` channels, kernel 3, 8 outputs."""
+    inputs = fields.pop("inputs", 3)
+    conv = {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 8, "kernel": 3} | fields
+    return Network.build("one", [{"name": "in", "op": "input", "shape": [inputs, extent, extent]}, conv])
+
+
+def found(network: Network, hardware: Hardware = PLAIN) -> tuple[tuple[int, int], int, int]:
+    """(fold, demand before, demand after) of its only stage."""
+    before = demands(network, network.stages, hardware, "kernel_split")
+    after = demands(network, network.stages, hardware, "kernel_split", fold=True)
+    return folds(network, network.stages, hardware, "kernel_split")[0], before[0], after[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "fold", "before", "after"),
+    [
+        # 9 positions of 3 inputs; one of 27
+        pytest.param({}, (3, 3), 9, 1, id="VGG conv1_1"),
+        # 9 of 64; 576 inputs are 4.5 arrays of 128
+        pytest.param({"inputs": 64}, (3, 3), 9, 5, id="VGG conv1_2"),
+        # 9 of 128, full arrays
+        pytest.param({"inputs": 128}, (1, 1), 9, 9, id="nothing to gain"),
+        # 121 of 3: 363 inputs are 3 arrays; so are 3 positions of 4 * 11 * 3 = 132? no, 6; of 1 * 11: 11
+        pytest.param({"kernel": 11, "stride": 4}, (11, 11), 121, 3, id="AlexNet conv1"),
+        # 49 of 3: 147 inputs, 2 arrays; 2 positions of 4 * 7 * 3 = 84 are 2 as well, but add zeros
+        pytest.param({"kernel": 7, "stride": 2}, (7, 7), 49, 2, id="fewest zeros of equals"),
+        # 4 of 64: 2 positions of 128 or 1 of 256 are 2 arrays: fewer pixels folded, on width
+        pytest.param({"inputs": 64, "kernel": 2}, (1, 2), 4, 2, id="fewest pixels, then width"),
+        pytest.param({"kernel": [5, 1]}, (5, 1), 5, 1, id="height alone"),
+        pytest.param({"kernel": 1}, (1, 1), 1, 1, id="one pixel"),
+        # 128 groups of 1 input and output fill an array: 9; of 9 inputs 14 fit: 10; of 3: 42 fit, 3 * 4
+        pytest.param(
+            {"inputs": 128, "out_channels": 128, "groups": 128}, (1, 1), 9, 9, id="depthwise: worse folded"
+        ),
+        # 8 groups: 9 positions of one array; 9 * 8 = 72 wordlines hold all: one
+        pytest.param({"inputs": 8, "groups": 8}, (3, 3), 9, 1, id="depthwise that fits"),
+        # dilated: 9 arrays stay
+        pytest.param({"dilation": 2}, (1, 1), 9, 9, id="dilated"),
+    ],
+)
+def test_by_hand(fields: dict[str, Any], fold: tuple[int, int], before: int, after: int) -> None:
+    assert found(layer(**fields)) == (fold, before, after)
+
+
+def machine(wordlines: int, bitlines: int, weight_bits: int) -> Hardware:
+    tables: dict[str, Any] = {
+        "name": "hand",
+        "source": "made up",
+        "crossbar": {"wordlines": wordlines, "bitlines": bitlines, "cell_bits": 1},
+        "precision": {"weight_bits": weight_bits, "input_bits": 8, "output_bits": 8, "signed": "offset"},
+    }
+    return Hardware(**tables)
+
+
+def arrays(positions: int, inputs: int, columns: int, groups: int, size: tuple[int, int]) -> int:
+    """MODEL.md 3, kernel_split, with groups that share an array where they fit whole."""
+    if groups > 1 and inputs <= size[0] and columns <= size[1]:
+        return positions * -(-groups // min(size[0] // inputs, size[1] // columns))
+    return positions * groups * -(-inputs // size[0]) * -(-columns // size[1])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    kernel=st.tuples(st.integers(1, 7), st.integers(1, 7)),
+    inputs=st.integers(1, 40),
+    outputs=st.integers(1, 12),
+    groups=st.sampled_from((1, 1, 1, 2, 3, 8, 30)),
+    size=st.tuples(st.integers(1, 70), st.integers(1, 30)),
+    bits=st.integers(1, 3),
+)
+def test_no_fold_of_any_size_takes_fewer_arrays(
+    kernel: tuple[int, int], inputs: int, outputs: int, groups: int, size: tuple[int, int], bits: int
+) -> None:
+    """Every n_h, n_w from 1 to beyond the kernel is tried; of equals, none adds fewer zeros."""
+    network = layer(inputs=inputs * groups, kernel=list(kernel), groups=groups, out_channels=outputs * groups)
+    (n_h, n_w), before, after = found(network, machine(*size, bits))
+
+    def cost(high: int, wide: int) -> tuple[int, int]:
+        folded = -(-kernel[0] // high), -(-kernel[1] // wide)
+        need = arrays(folded[0] * folded[1], high * wide * inputs, outputs * bits, groups, size)
+        return need, folded[0] * high * folded[1] * wide
+
+    assert before == cost(1, 1)[0]
+    assert after == cost(n_h, n_w)[0] <= before
+    every = [cost(*sizes) for sizes in product(range(1, kernel[0] + 3), range(1, kernel[1] + 3))]
+    assert min(every) == cost(n_h, n_w)
+
+
+@pytest.mark.parametrize("name", ["vgg16", "resnet18", "alexnet", "squeezenet"])
+def test_folded_layers_of_one_group_take_what_im2col_takes(name: str) -> None:
+    """With all of a kernel in one pixel, kernel_split is im2col; no fold is below ceil(rows / M)."""
+    network = load(name)
+    plain = [stage for stage in network.stages if getattr(stage, "groups", 1) == 1]
+    folded = demands(network, plain, PLAIN, "kernel_split", fold=True)
+    assert folded == demands(network, plain, PLAIN, "im2col")
+
+
+@pytest.mark.parametrize("mapping", ["im2col", "whole_kernel"])
+def test_other_mappings_are_refused_with_the_reason(mapping: Any) -> None:
+    network = layer()
+    with pytest.raises(SpecError, match=rf"fold: .*mapping '{mapping}' already does: use 'kernel_split'"):
+        demands(network, network.stages, PLAIN, mapping, fold=True)
+
+
+def test_a_kernel_beyond_any_input_is_left_as_it_is() -> None:
+    network = layer(extent=4096, kernel=[4097, 4096], pads=1)
+    assert folds(network, network.stages, PLAIN, "kernel_split") == [(1, 1)]
+    assert "more than 16777216 positions" in (fold_refusal(network, network.stages[0]) or "")
+
+
+def test_a_large_kernel_is_searched_quickly() -> None:
+    """1024 x 1024 positions of 3 inputs: 3 * 2^20 rows are 24576 full arrays, and 2^20 unfolded."""
+    network = layer(extent=1024, kernel=1024)
+    (high, wide), before, after = found(network)
+    assert before == 2**20
+    assert after == 24576
+    assert 1024 % high == 1024 % wide == 0
+
+
+def test_linear_layers_stay() -> None:
+    network = Network.build(
+        "line",
+        [
+            {"name": "in", "op": "input", "shape": [300, 1, 1]},
+            {"name": "fc", "op": "linear", "inputs": ["in"], "out_features": 10},
+        ],
+    )
+    assert found(network) == ((1, 1), 3, 3)

@@ -1,0 +1,268 @@
+"""Plans, devices and the measurement: order, effort, resumption after any end."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from studies.latency.small import DISTINCT, NETWORK
+
+from rramalloc.errors import DeviceError, FileError, MissingLatencyError, SpecError, UnknownNameError
+from rramalloc.network.network import Network
+from rramalloc.studies.latency.auxiliary import AUXILIARIES, Auxiliary, Plan, Run
+from rramalloc.studies.latency.device import open_device
+from rramalloc.studies.latency.estimate import estimate_latency
+from rramalloc.studies.latency.fit import fit_latency
+from rramalloc.studies.latency.journal import Journal, read_samples
+from rramalloc.studies.latency.measure import Effort, MeasureProgress, measure_latency
+from rramalloc.studies.latency.simulated import Settings, SimulatedDevice
+from rramalloc.timing.latency_table import Method
+
+QUICK = Effort(width=0.05, least=8, most=40)
+
+
+class Recording(SimulatedDevice):
+    """Keeps the order of what it was asked; stops like Ctrl-C after some visits."""
+
+    def __init__(self, visits: int | None = None, settings: Settings | None = None) -> None:
+        super().__init__(NETWORK, settings or Settings(), 0)
+        self.asked: list[tuple[str, int, int]] = []
+        self._visits = visits
+
+    def sample(self, run: Run, first: int, count: int) -> list[float]:
+        if self._visits is not None and len(self.asked) >= self._visits:
+            raise KeyboardInterrupt
+        self.asked.append((run.text, first, count))
+        return super().sample(run, first, count)
+
+
+@pytest.mark.parametrize("auxiliary", AUXILIARIES)
+def test_plan_has_each_distinct_layer_once(auxiliary: Auxiliary) -> None:
+    plan = Plan.of(NETWORK, auxiliary)
+    kinds = Counter(run.kind for run in plan.runs)
+    assert [run.layer.operator for run in plan.runs if run.kind == "layer" and run.layer] == list(DISTINCT)
+    assert kinds["network"] == 1
+    assert len({run.text for run in plan.runs}) == len(plan.runs)
+    alone = {run.auxiliary.text for run in plan.runs if run.kind == "auxiliary" and run.auxiliary}
+    for run in plan.runs:
+        if run.kind == "layer":
+            assert run.auxiliary is not None
+            assert run.auxiliary.text in alone
+            assert run.output_bytes <= max(4 * 32 * 32, 4 * 10)
+    whole = plan.runs[-1]
+    assert (whole.input_bytes, whole.output_bytes) == (4 * 3 * 32 * 32, 4 * 10)
+
+
+def test_runs_take_turns_in_changing_order(tmp_path: Path) -> None:
+    device = Recording()
+    measure_latency(NETWORK, device, tmp_path / "s", effort=Effort(width=1e-6, least=1, most=30, batch=10))
+    runs = len(Plan.of(NETWORK, "avgpool").runs)
+    rounds = [[text for text, *_ in device.asked[start : start + runs]] for start in (0, runs, 2 * runs)]
+    assert len(device.asked) == 3 * runs
+    assert all(sorted(order) == sorted(rounds[0]) for order in rounds)
+    assert len({tuple(order) for order in rounds}) == 3
+    assert [count for _, _, count in device.asked] == [10] * (3 * runs)
+
+
+def test_effort_ends_at_the_width_or_the_most(tmp_path: Path) -> None:
+    still = Recording(settings=Settings(noise=0.0))
+    measure_latency(NETWORK, still, tmp_path / "still", effort=Effort(width=0.01, least=15, most=400))
+    _, times = read_samples(tmp_path / "still")
+    assert {len(found) for found in times} == {20}
+    loud = Recording(settings=Settings(noise=0.5))
+    measure_latency(NETWORK, loud, tmp_path / "loud", effort=Effort(width=0.01, least=15, most=25))
+    _, times = read_samples(tmp_path / "loud")
+    assert {len(found) for found in times} == {25}
+    assert all("unsteady" in row.flags for row in fit_latency(tmp_path / "loud", method="subtract").rows)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"width": 0.0}, {"width": 2.0}, {"least": 0}, {"most": 5, "least": 6}, {"batch": 10**9}]
+)
+def test_efforts_that_make_no_sense(fields: dict[str, float]) -> None:
+    with pytest.raises(SpecError):
+        Effort(**fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("visits", [0, 1, 7, 60])
+def test_an_interrupted_measurement_goes_on(tmp_path: Path, visits: int) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    measure_latency(NETWORK, Recording(), whole, effort=QUICK)
+    first, second = Recording(visits), Recording()
+    with pytest.raises(KeyboardInterrupt):
+        measure_latency(NETWORK, first, parts, effort=QUICK)
+    before = parts.read_bytes()
+    measure_latency(NETWORK, second, parts, effort=QUICK)
+    assert parts.read_bytes().startswith(before)
+    assert not {(t, n) for t, n, _ in first.asked} & {(t, n) for t, n, _ in second.asked}
+    assert fit_latency(parts) == fit_latency(whole)
+    assert measure_latency(NETWORK, Recording(0), parts, effort=QUICK).executions == 0
+
+
+def test_every_cut_of_the_file_is_continued(tmp_path: Path) -> None:
+    """Whatever a killed writer left, whole lines are kept and the rest is measured again."""
+    path = tmp_path / "s"
+    measure_latency(NETWORK, Recording(), path, effort=QUICK)
+    content, table = path.read_bytes(), fit_latency(path)
+    head = content.index(b"\n") + 1
+    for cut in (0, 1, head - 1, head, head + 1, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:cut])
+        measure_latency(NETWORK, Recording(), path, effort=QUICK)
+        assert fit_latency(path) == table, cut
+
+
+def test_files_of_something_else_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    for content in (b"my thesis\n", b'{"format": "rramalloc-latency/1"}\n', b"\x00\xff" * 5000):
+        path.write_bytes(content)
+        with pytest.raises(SpecError, match="another"):
+            measure_latency(NETWORK, Recording(), path)
+        assert path.read_bytes() == content
+        with pytest.raises((SpecError, FileError)):
+            fit_latency(path)
+    path.unlink()
+    measure_latency(NETWORK, Recording(), path, effort=QUICK)
+    with pytest.raises(SpecError, match="another"):
+        measure_latency(NETWORK, Recording(), path, auxiliary="conv1x1")
+    with pytest.raises(SpecError, match="another"):
+        measure_latency(NETWORK, Recording(settings=Settings(noise=0.01)), path)
+
+
+def test_a_damaged_line_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    measure_latency(NETWORK, Recording(), path, effort=QUICK)
+    lines = path.read_bytes().splitlines(keepends=True)
+    for wrong in (b'{"run":0,"times_ns":[-1.0]}\n', b'{"run":99999,"times_ns":[1.0]}\n', b"[" * 9000 + b"\n"):
+        path.write_bytes(b"".join([*lines[:3], wrong, *lines[3:]]))
+        with pytest.raises(SpecError, match="damaged"):
+            fit_latency(path)
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    measure_latency(NETWORK, Recording(), path, effort=QUICK)
+    header, _ = read_samples(path)
+    with Journal(path, header), pytest.raises(FileError, match="another process"):
+        measure_latency(NETWORK, Recording(), path, effort=QUICK)
+    measure_latency(NETWORK, Recording(), path, effort=QUICK)
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[MeasureProgress] = []
+    measure_latency(NETWORK, Recording(), tmp_path / "s", effort=QUICK, on_progress=told.append)
+    assert told[-1].done == told[-1].runs == len(Plan.of(NETWORK, "avgpool").runs)
+    assert [p.executions for p in told] == sorted(p.executions for p in told)
+
+
+class Picky(SimulatedDevice):
+    """Cannot add, nor run whole networks."""
+
+    method: Method = "subtract"
+
+    def refusal(self, run: Run) -> str | None:
+        if run.kind == "network":
+            return "too large"
+        return "cannot add" if run.layer is not None and run.layer.operator == "add" else None
+
+
+def test_what_a_device_refuses_is_left_out_and_told(tmp_path: Path) -> None:
+    found = measure_latency(NETWORK, Picky(NETWORK, Settings()), tmp_path / "s", effort=QUICK)
+    assert [reason for _, reason in found.refused] == ["cannot add", "too large"]
+    table = fit_latency(tmp_path / "s")
+    assert {row.method for row in table.rows} == {"subtract"}
+    estimate = estimate_latency(NETWORK, table)
+    assert (estimate.missing, estimate.measured_ns, estimate.error) == (("sum",), None, None)
+    assert "sum" in estimate.warnings[0]
+
+
+def test_an_estimate_is_the_sum_of_the_layers(tmp_path: Path) -> None:
+    """Without noise the sum is what the whole network takes; b and c count twice."""
+    device = SimulatedDevice(NETWORK, Settings(noise=0.0), 0)
+    measure_latency(NETWORK, device, tmp_path / "s")
+    estimate = estimate_latency(NETWORK, fit_latency(tmp_path / "s"))
+    names = [layer.name for layer in estimate.layers]
+    assert names == ["a", "relu", "pool", "b", "c", "sum", "fc"]
+    assert estimate.total_ns == pytest.approx(sum(layer.latency_ns or 0 for layer in estimate.layers))
+    assert estimate.error == pytest.approx(0.0, abs=1e-6)
+    assert sum(layer.share for layer in estimate.layers) == pytest.approx(1.0)
+    wider = Network.build("wide", [{"name": "in", "op": "input", "shape": [3, 9, 9]},
+                                   {"name": "x", "op": "conv", "inputs": ["in"], "out_channels": 2,
+                                    "kernel": 3}])  # fmt: skip
+    with pytest.raises(MissingLatencyError, match="x: conv 3x9x9"):
+        estimate_latency(wider, fit_latency(tmp_path / "s"))
+
+
+def test_replayed_times_give_the_table_they_came_from(tmp_path: Path) -> None:
+    measure_latency(NETWORK, Recording(), tmp_path / "s", effort=QUICK)
+    header, times = read_samples(tmp_path / "s")
+    rows = [
+        f"{run.text},{time!r}" for run, found in zip(header.plan.runs, times, strict=True) for time in found
+    ]
+    path = tmp_path / "times.csv"
+    path.write_text("\n".join(["run,time_ns", *rows]) + "\n")
+    device = open_device(f"replay:{path}", NETWORK, threads=1, seed=0)
+    measure_latency(NETWORK, device, tmp_path / "r", effort=QUICK)
+    original, again = fit_latency(tmp_path / "s"), fit_latency(tmp_path / "r")
+    assert again.overhead == original.overhead
+    assert [row.latency_ns for row in again.rows] == [row.latency_ns for row in original.rows]
+    assert {row.device for row in again.rows} == {"replay of times.csv"}
+
+
+def test_replay_of_part_of_the_plan(tmp_path: Path) -> None:
+    """One layer and its auxiliary layer alone: enough for `subtract`, not for a fit."""
+    runs = Plan.of(NETWORK, "avgpool").runs
+    alone = next(r for r in runs if r.kind == "auxiliary" and r.auxiliary == runs[0].auxiliary)
+    path = tmp_path / "times.csv"
+    path.write_text(f"run,time_ns\n{runs[0].text},500\n{runs[0].text},520\n{alone.text},100\n")
+    device = open_device(f"replay:{path}", NETWORK, threads=1, seed=0)
+    found = measure_latency(NETWORK, device, tmp_path / "s")
+    assert found.executions == 3
+    assert len(found.refused) == len(runs) - 2
+    with pytest.raises(DeviceError, match="auxiliary layers alone"):
+        fit_latency(tmp_path / "s")
+    assert fit_latency(tmp_path / "s", method="subtract").rows[0].latency_ns == 410.0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("run,time_ns\n", "no times", id="header only"),
+        pytest.param("run,time_ns\nx,fast\n", "number", id="text"),
+        pytest.param("run,time_ns\nx,-1\n", "not negative", id="negative"),
+        pytest.param("run\nx\n", "time_ns", id="no column"),
+        pytest.param("run,time_ns\nelsewhere,5\n", "cannot do any layer", id="other runs"),
+    ],
+)
+def test_hostile_replays(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "times.csv"
+    path.write_text(text)
+    with pytest.raises((SpecError, DeviceError), match=words):
+        measure_latency(NETWORK, open_device(f"replay:{path}", NETWORK, threads=1, seed=0), tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gpu", "not known"), ("replay:", "not known"), ("onnxruntime:fast", "not known"),
+        ("simulated:speed=1", "no setting"), ("simulated:c=x", "number"),
+        ("simulated:noise=2", "from 0 to 1"),
+        ("simulated:c=-1", "from 0"), ("simulated:c=nan", "from 0"),
+    ],
+)  # fmt: skip
+def test_devices_that_there_are_not(text: str, words: str) -> None:
+    with pytest.raises(DeviceError, match=words):
+        open_device(text, NETWORK, threads=1, seed=0)
+
+
+def test_auxiliary_layers_that_there_are_not(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="maxpool"):
+        measure_latency(NETWORK, Recording(), tmp_path / "s", auxiliary="maxpool")  # type: ignore[arg-type]
+
+
+def test_samples_are_json_lines(tmp_path: Path) -> None:
+    measure_latency(NETWORK, Recording(), tmp_path / "s", effort=QUICK)
+    head, *lines = map(json.loads, (tmp_path / "s").read_text().splitlines())
+    assert (head["format"], head["plan"]["name"]) == ("rramalloc-latency-samples/1", "small")
+    assert all(set(line) == {"run", "times_ns"} for line in lines)

@@ -1,0 +1,108 @@
+"""ONNX Runtime: the models it is given compute the right shapes, and a real measurement works."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies.latency.small import NETWORK
+
+from rramalloc.errors import DeviceError
+from rramalloc.network.network import Network
+from rramalloc.studies.latency.auxiliary import Plan, network_run
+from rramalloc.studies.latency.device import open_device
+from rramalloc.studies.latency.estimate import estimate_latency
+from rramalloc.studies.latency.fit import fit_latency
+from rramalloc.studies.latency.measure import Effort, measure_latency
+from rramalloc.studies.latency.onnx_model import input_arrays, model_bytes, network_of, unsupported
+
+EVERYTHING: list[dict[str, Any]] = [
+    {"name": "in", "op": "input", "shape": [4, 9, 8]},
+    {"name": "conv", "op": "conv", "inputs": ["in"], "out_channels": 6, "kernel": [3, 2], "stride": [2, 1],
+     "pads": [1, 0, 2, 1], "dilation": [2, 1], "groups": 2},
+    {"name": "norm", "op": "batchnorm", "inputs": ["conv"]},
+    {"name": "act", "op": "activation", "inputs": ["norm"]},
+    {"name": "up", "op": "upsample", "inputs": ["act"], "scale": [2, 3]},
+    {"name": "avg", "op": "avgpool", "inputs": ["up"], "kernel": [2, 3], "stride": [2, 3]},
+    {"name": "mul", "op": "mul", "inputs": ["avg", "act"]},
+    {"name": "cat", "op": "concat", "inputs": ["mul", "avg", "act"]},
+    {"name": "drop", "op": "dropout", "inputs": ["cat"]},
+    {"name": "tokens", "op": "linear", "inputs": ["drop"], "out_features": 5},
+    {"name": "soft", "op": "softmax", "inputs": ["tokens"]},
+    {"name": "max", "op": "maxpool", "inputs": ["soft"], "kernel": 2, "stride": 2, "ceil_mode": True},
+    {"name": "flat", "op": "flatten", "inputs": ["max"]},
+    {"name": "fc", "op": "linear", "inputs": ["flat"], "out_features": 7},
+    {"name": "gap", "op": "global_avgpool", "inputs": ["soft"]},
+    {"name": "gmp", "op": "global_maxpool", "inputs": ["tokens"]},
+    {"name": "sum", "op": "add", "inputs": ["gap", "gmp"]},
+]  # fmt: skip
+
+
+def outputs(network: Network) -> dict[str, tuple[int, ...]]:
+    """Shapes that ONNX Runtime computes, by name of the model's output."""
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(model_bytes(network), providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_outputs()]
+    return {
+        name: value.shape for name, value in zip(names, session.run(None, input_arrays(network)), strict=True)
+    }
+
+
+def test_a_model_of_every_operator_computes_the_shapes_of_the_network() -> None:
+    network = Network.build("everything", EVERYTHING)
+    assert unsupported(network) is None
+    assert sorted(outputs(network).values()) == [(1, 5, 1, 1), (1, 7, 1, 1)]
+
+
+def test_every_run_is_a_model_with_the_bytes_of_the_plan() -> None:
+    for run in Plan.of(NETWORK, "conv3x3").runs[:12]:
+        network = network_of(run)
+        arrays, found = input_arrays(network), outputs(network)
+        assert sum(array.nbytes for array in arrays.values()) == run.input_bytes
+        (shape,) = found.values()
+        assert 4 * shape[1] * shape[2] * shape[3] == run.output_bytes
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"op": "barrier", "shape": [2, 2, 2]},
+        {"op": "select", "channels": 1},
+        {"op": "layernorm"},
+        {"op": "avgpool", "kernel": 2, "dilation": 2},
+    ],
+)
+def test_operators_that_onnx_does_not_have_are_refused(node: dict[str, Any]) -> None:
+    pytest.importorskip("onnxruntime")
+    nodes = [EVERYTHING[0], {"name": "odd", "inputs": ["in"]} | node]
+    network = Network.build("odd", nodes)
+    device = open_device("onnxruntime", network, threads=1, seed=0)
+    assert "odd" in (device.refusal(network_run(network)) or "")
+    assert device.refusal(Plan.of(network, "avgpool").runs[0]) is not None
+
+
+def test_a_real_measurement(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    nodes = [
+        {"name": "in", "op": "input", "shape": [8, 32, 32]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 32, "kernel": 3, "pads": 1},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 32, "kernel": 3, "pads": 1},
+    ]
+    network = Network.build("two", nodes)
+    device = open_device("onnxruntime", network, threads=1, seed=0)
+    measure_latency(network, device, tmp_path / "s", effort=Effort(width=0.5, least=10, most=20))
+    table = fit_latency(tmp_path / "s")
+    assert [row.operator for row in table.rows] == ["conv", "conv", "network"]
+    assert {row.method for row in table.rows} == {"subtract"}
+    assert all(row.median_ns is not None and row.median_ns > 0 for row in table.rows)
+    estimate = estimate_latency(network, table)
+    assert estimate.measured_ns is not None
+    assert estimate.error is not None
+
+
+def test_without_onnx_runtime_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(DeviceError, match=r"pip install 'rramalloc\[measure\]'"):
+        open_device("onnxruntime", NETWORK, threads=1, seed=0)

@@ -1,0 +1,35 @@
+"""The worked example as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from studies.strategies import worked
+
+from rramalloc.api import evaluate
+from rramalloc.network.network import Network
+from rramalloc.studies.strategies.chip import ChipPerformance
+from rramalloc.studies.strategies.evaluation import Evaluation
+from rramalloc.studies.strategies.strategy import Strategy
+
+Evaluate = Callable[..., Evaluation]
+
+
+@pytest.fixture
+def network() -> Network:
+    return Network.build("worked", worked.NETWORK["nodes"])
+
+
+@pytest.fixture
+def judge(network: Network) -> Evaluate:
+    """Evaluate documents of strategies on the worked network; chip fields may be changed."""
+
+    def call(*documents: dict[str, Any], chip: dict[str, Any] | None = None, **options: Any) -> Evaluation:
+        parameters = ChipPerformance(**(worked.CHIP | (chip or {})))
+        strategies = [Strategy.model_validate(document) for document in documents]
+        options.setdefault("fc", "crossbar")
+        return evaluate(network, parameters, strategies=strategies, **options)
+
+    return call

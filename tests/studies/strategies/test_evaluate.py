@@ -1,0 +1,248 @@
+"""The matrices against values worked out by hand and against a slow evaluation one subtask at a time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from laws.strategies import random_network, randoms
+from studies.strategies import worked
+
+import rramalloc.api as api
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, Linear
+from rramalloc.schemas import json_schema
+from rramalloc.studies.strategies.chip import ChipPerformance
+from rramalloc.studies.strategies.strategy import Strategy, load_strategy
+
+Judge = Any
+ROOMY = {"unit_bytes": 10**9}
+
+
+def test_worked_example(judge: Judge) -> None:
+    evaluation = judge(worked.WHOLE, worked.SPLIT)
+    frame = evaluation.to_frame()
+    assert tuple(frame.index) == worked.TASKS
+    for name, times in worked.MATRIX.items():
+        assert frame[name].tolist() == pytest.approx(times, rel=1e-12)
+    assert evaluation.totals_ns() == pytest.approx(worked.TOTALS, rel=1e-12)
+    assert (evaluation.best, evaluation.document.equals) == ("split", 1)
+    assert tuple(task.dominant for task in evaluation.document.tasks) == worked.DOMINANT
+    assert [task.subtasks for task in evaluation.document.tasks] == [2, 2, 2]
+    assert [task.share for task in evaluation.document.tasks] == [0.75, 0.5, 1]
+    conv1 = evaluation.document.tasks[0]
+    assert (conv1.bytes_in, conv1.bytes_out, conv1.bytes_working) == (64, 128, 16)
+    assert (conv1.in_ns, conv1.compute_ns, conv1.out_ns) == pytest.approx((24, 36, 96), rel=1e-12)
+    assert [(one.name, one.ratio) for one in evaluation.document.ranking] == [
+        ("split", 1.0),
+        ("whole", pytest.approx(500 / 336)),
+    ]
+
+
+def test_classifiers_are_left_to_the_host_by_default(judge: Judge) -> None:
+    evaluation = judge(worked.WHOLE, fc=None)
+    assert evaluation.task_names == ("conv1", "conv2")
+    assert evaluation.time_ns == pytest.approx(432)
+
+
+def test_result_has_its_forms(judge: Judge) -> None:
+    evaluation = judge(worked.WHOLE, worked.SPLIT, units=(2, 2), chip=ROOMY)
+    jsonschema.validate(evaluation.to_dict(), json_schema("evaluation"))
+    assert evaluation.best in evaluation._repr_html_()
+    assert "<table" in evaluation._repr_html_()
+    assert len(evaluation.names) == 2 + 3
+
+
+def test_html_escapes_names(judge: Judge) -> None:
+    told = judge(worked.changed(worked.WHOLE, name="<script>"))._repr_html_()
+    assert "<script>" not in told
+    assert "&lt;script&gt;" in told
+
+
+def test_csv_says_the_same_as_json(tmp_path: Path) -> None:
+    table, document = tmp_path / "split.csv", tmp_path / "split.json"
+    table.write_text(worked.SPLIT_CSV)
+    document.write_text(json.dumps(worked.SPLIT))
+    assert load_strategy(table) == load_strategy(document)
+
+
+def test_saved_strategies_read_back_equal(tmp_path: Path) -> None:
+    strategy = Strategy.model_validate(worked.SPLIT)
+    strategy.save(tmp_path / "again.json")
+    assert load_strategy(tmp_path / "again.json") == strategy
+
+
+def test_copies_of_an_allocation_are_subtasks(judge: Judge) -> None:
+    """conv1 twice: 8 of 16 windows each, 104 ns; conv2 three times: 2 of 4 windows at most, 112 ns; fc 68 ns.
+
+    Each copy takes one array, so 2 + 3 + 1 = 6 processors are needed.
+    """
+    copies = {"conv1": 2, "conv2": 3}
+    evaluation = judge(allocations=[copies], chip={"processors": 6, "storage_units": 3})
+    assert evaluation.performance_ns[:, 0].tolist() == pytest.approx([104, 112, 68])
+
+
+def test_load_of_an_allocation_gives_every_layer_arrays_of_its_own(judge: Judge, tmp_path: Path) -> None:
+    evaluation = judge(allocations=[{"conv1": 2, "conv2": 3}], chip={"processors": 6, "storage_units": 5})
+    evaluation.save_load(tmp_path / "load.json")
+    document = json.loads((tmp_path / "load.json").read_text())
+    jsonschema.validate(document, json_schema("load-matrix"))
+    assert document["matrix"] == [
+        [[[1, [1], [1, 2, 3]], [2, [2], [4, 5]]]],
+        [[[1, [3], [1, 2]], [2, [4], [3, 4]], [3, [5], [5]]]],
+        [[[1, [6], [1, 2, 3, 4, 5]]]],
+    ]
+
+
+def test_whole_allocations_bring_their_hardware_and_options() -> None:
+    """squeezenet's demand depends on the hardware: with larger arrays a copy has fewer compute units."""
+    chip = ChipPerformance(**(worked.CHIP | {"processors": 5000, "storage_units": 100} | ROOMY))
+    small = api.optimize("squeezenet", 200, method="none")
+    large = api.optimize("squeezenet", 200, method="none", crossbar="512x512")
+    evaluation = api.evaluate("squeezenet", chip, allocations=[small, large])
+    held = [
+        sum(len(part.compute) for split in plan.splits for part in split)
+        for plan in evaluation.sources[0]._plans  # type: ignore[attr-defined]
+    ]
+    assert held == [small.arrays.used, large.arrays.used]
+    assert held[0] > held[1]
+
+
+def test_folded_allocations_need_the_arrays_they_were_made_for() -> None:
+    chip = ChipPerformance(**(worked.CHIP | {"processors": 5000, "storage_units": 100} | ROOMY))
+    folded = api.optimize("squeezenet", 2000, method="none", mapping="kernel_split", fold=True)
+    evaluation = api.evaluate("squeezenet", chip, allocations=folded)
+    (plan,) = evaluation.sources[0]._plans  # type: ignore[attr-defined]
+    assert sum(len(part.compute) for split in plan.splits for part in split) == folded.arrays.used
+
+
+def shares_of(random: Random, count: int) -> list[float]:
+    """Shares that sum to 1, in hundredths."""
+    cuts = sorted(random.sample(range(1, 100), count - 1))
+    return [(b - a) / 100 for a, b in zip([0, *cuts], [*cuts, 100], strict=True)]
+
+
+def random_strategy(random: Random, chip: ChipPerformance, layers: list[str], name: str) -> Strategy:
+    """Any division of the units, some of them idle, with or without shares."""
+
+    def entries() -> tuple[list[dict[str, Any]], list[str]]:
+        compute = random.sample(range(1, chip.processors + 1), chip.processors)
+        storage = random.sample(range(1, chip.storage_units + 1), chip.storage_units)
+        count = random.randint(1, min(len(compute), len(storage)))
+        parts: list[dict[str, Any]] = [
+            {"compute": [compute.pop()], "storage": [storage.pop()]} for _ in range(count)
+        ]
+        idle = []
+        for kind, letter, units in (("compute", "C", compute), ("storage", "D", storage)):
+            for unit in units:
+                if random.random() < 0.2:
+                    idle.append(f"{letter}{unit}")
+                else:
+                    random.choice(parts)[kind].append(unit)
+        if random.random() < 0.5:
+            for part, share in zip(parts, shares_of(random, count), strict=True):
+                part["share"] = share
+        return [*parts, {"idle": idle}] if idle else parts, idle
+
+    tasks = {layer: entries()[0] for layer in layers if random.random() < 0.7}
+    return Strategy.model_validate({"name": name, "tasks": {"*": entries()[0]} | tasks})
+
+
+def slow_time_ns(network: Network, chip: ChipPerformance, strategy: Strategy, layer: str) -> float:
+    """The formula of SYSTEMS.md 1, one subtask and one window at a time."""
+    node = next(node for node in network.nodes if node.name == layer)
+    source, output = network.shapes[node.inputs[0]], network.shapes[layer]
+    bytes_in = 2 * source.channels * source.height * source.width
+    bytes_out = 2 * output.channels * output.height * output.width
+    cost = chip.ns_per_byte.get(node.op, chip.ns_per_byte["default"])
+    parts = [part for part in strategy.tasks.get(layer, strategy.tasks["*"]) if part.compute]
+    dealt = [0] * len(parts)
+    for window in range(output.height * output.width):
+        dealt[window % len(parts)] += 1
+    times = []
+    for part, windows in zip(parts, dealt, strict=True):
+        share = part.share if part.share is not None else windows / (output.height * output.width)
+        times.append(
+            share * bytes_in / chip.bandwidth_in_gb_s
+            + share * bytes_in * cost
+            + share * bytes_out / chip.bandwidth_out_gb_s
+        )
+    return max(times)
+
+
+def random_chip(random: Random) -> ChipPerformance:
+    return ChipPerformance(
+        processors=random.randint(1, 6),
+        storage_units=random.randint(1, 6),
+        unit_bytes=10**9,
+        bandwidth_in_gb_s=random.uniform(0.1, 9),
+        bandwidth_out_gb_s=random.uniform(0.1, 9),
+        ns_per_byte={"default": random.uniform(0, 3), "linear": random.uniform(0, 3)},
+    )
+
+
+@settings(max_examples=60)
+@given(randoms)
+def test_matrix_is_that_of_the_slow_evaluation(random: Random) -> None:
+    network, chip = random_network(random), random_chip(random)
+    layers = [node.name for node in network.nodes if isinstance(node, Conv | Linear)]
+    strategies = [random_strategy(random, chip, layers, f"s{number}") for number in range(4)]
+    evaluation = api.evaluate(network, chip, strategies=strategies, fc="crossbar")
+    assert list(evaluation.task_names) == layers
+    slow = {
+        strategy.name: [slow_time_ns(network, chip, strategy, layer) for layer in layers]
+        for strategy in strategies
+    }
+    for name, times in slow.items():
+        assert evaluation.to_frame()[name].tolist() == pytest.approx(times, rel=1e-9)
+    assert sum(slow[evaluation.best]) == pytest.approx(min(map(sum, slow.values())), rel=1e-9)
+
+
+@settings(max_examples=40)
+@given(randoms)
+def test_laws(random: Random) -> None:
+    """Splitting never slows a task down nor beats its number of subtasks; units are interchangeable; time
+    scales with the chip's parameters.
+    """
+    network, chip = random_network(random), random_chip(random)
+    layers = [node.name for node in network.nodes if isinstance(node, Conv | Linear)]
+    whole = Strategy.model_validate(
+        {
+            "name": "whole",
+            "tasks": {
+                "*": [
+                    {
+                        "compute": list(range(1, chip.processors + 1)),
+                        "storage": list(range(1, chip.storage_units + 1)),
+                    }
+                ]
+            },
+        }
+    )
+    some = random_strategy(random, chip, layers, "some")
+    evaluation = api.evaluate(network, chip, strategies=[whole, some], fc="crossbar")
+    most = min(chip.processors, chip.storage_units)
+    for alone, split in evaluation.performance_ns.tolist():
+        assert alone / most * (1 - 1e-9) <= split <= alone * (1 + 1e-9)
+    document = json.loads(json.dumps(some.to_dict()))
+    swap = {unit: chip.processors + 1 - unit for unit in range(1, chip.processors + 1)}
+    for parts in document["tasks"].values():
+        for part in parts:
+            part["compute"] = [swap[unit] for unit in part.get("compute", [])]
+            part["idle"] = [f"C{swap[int(u[1:])]}" if u[0] == "C" else u for u in part.get("idle", [])]
+    swapped = api.evaluate(network, chip, strategies=Strategy.model_validate(document), fc="crossbar")
+    assert swapped.performance_ns[:, 0].tolist() == evaluation.performance_ns[:, 1].tolist()
+    twice = chip.model_copy(
+        update={
+            "bandwidth_in_gb_s": chip.bandwidth_in_gb_s / 2,
+            "bandwidth_out_gb_s": chip.bandwidth_out_gb_s / 2,
+            "ns_per_byte": {name: 2 * cost for name, cost in chip.ns_per_byte.items()},
+        }
+    )
+    slower = api.evaluate(network, twice, strategies=[whole, some], fc="crossbar")
+    assert slower.performance_ns.tolist() == (2 * evaluation.performance_ns).tolist()

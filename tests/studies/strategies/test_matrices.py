@@ -1,0 +1,181 @@
+"""The two matrices as files: what they hold, that they are whole, and that equal runs give equal bytes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from laws.strategies import random_network, randoms
+from studies.strategies import worked
+from studies.strategies.test_evaluate import random_chip, random_strategy
+
+from rramalloc.api import evaluate
+from rramalloc.errors import FileError, SpecError
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, Linear
+from rramalloc.schemas import json_schema
+from rramalloc.studies.strategies.chip import ChipPerformance
+
+Judge = Any
+ROOMY = {"unit_bytes": 10**9}
+
+
+def test_csv_is_the_matrix(judge: Judge, tmp_path: Path) -> None:
+    path = tmp_path / "times.csv"
+    judge(worked.WHOLE, worked.SPLIT).save_performance(path)
+    rows = list(csv.DictReader(path.open()))
+    assert [row["task"] for row in rows] == list(worked.TASKS)
+    for name, times in worked.MATRIX.items():
+        assert [float(row[name]) for row in rows] == pytest.approx(times, rel=1e-12)
+
+
+def test_parquet_has_a_row_per_strategy(judge: Judge, tmp_path: Path) -> None:
+    path = tmp_path / "times.parquet"
+    judge(worked.WHOLE, worked.SPLIT).save_performance(path)
+    frame = pd.read_parquet(path).set_index("strategy")
+    assert list(frame.columns) == ["time_ns", *worked.TASKS]
+    for name, times in worked.MATRIX.items():
+        assert frame.loc[name].tolist() == pytest.approx([worked.TOTALS[name], *times], rel=1e-12)
+
+
+def test_files_read_back_to_the_same_numbers(judge: Judge, tmp_path: Path) -> None:
+    evaluation = judge(worked.SPLIT, units=(3, 3), chip={**ROOMY, "bandwidth_in_gb_s": 3})
+    evaluation.save_performance(tmp_path / "times.csv")
+    evaluation.save_performance(tmp_path / "times.parquet")
+    from_csv = pd.read_csv(tmp_path / "times.csv", dtype=str).set_index("task").map(float)
+    from_parquet = pd.read_parquet(tmp_path / "times.parquet").set_index("strategy").drop(columns="time_ns")
+    assert (from_csv.to_numpy() == evaluation.performance_ns).all()
+    assert (evaluation.performance_ns == from_parquet.to_numpy().T).all()
+    assert list(from_csv.columns) == list(from_parquet.index) == list(evaluation.names)
+
+
+def test_load_matrix_of_the_worked_example(judge: Judge, tmp_path: Path) -> None:
+    path = tmp_path / "load.json"
+    judge(worked.WHOLE, worked.SPLIT).save_load(path)
+    document = json.loads(path.read_text())
+    jsonschema.validate(document, json_schema("load-matrix"))
+    assert document["tasks"] == list(worked.TASKS)
+    assert document["strategies"] == ["whole", "split"]
+    everything = [[1, [1, 2, 3], [1, 2, 3]]]
+    rest = [[1, [1, 2], [1, 2]], [2, [3], [3]]]
+    assert document["matrix"] == [
+        [everything, [[1, [3, 1], [2]], [2, [2], [1, 3]]]],
+        [everything, rest],
+        [everything, rest],
+    ]
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["rows copied", "rows made"])
+def test_load_matrix_of_an_enumeration(judge: Judge, tmp_path: Path, *, mixed: bool) -> None:
+    """Names say the same as the entries, in every row, whether rows are copied or made one by one."""
+    path = tmp_path / "load.json"
+    tables = [worked.WHOLE] if mixed else []
+    evaluation = judge(*tables, units=(3, 3), chip=ROOMY)
+    evaluation.save_load(path)
+    document = json.loads(path.read_text())
+    assert len(document["matrix"]) == 3
+    for row in document["matrix"]:
+        entries = row[len(tables) :]
+        names = [
+            " ".join(f"C{'+'.join(map(str, own))}:D{'+'.join(map(str, held))}" for _, own, held in entry)
+            for entry in entries
+        ]
+        assert names == document["strategies"][len(tables) :] == list(evaluation.names[len(tables) :])
+        assert len(set(names)) == 25
+
+
+def test_long_rows_are_copied_right(tmp_path: Path) -> None:
+    """More entries than are written at once, and a row longer than what is copied at once."""
+    chip = ChipPerformance(**(worked.CHIP | {"processors": 6, "storage_units": 6} | ROOMY))
+    network = Network.build("worked", worked.NETWORK["nodes"])
+    evaluation = evaluate(network, chip, units=(6, 6), limit=20_000)
+    path = tmp_path / "load.json"
+    evaluation.save_load(path)
+    assert path.stat().st_size > 2 * 2**20
+    first, second = json.loads(path.read_text())["matrix"]
+    assert first == second
+    assert len(first) == 20_000
+
+
+@settings(max_examples=25)
+@given(randoms)
+def test_every_entry_uses_every_unit_once(tmp_path_factory: pytest.TempPathFactory, random: Random) -> None:
+    """Units of a task are disjoint, and together all but those marked idle."""
+    network, chip = random_network(random), random_chip(random)
+    layers = [node.name for node in network.nodes if isinstance(node, Conv | Linear)]
+    strategies = [random_strategy(random, chip, layers, f"s{number}") for number in range(3)]
+    path = tmp_path_factory.mktemp("load") / "load.json"
+    evaluate(network, chip, strategies=strategies, fc="crossbar").save_load(path)
+    matrix = json.loads(path.read_text())["matrix"]
+    assert len(matrix) == len(layers)
+    for layer, row in zip(layers, matrix, strict=True):
+        for strategy, entry in zip(strategies, row, strict=True):
+            parts = strategy.tasks.get(layer, strategy.tasks["*"])
+            idle = {mark for part in parts for mark in part.idle}
+            for place, letter, count in ((1, "C", chip.processors), (2, "D", chip.storage_units)):
+                used = Counter(f"{letter}{unit}" for subtask in entry for unit in subtask[place])
+                assert set(used.values()) == {1}
+                assert used.keys() | {mark for mark in idle if str(mark)[0] == letter} == {
+                    f"{letter}{unit}" for unit in range(1, count + 1)
+                }
+
+
+def test_equal_runs_give_equal_bytes(judge: Judge, tmp_path: Path) -> None:
+    contents = []
+    for number in range(2):
+        evaluation = judge(worked.SPLIT, units=(3, 2), chip=ROOMY)
+        for name in ("times.csv", "times.parquet", "load.json"):
+            path = tmp_path / f"{number}{name}"
+            (evaluation.save_load if name == "load.json" else evaluation.save_performance)(path)
+            contents.append(path.read_bytes())
+    assert contents[:3] == contents[3:]
+
+
+def test_a_failed_write_leaves_the_old_file(
+    judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "load.json"
+    path.write_text("old")
+    evaluation = judge(worked.WHOLE, worked.SPLIT)
+
+    def broken(task: int) -> Any:
+        yield "[[1,[1],[1]]]"
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(evaluation.sources[0], "loads", broken)
+    with pytest.raises(FileError, match="no space left"):
+        evaluation.save_load(path)
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["load.json"]
+
+
+@pytest.mark.parametrize("name", ["times.txt", "times", "times.json"])
+def test_other_kinds_of_files_are_refused(judge: Judge, tmp_path: Path, name: str) -> None:
+    with pytest.raises(SpecError, match=r"\.csv or \.parquet"):
+        judge(worked.WHOLE).save_performance(tmp_path / name)
+
+
+def test_a_layer_named_as_a_column_of_parquet(tmp_path: Path) -> None:
+    nodes = [
+        {"name": "input", "op": "input", "shape": [1, 2, 2]},
+        {"name": "time_ns", "op": "conv", "inputs": ["input"], "out_channels": 1, "kernel": 1},
+    ]
+    evaluation = evaluate(Network.build("odd", nodes), ChipPerformance(**worked.CHIP), units=(1, 1))
+    evaluation.save_performance(tmp_path / "times.csv")
+    with pytest.raises(SpecError, match="rename the layer"):
+        evaluation.save_performance(tmp_path / "times.parquet")
+
+
+def test_frame_is_tasks_by_strategies(judge: Judge) -> None:
+    frame = judge(worked.WHOLE, worked.SPLIT).to_frame()
+    assert np.allclose(frame.sum().to_numpy(), [500, 336])
+    assert frame.index.name == "task"

@@ -1,0 +1,288 @@
+"""Latency tables: their two formats, how layers are found, and what they mean for a step."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+import rramalloc
+from rramalloc.errors import FileError, MissingLatencyError, SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.network.network import Network
+from rramalloc.schemas import json_schema
+from rramalloc.timing.access import StepTime
+from rramalloc.timing.latency_table import LatencyRow, LatencyTable, Overhead, load_latency_table
+from rramalloc.timing.measured_layer import MeasuredLayer, parameters_of, parameters_text
+from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.stage_graph import StageGraph
+
+NODES: list[dict[str, Any]] = [
+    {"name": "in", "op": "input", "shape": [3, 8, 8]},
+    {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 4, "kernel": 3, "pads": 1},
+    {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 4, "kernel": 3, "pads": 1, "stride": 2},
+    {"name": "c", "op": "conv", "inputs": ["a"], "out_channels": 4, "kernel": 3, "pads": 1, "stride": 2},
+    {"name": "sum", "op": "add", "inputs": ["b", "c"]},
+    {"name": "flat", "op": "flatten", "inputs": ["sum"]},
+    {"name": "fc", "op": "linear", "inputs": ["flat"], "out_features": 10},
+]
+NETWORK = Network.build("small", NODES)
+CONV_A = {"out_channels": 4, "kernel": 3, "pads": 1}
+CONV_B = CONV_A | {"stride": 2}
+
+
+def row(
+    parameters: dict[str, Any], shape: tuple[int, int, int], latency_ns: float, **fields: Any
+) -> LatencyRow:
+    operator = fields.pop("operator", "conv")
+    return LatencyRow(operator=operator, shape=shape, parameters=parameters, latency_ns=latency_ns, **fields)
+
+
+def table(*more: LatencyRow) -> LatencyTable:
+    """64 windows of a in 6400 ns, 16 of b and c in 4000 ns: 100 and 250 ns a step."""
+    rows = (row(CONV_A, (3, 8, 8), 6400.0), row(CONV_B, (4, 8, 8), 4000.0), *more)
+    return LatencyTable(rows=rows)
+
+
+def timed(step_ns: float) -> Hardware:
+    document = load_hardware("plain").to_dict() | {"timing": {"step_ns": step_ns}}
+    document.pop("unconfirmed", None)
+    return Hardware(**document)
+
+
+PLAIN = load_hardware("plain")
+
+
+def full_table() -> LatencyTable:
+    rows = (
+        row(
+            CONV_A, (3, 8, 8), 6400.5, spread_ns=12.25, noise_ns=0.5, n=40, median_ns=9000.0,
+            device="chip, 1", method="regression", date="2026-02-28",
+        ),
+        row(
+            {"other_inputs": [[4, 4, 4]]}, (4, 4, 4), -3.0, operator="add",
+            flags=("below_noise", "negative"), n=9,
+        ),
+        row({"kernel": [2, 2], "ceil_mode": True}, (4, 8, 8), 1e-3, operator="maxpool"),
+        row({}, (4, 8, 8), 0.0, operator="relu"),
+        row({"sha256": "12e4" * 16}, (3, 8, 8), 5.0, operator="network"),
+    )  # fmt: skip
+    overhead = Overhead(a_ns_per_byte=0.05, b_ns_per_byte=-1e-9, c_ns=1 / 3, r2=0.999, runs=12)
+    return LatencyTable(overhead=overhead, rows=rows)
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.csv", "T.CSV"])
+def test_a_table_survives_its_file(tmp_path: Path, name: str) -> None:
+    full_table().save(tmp_path / name)
+    read = load_latency_table(tmp_path / name)
+    assert read == full_table()
+    assert read.sha256 == full_table().sha256
+    assert (tmp_path / name).read_text().startswith("{" if name == "t.json" else "format,operator,shape,")
+
+
+def test_the_json_obeys_its_schema() -> None:
+    schema = json_schema("latency")
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(full_table().to_dict(), schema)
+    assert "date" not in full_table().to_dict()["rows"][1]
+
+
+def test_a_table_written_by_hand_needs_four_columns(tmp_path: Path) -> None:
+    path = tmp_path / "hand.csv"
+    path.write_text(
+        "operator,shape,parameters,latency_ns\n"
+        "conv,3x8x8,out_channels=4 kernel=3 pads=1,6400\n"
+        "conv,4x8x8,stride=2x2 kernel=3x3 pads=1x1x1x1 out_channels=4,4e3\n"
+    )
+    assert load_latency_table(path) == table()
+
+
+def test_equal_layers_share_a_row_whatever_their_names() -> None:
+    found = [table().find(NETWORK, node) for node in NETWORK.nodes[1:4]]
+    assert [None if r is None else r.latency_ns for r in found] == [6400.0, 4000.0, 4000.0]
+    assert table().find(NETWORK, NETWORK.nodes[4]) is None
+    other = table(row({"other_inputs": [[4, 4, 4]]}, (4, 4, 4), 7.0, operator="add"))
+    assert [r.latency_ns for r in other.lookup(NETWORK, NETWORK.nodes[1:5])] == [6400.0, 4000.0, 4000.0, 7.0]
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(MissingLatencyError) as caught:
+        table().lookup(NETWORK, NETWORK.nodes[1:])
+    assert [name for name, _ in caught.value.layers] == ["sum", "flat", "fc"]
+    assert "lacks 3 layers" in str(caught.value)
+    assert "fc: linear 64x1x1 out_features=10" in str(caught.value)
+    assert pickle.loads(pickle.dumps(caught.value)).layers == caught.value.layers  # noqa: S301
+
+
+def test_a_negative_latency_needs_its_flag() -> None:
+    with pytest.raises(SpecError, match="negative"):
+        row(CONV_A, (3, 8, 8), -1.0)
+    assert row(CONV_A, (3, 8, 8), -1.0, flags=("negative",)).latency_ns == -1.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        pytest.param({"operator": "conf"}, "operator|tag", id="unknown operator"),
+        pytest.param({"operator": "input", "parameters": {"shape": [1, 1, 1]}}, "no layer", id="input"),
+        pytest.param({"parameters": {"kernel": 3}}, "out_channels", id="field missing"),
+        pytest.param({"parameters": {"out_channels": 4, "kernel": 3, "colour": 1}}, "colour", id="unknown"),
+        pytest.param({"parameters": {"out_channels": 4, "kernel": 30}}, "covers 30", id="does not fit"),
+        pytest.param(
+            {"parameters": CONV_A | {"other_inputs": [[1, 1, 1]]}}, "no layer of 2", id="two inputs"
+        ),
+        pytest.param({"shape": [3, 8]}, "shape", id="flat shape"),
+        pytest.param({"shape": [3, 0, 8]}, "shape", id="no height"),
+        pytest.param({"latency_ns": "fast"}, "latency_ns", id="text"),
+        pytest.param({"latency_ns": 1e300}, "latency_ns", id="too large"),
+        pytest.param({"flags": ["slow"]}, "flags", id="unknown flag"),
+        pytest.param({"date": "tomorrow"}, "date", id="no date"),
+        pytest.param({"name": "conv1"}, "name", id="unknown field"),
+    ],
+)
+def test_hostile_rows(tmp_path: Path, fields: dict[str, Any], words: str) -> None:
+    good = {"operator": "conv", "shape": [3, 8, 8], "parameters": CONV_A, "latency_ns": 1.0}
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"format": "rramalloc-latency/1", "rows": [good | fields]}))
+    with pytest.raises(SpecError, match=words):
+        load_latency_table(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("", "empty", id="empty"),
+        pytest.param("operator,shape,parameters\n", "latency_ns", id="column missing"),
+        pytest.param("operator,shape,parameters,latency_ns,speed\n", "speed", id="unknown column"),
+        pytest.param("operator,shape,parameters,latency_ns\n", "rows", id="no rows"),
+        pytest.param("operator,shape,parameters,latency_ns\nrelu,1x2x3,,nan\n", "number", id="nan"),
+        pytest.param("operator,shape,parameters,latency_ns\nrelu,1x2x3,,\n", "empty", id="no latency"),
+        pytest.param("operator,shape,parameters,latency_ns\nrelu,1 2 3,,5\n", "CHANNELS", id="shape"),
+        pytest.param("operator,shape,parameters,latency_ns\nrelu,1x2x3,x,5\n", "name=value", id="parameter"),
+        pytest.param("operator,shape,parameters,latency_ns\nrelu,1x2x3,5\n", "3 cells", id="short line"),
+        pytest.param('operator,shape,parameters,latency_ns\nrelu,"1x2x3,,5\n', "CSV|cells", id="open quote"),
+        pytest.param(
+            "operator,shape,parameters,latency_ns\nrelu,1x2x3,,5\nrelu,1x2x3,,6\n", "twice", id="repeated"
+        ),
+        pytest.param(
+            "format,operator,shape,parameters,latency_ns\nmine,relu,1x2x3,,5\n", "format", id="format"
+        ),
+    ],
+)
+def test_hostile_csv(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(SpecError, match=words):
+        load_latency_table(path)
+
+
+def test_other_files_are_told_from_tables(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="no such file"):
+        load_latency_table(tmp_path / "none.json")
+    path = tmp_path / "t.json"
+    for text in ("[]", '{"format": "rramalloc-allocation/1"}', '"x"'):
+        path.write_text(text)
+        with pytest.raises(SpecError, match="format"):
+            load_latency_table(path)
+
+
+def test_parameters_in_one_line_and_back() -> None:
+    parameters = {"kernel": [3, 3], "groups": 2, "ceil_mode": False, "other_inputs": [[1, 2, 3], [4, 5, 6]]}
+    text = "kernel=3x3 groups=2 ceil_mode=false other_inputs=1x2x3+4x5x6"
+    assert parameters_text(parameters) == text
+    assert parameters_of(text) == parameters
+    for wrong in ("kernel", "kernel=", "=3", "kernel=3y3", "kernel=3 kernel=3", "other_inputs=1+2"):
+        with pytest.raises((ValueError, SpecError)):
+            MeasuredLayer(operator="conv", shape=(1, 1, 1), parameters=parameters_of(wrong))
+
+
+def test_a_step_is_that_of_the_slowest_stage() -> None:
+    """a: 6400 / 64 = 100 ns; b and c: 4000 / 16 = 250 ns; fc is left to the host."""
+    steps = MeasuredSteps.of(table(), NETWORK, "host", PLAIN)
+    assert steps.compute_ns == {"a": 100.0, "b": 250.0, "c": 250.0}
+    assert (steps.longest_ns, steps.slowest, steps.warnings) == (250.0, "b", ())
+    graph = StageGraph.build(NETWORK)
+    step_time = StepTime.of(graph, PLAIN, steps)
+    assert step_time is not None
+    for copies in ([1, 1, 1], [64, 16, 2]):
+        assert step_time.step_ns(np.array(copies)) == 250.0
+    assert StepTime.of(graph, timed(9.0), steps).step_ns(np.array([1, 1, 1])) == 250.0  # type: ignore[union-attr]
+
+
+def test_stages_that_the_table_lacks_take_the_step_of_the_hardware() -> None:
+    steps = MeasuredSteps.of(table(), NETWORK, "crossbar", timed(300.0))
+    assert steps.compute_ns == {"a": 100.0, "b": 250.0, "c": 250.0, "fc": 300.0}
+    assert steps.longest_ns == 300.0
+    assert steps.assumed == ("fc",)
+    assert "fc: not in the latency table" in steps.warnings[0]
+    with pytest.raises(MissingLatencyError, match="fc: linear"):
+        MeasuredSteps.of(table(), NETWORK, "crossbar", PLAIN)
+
+
+def test_negative_latencies_count_as_nothing_and_are_told() -> None:
+    low = row(CONV_B, (4, 8, 8), -5.0, flags=("below_noise", "negative"))
+    steps = MeasuredSteps.of(LatencyTable(rows=(row(CONV_A, (3, 8, 8), 6400.0), low)), NETWORK, "host", PLAIN)
+    assert steps.compute_ns == {"a": 100.0, "b": 0.0, "c": 0.0}
+    assert steps.warnings == ("b, c: latency below the noise of its measurement",)
+    nothing = LatencyTable(rows=(row(CONV_A, (3, 8, 8), 0.0), low))
+    with pytest.raises(SpecError, match="takes any time"):
+        MeasuredSteps.of(nothing, NETWORK, "host", PLAIN)
+
+
+def test_optimize_by_a_table_and_its_file_simulates_to_itself(tmp_path: Path) -> None:
+    """Step 250 ns, without any [timing]: latency = 250 * makespan."""
+    plain = rramalloc.optimize(NETWORK, 40)
+    allocation = rramalloc.optimize(NETWORK, 40, latency_table=table())
+    assert plain.latency_ns is None
+    assert allocation.makespan == plain.makespan
+    assert allocation.latency_ns == 250.0 * allocation.makespan
+    path = tmp_path / "a.json"
+    allocation.save(path)
+    for saved in (allocation, path):
+        again = rramalloc.simulate(NETWORK, saved)
+        assert again.latency_ns == allocation.latency_ns
+        assert again.latency_table == allocation.options.latency_table
+        assert rramalloc.simulate(NETWORK, saved, hardware="plain").latency_ns is None
+        assert rramalloc.simulate(NETWORK, saved, hardware=timed(7.0)).step_ns == 7.0
+    assert rramalloc.simulate(NETWORK, {"a": 2}, latency_table=table()).step_ns == 250.0
+
+
+def test_files_without_a_table_are_read_as_before(tmp_path: Path) -> None:
+    document = rramalloc.optimize(NETWORK, 40).to_dict()
+    assert document["options"].pop("latency_table") is None
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(document))
+    assert rramalloc.simulate(NETWORK, path).makespan == document["makespan"]
+    document["options"]["latency_table"] = {"sha256": "x", "compute_ns": {"a": "fast"}}
+    path.write_text(json.dumps(document))
+    with pytest.raises(SpecError, match=r"options\.latency_table: compute_ns\.a"):
+        rramalloc.simulate(NETWORK, path)
+
+
+def test_slower_steps_leave_room_for_more_copies() -> None:
+    """Memory feeds a step of 10 ns with one copy; one of 250 ns with many: MODEL.md 7."""
+    memory = {"bandwidth_gb_s": 1.0, "reuse": "row", "scope": "per_layer"}
+    machine = Hardware(**(timed(10.0).to_dict() | {"memory": memory}))
+    assumed = rramalloc.optimize(NETWORK, 40, hardware=machine)
+    measured = rramalloc.optimize(NETWORK, 40, hardware=machine, latency_table=table())
+    assert measured.arrays.used > assumed.arrays.used
+    really = rramalloc.simulate(NETWORK, assumed.replication, hardware=machine, latency_table=table())
+    assert measured.latency_ns is not None
+    assert really.latency_ns is not None
+    assert measured.latency_ns < really.latency_ns
+
+
+def test_target_in_ns_by_a_table() -> None:
+    """50 steps of 250 ns are 12,500 ns; the hardware alone knows no ns."""
+    with pytest.raises(SpecError, match="latency-table"):
+        rramalloc.optimize(NETWORK, 40, objective="arrays", target_ns=12_500)
+    found = rramalloc.optimize(NETWORK, 40, objective="arrays", target_ns=12_500, latency_table=table())
+    assert found.makespan <= 50
+    steps = rramalloc.optimize(NETWORK, 40, objective="arrays", target=50)
+    assert found.arrays.used == steps.arrays.used
