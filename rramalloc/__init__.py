@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rramalloc.allocation.simulation import Simulation as Simulation
     from rramalloc.api import compare as compare
     from rramalloc.api import convert as convert
+    from rramalloc.api import evaluate as evaluate
     from rramalloc.api import inspect as inspect
     from rramalloc.api import optimize as optimize
     from rramalloc.api import pareto as pareto
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from rramalloc.studies.latency.estimate import estimate_latency as estimate_latency
     from rramalloc.studies.latency.fit import fit_latency as fit_latency
     from rramalloc.studies.latency.measure import measure_latency as measure_latency
+    from rramalloc.studies.pareto_front import ParetoFront as ParetoFront
+    from rramalloc.studies.strategies.evaluation import Evaluation as Evaluation
     from rramalloc.studies.sweep.progress import sweep_status as sweep_status
     from rramalloc.studies.sweep.run import sweep as sweep
     from rramalloc.timing.latency_table import load_latency_table as load_latency_table
@@ -47,29 +50,31 @@ _HOMES = {
     "Comparison": "rramalloc.studies.comparison",
     "Hardware": "rramalloc.hardware.hardware",
     "Inspection": "rramalloc.allocation.inspection",
+    "Evaluation": "rramalloc.studies.strategies.evaluation",
     "Network": "rramalloc.network.network",
+    "ParetoFront": "rramalloc.studies.pareto_front",
     "RramallocError": "rramalloc.errors",
     "Simulation": "rramalloc.allocation.simulation",
     "__version__": "rramalloc.version",
     "compare": "rramalloc.api",
     "convert": "rramalloc.api",
-    "from_torch": "rramalloc.network.readers.torch_export",
+    "estimate_latency": "rramalloc.studies.latency.estimate",
+    "evaluate": "rramalloc.api",
+    "fit_latency": "rramalloc.studies.latency.fit",
     "fold_filter": "rramalloc.allocation.folding",
     "fold_index": "rramalloc.mapping.fold_numeric",
     "fold_input": "rramalloc.mapping.fold_numeric",
     "fold_network": "rramalloc.allocation.folding",
     "fold_weights": "rramalloc.mapping.fold_numeric",
+    "from_torch": "rramalloc.network.readers.torch_export",
     "inspect": "rramalloc.api",
     "load": "rramalloc.network.readers",
     "load_hardware": "rramalloc.hardware.loader",
-    "optimize": "rramalloc.api",
-    "pareto": "rramalloc.api",
-    "estimate_latency": "rramalloc.studies.latency.estimate",
-    "fit_latency": "rramalloc.studies.latency.fit",
     "load_latency_table": "rramalloc.timing.latency_table",
     "measure_latency": "rramalloc.studies.latency.measure",
     "open_device": "rramalloc.studies.latency.device",
-    "ParetoFront": "rramalloc.studies.pareto_front",
+    "optimize": "rramalloc.api",
+    "pareto": "rramalloc.api",
     "simulate": "rramalloc.api",
     "sweep": "rramalloc.studies.sweep.run",
     "sweep_status": "rramalloc.studies.sweep.progress",

@@ -1,7 +1,7 @@
 """Pages with commands: what a reader would type, run in one folder, and what the page says it prints.
 
-A `sh` block holds commands; a `text` block after it is the output of its last command; a `toml`, `json` or
-`csv` block after a line "File `name`:" is a file that the reader writes.
+A `sh` block holds commands and a `python` block a program; a `text` block after one is the output of its last
+command; a `toml`, `json` or `csv` block after a line "File `name`:" is a file that the reader writes.
 """
 
 from __future__ import annotations
@@ -53,6 +53,13 @@ def follow(page: str, folder: Path, examples: Path) -> int:
                     done = run(command, folder)
                     assert done.returncode == 0, (command, done.stderr)
                     printed, commands = done.stdout, commands + 1
+        elif block.kind == "python":
+            command = [sys.executable, "-c", block.text]
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            printed = done.stdout
         elif block.kind == "text":
             assert [line.rstrip() for line in printed.splitlines()] == block.text.rstrip().splitlines()
     return commands

@@ -34,7 +34,7 @@ class Device(Protocol):
         ...
 
 
-def open_device(text: str, network: Network, *, threads: int, seed: int) -> Device:
+def open_device(text: str, network: Network, *, threads: int = 1, seed: int = 0) -> Device:
     """The device "onnxruntime", "simulated", "simulated:noise=0.01,c=5000" or "replay:FILE.csv".
 
     Raises DeviceError, FileError, SpecError.
