@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from rramalloc.allocation.folding import fold_network as fold_network
     from rramalloc.allocation.inspection import Inspection as Inspection
     from rramalloc.allocation.simulation import Simulation as Simulation
+    from rramalloc.api import chiplet_cost as chiplet_cost
     from rramalloc.api import compare as compare
     from rramalloc.api import convert as convert
     from rramalloc.api import evaluate as evaluate
     from rramalloc.api import inspect as inspect
     from rramalloc.api import optimize as optimize
     from rramalloc.api import pareto as pareto
+    from rramalloc.api import place as place
     from rramalloc.api import simulate as simulate
+    from rramalloc.api import verify as verify
     from rramalloc.errors import RramallocError as RramallocError
     from rramalloc.hardware.hardware import Hardware as Hardware
     from rramalloc.hardware.loader import load_hardware as load_hardware
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from rramalloc.network.network import Network as Network
     from rramalloc.network.readers import load as load
     from rramalloc.network.readers.torch_export import from_torch as from_torch
+    from rramalloc.placement.placement import Placement as Placement
     from rramalloc.studies.comparison import Comparison as Comparison
     from rramalloc.studies.latency.device import open_device as open_device
     from rramalloc.studies.latency.estimate import estimate_latency as estimate_latency
@@ -53,9 +57,11 @@ _HOMES = {
     "Evaluation": "rramalloc.studies.strategies.evaluation",
     "Network": "rramalloc.network.network",
     "ParetoFront": "rramalloc.studies.pareto_front",
+    "Placement": "rramalloc.placement.placement",
     "RramallocError": "rramalloc.errors",
     "Simulation": "rramalloc.allocation.simulation",
     "__version__": "rramalloc.version",
+    "chiplet_cost": "rramalloc.api",
     "compare": "rramalloc.api",
     "convert": "rramalloc.api",
     "estimate_latency": "rramalloc.studies.latency.estimate",
@@ -75,9 +81,11 @@ _HOMES = {
     "open_device": "rramalloc.studies.latency.device",
     "optimize": "rramalloc.api",
     "pareto": "rramalloc.api",
+    "place": "rramalloc.api",
     "simulate": "rramalloc.api",
     "sweep": "rramalloc.studies.sweep.run",
     "sweep_status": "rramalloc.studies.sweep.progress",
+    "verify": "rramalloc.api",
 }
 __all__ = sorted(_HOMES)
 

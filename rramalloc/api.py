@@ -12,6 +12,7 @@ from rramalloc.allocation.optimize import Request
 from rramalloc.allocation.optimize import optimize as optimize_network
 from rramalloc.allocation.simulation import Simulation, simulate_network
 from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.export.export import export as export
 from rramalloc.files import to_json, write_text
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware, parse_crossbar
@@ -19,11 +20,15 @@ from rramalloc.mapping.demand import MAPPINGS, Mapping
 from rramalloc.methods import method_names
 from rramalloc.network.network import Network
 from rramalloc.network.readers import InputShapes, load
+from rramalloc.placement.emulator.verify import verify as verify
+from rramalloc.placement.place import place as place
+from rramalloc.placement.placed import optimize_placed
 from rramalloc.records import brief
 from rramalloc.search.front import DEFAULT_WORK as FRONT_WORK
 from rramalloc.search.front import Progress as FrontProgress
 from rramalloc.search.problem import DEFAULT_WORK, Objective, Progress, Stop
 from rramalloc.studies.budgets import budgets, minimum_arrays
+from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
 from rramalloc.studies.compare import CompareProgress, Contest, Ending
 from rramalloc.studies.compare import compare as compare_methods
 from rramalloc.studies.comparison import Comparison
@@ -56,6 +61,7 @@ def optimize(
     target: int | None = None,
     target_ns: float | None = None,
     latency_table: LatencyTableLike | None = None,
+    placed: bool = False,
     seed: int = 0,
     work: int = DEFAULT_WORK,
     time_limit_s: float | None = None,
@@ -68,9 +74,10 @@ def optimize(
 
     network: a Network, a file, or a shipped name ("vgg16"); crossbar: "256x256" replaces the array size of
     `hardware`; fold: fold filters first, with mapping "kernel_split"; target: steps, target_ns: nanoseconds,
-    one of them with objective "arrays"; latency_table: measured step times, or their file; work: units of
-    search (0.05 s each on a reference core) before it ends without proof; gap: relative distance from the
-    bound that is good enough; stop: replaces work, time_limit_s, gap and on_progress.
+    one of them with objective "arrays"; latency_table: measured step times, or their file; placed: count
+    transfer between the tiles in which copies would be placed; work: units of search (0.05 s each on a
+    reference core) before it ends without proof; gap: relative distance from the bound that is good enough;
+    stop: replaces work, time_limit_s, gap and on_progress.
     Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.
 
     >>> allocation = optimize("vgg16", arrays=1024)
@@ -97,7 +104,8 @@ def optimize(
         mapping=mapping, fc=fc, objective=objective, method=method, seed=seed, target_steps=target,
         target_ns=target_ns, fold=fold, measured=measured_steps(latency_table, source, fc, machine),
     )  # fmt: skip
-    return optimize_network(source, machine, arrays, request, ending)
+    run = optimize_placed if placed else optimize_network
+    return run(source, machine, arrays, request, ending)
 
 
 def inspect(

@@ -152,6 +152,50 @@ class PlacementError(RramallocError):
         )
 
 
+class CapacityError(RramallocError):
+    """An allocation does not fit the chips.
+
+    need: arrays of all copies; tiles, arrays: tiles there are, and arrays of each; largest: (layer, copies,
+    arrays of a copy) of the layer that takes most; proven: whether no placement exists, rather than none
+    was found.
+    """
+
+    def __init__(
+        self, need: int, tiles: int, arrays: int, largest: tuple[str, int, int], *, proven: bool = True
+    ) -> None:
+        super().__init__(need, tiles, arrays, largest)
+        self.need, self.tiles, self.arrays, self.largest = need, tiles, arrays, largest
+        self.proven = proven
+
+    def __str__(self) -> str:
+        have, (name, copies, demand) = self.tiles * self.arrays, self.largest
+        if self.need > have:
+            what = f"the chips have {have}"
+            remedy = "optimize with --hardware and at most that many --arrays, or use"
+        else:
+            what = f"of {have}, but {'no' if self.proven else 'found no'} way to keep every copy in one tile"
+            remedy = "optimize with this --hardware, set straddle = true, or use"
+        return (
+            f"the allocation needs {self.need} arrays, {what} ({self.tiles} tiles of {self.arrays}); the "
+            f"largest layer is {_label(name)!r} with {copies} copies of {demand}: {remedy} more or larger "
+            f"tiles, more chips, larger crossbars or more bits per cell"
+        )
+
+
+class MisplacedError(RramallocError):
+    """A placement does not hold its allocation.
+
+    where: the file; entry: what is wrong in it ("arrays[3]", "layer 'conv1'"); reason: got, limit, remedy.
+    """
+
+    def __init__(self, where: str, entry: str, reason: str) -> None:
+        super().__init__(where, entry, reason)
+        self.where, self.entry, self.reason = where, entry, reason
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.entry}: {self.reason}"
+
+
 class TargetError(RramallocError):
     """No allocation within the budget reaches the wanted latency, or none was found.
 

@@ -61,9 +61,9 @@ def read_text(path: str | os.PathLike[str], limit_bytes: int) -> str:
         ) from None
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
+def read_json(path: str | os.PathLike[str], limit_bytes: int = JSON_LIMIT_BYTES) -> Any:
     """A JSON document; NaN, infinities and repeated keys are refused. Raises FileError."""
-    return parse_json(read_text(path, JSON_LIMIT_BYTES), os.fspath(path))
+    return parse_json(read_text(path, limit_bytes), os.fspath(path))
 
 
 def parse_json(text: str, where: str) -> Any:

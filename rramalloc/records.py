@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic._internal._model_construction import ModelMetaclass
+from pydantic_core import PydanticUndefined
 
 from rramalloc.errors import SpecError
 
@@ -32,6 +33,16 @@ class Record(BaseModel, metaclass=_RecordMeta):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def from_list(schema: Any = PydanticUndefined) -> BeforeValidator:
+    """Lets the list of a file be the tuple that a field holds; schema: of what the file may have instead."""
+    return BeforeValidator(as_tuple, json_schema_input_type=schema)
+
+
+def as_tuple(value: Any) -> Any:
+    """A list as a tuple, anything else as it is."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def parse(kind: TypeAdapter[T], data: object, where: str) -> T:

@@ -28,6 +28,11 @@ _RECORDS = {
     "chip": "rramalloc.studies.strategies.chip:ChipPerformance",
     "load-matrix": "rramalloc.studies.strategies.load:LoadMatrix",
     "evaluation": "rramalloc.studies.strategies.evaluation:EvaluationDocument",
+    "placement": "rramalloc.placement.placement:Placement",
+    "verification": "rramalloc.placement.emulator.verification:Verification",
+    "export": "rramalloc.export.json_document:ExportDocument",
+    "chiplet": "rramalloc.studies.chiplet.description:Description",
+    "chiplet-cost": "rramalloc.studies.chiplet.cost:ChipletCost",
 }
 
 

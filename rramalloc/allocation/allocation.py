@@ -12,7 +12,7 @@ from rramalloc.files import read_json, to_json, write_text
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
-from rramalloc.records import Record, brief, parse
+from rramalloc.records import Record, brief, from_list, parse
 from rramalloc.timing.measured_steps import MeasuredSteps
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Foldable(Record):
     unless folding was asked for.
     """
 
-    fold: tuple[Count, Count] | None = None
+    fold: Annotated[tuple[Count, Count] | None, from_list(list[Count] | None)] = None
 
     @model_serializer(mode="wrap")
     def _with_fold_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -102,6 +102,18 @@ class Progress(Record):
     lower_bound: Steps
 
 
+class Placed(Record):
+    """What `optimize --placed` found of the transfer between tiles, which the step time then includes.
+
+    rounds: optimisations and placements in turn; converged: whether the last changed nothing;
+    transfer_ns: time in which the outputs of one step of each layer reach their readers' tiles.
+    """
+
+    rounds: Count
+    converged: bool
+    transfer_ns: dict[Name, float]
+
+
 class Allocation(Record):
     """How often every layer is stored, how fast that is, and how far from optimal it can be at most.
 
@@ -109,7 +121,8 @@ class Allocation(Record):
     bound, in words; seconds: work of the search in seconds of a reference core, counted and not measured,
     so that equal runs give equal files (None for methods that do not count it); step_ns, latency_ns,
     throughput_per_s: None without [timing]; history: how best and bound met; host: weight layers left to
-    the host, untimed; warnings: what was assumed or ignored.
+    the host, untimed; warnings: what was assumed or ignored; placed: None unless the step includes the
+    transfer between tiles.
     """
 
     format: Literal["rramalloc-allocation/1"] = FORMAT
@@ -134,6 +147,7 @@ class Allocation(Record):
     history: tuple[Progress, ...] = ()
     host: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    placed: Placed | None = None
 
     @property
     def replication(self) -> dict[str, int]:
@@ -141,8 +155,9 @@ class Allocation(Record):
         return {layer.name: layer.replication for layer in self.layers}
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the allocation file."""
-        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+        """The document of the allocation file; `placed` is there only if transfer was counted."""
+        left_out = {"placed"} if self.placed is None else set()
+        return self.model_dump(mode="json", exclude=left_out) | {"hardware": self.hardware.to_dict()}
 
     def to_frame(self) -> pd.DataFrame:
         """One row per layer, columns as the fields of Layer."""
@@ -190,8 +205,11 @@ class Saved(NamedTuple):
 
 def read_saved(path: str | os.PathLike[str]) -> Saved:
     """An allocation file or a bare {"replication": {...}}. Raises FileError, SpecError."""
-    where = os.fspath(path)
-    document = read_json(path)
+    return saved_of(read_json(path), os.fspath(path))
+
+
+def saved_of(document: object, where: str) -> Saved:
+    """What the parsed document of such a file says. Raises SpecError."""
     if not isinstance(document, dict):
         raise SpecError(where, f"must be an allocation or {{'replication': ...}}, got {brief(document)}")
     if "replication" in document:

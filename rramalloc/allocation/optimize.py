@@ -102,7 +102,7 @@ def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
         return fewest.solve(problem, stop, request.seed, _target(problem, request))
     if request.objective == "interval":
         return _within_interval(problem, request, stop)
-    moves = problem.step_time is not None and bool(problem.step_time.access_ns_per_copy.any())
+    moves = problem.step_time is not None and problem.step_time.moves
     if moves and request.method == "auto":
         return bandwidth.solve(problem, stop, request.seed)
     candidate = method_named(request.method)(problem, stop, request.seed)
@@ -147,7 +147,7 @@ def _target(problem: Problem, request: Request) -> int:
         raise SpecError(
             "target_ns", "the hardware has no [timing], so give --target in steps or --latency-table"
         )
-    if problem.step_time.access_ns_per_copy.any():
+    if problem.step_time.moves:
         raise SpecError("target_ns", "the hardware's [memory] changes the step time: give --target in steps")
     return int(request.target_ns / problem.step_time.compute_ns)
 

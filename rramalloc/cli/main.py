@@ -11,19 +11,23 @@ import typer
 from rramalloc.cli import (
     EXIT_CANNOT_SERVE,
     EXIT_INTERRUPTED,
+    chiplet,
     compare,
     convert,
     evaluate,
+    export,
     fold,
     inspect,
     latency,
     networks,
     optimize,
     pareto,
+    place,
     presets,
     schema,
     simulate,
     sweep,
+    verify,
 )
 from rramalloc.cli.output import printable
 from rramalloc.errors import RramallocError
@@ -46,6 +50,10 @@ app.command("sweep")(sweep.sweep)
 app.command("evaluate", cls=evaluate.ManyFiles)(evaluate.evaluate)
 app.command("fold")(fold.fold)
 app.add_typer(latency.app, name="latency")
+app.command("place")(place.place)
+app.command("verify")(verify.verify)
+app.command("export")(export.export)
+app.add_typer(chiplet.app, name="chiplet")
 app.command("convert")(convert.convert)
 app.command("networks")(networks.networks)
 app.command("presets")(presets.presets)

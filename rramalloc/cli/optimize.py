@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,6 +56,9 @@ Method = Annotated[
 Convergence = Annotated[
     str | None, typer.Option("--convergence", metavar="FILE", help="Draw how makespan and bound met.")
 ]
+Placed = Annotated[
+    bool, typer.Option("--placed", help="Count the transfer between tiles, as the arrays would be placed.")
+]
 Gap = Annotated[float, typer.Option("--gap", metavar="G", help="Stop within this gap, e.g. 0.01.")]
 AllocationFile = Annotated[
     str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the allocation as JSON.")
@@ -75,6 +77,7 @@ def optimize(
     target: Target = None,
     target_ns: TargetNs = None,
     latency_table: options.LatencyTable = None,
+    placed: Placed = False,
     method: Method = "auto",
     seed: options.Seed = 0,
     work: options.Work = 100,
@@ -99,25 +102,23 @@ def optimize(
     check_writable(output)
     check_figure(figure)
     check_figure(convergence)
-    begun = time.monotonic()
-    with SearchLine(quiet=quiet) as progress:
-        stop = Stop(work=work, time_limit_s=time_limit, gap=gap, on_progress=progress.update)
+    with SearchLine(quiet=quiet) as line:
+        stop = Stop(work=work, time_limit_s=time_limit, gap=gap, on_progress=line.update)
         with interruptible(stop):
             allocation = api.optimize(
                 network, arrays, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fold=fold,
                 fc=fc.value, objective=objective.value, method=method, target=target, target_ns=target_ns,
-                latency_table=latency_table, seed=seed, work=work, time_limit_s=time_limit, gap=gap,
-                stop=stop, input_shapes=options.parse_input_shapes(input_shape),
+                latency_table=latency_table, placed=placed, seed=seed, work=work, time_limit_s=time_limit,
+                gap=gap, stop=stop, input_shapes=options.parse_input_shapes(input_shape),
             )  # fmt: skip
     if output is not None:
         allocation.save(output)
     _draw(allocation, figure, convergence)
-    columns = _COLUMNS | (options.FOLD_COLUMN if fold else {})
-    if print_result(allocation.to_dict, columns, allocation.layers, output_format, texts=("layer",)):
-        typer.echo()
-        print_lines(_summary(allocation))
-    notes = [f"warning: {warning}" for warning in allocation.warnings]
-    for text in (*notes, f"done in {time.monotonic() - begun:.2f} s"):
+    _print(allocation, output_format)
+    for text in (
+        *(f"warning: {warning}" for warning in allocation.warnings),
+        f"done in {line.seconds:.2f} s",
+    ):
         note(text, quiet=quiet)
     if stop.interrupted:
         note("interrupted: this is the best found so far")
@@ -132,6 +133,13 @@ def _draw(allocation: Allocation, figure: str | None, convergence: str | None) -
         style.save(replication.draw(allocation), figure)
     if convergence is not None:
         style.save(meeting.draw(allocation), convergence)
+
+
+def _print(allocation: Allocation, output_format: options.Format) -> None:
+    columns = _COLUMNS | (options.FOLD_COLUMN if allocation.options.fold else {})
+    if print_result(allocation.to_dict, columns, allocation.layers, output_format, texts=("layer",)):
+        typer.echo()
+        print_lines(_summary(allocation))
 
 
 def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
@@ -153,6 +161,10 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
         yield "step", f"{allocation.step_ns:.6g} ns"
         yield "latency", f"{allocation.latency_ns:.6g} ns"
         yield "throughput", f"{allocation.throughput_per_s:.6g} inputs/s"
+    if allocation.placed is not None:
+        rounds, slowest = allocation.placed.rounds, max(allocation.placed.transfer_ns.values())
+        end = "nothing changed in the last" if allocation.placed.converged else "the best of them"
+        yield "transfer", f"{slowest:.6g} ns a step between tiles; rounds of placement: {rounds}, {end}"
     if allocation.seconds is not None:
         yield "search", f"{allocation.seconds:.2f} s of work on a reference core"
     host = ", ".join(allocation.host) if allocation.host else "no weight layer"

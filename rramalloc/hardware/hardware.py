@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, FailFast, Field, model_validator
+from pydantic import FailFast, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from rramalloc.records import Record
+from rramalloc.records import Record, from_list
 
 MAX_LINES = 65_536
 MAX_BITS = 64
@@ -19,21 +19,17 @@ MAX_VALUE = 1e15
 """Limit of every time, bandwidth, energy and area: far above any device, so products stay finite."""
 
 
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 Lines = Annotated[int, Field(ge=1, le=MAX_LINES)]
 Bits = Annotated[int, Field(ge=1, le=MAX_BITS)]
 Count = Annotated[int, Field(ge=1, le=MAX_ARRAYS)]
 Positive = Annotated[float, Field(gt=0, le=MAX_VALUE)]
 NonNegative = Annotated[float, Field(ge=0, le=MAX_VALUE)]
-Grid = Annotated[tuple[Lines, Lines], BeforeValidator(_tuple, json_schema_input_type=list[Lines])]
+Grid = Annotated[tuple[Lines, Lines], from_list(list[Lines])]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
 FieldNames = Annotated[
     tuple[Text, ...],
     FailFast(),
-    BeforeValidator(_tuple, json_schema_input_type=list[Text]),
+    from_list(list[Text]),
     Field(max_length=100),
 ]
 

@@ -87,7 +87,7 @@ def demands(
     sizes = folds(network, stages, hardware, mapping) if fold else [UNFOLDED] * len(stages)
     return [
         demand(
-            WeightMatrix.of(network, stage, hardware).folded(_kernel(stage), size),
+            folded_weights(network, stage, hardware, size),
             hardware.crossbar,
             mapping,
             f"{network.where}: node {stage.name[:60]!r}",
@@ -115,6 +115,11 @@ def folds(network: Network, stages: Sequence[Stage], hardware: Hardware, mapping
         else UNFOLDED
         for stage in stages
     ]
+
+
+def folded_weights(network: Network, stage: Stage, hardware: Hardware, size: Pair) -> WeightMatrix:
+    """The weights of a stage with (n_h, n_w) pixels folded into one, (1, 1) as they are."""
+    return WeightMatrix.of(network, stage, hardware).folded(_kernel(stage), size)
 
 
 def fold_refusal(network: Network, stage: Stage) -> str | None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import BeforeValidator, FailFast, Field
 
 from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Pair, Shape, pooled_extent
-from rramalloc.records import Record
+from rramalloc.records import Record, as_tuple, from_list
 
 
 class ShapeFault(NamedTuple):
@@ -21,15 +21,11 @@ class ShapeFault(NamedTuple):
 
 
 def _pair(value: Any) -> Any:
-    return (value, value) if isinstance(value, int) and not isinstance(value, bool) else _tuple(value)
+    return (value, value) if isinstance(value, int) and not isinstance(value, bool) else as_tuple(value)
 
 
 def _four(value: Any) -> Any:
-    return (value,) * 4 if isinstance(value, int) and not isinstance(value, bool) else _tuple(value)
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return (value,) * 4 if isinstance(value, int) and not isinstance(value, bool) else as_tuple(value)
 
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -40,7 +36,7 @@ PadsField = Annotated[
     tuple[Offset, Offset, Offset, Offset],
     BeforeValidator(_four, json_schema_input_type=Offset | list[Offset]),
 ]
-ShapeField = Annotated[tuple[Size, Size, Size], BeforeValidator(_tuple, json_schema_input_type=list[Size])]
+ShapeField = Annotated[tuple[Size, Size, Size], from_list(list[Size])]
 
 
 class _Node(Record):
@@ -59,7 +55,7 @@ class _Consumer(_Node):
     inputs: Annotated[
         tuple[Name, ...],
         FailFast(),
-        BeforeValidator(_tuple, json_schema_input_type=list[Name]),
+        from_list(list[Name]),
         Field(min_length=1, max_length=100_000),
     ]
 

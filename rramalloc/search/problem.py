@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import BudgetError, PlacementError, TileError
+from rramalloc.mapping.packing_kernel import packing_scratch, placeable
 from rramalloc.mapping.tiles import Classes, Tiles
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.simulate import Replication
@@ -92,7 +93,9 @@ class Problem:
         """Whether the arrays that an allocation needs are there, and its copies can be placed in tiles."""
         if self.arrays(replication) > self.budget:
             return False
-        return self.tiles is None or self.tiles.pack(self.demand, replication).fit == "fits"
+        if self.tiles is None or placeable(self.packing, replication, packing_scratch(self.packing[0])):
+            return True
+        return self.tiles.pack(self.demand, replication).fit == "fits"
 
     @cached_property
     def packing(self) -> Packing:

@@ -20,17 +20,34 @@ _MANY = 2.0**40
 
 
 @dataclass(frozen=True, eq=False)
+class Transfer:
+    """Time that each stage's outputs of a step need to reach their readers' tiles: fixed + copies * per copy.
+
+    fixed_ns, ns_per_copy: float64 of length n, as one placement has them.
+    """
+
+    fixed_ns: npt.NDArray[np.float64]
+    ns_per_copy: npt.NDArray[np.float64]
+
+    def of_stages(self, replication: Replication) -> npt.NDArray[np.float64]:
+        """Transfer time of every stage in ns."""
+        return self.fixed_ns + self.ns_per_copy * replication
+
+
+@dataclass(frozen=True, eq=False)
 class StepTime:
     """Length of a step for any allocation of one network on one hardware.
 
     compute_ns: time a step takes at least, that of the slowest stage; access_ns_per_copy: float64 of length
     n, time the memory needs per copy of each stage (0 without a memory description); shared: all stages
-    share the bandwidth.
+    share the bandwidth; transfer: between tiles, beside the memory's access, None where the placement is
+    left open.
     """
 
     compute_ns: float
     access_ns_per_copy: npt.NDArray[np.float64]
     shared: bool
+    transfer: Transfer | None = None
 
     @classmethod
     def of(
@@ -53,10 +70,17 @@ class StepTime:
             per_copy = np.array(moved) / memory.bandwidth_gb_s
         return cls(compute_ns, per_copy, memory is not None and memory.scope == "shared")
 
+    @property
+    def moves(self) -> bool:
+        """Whether the length of a step depends on the copies."""
+        carried = self.transfer is not None and bool(self.transfer.ns_per_copy.any())
+        return carried or bool(self.access_ns_per_copy.any())
+
     def step_ns(self, replication: Replication) -> float:
         """Length of one step in ns; more copies move more bytes per step."""
         access = self.access_ns_per_copy * replication
-        return max(self.compute_ns, float(access.sum() if self.shared else access.max()))
+        carried = 0.0 if self.transfer is None else float(self.transfer.of_stages(replication).max())
+        return max(self.compute_ns, carried, float(access.sum() if self.shared else access.max()))
 
     def most_copies(self, step_ns: float, least: Replication) -> Replication:
         """Copies of each stage that a step of `step_ns` can feed while all others have at least `least`.
@@ -69,6 +93,10 @@ class StepTime:
             taken = self.access_ns_per_copy * least
             room = step_ns - (float(taken.sum()) - taken)
         copies = np.floor(room / np.maximum(self.access_ns_per_copy, _NO_ACCESS) * (1 + 1e-12))
+        if self.transfer is not None:
+            room = step_ns * (1 + 1e-12) - self.transfer.fixed_ns
+            carried = np.floor(room / np.maximum(self.transfer.ns_per_copy, _NO_ACCESS) * (1 + 1e-12))
+            copies = np.minimum(copies, np.where(room < 0, 0, carried))
         return np.minimum(np.maximum(copies, 0), _MANY).astype(np.int64)
 
 

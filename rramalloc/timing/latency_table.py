@@ -18,8 +18,8 @@ from rramalloc.files import read_json, to_json, write_text
 from rramalloc.hardware.hardware import MAX_VALUE, NonNegative, Text
 from rramalloc.network.network import Network
 from rramalloc.network.node import Node
-from rramalloc.records import Record, brief, parse
-from rramalloc.timing.measured_layer import MeasuredLayer, as_tuple, fault
+from rramalloc.records import Record, brief, from_list, parse
+from rramalloc.timing.measured_layer import MeasuredLayer, fault
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,7 @@ Method = Literal["regression", "subtract"]
 Ns = Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)]
 DATE = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
 Date = Annotated[str, Field(pattern=DATE)]
-Flags = Annotated[tuple[Flag, ...], as_tuple(Flag)]
+Flags = Annotated[tuple[Flag, ...], from_list(list[Flag])]
 
 
 class Overhead(Record):
@@ -88,8 +88,10 @@ class LatencyTable(Record):
 
     format: Literal["rramalloc-latency/1"] = FORMAT
     overhead: Overhead | None = None
-    rows: Annotated[tuple[LatencyRow, ...], as_tuple(LatencyRow), Field(min_length=1, max_length=MAX_ROWS)]
-    warnings: Annotated[tuple[str, ...], as_tuple(str)] = ()
+    rows: Annotated[
+        tuple[LatencyRow, ...], from_list(list[LatencyRow]), Field(min_length=1, max_length=MAX_ROWS)
+    ]
+    warnings: Annotated[tuple[str, ...], from_list(list[str])] = ()
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:

@@ -6,7 +6,7 @@ import re
 from functools import cached_property
 from typing import Any, Self
 
-from pydantic import BeforeValidator, JsonValue, TypeAdapter, ValidationError, model_validator
+from pydantic import JsonValue, TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from rramalloc.errors import RramallocError
@@ -24,15 +24,6 @@ FREE = ("identity", "dropout", "flatten")
 def fault(reason: str) -> PydanticCustomError:
     """A validation error without pydantic's prefix; braces in the reason stay what they are."""
     return PydanticCustomError("latency", "{reason}", {"reason": reason})
-
-
-def as_tuple(kind: Any) -> BeforeValidator:
-    """Lets a list from a file be the tuple that a field holds; kind: of its items."""
-    return BeforeValidator(_tuple, json_schema_input_type=list[kind])
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 _NODE: TypeAdapter[Node] = TypeAdapter(Node)

@@ -10,9 +10,9 @@ from rramalloc.errors import MissingLatencyError, SpecError
 from rramalloc.hardware.hardware import Hardware, NonNegative
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage
-from rramalloc.records import Record
+from rramalloc.records import Record, from_list
 from rramalloc.timing.latency_table import LatencyTable, load_latency_table
-from rramalloc.timing.measured_layer import MeasuredLayer, as_tuple
+from rramalloc.timing.measured_layer import MeasuredLayer
 from rramalloc.timing.stage_graph import FullyConnected, is_stage
 
 LatencyTableLike = LatencyTable | str | os.PathLike[str]
@@ -32,8 +32,8 @@ class MeasuredSteps(Record):
 
     sha256: str
     compute_ns: dict[Name, NonNegative]
-    assumed: Annotated[tuple[str, ...], as_tuple(str)] = ()
-    below_noise: Annotated[tuple[str, ...], as_tuple(str)] = ()
+    assumed: Annotated[tuple[str, ...], from_list(list[str])] = ()
+    below_noise: Annotated[tuple[str, ...], from_list(list[str])] = ()
 
     @classmethod
     def of(

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input
-from rramalloc.records import Record
-from rramalloc.timing.measured_layer import FREE, MeasuredLayer, as_tuple
+from rramalloc.records import Record, from_list
+from rramalloc.timing.measured_layer import FREE, MeasuredLayer
 
 Auxiliary = Literal["avgpool", "conv1x1", "conv3x3"]
 AUXILIARIES: tuple[Auxiliary, ...] = ("avgpool", "conv1x1", "conv3x3")
@@ -50,7 +50,7 @@ class Plan(Record):
     name: str
     sha256: str
     auxiliary: Auxiliary
-    runs: Annotated[tuple[Run, ...], as_tuple(Run)]
+    runs: Annotated[tuple[Run, ...], from_list(list[Run])]
 
     @classmethod
     def of(cls, network: Network, auxiliary: Auxiliary) -> Plan:

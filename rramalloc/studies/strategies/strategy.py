@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, FailFast, Field, TypeAdapter
 from rramalloc.errors import SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, parse_json, read_json, read_text, to_json, write_text
 from rramalloc.network.node import Name
-from rramalloc.records import Record, brief, parse
+from rramalloc.records import Record, as_tuple, brief, from_list, parse
 from rramalloc.studies.strategies.chip import MAX_UNITS
 
 FORMAT: Literal["rramalloc-strategy/1"] = "rramalloc-strategy/1"
@@ -24,17 +24,13 @@ COLUMNS = ("task", "subtask", "compute", "storage", "share", "idle")
 _NEEDED = ("task", "compute", "storage")
 
 
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _marks(value: Any) -> Any:
     """Also {"compute": [3], "storage": [4]} for ["C3", "D4"]."""
     if isinstance(value, dict) and value.keys() <= {"compute", "storage"}:
         kinds = (("C", value.get("compute", [])), ("D", value.get("storage", [])))
         if all(isinstance(ids, list) for _, ids in kinds):
             return tuple(f"{kind}{unit}" for kind, ids in kinds for unit in ids)
-    return _tuple(value)
+    return as_tuple(value)
 
 
 UnitId = int | Annotated[str, Field(pattern="^[CD]_?[0-9]{1,18}$", max_length=20)]
@@ -42,7 +38,7 @@ UnitId = int | Annotated[str, Field(pattern="^[CD]_?[0-9]{1,18}$", max_length=20
 UnitIds = Annotated[
     tuple[UnitId, ...],
     FailFast(),
-    BeforeValidator(_tuple, json_schema_input_type=list[UnitId]),
+    from_list(list[UnitId]),
     Field(max_length=MAX_UNITS),
 ]
 IdleIds = Annotated[
@@ -74,7 +70,7 @@ class SubtaskEntry(Record):
 Entries = Annotated[
     tuple[SubtaskEntry, ...],
     FailFast(),
-    BeforeValidator(_tuple, json_schema_input_type=list[SubtaskEntry]),
+    from_list(list[SubtaskEntry]),
     Field(max_length=2 * MAX_UNITS),
 ]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, TypeAdapter
+from pydantic import TypeAdapter
 
 from rramalloc.files import parse_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.records import Record, parse
+from rramalloc.records import Record, from_list, parse
 from rramalloc.studies.sweep.point import machine_of
 from rramalloc.studies.sweep.row import Row
 from rramalloc.studies.sweep.sources import Sources
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 SWEEP_FORMAT: Literal["rramalloc-sweep/1"] = "rramalloc-sweep/1"
 STATUS_FORMAT: Literal["rramalloc-sweep-status/1"] = "rramalloc-sweep-status/1"
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class SweptNetwork(Record):
@@ -44,9 +40,9 @@ class SweepDocument(Record):
     rramalloc_version: str
     points: int
     spec: Spec
-    networks: Annotated[tuple[SweptNetwork, ...], BeforeValidator(_tuple)]
-    hardware: Annotated[tuple[Hardware, ...], BeforeValidator(_tuple)]
-    rows: Annotated[tuple[Row, ...] | None, BeforeValidator(_tuple)] = None
+    networks: Annotated[tuple[SweptNetwork, ...], from_list()]
+    hardware: Annotated[tuple[Hardware, ...], from_list()]
+    rows: Annotated[tuple[Row, ...] | None, from_list()] = None
 
     def to_dict(self) -> dict[str, Any]:
         """The document of the file, without what is not given."""

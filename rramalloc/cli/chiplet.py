@@ -1,0 +1,93 @@
+"""`rramalloc chiplet`: inference cost on a topology of chiplets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rramalloc.cli import options
+from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+
+if TYPE_CHECKING:
+    from rramalloc.studies.chiplet.cost import ChipletCost
+
+app = typer.Typer(help="Inference cost on a topology of chiplets.", no_args_is_help=True)
+
+Source = Annotated[
+    str, typer.Argument(metavar="FILE|NETWORK", help="A description, or a network with both options below.")
+]
+AllocationFile = Annotated[
+    str | None, typer.Option("--allocation", metavar="FILE", help="Allocation of NETWORK.")
+]
+PlacementFile = Annotated[
+    str | None, typer.Option("--placement", metavar="FILE", help="Placement of that allocation.")
+]
+_COLUMNS = ("group", "operator", "compute", "communication", "routing", "cost")
+
+
+@app.callback()
+def _chiplet() -> None:
+    """Inference cost on a topology of chiplets."""
+
+
+@app.command("cost")
+def cost(
+    source: Source,
+    allocation: AllocationFile = None,
+    placement: PlacementFile = None,
+    input_shape: options.InputShape = None,
+    output_format: options.OutputFormat = options.Format.table,
+    output: options.Output = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Cost of a description, or of an allocation as it is placed: groups, what lies between them, total.
+
+    Example: rramalloc chiplet cost resnext_block.json
+    """
+    from rramalloc import api
+    from rramalloc.files import to_json, write_text
+
+    shapes = options.parse_input_shapes(input_shape)
+    found = api.chiplet_cost(source, allocation, placement, input_shapes=shapes)
+    if output is not None:
+        write_text(output, to_json(found.to_dict()))
+    rows = [
+        (index, name, operator.compute, operator.communication, operator.routing, operator.cost)
+        for index, group in enumerate(found.groups)
+        for name, operator in group.operators.items()
+    ]
+    match output_format:
+        case options.Format.json:
+            print_json(found.to_dict())
+        case options.Format.csv:
+            print_csv(_COLUMNS, rows)
+        case options.Format.table:
+            print_table(_COLUMNS, [(*row[:2], *map(_shown, row[2:])) for row in rows], texts=("operator",))
+            _summary(found)
+    for warning in found.warnings:
+        note(f"warning: {warning}", quiet=quiet)
+
+
+def _summary(found: ChipletCost) -> None:
+    if found.edges:
+        typer.echo()
+        rows = [
+            (edge.source, edge.to, _shown(edge.communication), _shown(edge.routing), _shown(edge.cost))
+            for edge in found.edges
+        ]
+        print_table(("from", "to", "communication", "routing", "cost"), rows, texts=("from", "to"))
+    typer.echo()
+    groups, between = sum(group.cost for group in found.groups), sum(found.between)
+    print_lines(
+        [
+            ("groups", f"{_shown(groups)} {found.unit} in {len(found.groups)} groups"),
+            ("between", f"{_shown(between)} {found.unit}"),
+            ("total", f"{_shown(found.total)} {found.unit}"),
+        ]
+    )
+
+
+def _shown(value: float) -> str:
+    """Whole costs in full, others to six digits."""
+    return str(int(value)) if value.is_integer() and value < 1e15 else f"{value:.6g}"

@@ -1,0 +1,104 @@
+"""`rramalloc export`: an allocation as files for other mappers and simulators."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rramalloc.cli import options
+from rramalloc.cli.output import note, print_table
+
+if TYPE_CHECKING:
+    from rramalloc.export.bundle import Export
+
+
+class TargetChoice(StrEnum):
+    """The tools that can be written for."""
+
+    pimcomp = "pimcomp"
+    pimsyn = "pimsyn"
+    mnsim = "mnsim"
+    neurosim = "neurosim"
+    csv = "csv"
+    json = "json"
+
+
+AllocationFile = Annotated[
+    str, typer.Option("--allocation", metavar="FILE", help='Allocation, or {"replication": {...}}.')
+]
+To = Annotated[TargetChoice, typer.Option("--to", help="The tool to write for.")]
+Destination = Annotated[
+    str | None,
+    typer.Option("-o", "--output", metavar="FILE|DIR", help="A folder where the tool takes several files."),
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Only tell what the tool rounds, ignores or counts otherwise.")
+]
+PlacementFile = Annotated[
+    str | None, typer.Option("--placement", metavar="FILE", help="Placement to add, for csv and json.")
+]
+HardwareInstead = Annotated[
+    str | None, typer.Option("--hardware", metavar="FILE|PRESET", help="Instead of the allocation's.")
+]
+MappingInstead = Annotated[
+    options.MappingChoice | None, typer.Option("--mapping", help="Instead of the allocation's.")
+]
+FcInstead = Annotated[
+    options.FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")
+]
+
+
+def export(
+    network: options.NetworkArgument,
+    allocation: AllocationFile,
+    to: To,
+    output: Destination = None,
+    check: Check = False,
+    placement: PlacementFile = None,
+    hardware: HardwareInstead = None,
+    mapping: MappingInstead = None,
+    fc: FcInstead = None,
+    input_shape: options.InputShape = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write an allocation for PIMCOMP, PIMSYN, MNSIM, NeuroSim, or as CSV or JSON for any other tool.
+
+    Example: rramalloc export vgg16 --allocation vgg16_1024.json --to pimsyn -o vgg16_pimsyn
+    """
+    from rramalloc import api
+
+    made = api.export(
+        network, allocation, to.value, placement=placement, hardware=hardware,
+        mapping=None if mapping is None else mapping.value, fc=None if fc is None else fc.value,
+        input_shapes=options.parse_input_shapes(input_shape),
+    )  # fmt: skip
+    if check:
+        _print_remarks(made)
+        return
+    if output is None:
+        typer.echo(made.single_text(), nl=False)
+    else:
+        for path in made.save(output):
+            note(f"wrote {path}", quiet=quiet)
+    _tell(made, quiet=quiet)
+
+
+def _print_remarks(made: Export) -> None:
+    if not made.remarks:
+        typer.echo(f"{made.target}: nothing is rounded, ignored or counted otherwise")
+        return
+    rows = [(remark.layer or "-", remark.kind, remark.text) for remark in made.remarks]
+    names = ("layer", "kind", "what")
+    print_table(names, rows, texts=names)
+
+
+def _tell(made: Export, *, quiet: bool) -> None:
+    """What concerns all layers, and how many remarks there are on single ones."""
+    for remark in made.remarks:
+        if remark.layer is None:
+            note(f"note: {remark.text}", quiet=quiet)
+    single = sum(remark.layer is not None for remark in made.remarks)
+    if single:
+        note(f"note: {single} remarks on single layers; --check lists them", quiet=quiet)

@@ -1,0 +1,115 @@
+"""`rramalloc place`: every array of every chip."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rramalloc.cli import options
+from rramalloc.cli.output import note, print_csv, print_lines, print_result, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rramalloc.placement.placement import Placement
+
+_COLUMNS = {
+    "layer": "name",
+    "demand": "demand",
+    "replication": "replication",
+    "tiles": "tiles",
+    "straddling": "straddling",
+}
+_BUSIEST = 5
+
+
+def place(
+    network: options.NetworkArgument,
+    allocation: Annotated[
+        str, typer.Option("--allocation", metavar="FILE", help='Allocation, or {"replication": {...}}.')
+    ],
+    hardware: Annotated[
+        str | None, typer.Option("--hardware", metavar="FILE|PRESET", help="Instead of the allocation's.")
+    ] = None,
+    mapping: Annotated[
+        options.MappingChoice | None, typer.Option("--mapping", help="Instead of the allocation's.")
+    ] = None,
+    fc: Annotated[
+        options.FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")
+    ] = None,
+    seed: options.Seed = 0,
+    work: Annotated[
+        int, typer.Option("--work", metavar="N", help="Units of improvement; 0: construction only.")
+    ] = 40,
+    input_shape: options.InputShape = None,
+    output_format: options.OutputFormat = options.Format.table,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the placement as JSON.")
+    ] = None,
+    figure: options.Figure = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Place an allocation: every block of every copy on an array of a tile of a chip, with little traffic.
+
+    Example: rramalloc place vgg16 --allocation vgg16_2048.json --hardware isaac -o placed.json
+    """
+    from rramalloc import api
+    from rramalloc.files import check_writable
+    from rramalloc.report import chip_map, style
+
+    check_writable(output)
+    style.check_figure(figure)
+    placement = api.place(
+        network, allocation, hardware=hardware, mapping=None if mapping is None else mapping.value,
+        fc=None if fc is None else fc.value, seed=seed, work=work,
+        input_shapes=options.parse_input_shapes(input_shape),
+    )  # fmt: skip
+    if output is not None:
+        placement.save(output)
+    if figure is not None:
+        style.save(chip_map.draw(placement), figure)
+    if output_format is options.Format.csv:
+        frame = placement.to_frame()
+        print_csv(list(frame.columns), frame.itertuples(index=False))
+    elif print_result(placement.to_dict, _COLUMNS, placement.layers, output_format, texts=("layer",)):
+        _show(placement)
+    for warning in placement.warnings:
+        note(f"warning: {warning}", quiet=quiet)
+
+
+def _show(placement: Placement) -> None:
+    """Busiest links and summary below the table of layers."""
+    typer.echo()
+    if placement.links:
+        rows = [
+            ("chips" if link.chip is None else f"chip {_at(link.chip)}", _at(link.start), _at(link.end),
+             f"{link.size_bytes:,.0f}")
+            for link in placement.links[:_BUSIEST]
+        ]  # fmt: skip
+        names = ("busiest links", "from tile", "to tile", "bytes")
+        print_table(names, rows, texts=names[:3])
+        typer.echo()
+    print_lines(_summary(placement))
+
+
+def _summary(placement: Placement) -> Iterator[tuple[str, str]]:
+    traffic, chip, options_ = placement.traffic, placement.hardware.chip, placement.options
+    there = 0 if chip is None else chip.arrays // chip.arrays_per_tile
+    yield "network", f"{placement.network.name}, {len(placement.layers)} stages"
+    yield "hardware", f"{placement.hardware.name}, mapping {options_.mapping}"
+    yield "arrays", f"{len(placement.arrays)} used of {0 if chip is None else chip.arrays}"
+    filled = sum(tile.utilisation for tile in placement.tiles) / len(placement.tiles)
+    cells = sum(tile.cells for tile in placement.tiles) / len(placement.tiles)
+    used = f"{filled:.1%} of their arrays and {cells:.1%} of their cells"
+    yield "tiles", f"{len(placement.tiles)} used of {there}, {used}"
+    yield "traffic", f"{traffic.cost:,.0f} byte hops an input ({traffic.constructed:,.0f} as constructed)"
+    yield "lower bound", f"{traffic.lower_bound:,.0f} byte hops"
+    yield "gap", f"{traffic.gap:.2%} from the least traffic at most"
+    yield "proof", traffic.proof
+    if chip is not None and chip.chips != (1, 1):
+        yield "chip hop", f"counts as {traffic.chip_hop:g} tile hops"
+
+
+def _at(place: tuple[int, int]) -> str:
+    return f"{place[0]},{place[1]}"

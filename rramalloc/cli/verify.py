@@ -1,0 +1,111 @@
+"""`rramalloc verify`: whether the placed arrays compute the right numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rramalloc.cli import EXIT_CANNOT_SERVE, options
+from rramalloc.cli.output import note, print_csv, print_json, print_table, printable
+from rramalloc.cli.progress import LiveLine
+
+if TYPE_CHECKING:
+    from rramalloc.placement.emulator.verification import Verification
+
+_COLUMNS = {
+    "layer": "name",
+    "computed": "computed",
+    "replication": "replication",
+    "arrays": "arrays",
+    "shift": "shift",
+    "relative error": "relative_error",
+    "worst": "worst",
+}
+
+
+AllocationFile = Annotated[
+    str, typer.Option("--allocation", metavar="FILE", help='Allocation, or {"replication": {...}}.')
+]
+PlacementFile = Annotated[
+    str | None,
+    typer.Option("--placement", metavar="FILE", help="As `place` writes it; without, it is placed here."),
+]
+OwnHardware = Annotated[
+    str | None, typer.Option("--hardware", metavar="FILE|PRESET", help="Instead of the allocation's.")
+]
+OwnMapping = Annotated[
+    options.MappingChoice | None, typer.Option("--mapping", help="Instead of the allocation's.")
+]
+OwnFc = Annotated[options.FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", help="Seed of inputs, of weights not in a file, of noise.")
+]
+Images = Annotated[int, typer.Option("--images", metavar="N", help="Inputs that are computed.")]
+AdcBits = Annotated[
+    int | None, typer.Option("--adc-bits", metavar="B", help="Bits of the converters; default: enough.")
+]
+Noise = Annotated[
+    float, typer.Option("--noise", metavar="SIGMA", help="Relative deviation of a programmed cell.")
+]
+
+
+def verify(
+    network: options.NetworkArgument,
+    allocation: AllocationFile,
+    placement: PlacementFile = None,
+    hardware: OwnHardware = None,
+    mapping: OwnMapping = None,
+    fc: OwnFc = None,
+    seed: Seed = 0,
+    images: Images = 1,
+    adc_bits: AdcBits = None,
+    noise: Noise = 0.0,
+    input_shape: options.InputShape = None,
+    output_format: options.OutputFormat = options.Format.table,
+    output: options.Output = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compute a network through its placed arrays and compare every value with a reference.
+
+    Prints `equal`, or the first value that differs (exit 1). With --adc-bits or --noise: the error of each
+    layer and `approximate`.
+
+    Example: rramalloc verify vgg16 --allocation vgg16_2048.json --placement placed.json
+    """
+    from rramalloc import api
+    from rramalloc.files import check_writable
+
+    check_writable(output)
+    with LiveLine(quiet=quiet) as line:
+        result = api.verify(
+            network, allocation, placement, hardware=hardware,
+            mapping=None if mapping is None else mapping.value, fc=None if fc is None else fc.value,
+            seed=seed, images=images, adc_bits=adc_bits, noise=noise,
+            input_shapes=options.parse_input_shapes(input_shape),
+            on_progress=lambda done, of, name: line.show(printable(f"node {done + 1} of {of}, {name}")),
+        )  # fmt: skip
+    if output is not None:
+        result.save(output)
+    if output_format is options.Format.json:
+        print_json(result.to_dict())
+    elif output_format is options.Format.csv:
+        frame = result.to_frame()
+        print_csv(list(frame.columns), frame.itertuples(index=False))
+        if result.difference is not None:
+            note(str(result.difference))
+    else:
+        _show(result)
+    for warning in result.warnings:
+        note(f"warning: {warning}", quiet=quiet)
+    if result.verdict == "different":
+        raise typer.Exit(EXIT_CANNOT_SERVE)
+
+
+def _show(result: Verification) -> None:
+    """The verdict alone, or below the errors of the layers where converters may change values."""
+    if result.options.adc_bits is not None or result.options.noise:
+        rows = [[getattr(layer, name) for name in _COLUMNS.values()] for layer in result.layers]
+        print_table(list(_COLUMNS), rows, texts=("layer", "computed"))
+        typer.echo()
+    typer.echo(result.verdict if result.difference is None else printable(str(result.difference)))

@@ -1,0 +1,41 @@
+"""The allocation, and the placement if there is one, as CSV tables for any other tool."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rramalloc.export.bundle import Bundle, ExportedFile
+from rramalloc.export.json_document import ExportedLayer, layers
+from rramalloc.export.subject import Subject
+from rramalloc.placement.placement import PlacedArray
+
+_PLACES = ("chip", "tile")
+
+
+def export(subject: Subject) -> Bundle:
+    """allocation.csv, with a placement also placement.csv; lists are written as 3x3."""
+    columns = list(ExportedLayer.model_fields)
+    files = [_file("allocation.csv", columns, (_cells(layer, columns) for layer in layers(subject)))]
+    if subject.placement is not None:
+        rest = [name for name in PlacedArray.model_fields if name not in _PLACES]
+        heading = [f"{place}_{axis}" for place in _PLACES for axis in ("row", "column")] + rest
+        rows = ([*array.chip, *array.tile, *(getattr(array, name) for name in rest)]
+                for array in subject.placement.arrays)  # fmt: skip
+        files.append(_file("placement.csv", heading, rows))
+    return Bundle(tuple(files), ())
+
+
+def _cells(layer: ExportedLayer, columns: Sequence[str]) -> list[Any]:
+    values = (getattr(layer, name) for name in columns)
+    return ["x".join(map(str, value)) if isinstance(value, tuple) else value for value in values]
+
+
+def _file(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> ExportedFile:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return ExportedFile(name=name, text=text.getvalue())

@@ -1,0 +1,61 @@
+"""`export`: the one call from an allocation to the files of another tool."""
+
+from __future__ import annotations
+
+import os
+
+from rramalloc.allocation.given import AllocationLike, given
+from rramalloc.export.bundle import Export
+from rramalloc.export.subject import Subject
+from rramalloc.export.targets import export_to
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.demand import Mapping
+from rramalloc.network.network import Network
+from rramalloc.network.readers import InputShapes, load
+from rramalloc.placement.placement import Placement, read_placement
+from rramalloc.timing.stage_graph import FullyConnected
+
+PlacementLike = Placement | str | os.PathLike[str]
+
+
+def export(
+    network: Network | str | os.PathLike[str],
+    allocation: AllocationLike,
+    target: str,
+    *,
+    placement: PlacementLike | None = None,
+    hardware: Hardware | str | os.PathLike[str] | None = None,
+    mapping: Mapping | None = None,
+    fc: FullyConnected | None = None,
+    input_shapes: InputShapes | None = None,
+) -> Export:
+    """An allocation as the files of another tool: pimcomp, pimsyn, mnsim, neurosim, csv or json.
+
+    allocation: an Allocation, its file, or copies by layer name; placement: of it, for csv and json;
+    hardware, mapping and fc, unless given, are those of the placement or of the allocation. Nothing is
+    written before `Export.save`. Raises RramallocError: UnsupportedError for what the tool cannot express,
+    FileError, SpecError, MisplacedError, UnknownNameError.
+    """
+    source = network if isinstance(network, Network) else load(network, input_shapes)
+    machine = hardware if hardware is None or isinstance(hardware, Hardware) else load_hardware(hardware)
+    return export_to(
+        subject_of(source, allocation, placement=placement, hardware=machine, mapping=mapping, fc=fc), target
+    )
+
+
+def subject_of(
+    network: Network, allocation: AllocationLike, *, hardware: Hardware | None = None,
+    mapping: Mapping | None = None, fc: FullyConnected | None = None,
+    placement: PlacementLike | None = None,
+) -> Subject:  # fmt: skip
+    """What is exported. Raises FileError, SpecError, MisplacedError, UnknownNameError, UnsupportedError."""
+    placed = placement if placement is None or isinstance(placement, Placement) else read_placement(placement)
+    if placed is not None:
+        hardware = hardware or placed.hardware
+        mapping, fc = mapping or placed.options.mapping, fc or placed.options.fc
+    known = given(network, allocation, hardware=hardware, mapping=mapping, fc=fc)
+    return Subject.build(
+        network, known.replication, known.hardware, mapping=known.mapping, fc=known.fc, fold=known.fold,
+        placement=placed, where=known.where,
+    )  # fmt: skip

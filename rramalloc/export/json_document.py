@@ -1,0 +1,108 @@
+"""The allocation, and the placement if there is one, as one JSON document that explains itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rramalloc.allocation.allocation import Count, NetworkId, Product
+from rramalloc.export.bundle import Bundle, ExportedFile
+from rramalloc.export.subject import Subject, groups_of, kernel_of
+from rramalloc.files import to_json
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping
+from rramalloc.network.node import Conv, Name
+from rramalloc.placement.placement import PlacedArray
+from rramalloc.records import Record
+
+
+class ExportedLayer(Record):
+    """One stage with all that a mapper needs of it.
+
+    index: from 0, in network order; input, output: channels, height, width; pads: top, left, bottom, right;
+    windows: output pixels; demand: arrays of one copy; arrays: of all copies.
+    """
+
+    index: int
+    name: Name
+    op: Literal["conv", "linear"]
+    input: tuple[int, int, int]
+    output: tuple[int, int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    pads: tuple[int, int, int, int]
+    dilation: tuple[int, int]
+    groups: Count
+    windows: Count
+    demand: Count
+    replication: Count
+    arrays: Product
+
+
+class ExportedEdge(Record):
+    """Stage `consumer` reads pixels of stage `producer`, through whatever stands between them."""
+
+    producer: Name
+    consumer: Name
+
+
+class ExportDocument(Record):
+    """What `export --to json` writes; placement: arrays as in the placement file, None without one."""
+
+    format: Literal["rramalloc-export/1"] = "rramalloc-export/1"
+    network: NetworkId
+    hardware: Hardware
+    mapping: Mapping
+    fc: Literal["host", "crossbar"]
+    layers: tuple[ExportedLayer, ...]
+    edges: tuple[ExportedEdge, ...]
+    placement: tuple[PlacedArray, ...] | None
+
+
+def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
+    """The stages, in network order."""
+    network, graph = subject.network, subject.graph
+    rows = []
+    for index, stage in enumerate(graph.stages[place] for place in graph.network_order):
+        conv = stage if isinstance(stage, Conv) else None
+        demand, copies = subject.demand[stage.name], subject.copies[stage.name]
+        rows.append(
+            ExportedLayer(
+                index=index,
+                name=stage.name,
+                op=stage.op,
+                input=network.input_shape(stage).as_tuple(),
+                output=network.shapes[stage.name].as_tuple(),
+                kernel=kernel_of(stage),
+                stride=conv.stride if conv else (1, 1),
+                pads=conv.pads if conv else (0, 0, 0, 0),
+                dilation=conv.dilation if conv else (1, 1),
+                groups=groups_of(stage),
+                windows=network.shapes[stage.name].pixels,
+                demand=demand,
+                replication=copies,
+                arrays=demand * copies,
+            )
+        )
+    return tuple(rows)
+
+
+def export(subject: Subject) -> Bundle:
+    """One file, export.json."""
+    network, graph = subject.network, subject.graph
+    place = {stage: order for order, stage in enumerate(graph.network_order)}
+    pairs = [(edge.producer, edge.consumer) for edge in graph.edges]
+    pairs.sort(key=lambda pair: (place[pair[1]], place[pair[0]]))
+    document = ExportDocument(
+        network=NetworkId(name=network.name, sha256=network.sha256),
+        hardware=subject.hardware,
+        mapping=subject.mapping,
+        fc=subject.fc,
+        layers=layers(subject),
+        edges=tuple(
+            ExportedEdge(producer=graph.names[producer], consumer=graph.names[consumer])
+            for producer, consumer in pairs
+        ),
+        placement=None if subject.placement is None else subject.placement.arrays,
+    )
+    text = to_json(document.model_dump(mode="json") | {"hardware": subject.hardware.to_dict()})
+    return Bundle((ExportedFile(name="export.json", text=text),), ())

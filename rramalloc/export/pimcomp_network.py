@@ -1,0 +1,167 @@
+"""A network as the node list of the compilers PIMCOMP and PIMSYN, which `network.readers.pimcomp` reads.
+
+Both tools' own files fuse batch normalisation and the activation into the weight layer before it, and so
+does this writer: PIMCOMP does not return from a weight layer that a separate activation follows.
+Source: PEERS.md; the frontends and shipped models of both tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rramalloc.export.bundle import Remark
+from rramalloc.export.pimcomp_operation import Fields, operation
+from rramalloc.export.subject import Subject
+from rramalloc.network.node import (
+    Concat,
+    Conv,
+    Elementwise,
+    Flatten,
+    GlobalPool,
+    Linear,
+    Node,
+    Pixelwise,
+    Pool,
+)
+
+Tool = Literal["PIMCOMP", "PIMSYN"]
+_RELU, _SIGMOID, _NO_ACTIVATION = 0, 2, -1
+_CLIP_LIMIT = 10_000_000
+
+
+@dataclass(slots=True)
+class _Fused:
+    """What a weight layer does to its outputs before it passes them on."""
+
+    batchnorm: int = 0
+    activation: int = _NO_ACTIVATION
+
+
+@dataclass(frozen=True, slots=True)
+class NodeList:
+    """entries: nodes as JSON, in network order; index: of each stage's entry; remarks: what is lost."""
+
+    entries: list[dict[str, Any]]
+    index: MappingOf[str, int]
+    remarks: tuple[Remark, ...]
+
+
+def node_list(subject: Subject, tool: Tool) -> NodeList:
+    """Nodes of the network for one of the tools. Raises UnsupportedError for what it cannot express."""
+    return _Writer(subject, tool).write()
+
+
+class _Writer:
+    """`alias`: what stands for a fused node; `vectors`: nodes whose output is [1, features]."""
+
+    def __init__(self, subject: Subject, tool: Tool) -> None:
+        self.subject, self.tool = subject, tool
+        self.network = subject.network
+        self.alias: dict[str, str] = {}
+        self.fused: dict[str, _Fused] = {}
+        self.vectors: set[str] = set()
+        self.unnamed = 0
+
+    def write(self) -> NodeList:
+        nodes = {node.name: node for node in self.network.nodes}
+        for node in self.network.nodes:
+            if isinstance(node, Conv | Linear):
+                self._fuse(node, nodes)
+        kept = [node for node in self.network.nodes if node.name not in self.alias]
+        consumers: dict[str, list[str]] = {node.name: [] for node in kept}
+        for node in kept:
+            for name in self._providers(node):
+                consumers[name].append(node.name)
+        entries, written = [], dict[str, dict[str, Any]]()
+        for index, node in enumerate(kept):
+            entry = self._entry(node, index, consumers[node.name], written)
+            entries.append(entry)
+            written[node.name] = entry
+        index_of = {entry["name"]: entry["index"] for entry in entries if entry["operation"] == "OP_CONV"}
+        return NodeList(entries, index_of, self._remarks(kept))
+
+    def _fuse(self, stage: Node, nodes: MappingOf[str, Node]) -> None:
+        fused, last = _Fused(), stage.name
+        while len(readers := self.subject.consumers[last]) == 1:
+            follower = nodes[readers[0]]
+            if not isinstance(follower, Pixelwise) or fused.activation != _NO_ACTIVATION:
+                break
+            if follower.op == "batchnorm" and not fused.batchnorm:
+                fused.batchnorm = 1
+            elif follower.op in ("relu", "activation"):
+                fused.activation = _RELU if follower.op == "relu" else _SIGMOID
+                self.unnamed += follower.op == "activation"
+            else:
+                break
+            self.alias[follower.name], last = stage.name, follower.name
+        self.fused[stage.name] = fused
+
+    def _providers(self, node: Node) -> list[str]:
+        return [self.alias.get(name, name) for name in node.inputs]
+
+    def _entry(
+        self, node: Node, index: int, consumers: list[str], written: MappingOf[str, dict[str, Any]]
+    ) -> dict[str, Any]:
+        providers = self._providers(node)
+        self._check_ranks(node, providers)
+        if self._is_vector(node, providers):
+            self.vectors.add(node.name)
+        name, param = operation(self.subject, node, self.tool)
+        self.unnamed += name == "OP_SIGMOID"
+        dims = self._dims(node)
+        entry: dict[str, Any] = {
+            "bitwidth": self.subject.hardware.precision.input_bits,
+            "index": index, "name": node.name, "operation": name,
+            "output_dim": dims, "output_dim_num": len(dims),
+            "provider": providers, "provider_num": len(providers),
+            "consumer": consumers, "consumer_num": len(consumers),
+        }  # fmt: skip
+        if providers:
+            source = written[providers[0]]["output_dim"]
+            entry |= {"input_dim": source, "input_dim_num": len(source)}
+        if param:
+            entry["param"] = param
+        if node.name in self.fused:
+            entry |= self._fused_fields(node.name)
+        return entry
+
+    def _fused_fields(self, name: str) -> Fields:
+        fused = self.fused[name]
+        return {
+            "with_bn": fused.batchnorm, "with_act": int(fused.activation != _NO_ACTIVATION),
+            "act_type": fused.activation, "with_clip": 0, "clip_min": -_CLIP_LIMIT, "clip_max": _CLIP_LIMIT,
+        }  # fmt: skip
+
+    def _is_vector(self, node: Node, providers: list[str]) -> bool:
+        if isinstance(node, Flatten) or self.subject.is_fully_connected(node):
+            return True
+        follows = isinstance(node, Pixelwise | Concat | Elementwise)
+        return follows and all(name in self.vectors for name in providers)
+
+    def _check_ranks(self, node: Node, providers: list[str]) -> None:
+        """The tools find rows and columns by position, so a vector has no grid."""
+        if isinstance(node, Conv | Pool | GlobalPool) and providers[0] in self.vectors:
+            raise self.subject.refused(
+                node, self.tool, f"needs a grid of pixels here, {providers[0][:60]!r} gives a vector"
+            )
+
+    def _dims(self, node: Node) -> list[int]:
+        channels, height, width = self.network.shapes[node.name]
+        return [1, channels] if node.name in self.vectors else [1, channels, height, width]
+
+    def _remarks(self, kept: list[Node]) -> tuple[Remark, ...]:
+        remarks = []
+        if self.unnamed:
+            text = f"the kind of {self.unnamed} activations is not known: written as sigmoid"
+            remarks.append(Remark(layer=None, kind="changed", text=text))
+        for node in kept:
+            if isinstance(node, Linear) and not self.subject.is_fully_connected(node):
+                text = "a linear layer on a grid: written as a 1 x 1 convolution"
+            elif isinstance(node, Pixelwise) and node.op == "identity":
+                text = "an identity, such as a channel shuffle: written as a reshape that keeps the shape"
+            else:
+                continue
+            remarks.append(Remark(layer=node.name, kind="changed", text=text))
+        return tuple(remarks)

@@ -1,0 +1,107 @@
+"""Subject: the allocation that is exported, with everything that a target may want to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+from functools import cached_property
+
+from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping, demands
+from rramalloc.network.geometry import Pair
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, Linear, Node, Stage
+from rramalloc.placement.check import check
+from rramalloc.placement.placement import Placement
+from rramalloc.timing.simulate import replication_by_name
+from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """copies: of every stage by name, in network order; where: the allocation's file, for messages.
+
+    fold: whether the demand is of filters folded for the fewest arrays.
+    """
+
+    network: Network
+    graph: StageGraph
+    copies: MappingOf[str, int]
+    hardware: Hardware
+    mapping: Mapping
+    fc: FullyConnected
+    placement: Placement | None
+    where: str
+    fold: bool = False
+
+    @classmethod
+    def build(
+        cls, network: Network, replication: MappingOf[str, int], hardware: Hardware, *, mapping: Mapping,
+        fc: FullyConnected, placement: Placement | None, where: str, fold: bool = False,
+    ) -> Subject:  # fmt: skip
+        """Check that the allocation and the placement belong to the network and to each other.
+
+        Raises SpecError, MisplacedError, UnsupportedError.
+        """
+        graph = StageGraph.build(network, fc)
+        counts = replication_by_name(graph, replication, where).tolist()
+        copies = {graph.names[stage]: counts[stage] for stage in graph.network_order}
+        subject = cls(network, graph, copies, hardware, mapping, fc, placement, where, fold)
+        if placement is not None:
+            _check_placement(subject, placement)
+        return subject
+
+    @cached_property
+    def demand(self) -> dict[str, int]:
+        """Arrays of one copy of every weight layer, host layers included. Raises SpecError."""
+        stages = self.network.stages
+        arrays = demands(self.network, stages, self.hardware, self.mapping, fold=self.fold)
+        return dict(zip((stage.name for stage in stages), arrays, strict=True))
+
+    @cached_property
+    def consumers(self) -> dict[str, list[str]]:
+        """Names of the nodes that read each node, once per input that they take of it."""
+        found: dict[str, list[str]] = {node.name: [] for node in self.network.nodes}
+        for node in self.network.nodes:
+            for name in node.inputs:
+                found[name].append(node.name)
+        return found
+
+    def is_fully_connected(self, node: Node) -> bool:
+        """A linear layer on a single pixel, wherever it is computed."""
+        return isinstance(node, Linear) and self.network.shapes[node.name].pixels == 1
+
+    def refused(self, node: Node | None, tool: str, reason: str) -> UnsupportedError:
+        """The error for what a tool cannot express."""
+        place = "" if node is None else f": node {node.name[:60]!r} ({node.op})"
+        return UnsupportedError(f"{self.network.where}{place}", f"{tool} {reason}")
+
+
+def kernel_of(stage: Stage) -> Pair:
+    """Kernel height and width; a linear layer is a 1 x 1 convolution of its grid."""
+    return stage.kernel if isinstance(stage, Conv) else (1, 1)
+
+
+def groups_of(stage: Stage) -> int:
+    """Groups of a convolution; 1 for a linear layer."""
+    return stage.groups if isinstance(stage, Conv) else 1
+
+
+def is_dilated(node: Node) -> bool:
+    """Whether a window skips pixels: dilation matters only along axes with more than one kernel row."""
+    kernel, dilation = getattr(node, "kernel", (1, 1)), getattr(node, "dilation", (1, 1))
+    return any(k > 1 and step > 1 for k, step in zip(kernel, dilation, strict=True))
+
+
+def _check_placement(subject: Subject, placement: Placement) -> None:
+    """Raise unless the placement holds this allocation of this network."""
+    hardware = subject.hardware
+    ours = (hardware.crossbar, hardware.precision, subject.mapping, subject.fc)
+    theirs = (placement.hardware.crossbar, placement.hardware.precision)
+    if ours != (*theirs, placement.options.mapping, placement.options.fc):
+        raise SpecError(
+            "placement",
+            "was made for other arrays, precision, mapping or fc: leave out --hardware, --mapping and --fc",
+        )
+    check(placement, subject.network, subject.copies)

@@ -1,0 +1,1 @@
+"""Placement: every array of every chip gets the block of weights it holds, so that little is moved."""

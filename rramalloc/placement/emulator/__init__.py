@@ -1,0 +1,1 @@
+"""The placed accelerator computed with integers, value by value, and compared with a reference."""

@@ -1,0 +1,198 @@
+"""The reference: every node as an ONNX model of its own, computed by `onnx.reference.ReferenceEvaluator`.
+
+It shares no code with the emulator: integers are kept in float64, in which they are exact (`integers`
+demands it), and every rule is written with ONNX operators. Convolutions and poolings too large for the
+evaluator, which walks pools pixel by pixel in Python, are computed by `direct`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.network.network import Network
+from rramalloc.network.node import (
+    Barrier,
+    Concat,
+    Conv,
+    Elementwise,
+    Flatten,
+    GlobalPool,
+    Linear,
+    Node,
+    Pixelwise,
+    Pool,
+    Select,
+    Upsample,
+)
+from rramalloc.placement.emulator import direct
+from rramalloc.placement.emulator.onnx_model import Model
+from rramalloc.placement.emulator.weights import Weights
+
+Way = Literal["onnx", "direct"]
+Reals = npt.NDArray[np.float64]
+UNROLLED_LIMIT = 2**21
+"""Values of an unrolled input (windows times values of a window) that the evaluator convolves; about 1 s."""
+POOLED_LIMIT = 2**18
+"""Outputs of a pooling that the evaluator computes; about 3 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Values of nodes from values of their inputs, float64 (channels, height, width), whole numbers.
+
+    low, high: of the integers of a tensor; all_direct: never ask the evaluator for what `direct` can do.
+    """
+
+    network: Network
+    weights: Weights
+    low: int
+    high: int
+    all_direct: bool = False
+
+    def way(self, node: Node) -> Way:
+        """Who computes a node."""
+        output = self.network.shapes[node.name]
+        if isinstance(node, Conv):
+            channels = self.network.input_shape(node).channels
+            unrolled = output.pixels * channels * node.kernel[0] * node.kernel[1]
+            return "direct" if self.all_direct or unrolled > UNROLLED_LIMIT else "onnx"
+        if isinstance(node, Pool):
+            work = output.channels * output.pixels
+            return "direct" if self.all_direct or work > POOLED_LIMIT else "onnx"
+        return "onnx"
+
+    def output(self, node: Node, inputs: Sequence[Reals]) -> Reals:
+        """Output of a node that is no input; sums and products in full."""
+        shape = self.network.shapes[node.name]
+        if isinstance(node, Linear):
+            return _linear(inputs[0], self.weights.of(node)).reshape(shape)
+        if isinstance(node, Conv):
+            weights = self.weights.of(node)
+            if self.way(node) == "direct":
+                return direct.convolved(node, inputs[0], weights, shape)
+            return _convolved(node, inputs[0], weights.astype(np.float64)).reshape(shape)
+        if isinstance(node, Pool) and self.way(node) == "direct":
+            return direct.pooled(node, inputs[0], shape, self.low)
+        return self._digital(node, inputs).reshape(shape)
+
+    def narrowed(self, sums: Reals, shift: int) -> Reals:
+        """Sums divided by 2**shift, rounded down, saturated."""
+        model = Model()
+        scaled = model.add("Floor", model.add("Div", model.feed(sums), model.feed(float(2**shift))))
+        return model.run(self._clip(model, scaled))
+
+    def _clip(self, model: Model, name: str) -> str:
+        return model.add("Clip", name, model.feed(float(self.low)), model.feed(float(self.high)))
+
+    def _digital(self, node: Node, inputs: Sequence[Reals]) -> Reals:
+        model = Model()
+        names = [model.feed(each[None]) for each in inputs]
+        shape = (1, *self.network.shapes[node.name])
+        match node:
+            case Elementwise():
+                result = names[0]
+                for name in names[1:]:
+                    result = model.add("Add" if node.op == "add" else "Mul", result, name)
+            case Concat():
+                grid = model.feed(np.array([1, 1, *shape[2:]]))
+                result = model.add("Concat", *(model.add("Expand", name, grid) for name in names), axis=1)
+            case Pool():
+                result = self._pool(model, node, names[0], shape)
+            case GlobalPool() if node.op == "global_maxpool":
+                result = model.add("ReduceMax", names[0], model.feed(np.array([2, 3])))
+            case GlobalPool():
+                result = _mean(model, names[0], [2, 3], inputs[0][0].size)
+            case Flatten():
+                result = model.add("Flatten", names[0], axis=1)
+            case Pixelwise():
+                result = self._pixelwise(model, node, names[0], len(inputs[0]))
+            case Select():
+                chosen = np.array([c % len(inputs[0]) for c in range(node.channels)])
+                result = model.add("Gather", names[0], model.feed(chosen), axis=1)
+            case Upsample():
+                result = _upsampled(model, names[0], inputs[0].shape, node.scale)
+            case Barrier():
+                result = _barrier(model, names, sum(each.size for each in inputs), shape)
+            case _:
+                raise AssertionError(f"{node.op} has no rule")
+        return model.run(result)
+
+    def _pool(self, model: Model, node: Pool, name: str, shape: tuple[int, ...]) -> str:
+        """The border is added first, so far that ceil_mode needs no rule of its own."""
+        source = self.network.input_shape(node)
+        window = {"kernel_shape": node.kernel, "strides": node.stride, "dilations": node.dilation}
+        reach = [(shape[2 + a] - 1) * node.stride[a] + node.geometry.span(a) for a in (0, 1)]
+        before = node.pads[:2]
+        after = [max(0, reach[a] - before[a] - source[1 + a]) for a in (0, 1)]
+        is_max = node.op == "maxpool"
+        fill = model.feed(float(self.low if is_max else 0))
+        border = model.feed(np.array([0, 0, *before, 0, 0, *after]))
+        name = model.add("Pad", name, border, fill)
+        if is_max:
+            return model.add("MaxPool", name, **window)
+        ones = model.feed(np.ones((source.channels, 1, *node.kernel)))
+        total = model.add("Conv", name, ones, group=source.channels, **window)
+        return model.add("Floor", model.add("Div", total, model.feed(float(node.kernel[0] * node.kernel[1]))))
+
+    def _pixelwise(self, model: Model, node: Pixelwise, name: str, channels: int) -> str:
+        match node.op:
+            case "relu":
+                return model.add("Relu", name)
+            case "activation":
+                eighth = model.add("Floor", model.add("Div", name, model.feed(8.0)))
+                return model.add("Max", name, eighth)
+            case "softmax":
+                most = model.add("ReduceMax", name, model.feed(np.array([1])))
+                return self._clip(model, model.add("Sub", name, most))
+            case "layernorm":
+                return self._clip(model, model.add("Sub", name, _mean(model, name, [1], channels)))
+        return model.add("Identity", name)
+
+
+def _linear(tensor: Reals, weights: npt.NDArray[Any]) -> Reals:
+    """Weights times every pixel, some outputs after the others."""
+    pixels, flat = tensor.reshape(len(tensor), -1), weights.reshape(len(weights), -1)
+    several = max(1, 2**22 // flat.shape[1])
+    parts = []
+    for at in range(0, len(flat), several):
+        model = Model()
+        few = model.feed(flat[at : at + several].astype(np.float64))
+        parts.append(model.run(model.add("MatMul", few, model.feed(pixels))))
+    return np.concatenate(parts)
+
+
+def _convolved(node: Conv, tensor: Reals, weights: Reals) -> Reals:
+    model = Model()
+    name = model.add(
+        "Conv", model.feed(tensor[None]), model.feed(weights), kernel_shape=node.kernel, strides=node.stride,
+        pads=node.pads, dilations=node.dilation, group=node.groups,
+    )  # fmt: skip
+    return model.run(name)
+
+
+def _mean(model: Model, name: str, axes: list[int], count: int) -> str:
+    """Sum over axes divided by their length, rounded down."""
+    total = model.add("ReduceSum", name, model.feed(np.array(axes)))
+    return model.add("Floor", model.add("Div", total, model.feed(float(count))))
+
+
+def _upsampled(model: Model, name: str, shape: tuple[int, ...], scale: tuple[int, int]) -> str:
+    channels, height, width = shape
+    name = model.add("Reshape", name, model.feed(np.array([channels, height, 1, width, 1])))
+    name = model.add("Expand", name, model.feed(np.array([channels, height, scale[0], width, scale[1]])))
+    return model.add(
+        "Reshape", name, model.feed(np.array([1, channels, height * scale[0], width * scale[1]]))
+    )
+
+
+def _barrier(model: Model, names: list[str], size: int, shape: tuple[int, ...]) -> str:
+    wanted = int(np.prod(shape))
+    flat = model.add("Concat", *(model.add("Flatten", name, axis=1) for name in names), axis=1)
+    many = model.add("Tile", flat, model.feed(np.array([1, -(-wanted // size)])))
+    cut = model.add("Slice", many, *(model.feed(np.array([at])) for at in (0, wanted, 1)))
+    return model.add("Reshape", cut, model.feed(np.array(shape)))

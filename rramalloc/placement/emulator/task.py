@@ -1,0 +1,110 @@
+"""What is verified: a network, its copies, and the arrays that hold them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from rramalloc.allocation.given import AllocationLike, Given, given
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping, demands, folds
+from rramalloc.network.network import Network
+from rramalloc.placement.check import check
+from rramalloc.placement.emulator.accelerator import held_by
+from rramalloc.placement.emulator.folded import NO_FOLDS, Folds
+from rramalloc.placement.place import place_network
+from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, read_placement
+from rramalloc.timing.simulate import replication_by_name
+from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+
+PlacementLike = Placement | str | os.PathLike[str]
+Placer = Literal["given", "placer", "in order"]
+
+
+class Task(NamedTuple):
+    """What is computed, on what. replication: copies by layer name; folds: of the layers folded first."""
+
+    network: Network
+    replication: MappingOf[str, int]
+    hardware: Hardware
+    mapping: Mapping
+    fc: FullyConnected
+    arrays: Sequence[PlacedArray]
+    placed: Placer
+    where: str
+    folds: Folds = NO_FOLDS
+
+
+def task_of(
+    network: Network, allocation: AllocationLike, placement: PlacementLike | None,
+    hardware: Hardware | None, mapping: Mapping | None, fc: FullyConnected | None,
+) -> Task:  # fmt: skip
+    """The arrays of a placement, which is checked, or arrays placed here if there is none.
+
+    hardware, mapping, fc: instead of the allocation's, where no placement says them.
+    Raises FileError, SpecError, UnknownNameError, MisplacedError, CapacityError, TileError.
+    """
+    if placement is None:
+        return _to_place(network, given(network, allocation, hardware=hardware, mapping=mapping, fc=fc))
+    for name, value in (("hardware", hardware), ("mapping", mapping), ("fc", fc)):
+        if value is not None:
+            raise SpecError(name, "is what the placement says: leave it out, or place anew")
+    return _given(network, allocation, placement)
+
+
+def _given(network: Network, allocation: AllocationLike, placement: PlacementLike) -> Task:
+    where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
+    found = placement if isinstance(placement, Placement) else read_placement(placement)
+    options = found.options
+    known = given(network, allocation, hardware=found.hardware, mapping=options.mapping, fc=options.fc)
+    check(found, network, known.replication, where)
+    folded = {layer.name: layer.fold for layer in found.layers if layer.fold is not None}
+    return Task(
+        network, known.replication, found.hardware, options.mapping, options.fc, found.arrays, "given",
+        known.where, folded,
+    )  # fmt: skip
+
+
+def _to_place(network: Network, known: Given) -> Task:
+    """Placed by the placer on a chip, block after block where there is none."""
+    replication, hardware, mapping, fc, where, fold = known
+    if hardware.chip is not None:
+        placed = place_network(
+            network, replication, hardware, mapping=mapping, fc=fc, fold=fold, work=0, seed=0, where=where
+        )
+        return _given(network, replication, placed)._replace(placed="placer", where=where)
+    stages = StageGraph.build(network, fc).stages
+    sizes = folds(network, stages, hardware, mapping) if fold else []
+    chosen = {stage.name: size for stage, size in zip(stages, sizes, strict=False)}
+    arrays = in_order(network, replication, hardware, mapping, fc, where, chosen)
+    return Task(network, replication, hardware, mapping, fc, arrays, "in order", where, chosen)
+
+
+def in_order(
+    network: Network, replication: MappingOf[str, int], hardware: Hardware, mapping: Mapping,
+    fc: FullyConnected, where: str, folded: Folds = NO_FOLDS,
+) -> list[PlacedArray]:  # fmt: skip
+    """Every block of every copy on an array of its own, one after the other in a single tile."""
+    graph = StageGraph.build(network, fc)
+    copies = replication_by_name(graph, replication, where).tolist()
+    demand = demands(network, graph.stages, hardware, mapping, fold=bool(folded))
+    needed = sum(d * c for d, c in zip(demand, copies, strict=True))
+    if needed > MAX_PLACED:
+        raise SpecError(where, f"takes {needed} arrays, the limit of a placement is {MAX_PLACED}")
+    arrays: list[PlacedArray] = []
+    one_copy = held_by(network, graph.stages, hardware, mapping, folded)
+    for (name, held), several in zip(one_copy.items(), copies, strict=True):
+        for replica in range(several):
+            first = len(arrays)
+            arrays.extend(
+                PlacedArray(
+                    chip=(0, 0), tile=(0, 0), index=first + number, layer=name, replica=replica,
+                    row_block=block.row_block, column_block=block.column_block, rows=block.rows,
+                    columns=block.columns,
+                )
+                for number, block in enumerate(held.values())
+            )  # fmt: skip
+    return arrays

@@ -1,0 +1,107 @@
+"""The placement of least traffic for a handful of copies and tiles: linearised quadratic assignment.
+
+x[i, t]: piece i is in tile t; y[i, t, j, u] = x[i, t] * x[j, u] for pieces of stages that exchange data, tied
+to x by sum over u of y[i, t, j, u] = x[i, t] and sum over t of y[i, t, j, u] = x[j, u].
+Source: Adams and Johnson (1994), first level of the reformulation linearisation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rramalloc.placement.flows import Flows
+from rramalloc.placement.improve import Layout
+from rramalloc.placement.mesh import Mesh
+from rramalloc.search.problem import Stop
+
+_MOST_PRODUCTS = 900
+"""Variables y above which it is not tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """layout: of least cost where `proven`, else the best found; bound: of any placement of them."""
+
+    layout: Layout
+    bound: float
+    proven: bool
+
+
+def solve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: int) -> Optimum | None:
+    """Place the pieces of `layout` in any of its tiles; None if there are too many or nothing was found."""
+    pairs = _pairs(layout, flows)
+    tiles = len(layout.sites)
+    if not pairs or len(pairs) * tiles * tiles > _MOST_PRODUCTS:
+        return None
+    from rramalloc.search.milp_solvers import run_highs
+
+    distance = mesh.distances(layout.sites)
+    unit = max(weight for *_, weight in pairs)
+    scaled = [(i, j, weight / unit) for i, j, weight in pairs]
+    program, x = _program(layout, scaled, distance, arrays_per_tile)
+    answer = run_highs(program, Stop(work=work), 0)
+    if not answer.has_solution:
+        return None
+    site = np.array([max(range(tiles), key=lambda t: x[i][t].value()) for i in range(len(x))], dtype=np.int64)
+    if np.bincount(site, layout.arrays, tiles).max() > arrays_per_tile:
+        return None
+    found = replace(layout, site=site)
+    cost = found.spread.cost(flows, mesh)
+    bound = min(cost, max(0.0, answer.bound) * unit * (1 - 1e-6))
+    proven = answer.optimal and cost <= answer.bound * unit * (1 + 1e-6)
+    return Optimum(found, cost if proven else bound, proven)
+
+
+def _pairs(layout: Layout, flows: Flows) -> list[tuple[int, int, float]]:
+    """Pieces that exchange data, and the bytes they exchange."""
+    total = layout.spread.total
+    members = [np.flatnonzero(layout.stage == stage).tolist() for stage in range(layout.stages)]
+    found = []
+    if sum(len(members[p]) * len(members[c]) for p, c in zip(flows.producer, flows.consumer, strict=True)) > (
+        _MOST_PRODUCTS
+    ):
+        return []
+    for p, c, sent in zip(
+        flows.producer.tolist(), flows.consumer.tolist(), flows.size_bytes.tolist(), strict=True
+    ):
+        each = sent / int(total[p] * total[c])
+        found += [
+            (i, j, each * int(layout.arrays[i]) * int(layout.arrays[j]))
+            for i in members[p]
+            for j in members[c]
+        ]
+    return found
+
+
+def _program(
+    layout: Layout, pairs: list[tuple[int, int, float]], distance: Any, arrays_per_tile: int
+) -> tuple[Any, list[list[Any]]]:
+    import pulp
+
+    from rramalloc.search.milp_solvers import binary, variable
+
+    program = pulp.LpProblem("placement", pulp.LpMinimize)
+    tiles = range(len(layout.sites))
+    x = [[binary(program, f"x_{i}_{t}") for t in tiles] for i in range(len(layout.stage))]
+    cost = []
+    for i, row in enumerate(x):
+        program += pulp.lpSum(row) == 1, f"once_{i}"
+    for t in tiles:
+        held = [int(layout.arrays[i]) * row[t] for i, row in enumerate(x)]
+        program += pulp.lpSum(held) <= arrays_per_tile, f"room_{t}"
+    for number, (i, j, weight) in enumerate(pairs):
+        y = [[variable(program, f"y_{number}_{t}_{u}", 0.0) for u in tiles] for t in tiles]
+        for t in tiles:
+            program += pulp.lpSum(y[t]) == x[i][t], f"from_{number}_{t}"
+            program += pulp.lpSum(row[t] for row in y) == x[j][t], f"to_{number}_{t}"
+        cost += [weight * float(distance[t, u]) * y[t][u] for t in tiles for u in tiles if t != u]
+    for i, j in pairwise(range(len(x))):
+        if layout.stage[i] == layout.stage[j] and layout.arrays[i] == layout.arrays[j]:
+            order = pulp.lpSum(t * (x[j][t] - x[i][t]) for t in tiles)
+            program += order >= 0, f"alike_{i}_{j}"
+    program.setObjective(pulp.lpSum(cost))
+    return program, x

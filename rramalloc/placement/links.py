@@ -1,0 +1,130 @@
+"""Load of every link: what XY routing sends over it, edge by edge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.placement.flows import Flows, Spread
+from rramalloc.placement.mesh import Ints
+
+EAST, WEST, SOUTH, NORTH = range(4)
+STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))
+"""(row, column) to the end of a link, by direction."""
+Key = tuple[int, int] | None
+"""A chip, whose tiles a link joins; None where it joins chips."""
+
+
+class Route(NamedTuple):
+    """Array pairs of one edge over a rectangle of links. pairs: int64 (4, rows, columns), by direction."""
+
+    key: Key
+    row: int
+    column: int
+    pairs: Ints
+
+    def of(self, loads: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The same rectangle of the loads of all links."""
+        high, wide = self.pairs.shape[1:]
+        return loads[:, self.row : self.row + high, self.column : self.column + wide]
+
+
+@dataclass(frozen=True, eq=False)
+class Loads:
+    """Load of the links that start at each tile of a chip, and at each chip; float64 (4, rows, columns)."""
+
+    of_key: dict[Key, npt.NDArray[np.float64]] = field(default_factory=dict)
+
+    @classmethod
+    def total(cls, spread: Spread, flows: Flows, per_edge: npt.NDArray[np.float64]) -> Loads:
+        """per_edge: what each edge moves in all; it is spread evenly over its array pairs."""
+        loads = cls()
+        extents = spread.sites[spread.site].max(axis=0) + 1
+        pairs = spread.total[flows.producer] * spread.total[flows.consumer]
+        for edge, moved in enumerate(per_edge.tolist()):
+            for route in routes(spread, flows, edge):
+                if route.key not in loads.of_key:
+                    extent = extents[:2] if route.key is None else extents[2:]
+                    loads.of_key[route.key] = np.zeros((4, *extent.tolist()))
+                here = route.of(loads.of_key[route.key])
+                here += route.pairs * moved / int(pairs[edge])
+        return loads
+
+    def listed(self) -> list[tuple[float, Key, tuple[int, int], tuple[int, int]]]:
+        """(load, chip or None, start, end) of every link with a load, the busiest first."""
+        found = []
+        for key, loads in self.of_key.items():
+            for direction, row, column in np.argwhere(loads > 0).tolist():
+                down, right = STEPS[direction]
+                load = float(loads[direction, row, column])
+                found.append((load, key, (row, column), (row + down, column + right)))
+        return sorted(found, key=lambda link: (-link[0], link[1] or (-1, -1), link[2:]))
+
+
+def routes(spread: Spread, flows: Flows, edge: int) -> Iterator[Route]:
+    """The links that an edge uses, and how many of its array pairs use each.
+
+    Source: `Mesh`: along the row first; between chips by way of tile (0, 0) of both.
+    """
+    source = _by_chip(*spread.entries[int(flows.producer[edge])])
+    target = _by_chip(*spread.entries[int(flows.consumer[edge])])
+    sent, taken = (sum(int(n.sum()) for _, n in part.values()) for part in (source, target))
+    nothing = _Grid(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.int64))
+    for chip in sorted({*source, *target}):
+        here, there = source.get(chip, nothing), target.get(chip, nothing)
+        out, into = taken - int(there.arrays.sum()), sent - int(here.arrays.sum())
+        for one, other in ((here, there), (here, _gate(out)), (_gate(into), there)):
+            yield from _routes(chip, one, other)
+    if len({*source, *target}) > 1:
+        yield from _routes(None, _chips(source), _chips(target))
+
+
+class _Grid(NamedTuple):
+    """Arrays at places of a mesh. place: int64 (k, 2); arrays: int64 (k,)."""
+
+    place: Ints
+    arrays: Ints
+
+
+def _by_chip(sites: Ints, arrays: Ints) -> dict[tuple[int, int], _Grid]:
+    chips = sorted(set(map(tuple, sites[:, :2].tolist())))
+    if len(chips) == 1:
+        return {chips[0]: _Grid(sites[:, 2:], arrays)}
+    found = {}
+    for chip in chips:
+        inside = (sites[:, :2] == chip).all(axis=1)
+        found[chip] = _Grid(sites[inside, 2:], arrays[inside])
+    return found
+
+
+def _gate(arrays: int) -> _Grid:
+    return _Grid(np.zeros((1, 2), dtype=np.int64), np.array([arrays], dtype=np.int64))
+
+
+def _chips(parts: dict[tuple[int, int], _Grid]) -> _Grid:
+    place = np.array(sorted(parts), dtype=np.int64)
+    return _Grid(place, np.array([int(parts[chip].arrays.sum()) for chip in sorted(parts)], dtype=np.int64))
+
+
+def _routes(key: Key, source: _Grid, target: _Grid) -> Iterator[Route]:
+    """Array pairs over each link of the smallest rectangle around both; nothing if there are none."""
+    if not source.arrays.sum() or not target.arrays.sum():
+        return
+    place = np.concatenate([source.place, target.place])
+    low, extent = place.min(axis=0), np.ptp(place, axis=0) + 1
+    if extent.max() == 1:
+        return
+    p, q = np.zeros((2, *extent.tolist()), dtype=np.int64)
+    np.add.at(p, tuple((source.place - low).T), source.arrays)
+    np.add.at(q, tuple((target.place - low).T), target.arrays)
+    left, columns, rows = p.cumsum(axis=1), q.sum(axis=0), p.sum(axis=1)
+    upper, above = rows.cumsum(), q.cumsum(axis=0)
+    east = left * (columns.sum() - columns.cumsum())
+    west = (rows[:, None] - left + p) * (columns.cumsum() - columns)
+    south = upper[:, None] * (columns - above)
+    north = (rows.sum() - upper + rows)[:, None] * (above - q)
+    yield Route(key, int(low[0]), int(low[1]), np.stack([east, west, south, north]))

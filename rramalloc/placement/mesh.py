@@ -1,0 +1,142 @@
+"""Tiles and chips as meshes: where tiles are, how far apart, and curves that visit neighbours in turn.
+
+A value goes along the row of its tile first, then along the column (XY routing). Between chips it goes to
+tile (0, 0) of its chip, through the mesh of chips (XY too) to tile (0, 0) of the other, and on from there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.hardware.hardware import Chip
+
+Ints = npt.NDArray[np.int64]
+_WHOLE = 4096
+"""Tiles of a mesh up to which curves go over all of it, however few are needed."""
+Site = tuple[int, int, int, int]
+"""Chip row, chip column, tile row, tile column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """tiles: (rows, columns) of a chip; chips: likewise; chip_hop: tile hops a hop between chips costs."""
+
+    tiles: tuple[int, int]
+    chips: tuple[int, int]
+    chip_hop: float
+
+    @classmethod
+    def of(cls, chip: Chip) -> Mesh:
+        """The meshes of a hardware. A hop between chips costs 1 where the two times are not both given."""
+        known = chip.hop_ns_chip and chip.hop_ns_tile
+        ratio = chip.hop_ns_chip / chip.hop_ns_tile if known else 1.0  # type: ignore[operator]
+        return cls(chip.tiles, chip.chips, ratio)
+
+    @property
+    def tiles_of_chip(self) -> int:
+        """Tiles of one chip."""
+        return self.tiles[0] * self.tiles[1]
+
+    @property
+    def count(self) -> int:
+        """Tiles of all chips."""
+        return self.tiles_of_chip * self.chips[0] * self.chips[1]
+
+    def hops(self, one: Site, other: Site) -> float:
+        """Hops between two tiles, those between chips weighted."""
+        if one[:2] == other[:2]:
+            return abs(one[2] - other[2]) + abs(one[3] - other[3])
+        between = abs(one[0] - other[0]) + abs(one[1] - other[1])
+        return sum(one[2:]) + sum(other[2:]) + self.chip_hop * between
+
+    def distances(self, sites: Ints) -> npt.NDArray[np.float64]:
+        """Hops between all pairs of sites; shape (k, 4) to (k, k)."""
+        gap = np.abs(sites[:, None, :] - sites[None, :, :])
+        gate = sites[:, 2] + sites[:, 3]
+        chips = gap[..., 0] + gap[..., 1]
+        apart = gate[:, None] + gate[None, :] + self.chip_hop * chips
+        hops: npt.NDArray[np.float64] = np.where(chips == 0, gap[..., 2] + gap[..., 3], apart)
+        return hops
+
+    def curves(self, needed: int) -> Iterator[Ints]:
+        """Orders of at least `needed` tiles, shape (k, 4), in which neighbours follow each other.
+
+        Chip after chip, the chips in a snake. Within a chip: snakes and a space-filling curve over the whole
+        mesh unless it is much too large, and over near-square parts of it that are large enough.
+        """
+        inside = min(needed, self.tiles_of_chip)
+        parts = {_square(inside, self.tiles), _square(inside, self.tiles, tall=False)}
+        if self.tiles_of_chip <= max(_WHOLE, 4 * inside):
+            parts.add(self.tiles)
+        chips = _square(-(-needed // self.tiles_of_chip), self.chips)
+        for high, wide in sorted(parts):
+            for walk in (_snake(high, wide), _snake(wide, high)[:, ::-1], _filling(high, wide)):
+                yield self._chip_by_chip(walk, chips, needed)
+
+    def _chip_by_chip(self, walk: Ints, chips: tuple[int, int], needed: int) -> Ints:
+        visited = _snake(*chips)[: -(-needed // len(walk))]
+        return np.hstack([visited.repeat(len(walk), axis=0), np.tile(walk, (len(visited), 1))])
+
+    def all_sites(self) -> Ints:
+        """Every tile of every chip, shape (count, 4)."""
+        grids = np.indices((*self.chips, *self.tiles), dtype=np.int64)
+        return grids.reshape(4, -1).T.copy()
+
+
+def _square(needed: int, extent: tuple[int, int], *, tall: bool = True) -> tuple[int, int]:
+    """Rows and columns of a near-square part of a mesh with room for `needed`, taller or wider."""
+    side = max(1, math.isqrt(needed - 1) + 1)
+    if tall:
+        wide = min(extent[1], max(-(-needed // side), -(-needed // extent[0])))
+        return -(-needed // wide), wide
+    high = min(extent[0], max(-(-needed // side), -(-needed // extent[1])))
+    return high, -(-needed // high)
+
+
+def _snake(rows: int, columns: int) -> Ints:
+    """Row by row, every second one backwards; shape (rows * columns, 2)."""
+    row, column = np.divmod(np.arange(rows * columns, dtype=np.int64), columns)
+    return np.stack([row, np.where(row % 2, columns - 1 - column, column)], axis=1)
+
+
+def _filling(rows: int, columns: int) -> Ints:
+    """A space-filling curve over any rectangle: halves of the longer side, each visited in turn.
+
+    Source: the generalised Hilbert curve; every step but few leads to a neighbour.
+    """
+    found: list[tuple[int, int]] = []
+    along, across = ((columns, 0), (0, rows)) if columns >= rows else ((0, rows), (columns, 0))
+    pending = [((0, 0), along, across)]
+    while pending:
+        (x, y), (ax, ay), (bx, by) = pending.pop()
+        length, width = abs(ax + ay), abs(bx + by)
+        dax, day, dbx, dby = (int(np.sign(part)) for part in (ax, ay, bx, by))
+        if width == 1:
+            found.extend((x + dax * step, y + day * step) for step in range(length))
+            continue
+        if length == 1:
+            found.extend((x + dbx * step, y + dby * step) for step in range(width))
+            continue
+        hax, hay, hbx, hby = _half(ax), _half(ay), _half(bx), _half(by)
+        if 2 * length > 3 * width:
+            if abs(hax + hay) % 2 and length > 2:
+                hax, hay = hax + dax, hay + day
+            pending.append(((x + hax, y + hay), (ax - hax, ay - hay), (bx, by)))
+            pending.append(((x, y), (hax, hay), (bx, by)))
+            continue
+        if abs(hbx + hby) % 2 and width > 2:
+            hbx, hby = hbx + dbx, hby + dby
+        end = (x + (ax - dax) + (hbx - dbx), y + (ay - day) + (hby - dby))
+        pending.append((end, (-hbx, -hby), (-(ax - hax), -(ay - hay))))
+        pending.append(((x + hbx, y + hby), (ax, ay), (bx - hbx, by - hby)))
+        pending.append(((x, y), (hbx, hby), (hax, hay)))
+    return np.array([(y, x) for x, y in found], dtype=np.int64)
+
+
+def _half(value: int) -> int:
+    return value // 2 if value >= 0 else -(-value // 2)

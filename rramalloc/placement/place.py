@@ -1,0 +1,180 @@
+"""`place`: the one call from an allocation to a checked placement."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping as MappingOf
+
+import numpy as np
+
+from rramalloc.allocation.allocation import NetworkId
+from rramalloc.allocation.given import AllocationLike, given
+from rramalloc.allocation.optimize import hardware_warnings
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.demand import Mapping, demands, folded_weights, folds
+from rramalloc.mapping.fold import UNFOLDED
+from rramalloc.network.geometry import Pair
+from rramalloc.network.network import Network
+from rramalloc.network.readers import InputShapes, load
+from rramalloc.placement.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
+from rramalloc.placement.assemble import assembled
+from rramalloc.placement.blocks import blocks
+from rramalloc.placement.check import check
+from rramalloc.placement.links import Loads
+from rramalloc.placement.placement import (
+    Flow,
+    Link,
+    PlacedArray,
+    PlacedLayer,
+    Placement,
+    PlacementOptions,
+    TileUse,
+    Traffic,
+)
+from rramalloc.records import brief
+from rramalloc.timing.simulate import replication_by_name
+from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.version import __version__
+
+MAX_WORK = 10**6
+
+
+def place(
+    network: Network | str | os.PathLike[str],
+    allocation: AllocationLike,
+    *,
+    hardware: Hardware | str | os.PathLike[str] | None = None,
+    mapping: Mapping | None = None,
+    fc: FullyConnected | None = None,
+    seed: int = 0,
+    work: int = DEFAULT_WORK,
+    input_shapes: InputShapes | None = None,
+) -> Placement:
+    """Every array of every chip: which layer, replica, row block and column block it holds.
+
+    allocation: an Allocation, its file, or copies by layer name; hardware, mapping and fc are its own unless
+    given; work: units of improvement (about 0.01 s each), 0 for the constructive placement alone.
+    Raises RramallocError: CapacityError, TileError, FileError, SpecError, UnknownNameError.
+    """
+    for name, value, most in (("seed", seed, 2**53), ("work", work, MAX_WORK)):
+        if isinstance(value, bool) or not 0 <= value <= most:
+            raise SpecError(name, f"must be from 0 to {most}, got {brief(value)}")
+    source = network if isinstance(network, Network) else load(network, input_shapes)
+    chosen = hardware if hardware is None or isinstance(hardware, Hardware) else load_hardware(hardware)
+    known = given(source, allocation, hardware=chosen, mapping=mapping, fc=fc)
+    return place_network(
+        source, known.replication, known.hardware, mapping=known.mapping, fc=known.fc, fold=known.fold,
+        work=work, seed=seed, where=known.where,
+    )  # fmt: skip
+
+
+def place_network(
+    network: Network, replication: MappingOf[str, int], hardware: Hardware, *, mapping: Mapping,
+    fc: FullyConnected, work: int, seed: int, where: str, fold: bool = False,
+) -> Placement:  # fmt: skip
+    """Every block of every copy on an array of its own, with little traffic; checked.
+
+    replication: copies by layer name, layers left out have one; where: their file, as messages call it;
+    fold: filters are folded for the fewest arrays first.
+    Raises SpecError, TileError, CapacityError; MisplacedError if the placement does not survive the check.
+    """
+    chip_of(hardware)
+    graph = StageGraph.build(network, fc)
+    copies = replication_by_name(graph, replication, where)
+    sizes = folds(network, graph.stages, hardware, mapping) if fold else None
+    demand = np.array(demands(network, graph.stages, hardware, mapping, fold=fold), dtype=np.int64)
+    found = arrange(graph, demand, copies, hardware, work=work, seed=seed)
+    held = [
+        blocks(folded_weights(network, stage, hardware, size), hardware.crossbar, mapping)
+        for stage, size in zip(graph.stages, sizes or [UNFOLDED] * len(graph.stages), strict=True)
+    ]
+    arrays = assembled(found.layout, demand, graph.names, held)
+    placement = Placement(
+        rramalloc_version=__version__,
+        network=NetworkId(name=network.name, sha256=network.sha256),
+        hardware=hardware,
+        options=PlacementOptions(mapping=mapping, fc=fc, seed=seed, work=work),
+        traffic=_traffic(found),
+        layers=_layers(graph, demand.tolist(), copies.tolist(), sizes, arrays),
+        flows=_flows(found, graph),
+        links=_links(found),
+        tiles=_tiles(arrays, hardware),
+        arrays=arrays,
+        warnings=(*network.warnings, *hardware_warnings(hardware, len(arrays))),
+    )
+    check(placement, network, replication)
+    return placement
+
+
+def _traffic(found: Arrangement) -> Traffic:
+    gap = (found.cost - found.lower_bound) / found.cost if found.cost else 0.0
+    return Traffic(
+        cost=found.cost, lower_bound=found.lower_bound, gap=gap, proof=found.proof,
+        constructed=found.constructed, chip_hop=found.mesh.chip_hop,
+    )  # fmt: skip
+
+
+def _layers(
+    graph: StageGraph,
+    demand: list[int],
+    copies: list[int],
+    sizes: list[Pair] | None,
+    arrays: tuple[PlacedArray, ...],
+) -> tuple[PlacedLayer, ...]:
+    tiles: dict[str, set[tuple[int, ...]]] = {name: set() for name in graph.names}
+    first: dict[tuple[str, int], tuple[int, ...]] = {}
+    straddling: dict[str, set[int]] = {name: set() for name in graph.names}
+    for array in arrays:
+        tile = (*array.chip, *array.tile)
+        tiles[array.layer].add(tile)
+        if first.setdefault((array.layer, array.replica), tile) != tile:
+            straddling[array.layer].add(array.replica)
+    return tuple(
+        PlacedLayer(
+            name=graph.names[stage], demand=demand[stage], replication=copies[stage],
+            tiles=len(tiles[graph.names[stage]]), straddling=len(straddling[graph.names[stage]]),
+            fold=None if sizes is None else sizes[stage],
+        )
+        for stage in graph.network_order
+    )  # fmt: skip
+
+
+def _flows(found: Arrangement, graph: StageGraph) -> tuple[Flow, ...]:
+    flows = found.flows
+    hops = found.layout.spread.mean_hops(flows, found.mesh)
+    return tuple(
+        Flow(
+            producer=graph.names[p], consumer=graph.names[c], size_bytes=sent, hops=mean,
+            byte_hops=sent * mean,
+        )
+        for p, c, sent, mean in zip(
+            flows.producer.tolist(), flows.consumer.tolist(), flows.size_bytes.tolist(), hops.tolist(),
+            strict=True,
+        )
+    )  # fmt: skip
+
+
+def _links(found: Arrangement) -> tuple[Link, ...]:
+    loads = Loads.total(found.layout.spread, found.flows, found.flows.size_bytes)
+    return tuple(
+        Link(chip=chip, start=start, end=end, size_bytes=load) for load, chip, start, end in loads.listed()
+    )
+
+
+def _tiles(arrays: tuple[PlacedArray, ...], hardware: Hardware) -> tuple[TileUse, ...]:
+    """Tiles in use, by chip and tile; `arrays` is in that order."""
+    size, chip = hardware.crossbar.wordlines * hardware.crossbar.bitlines, chip_of(hardware)
+    used: dict[tuple[tuple[int, int], tuple[int, int]], list[int]] = {}
+    for array in arrays:
+        count = used.setdefault((array.chip, array.tile), [0, 0])
+        count[0] += 1
+        count[1] += array.rows * array.columns
+    return tuple(
+        TileUse(
+            chip=at, tile=tile, arrays=count, utilisation=count / chip.arrays_per_tile,
+            cells=cells / (size * chip.arrays_per_tile),
+        )
+        for (at, tile), (count, cells) in used.items()
+    )  # fmt: skip

@@ -1,0 +1,196 @@
+"""Placement: which array of which chip holds which block of weights, and what that makes the chips move."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import FailFast, Field, TypeAdapter
+
+from rramalloc.allocation.allocation import Foldable, NetworkId
+from rramalloc.errors import SpecError
+from rramalloc.files import read_json, to_json, write_text
+from rramalloc.hardware.hardware import MAX_LINES, Hardware
+from rramalloc.mapping.demand import Mapping
+from rramalloc.network.node import Name
+from rramalloc.records import Record, brief, from_list, parse
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT: Literal["rramalloc-placement/1"] = "rramalloc-placement/1"
+FILE_LIMIT_BYTES = 256 * 2**20
+MAX_PLACED = 2**19
+"""Arrays that one placement may use; a file of them is about 130 MB."""
+
+
+Index = Annotated[int, Field(ge=0, le=2**53)]
+Count = Annotated[int, Field(ge=1, le=2**53)]
+Line = Annotated[int, Field(ge=0, lt=MAX_LINES)]
+Lines = Annotated[int, Field(ge=1, le=MAX_LINES)]
+Place = Annotated[tuple[Line, Line], from_list(list[Line])]
+NonNegative = Annotated[float, Field(ge=0)]
+Names = Annotated[tuple[Name, ...], from_list(list[Name])]
+
+
+class PlacedArray(Record):
+    """One physical array and the block it holds; everything is counted from 0.
+
+    chip: (row, column) in the mesh of chips; tile: (row, column) in the mesh of its chip; index: of the
+    array in its tile; replica: copy of the layer; row_block, column_block: as `placement.blocks` numbers
+    them; rows, columns: wordlines and bitlines in use.
+    """
+
+    chip: Place
+    tile: Place
+    index: Index
+    layer: Name
+    replica: Index
+    row_block: Index
+    column_block: Index
+    rows: Lines
+    columns: Lines
+
+
+class PlacedLayer(Foldable):
+    """One stage. demand: arrays of a copy; tiles: that hold some; straddling: copies in several tiles."""
+
+    name: Name
+    demand: Count
+    replication: Count
+    tiles: Index
+    straddling: Index
+
+
+class Flow(Record):
+    """What a consumer reads of a producer: bytes per input of the network, hops on average, their product."""
+
+    producer: Name
+    consumer: Name
+    size_bytes: NonNegative
+    hops: NonNegative
+    byte_hops: NonNegative
+
+
+class Link(Record):
+    """A directed link with traffic: between neighbouring tiles of `chip`, or of chips (`chip` is null)."""
+
+    chip: Place | None
+    start: Place
+    end: Place
+    size_bytes: NonNegative
+
+
+class TileUse(Record):
+    """A tile in use. arrays: in use; utilisation: of its arrays; cells: share of its memristors in use."""
+
+    chip: Place
+    tile: Place
+    arrays: Count
+    utilisation: NonNegative
+    cells: NonNegative
+
+
+class Traffic(Record):
+    """What is moved per input of the network.
+
+    cost, lower_bound: bytes x hops of all flows, and what no placement can go below; gap: their relative
+    distance; proof: what shows the bound; constructed: cost before the improvement; chip_hop: tile hops
+    that a hop between chips counts as.
+    """
+
+    cost: NonNegative
+    lower_bound: NonNegative
+    gap: NonNegative
+    proof: str
+    constructed: NonNegative
+    chip_hop: NonNegative
+
+
+class PlacementOptions(Record):
+    """How weights lie on crossbars, which layers are stages, and how long the improvement could work."""
+
+    mapping: Mapping
+    fc: Literal["host", "crossbar"]
+    seed: int
+    work: int
+
+
+class Placement(Record):
+    """Every array in use, what it holds, and the traffic that follows; `rramalloc-placement/1`.
+
+    arrays: each physical array at most once, each needed block exactly once, by chip, tile and index;
+    flows: by (producer, consumer); links: with traffic, the busiest first; tiles: those in use.
+    """
+
+    format: Literal["rramalloc-placement/1"] = FORMAT
+    rramalloc_version: str
+    network: NetworkId
+    hardware: Hardware
+    options: PlacementOptions
+    traffic: Traffic
+    layers: Annotated[
+        tuple[PlacedLayer, ...],
+        FailFast(),
+        from_list(list[PlacedLayer]),
+    ]
+    flows: Annotated[tuple[Flow, ...], FailFast(), from_list(list[Flow])]
+    links: Annotated[tuple[Link, ...], FailFast(), from_list(list[Link])]
+    tiles: Annotated[tuple[TileUse, ...], FailFast(), from_list(list[TileUse])]
+    arrays: Annotated[
+        tuple[PlacedArray, ...],
+        FailFast(),
+        from_list(list[PlacedArray]),
+        Field(max_length=MAX_PLACED),
+    ]
+    warnings: Names = ()
+
+    @property
+    def replication(self) -> dict[str, int]:
+        """Copies of every layer by name, in network order."""
+        return {layer.name: layer.replication for layer in self.layers}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the placement file."""
+        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per array: chip_row, chip_column, tile_row, tile_column, then the fields of PlacedArray."""
+        import pandas as pd
+
+        names = ("index", "layer", "replica", "row_block", "column_block", "rows", "columns")
+        places = ["chip_row", "chip_column", "tile_row", "tile_column"]
+        rows = [(*a.chip, *a.tile, *(getattr(a, name) for name in names)) for a in self.arrays]
+        return pd.DataFrame(rows, columns=[*places, *names])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the placement file whole or not at all. Raises FileError."""
+        write_text(path, to_json(self.to_dict()))
+
+    def _repr_html_(self) -> str:
+        import html
+
+        import pandas as pd
+
+        title = (
+            f"{self.network.name}: {len(self.arrays)} arrays in {len(self.tiles)} tiles, "
+            f"{self.traffic.cost:.6g} byte hops, at most {self.traffic.gap:.1%} from the least"
+        )
+        frame = pd.DataFrame([layer.model_dump() for layer in self.layers])
+        return f"<p>{html.escape(title)}</p>" + frame.to_html(index=False, escape=True)
+
+
+_PLACEMENT: TypeAdapter[Placement] = TypeAdapter(Placement)
+
+
+def read_placement(path: str | os.PathLike[str]) -> Placement:
+    """A placement file as `place` writes it; its records are checked, not whether it holds its network.
+
+    Raises FileError, SpecError (also for a file of another format).
+    """
+    where = os.fspath(path)
+    document = read_json(path, FILE_LIMIT_BYTES)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        got = brief(document.get("format") if isinstance(document, dict) else document)
+        raise SpecError(where, f"format: must be {FORMAT!r} as `rramalloc place` writes it, got {got}")
+    return parse(_PLACEMENT, document, where)

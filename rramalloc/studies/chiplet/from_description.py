@@ -1,0 +1,182 @@
+"""The cost of a written description."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+
+from pydantic import TypeAdapter
+
+from rramalloc.errors import SpecError
+from rramalloc.files import read_json
+from rramalloc.records import brief, parse
+from rramalloc.studies.chiplet.compute import Work, systolic_cycles
+from rramalloc.studies.chiplet.cost import ChipletCost, Terms, total_cost
+from rramalloc.studies.chiplet.description import ChipletEdge, ChipletOperator, Description
+from rramalloc.studies.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
+
+MAX_LISTED = 2**18
+"""Units of all different submeshes together: bounds the time that hops take."""
+_DESCRIPTION: TypeAdapter[Description] = TypeAdapter(Description)
+
+
+def read_description(path: str | os.PathLike[str]) -> Description:
+    """A description file. Raises FileError, SpecError."""
+    return parse(_DESCRIPTION, read_json(path), os.fspath(path))
+
+
+def described_cost(description: Description, where: str) -> ChipletCost:
+    """Cost of a description in cycles; `where` names it in messages. Raises SpecError."""
+    return _Described(description, where).cost()
+
+
+class _Described:
+    def __init__(self, description: Description, where: str) -> None:
+        self.description, self.where = description, where
+        self.chip = description.chip
+        self.topology = Topology(self.chip.chiplets, self.chip.units)
+        self._known: dict[tuple[int, int], Hops] = {}
+
+    def cost(self) -> ChipletCost:
+        groups = [{name: self._operator(name) for name in group} for group in self.description.groups]
+        edges = [
+            (edge.source, edge.to, self._edge(edge, f"edges[{index}]"))
+            for index, edge in enumerate(self.description.edges)
+        ]
+        return total_cost(groups, edges, "cycles")
+
+    @cached_property
+    def _units(self) -> dict[str, Units]:
+        """Units of every operator that has a submesh, equal ones once. Raises SpecError."""
+        found, distinct, total = dict[str, Units](), dict[object, Units](), 0
+        for name, operator in self.description.operators.items():
+            key = (operator.submesh, operator.first, operator.last)
+            if operator.submesh is not None and key not in distinct:
+                distinct[key] = self._submesh(name, operator)
+                total += len(distinct[key].members)
+                if total > MAX_LISTED:
+                    raise self._fault(
+                        name, "submesh", f"different submeshes have over {MAX_LISTED} units together"
+                    )
+            if operator.submesh is not None:
+                found[name] = distinct[key]
+        return found
+
+    def _submesh(self, name: str, operator: ChipletOperator) -> Units:
+        """All chiplets in full, the one with the largest coordinates only as far as the submesh says."""
+        (tall, wide), (rows, columns) = operator.submesh or ((1, 1), (1, 1))
+        (top, left), (row, column) = operator.first or ((0, 0), (0, 0))
+        if tall * wide > 1 and (row, column) != (0, 0):
+            raise self._fault(
+                name, "first", "must be unit [0, 0] of its chiplet in a submesh of several chiplets"
+            )
+        last: Unit = ((top + tall - 1, left + wide - 1), (row + rows - 1, column + columns - 1))
+        for field, unit in (("first", ((top, left), (row, column))), ("submesh", last)):
+            if not self.topology.holds(unit):
+                raise self._fault(name, field, f"reaches {_shown(unit)}, which the chip does not have")
+        if operator.last not in (None, last):
+            raise self._fault(name, "last", f"is {_shown(last)} of this submesh, got {_shown(operator.last)}")
+        members = [
+            ((last[0]), (r, c)) for r in range(row, row + rows) for c in range(column, column + columns)
+        ]
+        members += [
+            ((y, x), (r, c))
+            for y in range(top, top + tall)
+            for x in range(left, left + wide)
+            if (y, x) != last[0]
+            for r in range(self.chip.units[0])
+            for c in range(self.chip.units[1])
+        ]
+        return Units(self.topology, frozenset(members))
+
+    def _operator(self, name: str) -> Terms:
+        operator = self.description.operators[name]
+        routing = 0.0
+        if operator.reduce_to == "last":
+            hops = self._hops_of_sets(self._units[name], self._units[name].last)
+            routing = self._cycles(operator.transfers, hops)
+        one = operator.submesh is None or operator.submesh[0] == (1, 1)
+        communication = 0.0
+        if operator.latency is not None:
+            communication = operator.latency[operator.strategy]
+        elif operator.bytes is not None:
+            communication = self._moved(
+                operator.bytes[operator.strategy], f"operators.{brief(name)}", one=one
+            )
+        return Terms(self._compute(name, operator), communication, routing)
+
+    def _compute(self, name: str, operator: ChipletOperator) -> float:
+        if operator.compute is not None:
+            return operator.compute
+        if self.chip.systolic is None or operator.work is None:
+            raise self._fault(
+                name, "work", "needs chip.systolic, the side of a unit's array; or give compute"
+            )
+        return systolic_cycles(Work(*operator.work), self.chip.systolic)
+
+    def _edge(self, edge: ChipletEdge, place: str) -> Terms:
+        hops = self._hops(edge, place)
+        communication = 0.0
+        table = edge.latency or edge.bytes
+        if table is not None:
+            communication = self._entry(edge, table, place)
+        if edge.bytes is not None:
+            communication = self._moved(communication, place, one=not hops.between)
+        return Terms(0.0, communication, self._cycles(edge.transfers, hops))
+
+    def _entry(self, edge: ChipletEdge, table: tuple[tuple[float, ...], ...], place: str) -> float:
+        """The entry of the two strategies; a table has as many rows and columns as they have strategies."""
+        row, column = (self.description.operators[name].strategy for name in (edge.source, edge.to))
+        if row >= len(table) or column >= len(table[row]):
+            shown = f"{len(table)} x {len(table[min(row, len(table) - 1)])}"
+            raise SpecError(
+                f"{self.where}: {place}",
+                f"its table is {shown}, it has no entry for strategy {row} of {brief(edge.source)} and "
+                f"{column} of {brief(edge.to)}",
+            )
+        return table[row][column]
+
+    def _hops(self, edge: ChipletEdge, place: str) -> Hops:
+        if edge.pairs is not None:
+            for unit in (unit for pair in edge.pairs for unit in pair):
+                if not self.topology.holds(unit):
+                    raise SpecError(f"{self.where}: {place}.pairs", f"the chip has no unit {_shown(unit)}")
+            return hops_of_pairs(self.topology, edge.pairs)
+        ends = (edge.source, edge.to)
+        if all(name in self._units for name in ends):
+            source = self.description.operators[edge.source]
+            sources = self._units[edge.source]
+            sources = sources.last if source.reduce_to == "last" else sources
+            return self._hops_of_sets(sources, self._units[ends[1]])
+        if edge.transfers:
+            name = next(name for name in ends if name not in self._units)
+            raise SpecError(
+                f"{self.where}: {place}",
+                f"needs pairs, or submesh and first of {brief(name)}, to route transfers",
+            )
+        return Hops(0, 0, 0)
+
+    def _hops_of_sets(self, sources: Units, destinations: Units) -> Hops:
+        """Counted once for every two sets."""
+        key = (id(sources), id(destinations))  # both stay as long as this object does
+        if key not in self._known:
+            self._known[key] = hops_of_sets(sources, destinations)
+        return self._known[key]
+
+    def _cycles(self, transfers: int, hops: Hops) -> float:
+        return hops.cycles(transfers, self.chip.hop_cycles_inside, self.chip.hop_cycles_between)
+
+    def _moved(self, size_bytes: float, place: str, *, one: bool) -> float:
+        """Cycles to move so many bytes inside one chiplet, or else between chiplets."""
+        field = "bandwidth_inside" if one else "bandwidth_between"
+        bandwidth: float | None = getattr(self.chip, field)
+        if bandwidth is None:
+            raise SpecError(f"{self.where}: {place}.bytes", f"needs chip.{field}; or give latency in cycles")
+        return size_bytes / bandwidth
+
+    def _fault(self, name: str, field: str, reason: str) -> SpecError:
+        return SpecError(f"{self.where}: operators.{brief(name)}.{field}", reason)
+
+
+def _shown(unit: Unit | None) -> str:
+    return "nothing" if unit is None else str([list(place) for place in unit])

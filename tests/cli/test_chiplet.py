@@ -1,0 +1,65 @@
+"""`rramalloc chiplet cost`: a description, or a network as it is placed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from cli.conftest import Run
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "resnext_block.json"
+
+
+def test_description(run: Run, tmp_path: Path) -> None:
+    table = run("chiplet", "cost", EXAMPLE)
+    assert (table.code, table.err) == (0, "")
+    assert "groups   55166 cycles in 5 groups" in table.out
+    document = run("chiplet", "cost", EXAMPLE, "--format", "json", "-o", tmp_path / "c.json").json
+    assert document == json.loads((tmp_path / "c.json").read_text())
+    assert document["total"] == sum(group["cost"] for group in document["groups"]) + sum(document["between"])
+    assert len(document["groups"]) == len(document["between"]) + 1
+    assert set(document["groups"][0]["operators"]["input"]) == {"compute", "communication", "routing", "cost"}
+    rows = list(csv.DictReader(io.StringIO(run("chiplet", "cost", EXAMPLE, "--format", "csv").out)))
+    assert len(rows) == 36
+
+
+def test_placed_network(run: Run, tiny: Path, tmp_path: Path) -> None:
+    allocation, placement = tmp_path / "a.json", tmp_path / "p.json"
+    allocation.write_text('{"replication": {"conv1": 8}}')
+    machine = ("--hardware", "isaac-todaes")
+    assert run("place", tiny, "--allocation", allocation, *machine, "-o", placement, "--quiet").code == 0
+    told = run(
+        "chiplet", "cost", tiny, "--allocation", allocation, "--placement", placement, "--format", "json"
+    )
+    assert told.code == 0, told.err
+    assert told.json["unit"] == "ns"
+    groups = told.json["groups"]
+    assert (
+        groups[0]["operators"]["conv1"]["compute"] == 2100 * 256 / 8
+    )  # 256 windows, 8 copies, 2100 ns a step
+    assert groups[1]["operators"]["conv2"]["compute"] == 2100 * 64
+
+
+@pytest.mark.parametrize("more", [(), ("--allocation", "a.json"), ("--placement", "p.json")])
+def test_what_is_missing(run: Run, tiny: Path, more: tuple[str, ...]) -> None:
+    told = run("chiplet", "cost", tiny, *more)
+    assert (told.code, told.out) == (1, "")
+    assert told.err.startswith("error: ")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"chip": {}}'])
+def test_hostile_descriptions(run: Run, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(text)
+    told = run("chiplet", "cost", path)
+    assert (told.code, told.out) == (1, "")
+    assert "d.json" in told.err
+
+
+def test_a_missing_file(run: Run) -> None:
+    told = run("chiplet", "cost", "nothing.json")
+    assert (told.code, told.out) == (1, "")
+    assert "no such file" in told.err

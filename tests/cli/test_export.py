@@ -1,0 +1,118 @@
+"""`rramalloc export`: files where they belong, remarks on stderr, refusals with a reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli.conftest import Run
+
+
+@pytest.fixture
+def allocation(tmp_path: Path) -> Path:
+    path = tmp_path / "a.json"
+    path.write_text('{"replication": {"conv1": 3}}')
+    return path
+
+
+def test_a_single_file_goes_to_stdout_or_to_a_file(
+    run: Run, tiny: Path, allocation: Path, tmp_path: Path
+) -> None:
+    printed = run("export", tiny, "--allocation", allocation, "--to", "csv")
+    assert printed.code == 0
+    assert printed.out.splitlines()[1].startswith("0,conv1,conv,3x16x16,16x16x16,3x3")
+    kept = run("export", tiny, "--allocation", allocation, "--to", "csv", "-o", tmp_path / "out.csv")
+    assert (kept.out, (tmp_path / "out.csv").read_text()) == ("", printed.out)
+
+
+def test_several_files_go_to_a_folder(run: Run, tiny: Path, allocation: Path, tmp_path: Path) -> None:
+    told = run("export", tiny, "--allocation", allocation, "--to", "pimsyn", "-o", tmp_path / "out")
+    assert (told.code, told.out) == (0, "")
+    assert "set_weight_duplication" in told.err
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["duplication.json", "network.json"]
+    assert json.loads((tmp_path / "out" / "duplication.json").read_text()) == [3, 1]
+    quiet = run(
+        "export", tiny, "--allocation", allocation, "--to", "pimsyn", "-o", tmp_path / "out", "--quiet"
+    )
+    assert (quiet.code, quiet.err) == (0, "")
+
+
+def test_several_files_without_a_folder(run: Run, tiny: Path, allocation: Path) -> None:
+    told = run("export", tiny, "--allocation", allocation, "--to", "mnsim")
+    assert (told.code, told.out) == (1, "")
+    assert "name a folder with -o" in told.err
+
+
+def test_check_writes_nothing(run: Run, tiny: Path, allocation: Path, tmp_path: Path) -> None:
+    told = run("export", tiny, "--allocation", allocation, "--to", "pimcomp", "-o", tmp_path / "o", "--check")
+    assert told.code == 0
+    assert "stored once" in told.out
+    assert not (tmp_path / "o").exists()
+    assert (
+        "nothing is rounded" in run("export", tiny, "--allocation", allocation, "--to", "csv", "--check").out
+    )
+
+
+def test_an_allocation_of_another_network(run: Run, tiny: Path, tmp_path: Path) -> None:
+    run("optimize", "alexnet", "--arrays", 161, "--work", 0, "-o", tmp_path / "a.json", "--quiet")
+    told = run("export", tiny, "--allocation", tmp_path / "a.json", "--to", "json")
+    assert (told.code, told.out) == (1, "")
+    assert "made for another network, 'alexnet'" in told.err
+
+
+def test_refusals_leave_no_files(run: Run, allocation: Path, tmp_path: Path) -> None:
+    allocation.write_text('{"replication": {}}')
+    told = run(
+        "export", "mobilenet_v1", "--allocation", allocation, "--to", "neurosim", "-o", tmp_path / "out"
+    )
+    assert told.code == 1
+    assert "NeuroSim has no grouped convolution" in told.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"replication": {"conv1": 0}}', '{"replication": {"nope": 1}}', "{"]
+)
+def test_hostile_allocations(run: Run, tiny: Path, allocation: Path, text: str) -> None:
+    allocation.write_text(text)
+    told = run("export", tiny, "--allocation", allocation, "--to", "json")
+    assert (told.code, told.out) == (1, "")
+    assert told.err.startswith("error: ")
+
+
+def test_an_unknown_tool_is_wrong_usage(run: Run, tiny: Path, allocation: Path) -> None:
+    assert run("export", tiny, "--allocation", allocation, "--to", "spice").code == 2
+
+
+def test_a_placement_comes_along(run: Run, tiny: Path, allocation: Path, tmp_path: Path) -> None:
+    placed = tmp_path / "p.json"
+    made = run(
+        "place", tiny, "--allocation", allocation, "--hardware", "isaac-todaes", "-o", placed, "--quiet"
+    )
+    assert made.code == 0, made.err
+    told = run(
+        "export", tiny, "--allocation", allocation, "--placement", placed, "--to", "csv", "-o", tmp_path / "o"
+    )
+    assert told.code == 0, told.err
+    lines = (tmp_path / "o" / "placement.csv").read_text().splitlines()
+    assert lines[0].startswith("chip_row,chip_column,tile_row,tile_column,index,layer,replica")
+    assert len(lines) == 1 + len(json.loads(placed.read_text())["arrays"])
+    document = run("export", tiny, "--allocation", allocation, "--placement", placed, "--to", "json").json
+    assert document["placement"] == json.loads(placed.read_text())["arrays"]
+    other = run(
+        "export",
+        tiny,
+        "--allocation",
+        allocation,
+        "--placement",
+        placed,
+        "--to",
+        "pimsyn",
+        "-o",
+        tmp_path / "x",
+    )
+    assert other.code == 1
+    assert "places arrays itself" in other.err
+    allocation.write_text('{"replication": {"conv1": 4}}')
+    assert run("export", tiny, "--allocation", allocation, "--placement", placed, "--to", "csv").code == 1

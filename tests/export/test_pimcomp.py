@@ -1,0 +1,229 @@
+"""PIMCOMP and PIMSYN: what is written is read back by the importer to the same stages (PEERS.md)."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from export.nets import chain, conv, expressible, machine, network, of, residual, subject
+from hypothesis import given, settings
+from laws.strategies import random_network, randoms
+
+from rramalloc.errors import UnsupportedError
+from rramalloc.export import pimcomp, pimsyn
+from rramalloc.export.bundle import Bundle
+from rramalloc.export.subject import Subject
+from rramalloc.hardware.hardware import Chip
+from rramalloc.mapping.demand import demands
+from rramalloc.network.network import Network
+from rramalloc.network.node import Linear
+from rramalloc.network.readers import load
+from rramalloc.network.readers.pimcomp import from_document
+from rramalloc.timing.stage_graph import StageGraph
+
+
+def documents(bundle: Bundle) -> dict[str, Any]:
+    return {file.name: json.loads(file.text) for file in bundle.files}
+
+
+def stages(net: Network) -> dict[str, tuple[int, int]]:
+    """Windows and demand by stage."""
+    graph = StageGraph.build(net, "crossbar")
+    need = demands(net, graph.stages, machine(), "im2col")
+    return {name: (int(w), n) for name, w, n in zip(graph.names, graph.windows, need, strict=True)}
+
+
+def edges(net: Network) -> dict[tuple[str, str], list[int]]:
+    graph = StageGraph.build(net, "crossbar")
+    return {
+        (graph.names[edge.producer], graph.names[edge.consumer]): np.asarray(edge.need).tolist()
+        for edge in graph.edges
+    }
+
+
+def assert_read_back(net: Network, nodes: Any) -> None:
+    back = from_document(nodes, "back.json")
+    assert stages(back) == stages(net)
+    assert edges(back) == edges(net)
+
+
+@pytest.mark.parametrize(
+    "name", ["alexnet", "resnet18", "squeezenet", "mobilenet_v2", "shufflenet", "tiny_yolov2"]
+)
+def test_shipped_networks_come_back_from_both(name: str) -> None:
+    net = load(name)
+    for target, unwrap in ((pimcomp.export, "node_list"), (pimsyn.export, None)):
+        written = documents(target(subject(net)))["network.json"]
+        assert (unwrap in written) if unwrap else isinstance(written, list)
+        assert_read_back(net, written)
+
+
+@given(randoms)
+@settings(max_examples=60, deadline=None)
+def test_any_network_comes_back_or_is_refused(random: Random) -> None:
+    net = random_network(random)
+    for target in (pimcomp.export, pimsyn.export):
+        try:
+            written = documents(target(subject(net)))["network.json"]
+        except UnsupportedError:
+            continue
+        assert_read_back(net, written)
+
+
+@given(randoms)
+@settings(max_examples=60, deadline=None)
+def test_networks_that_they_take_come_back(random: Random) -> None:
+    net = expressible(random, branches=True)
+    for target in (pimcomp.export, pimsyn.export):
+        assert_read_back(net, documents(target(subject(net)))["network.json"])
+
+
+def test_copies_are_keyed_by_the_index_of_the_convolution() -> None:
+    """The tool walks `node_list` and numbers it from 0."""
+    found = documents(pimcomp.export(subject(residual(), {"c1": 5, "c2": 3})))
+    nodes = found["network.json"]["node_list"]
+    assert [node["index"] for node in nodes] == list(range(len(nodes)))
+    by_name = {nodes[int(index)]["name"]: copies for index, copies in found["replication.json"].items()}
+    assert by_name == {"c1": 5, "c2": 3}
+    assert all(nodes[int(index)]["operation"] == "OP_CONV" for index in found["replication.json"])
+
+
+def test_duplication_is_one_integer_per_convolution_in_file_order() -> None:
+    """PIMSYN reads dup[i] at the i-th OP_CONV of the file; FC has none."""
+    found = documents(pimsyn.export(subject(residual(), {"c1": 5, "c2": 3})))
+    convs = [node["name"] for node in found["network.json"] if node["operation"] == "OP_CONV"]
+    assert dict(zip(convs, found["duplication.json"], strict=True)) == {"c1": 5, "c2": 3}
+
+
+def test_batchnorm_and_activation_are_fused_as_in_the_tools_own_files() -> None:
+    nodes = documents(pimcomp.export(subject(residual())))["network.json"]["node_list"]
+    by_name = {node["name"]: node for node in nodes}
+    assert list(by_name) == ["x", "c1", "c2", "sum", "r2", "p", "f", "fc"]
+    assert (by_name["c1"]["with_bn"], by_name["c1"]["with_act"], by_name["c1"]["act_type"]) == (1, 1, 0)
+    assert (by_name["c2"]["with_bn"], by_name["c2"]["with_act"], by_name["c2"]["act_type"]) == (0, 0, -1)
+    assert by_name["c1"]["consumer"] == ["c2", "sum"]
+    assert by_name["sum"]["provider"] == ["c2", "c1"]
+    assert by_name["sum"]["param"] == {"eletype": 2}
+    assert by_name["f"]["output_dim"] == [1, 64]  # 4 channels of 4 x 4
+    assert by_name["fc"]["param"] == {"num_input": 64, "num_output": 10, "with_bias": 1}
+    for node in nodes:
+        assert node["consumer_num"] == len(node["consumer"])
+        assert node["provider_num"] == len(node["provider"])
+        assert node["output_dim_num"] == len(node["output_dim"])
+        assert (
+            node["operation"] == "OP_INPUT" or node["input_dim"] == by_name[node["provider"][0]]["output_dim"]
+        )
+
+
+def test_every_written_window_has_the_size_that_the_tool_works_out() -> None:
+    """Output = floor((input + pads - kernel) / stride) + 1: `ceil_mode` becomes padding."""
+    net = network(
+        conv("c1", "x"),
+        of("maxpool", "p", "c1", kernel=3, stride=2, ceil_mode=True),
+        of("avgpool", "q", "p", kernel=2, stride=3, pads=[1, 1, 0, 0], ceil_mode=True),
+    )
+    nodes = documents(pimcomp.export(subject(net)))["network.json"]["node_list"]
+    for node in (node for node in nodes if node["operation"] in ("OP_CONV", "OP_POOL")):
+        param = node["param"]
+        for axis, side in ((2, "h"), (3, "w")):
+            room = (
+                node["input_dim"][axis]
+                + param[f"pad_{side}0"]
+                + param[f"pad_{side}1"]
+                - param[f"kernel_{side}"]
+            )
+            assert room // param[f"stride_{side}"] + 1 == node["output_dim"][axis]
+    assert_read_back(net, nodes)
+
+
+def test_config_is_logical_and_one_mesh() -> None:
+    """64 bitlines, 2 cells a weight: 32 logical columns; 2 x 1 chips of 3 x 4 tiles: 6 x 4 cores."""
+    chip = Chip(arrays_per_tile=16, straddle=True, tiles=(3, 4), chips=(2, 1))
+    bundle = pimcomp.export(subject(residual(), hardware=machine(chip=chip)))
+    config = documents(bundle)["config.json"]["chip_config"]
+    assert config["core_config"]["matrix_config"] == {"xbar_size": [64, 32], "xbar_array_count": 16}
+    assert config["network_config"] == {"layout": [6, 4]}
+    assert any("one mesh" in remark.text for remark in bundle.remarks)
+
+
+def test_grouped_convolutions_are_told_to_be_dense() -> None:
+    """8 groups of 9 x 32, 2 to an array: 4 arrays; dense ceil(72 / 64) * ceil(256 / 64) = 8."""
+    net = network(conv("c", "x", 256, groups=8), shape=(8, 8, 8))
+    for target in (pimcomp.export, pimsyn.export):
+        remarks = target(subject(net, hardware=machine(cell_bits=8))).remarks
+        told = [remark.text for remark in remarks if remark.layer]
+        assert told == ["8 groups count as a dense convolution: 8 arrays a copy, not 4"]
+
+
+def test_arrays_needed_by_pimcomp() -> None:
+    """c1: 27 x 4 in one array of 64 x 32, 5 copies; c2: 36 x 4, 3 copies; fc: 64 x 10, one."""
+    bundle = pimcomp.export(subject(residual(), {"c1": 5, "c2": 3}))
+    assert any("needs 9 arrays" in remark.text for remark in bundle.remarks)
+    assert any(remark.layer == "fc" and "stored once on 1 arrays" in remark.text for remark in bundle.remarks)
+
+
+BROADCAST = network(
+    conv("c1", "x"), of("global_avgpool", "g", "c1"), conv("c2", "g", 4, 1), of("mul", "m", "c1", "c2")
+)
+REFUSED = [
+    pytest.param(network(conv("c", "x", dilation=2, pads=2)), "PIMCOMP", "without dilation", id="dilated"),
+    pytest.param(
+        network(conv("c", "x"), of("maxpool", "p", "c", kernel=2, dilation=2)), "both", "dilated pooling",
+        id="dilated pool",
+    ),
+    pytest.param(network(conv("c", "x"), of("upsample", "u", "c", scale=2)), "both", "'upsample'", id="up"),
+    pytest.param(network(conv("c", "x"), of("layernorm", "n", "c")), "both", "'layernorm'", id="layernorm"),
+    pytest.param(network(conv("c", "x"), of("select", "s", "c", channels=2)), "both", "'select'", id="part"),
+    pytest.param(
+        network(conv("c", "x"), of("barrier", "b", "c", shape=[1, 2, 2])), "both", "'barrier'", id="barrier"
+    ),
+    pytest.param(BROADCAST, "both", "repeats no pixels", id="broadcast"),
+    pytest.param(
+        network(conv("c", "x"), of("flatten", "f", "c"), conv("d", "f", 4, 1)), "both", "grid of pixels",
+        id="conv on a vector",
+    ),
+    pytest.param(
+        network(conv("c", "x"), of("relu", "r", "c"), of("add", "s", "c", "r")), "PIMCOMP", "does not return",
+        id="activation beside another consumer",
+    ),
+    pytest.param(network(conv("c", "x"), shape=(3, 8, 6)), "PIMSYN", "square", id="not square"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("net", "tool", "reason"), REFUSED)
+def test_what_they_cannot_express_is_refused(net: Network, tool: str, reason: str) -> None:
+    for name, target in (("PIMCOMP", pimcomp.export), ("PIMSYN", pimsyn.export)):
+        if tool in (name, "both"):
+            with pytest.raises(UnsupportedError, match=reason) as told:
+                target(subject(net))
+            assert name in str(told.value)
+
+
+def test_array_groups_wider_than_a_core_are_refused() -> None:
+    """300 channels on 32 logical columns are 10 arrays side by side, a core has 8."""
+    chip = Chip(arrays_per_tile=8, straddle=True, tiles=(4, 4), chips=(1, 1))
+    with pytest.raises(UnsupportedError, match="this one has 10 arrays, a core"):
+        pimcomp.export(subject(chain(), hardware=machine(chip=chip)))
+
+
+def test_two_inputs_are_refused_by_pimcomp() -> None:
+    nodes = [
+        {"name": "x", "op": "input", "shape": [3, 8, 8]},
+        {"name": "y", "op": "input", "shape": [3, 8, 8]},
+    ]
+    net = Network.build("two", [*nodes, of("add", "s", "x", "y"), conv("c", "s")])
+    with pytest.raises(UnsupportedError, match="starts at one input"):
+        pimcomp.export(subject(net))
+    assert_read_back(net, documents(pimsyn.export(subject(net)))["network.json"])
+
+
+def test_linear_layers_on_a_grid_become_convolutions() -> None:
+    net = network(conv("c", "x"), of("linear", "l", "c", out_features=5))
+    made: Subject = subject(net, {"l": 7})
+    assert isinstance(made.network.stages[1], Linear)
+    found = documents(pimsyn.export(made))
+    assert found["duplication.json"] == [1, 7]
+    assert stages(from_document(found["network.json"], "b")) == stages(net)

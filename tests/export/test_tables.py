@@ -1,0 +1,84 @@
+"""CSV, JSON and the ways in: what belongs together is checked."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from export.nets import machine, residual, subject
+
+import rramalloc.api as api
+from rramalloc.errors import FileError, SpecError, UnknownNameError
+from rramalloc.export import csv_table, json_document
+from rramalloc.export.bundle import Export
+from rramalloc.export.export import subject_of
+from rramalloc.export.json_document import ExportDocument
+from rramalloc.export.targets import TARGETS, export_to
+from rramalloc.network.readers import load
+
+
+def test_csv_reads_back() -> None:
+    (file,) = csv_table.export(subject(residual(), {"c1": 5})).files
+    rows = list(csv.DictReader(io.StringIO(file.text)))
+    assert [(row["name"], int(row["replication"])) for row in rows] == [("c1", 5), ("c2", 1)]
+    assert (rows[0]["input"], rows[0]["kernel"], rows[0]["pads"]) == ("3x8x8", "3x3", "1x1x1x1")
+    assert int(rows[0]["arrays"]) == 5 * int(rows[0]["demand"])
+
+
+def test_json_reads_back() -> None:
+    (file,) = json_document.export(subject(residual(), {"c1": 5})).files
+    document = ExportDocument.model_validate_json(file.text, strict=False)
+    assert {layer.name: layer.replication for layer in document.layers} == {"c1": 5, "c2": 1}
+    assert [(edge.producer, edge.consumer) for edge in document.edges] == [("c1", "c2")]
+    assert document.network.sha256 == residual().sha256
+    assert document.hardware == machine()
+
+
+def test_an_allocation_of_another_network_is_refused(tmp_path: Path) -> None:
+    allocation = api.optimize("alexnet", arrays=161, work=0)
+    path = tmp_path / "a.json"
+    allocation.save(path)
+    for given in (allocation, path):
+        with pytest.raises(SpecError, match="made for another network, 'alexnet', not for 'vgg11'"):
+            subject_of(load("vgg11"), given)
+        assert subject_of(load("alexnet"), given).copies["conv1"] == 1
+
+
+def test_copies_of_unknown_layers_and_too_many_are_refused() -> None:
+    with pytest.raises(SpecError, match="no stage 'nope'"):
+        subject_of(residual(), {"nope": 2})
+    with pytest.raises(SpecError, match="c1"):
+        subject_of(residual(), {"c1": 65})
+
+
+def test_unknown_target() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean mnsim"):
+        export_to(subject(residual()), "mnsin")
+
+
+@pytest.mark.parametrize("target", sorted(set(TARGETS) - {"neurosim"}))
+def test_same_bytes_every_time_and_three_forms(target: str, tmp_path: Path) -> None:
+    first, second = (export_to(subject(residual(), {"c1": 2}), target) for _ in range(2))
+    assert first == second
+    assert first.to_dict()["target"] == target
+    assert list(first.to_frame().columns) == ["layer", "kind", "text"]
+    assert "<p>" in first._repr_html_()
+    paths = first.save(tmp_path / "out")
+    assert [path.read_text() for path in paths] == [file.text for file in first.files]
+
+
+def test_several_files_need_a_folder(tmp_path: Path) -> None:
+    made: Export = export_to(subject(residual()), "pimsyn")
+    with pytest.raises(SpecError, match="name a folder with -o"):
+        made.single_text()
+    (tmp_path / "taken").write_text("x")
+    with pytest.raises(FileError, match="exists"):
+        made.save(tmp_path / "taken")
+
+
+def test_json_is_plain_text_for_names_of_any_kind() -> None:
+    (file,) = json_document.export(subject(residual())).files
+    assert json.loads(file.text)["placement"] is None

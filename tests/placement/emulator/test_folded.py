@@ -1,0 +1,89 @@
+"""Folded filters on the arrays: the same outputs as the network that was never folded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from laws.strategies import random_network, random_replication, randoms
+from placement.emulator.naive import random_conv, random_hardware, verified
+from placement.machines import chain, chip, machine
+
+import rramalloc
+from rramalloc.errors import MisplacedError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import fold_refusal, folds
+from rramalloc.network.geometry import Pair
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv
+from rramalloc.placement.emulator.task import Task, in_order
+from rramalloc.placement.place import place
+from rramalloc.placement.placement import read_placement
+from rramalloc.timing.stage_graph import StageGraph
+
+
+def any_folds(random: Random, source: Network) -> dict[str, Pair]:
+    """Up to one pixel more than the kernel has, for the stages that can be folded."""
+    chosen = {}
+    for stage in StageGraph.build(source, "host").stages:
+        if isinstance(stage, Conv) and fold_refusal(source, stage) is None:
+            high, wide = stage.kernel
+            chosen[stage.name] = (random.randint(1, high + 1), random.randint(1, wide + 1))
+    return chosen
+
+
+def folded_task(source: Network, copies: dict[str, int], machine_: Hardware, sizes: dict[str, Pair]) -> Task:
+    arrays = in_order(source, copies, machine_, "kernel_split", "host", "test", sizes)
+    return Task(source, copies, machine_, "kernel_split", "host", arrays, "in order", "test", sizes)
+
+
+@settings(max_examples=120, deadline=None)
+@given(randoms)
+def test_any_fold_of_any_convolution_is_equal(random: Random) -> None:
+    source = random_conv(random)
+    copies = {"c": random.randint(1, min(4, source.shapes["c"].pixels))}
+    what = folded_task(source, copies, random_hardware(random), any_folds(random, source))
+    result = verified(what, seed=random.randint(0, 9))
+    assert result.verdict == "equal", result.difference
+
+
+@settings(max_examples=40, deadline=None)
+@given(randoms)
+def test_any_folded_network_is_equal(random: Random) -> None:
+    source = random_network(random, nodes=7, extent=6)
+    graph = StageGraph.build(source, "host")
+    copies = dict(zip(graph.names, random_replication(random, graph).tolist(), strict=True))
+    result = verified(folded_task(source, copies, random_hardware(random, 16), any_folds(random, source)))
+    assert result.verdict == "equal", result.difference
+
+
+def test_wrong_fold_is_never_equal() -> None:
+    """Arrays programmed for one fold and read by another do not even have the same blocks."""
+    source, board = chain(4, kernel=3), machine(chip(64, (2, 2), straddle=True))
+    allocation = rramalloc.optimize(source, 32, hardware=board, mapping="kernel_split", fold=True)
+    placed = place(source, allocation)
+    (layer,) = placed.layers
+    assert layer.fold == (3, 3)
+    other = placed.model_copy(update={"layers": (layer.model_copy(update={"fold": (3, 1)}),)})
+    with pytest.raises(MisplacedError, match="demand is 1, the allocation needs 3"):
+        rramalloc.verify(source, allocation, other)
+
+
+@pytest.mark.parametrize("straddle", [False, True])
+def test_optimize_fold_place_verify(straddle: bool, tmp_path: Path) -> None:
+    """Through files: the fold travels from the allocation to the placement and to the arrays."""
+    source = chain(6, 5, 7, kernel=3)
+    board = machine(chip(10, (3, 3), straddle=straddle))
+    allocation = rramalloc.optimize(source, 40, hardware=board, mapping="kernel_split", fold=True)
+    plain = rramalloc.optimize(source, 40, hardware=board, mapping="kernel_split")
+    assert allocation.arrays.minimum < plain.arrays.minimum
+    allocation.save(tmp_path / "a.json")
+    place(source, tmp_path / "a.json").save(tmp_path / "p.json")
+    stages = StageGraph.build(source, "host").stages
+    placed = read_placement(tmp_path / "p.json")
+    sizes = dict(zip((s.name for s in stages), folds(source, stages, board, "kernel_split"), strict=True))
+    assert {layer.name: layer.fold for layer in placed.layers} == sizes
+    for placement in (tmp_path / "p.json", None):
+        assert rramalloc.verify(source, tmp_path / "a.json", placement).verdict == "equal"

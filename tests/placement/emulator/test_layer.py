@@ -1,0 +1,158 @@
+"""One layer through its arrays: by hand, and against loops for every mapping, storage and geometry."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.strategies import randoms
+from placement.emulator.naive import (
+    convolved,
+    hardware,
+    network,
+    random_conv,
+    random_hardware,
+    task,
+    verified,
+)
+
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import MAPPINGS
+from rramalloc.network.network import Network
+from rramalloc.placement.blocks import Block, Part
+from rramalloc.placement.emulator.accelerator import Accelerator, held_by
+from rramalloc.placement.emulator.cells import Storage
+from rramalloc.placement.emulator.converters import Converters
+from rramalloc.placement.emulator.direct import convolved as direct_convolved
+from rramalloc.placement.emulator.direct import pooled as direct_pooled
+from rramalloc.placement.emulator.integers import Width
+from rramalloc.placement.emulator.layer import Layer
+from rramalloc.placement.emulator.reference import Reference
+from rramalloc.placement.emulator.weights import Weights
+
+
+def layer_of(source: Network, machine: Hardware, mapping: str, copies: int, weights: np.ndarray) -> Layer:
+    stage = source.stages[0]
+    what = task(source, {stage.name: copies}, machine, mapping)
+    held = held_by(source, [stage], machine, what.mapping)
+    storage, width = Storage.of(machine), Width.of(machine.precision).bits
+    grouped = weights.reshape(getattr(stage, "groups", 1), -1, weights[0].size)
+    accelerator = Accelerator.programmed(what.arrays, held, storage, lambda name: grouped)
+    return Layer(source, stage, accelerator, storage, Converters(None, 0.0, 1, width, 0), copies)
+
+
+def test_by_hand_offset() -> None:
+    """Weights -8, 7 and 3 of 4 bits in cells of 2: stored 0, 15, 11 as (low, high) slices."""
+    machine, block = hardware(), Block(0, 0, 3, 2, (Part(0, 0, 0, range(3), range(2)),))
+    cells = Storage.of(machine).block(block, np.array([[[-8, 7, 3]]]))
+    assert cells.tolist() == [[0, 0], [3, 3], [3, 2]]
+
+
+def test_by_hand_differential() -> None:
+    """Weights -7 and 6 of 4 bits in cells of 3: positive slices 0 0 and 6 0, negative 7 0 and 0 0."""
+    machine = hardware(cell_bits=3, signed="differential")
+    block = Block(0, 0, 2, 4, (Part(0, 0, 0, range(2), range(4)),))
+    cells = Storage.of(machine).block(block, np.array([[[-7, 6]]]))
+    assert cells.tolist() == [[0, 0, 7, 0], [6, 0, 0, 0]]
+    assert Storage.of(machine).factors.tolist() == [1, 8, -1, -8]
+
+
+@pytest.mark.parametrize("signed", ["offset", "differential"])
+@pytest.mark.parametrize("mapping", MAPPINGS)
+@pytest.mark.parametrize("copies", [1, 2, 4])
+def test_by_hand_convolution(signed: str, mapping: str, copies: int) -> None:
+    """A 2 x 2 kernel [[1, -2], [3, 0]] on 1 ... 9: window (0, 0) is 1 - 4 + 12 = 9, each step right adds 2,
+    each step down 6.
+    """
+    source = network([1, 3, 3], out_channels=1, kernel=2)
+    weights = np.array([[[[1, -2], [3, 0]]]])
+    layer = layer_of(source, hardware((4, 4), signed=signed), mapping, copies, weights)
+    sums = layer.sums(np.arange(1, 10).reshape(1, 3, 3))
+    assert sums.tolist() == [[[9, 11], [15, 17]]]
+
+
+@settings(max_examples=150, deadline=None)
+@given(randoms)
+def test_any_convolution_equals_the_loops(random: Random) -> None:
+    source, mapping = random_conv(random), random.choice(MAPPINGS)
+    conv = source.stages[0]
+    positions = conv.kernel[0] * conv.kernel[1]
+    machine = random_hardware(random, positions if mapping == "whole_kernel" else 2)
+    weights = Weights(source, machine.precision.weight_bits, random.randint(0, 99)).of(conv)
+    shape, width = source.shapes["c"], Width.of(machine.precision)
+    draw = np.random.default_rng(random.randint(0, 99))
+    tensor = draw.integers(width.low, width.high, size=source.shapes["in"], endpoint=True)
+    expected = convolved(conv, tensor, weights, shape)
+    copies = random.choice((1, shape.pixels, random.randint(1, shape.pixels)))
+    assert np.array_equal(layer_of(source, machine, mapping, copies, weights).sums(tensor), expected)
+    reals = tensor.astype(np.float64)
+    assert np.array_equal(direct_convolved(conv, reals, weights, shape), expected)
+    reference = Reference(source, Weights(source, 9, 0, {"c": weights}), width.low, width.high)
+    assert np.array_equal(reference.output(conv, [reals]), expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(randoms)
+def test_every_cell_of_every_copy_matters(random: Random) -> None:
+    """One cell that holds another value changes some sum, whatever array it is in."""
+    source, mapping = random_conv(random), random.choice(MAPPINGS)
+    conv, shape = source.stages[0], source.shapes["c"]
+    machine = random_hardware(random, least_lines=9)
+    weights = Weights(source, machine.precision.weight_bits, 0).of(conv)
+    copies = random.randint(1, shape.pixels)
+    layer = layer_of(source, machine, mapping, copies, weights)
+    tensor = np.full(source.shapes["in"], 1)
+    before = layer.sums(tensor)
+    array = random.choice(layer.accelerator.copies["c", random.randrange(copies)])
+    part = random.choice(layer.accelerator.held["c"][array.row_block, array.column_block].parts)
+    row, column = random.randrange(len(part.rows)), random.randrange(len(part.columns))
+    layer.accelerator.read(array)[part.wordline + row, part.bitline + column] ^= 1
+    changed = np.argwhere(layer.sums(tensor) != before)
+    windows = changed[:, 1] * shape.width + changed[:, 2]
+    outputs = part.group * (shape.channels // conv.groups) + part.columns[column] // len(
+        layer.storage.factors
+    )
+    assert set(windows % copies) <= {array.replica}
+    assert set(changed[:, 0]) <= {outputs}
+    position = part.rows[row] % (conv.kernel[0] * conv.kernel[1])
+    read = reads_of(source, position, array.replica, copies)
+    assert len(changed) == read
+
+
+def reads_of(source: Network, position: int, copy: int, copies: int) -> int:
+    """Windows of a copy in which a kernel position meets the input and not its border."""
+    conv, side = source.stages[0], source.shapes["in"][1:]
+    shape, found = source.shapes["c"], 0
+    for window in range(copy, shape.pixels, copies):
+        at, kernel = divmod(window, shape.width), divmod(position, conv.kernel[1])
+        met = [at[a] * conv.stride[a] - conv.pads[a] + kernel[a] * conv.dilation[a] for a in (0, 1)]
+        found += all(0 <= met[a] < side[a] for a in (0, 1))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(randoms)
+def test_poolings_of_both_references_are_one(random: Random) -> None:
+    nodes = random_conv(random).to_dict()["nodes"]
+    pool = {key: nodes[1][key] for key in ("kernel", "stride", "pads", "dilation")}
+    pool |= {"name": "p", "op": random.choice(("maxpool", "avgpool")), "inputs": ["in"]}
+    pool["ceil_mode"] = random.random() < 0.5
+    source = Network.build("pool", [nodes[0], pool])
+    tensor = np.random.default_rng(random.randint(0, 99)).integers(-16, 15, size=source.shapes["in"])
+    node, reals = source.nodes[1], tensor.astype(np.float64)
+    reference = Reference(source, Weights(source, 4, 0), -16, 15)
+    expected = reference.output(node, [reals])
+    assert np.array_equal(direct_pooled(node, reals, source.shapes["p"], -16), expected)
+
+
+def test_a_wide_layer_is_exact_in_single_and_double_precision() -> None:
+    """Arrays of 128 rows, cells of 2 bits and inputs of 16 are within 2**24, of 3 bits are not."""
+    source = network([40, 4, 4], out_channels=9, kernel=3, pads=1)
+    for cell_bits, kind in ((2, np.float32), (3, np.float64)):
+        machine = hardware((127, 128), weight_bits=16, cell_bits=cell_bits, bits=16)
+        weights = Weights(source, 16, 1).of(source.stages[0])
+        layer = layer_of(source, machine, "im2col", 3, weights)
+        assert layer._type() is kind
+        assert verified(task(source, {"c": 3}, machine), seed=1).verdict == "equal"

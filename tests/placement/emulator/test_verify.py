@@ -1,0 +1,323 @@
+"""Whole networks: equal however they are mapped and placed, and never equal on wrong arrays or times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from laws.strategies import random_network, random_replication, randoms
+from onnx import helper, numpy_helper
+from placement.emulator.naive import hardware, network, random_hardware, task, verified
+from placement.machines import chain, chip, machine
+
+import rramalloc
+from rramalloc.api import verify
+from rramalloc.errors import MisplacedError, RramallocError, SpecError, UnsupportedError
+from rramalloc.mapping.demand import MAPPINGS
+from rramalloc.network.network import Network
+from rramalloc.network.readers import load
+from rramalloc.placement.emulator.schedule import EarlyReadError
+from rramalloc.placement.emulator.verify import verify_task
+from rramalloc.placement.emulator.weights import Weights, quantised
+from rramalloc.placement.placement import PlacedArray
+from rramalloc.timing.simulate import simulate
+from rramalloc.timing.stage_graph import StageGraph
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+@settings(max_examples=80, deadline=None)
+@given(randoms)
+def test_any_network_is_equal(random: Random) -> None:
+    source = random_network(random, nodes=8, extent=6)
+    mapping, fc = random.choice(MAPPINGS), random.choice(("host", "crossbar"))
+    graph = StageGraph.build(source, fc)
+    copies = dict(zip(graph.names, random_replication(random, graph).tolist(), strict=True))
+    what = task(source, copies, random_hardware(random, least_lines=16), mapping, fc=fc)
+    result = verified(what, seed=random.randint(0, 9), images=random.randint(1, 2))
+    assert result.verdict == "equal", result.difference
+    assert result.values == result.options.images * sum(s.channels * s.pixels for s in source.shapes.values())
+
+
+def test_every_operator_once() -> None:
+    """Operators that the generator of networks leaves out, in one chain."""
+    ops = ("batchnorm", "activation", "layernorm", "softmax", "dropout", "identity", "relu")
+    nodes = [{"name": "in", "op": "input", "shape": [3, 4, 4]}]
+    nodes.append({"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 5, "kernel": 3, "pads": 1})
+    for op in ops:
+        nodes.append({"name": op, "op": op, "inputs": [nodes[-1]["name"]]})
+    nodes.append({"name": "fc", "op": "linear", "inputs": ["relu"], "out_features": 4})
+    source = Network.build("all", nodes)
+    result = verified(task(source, {"c": 3}, hardware((16, 8))))
+    assert result.verdict == "equal"
+    assert [layer.computed for layer in result.layers] == ["arrays", "arrays"]
+
+
+def test_host_layers_are_compared_too() -> None:
+    source = Network.build("host", [
+        {"name": "in", "op": "input", "shape": [2, 3, 3]},
+        {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 3, "kernel": 1},
+        {"name": "flat", "op": "flatten", "inputs": ["c"]},
+        {"name": "fc", "op": "linear", "inputs": ["flat"], "out_features": 4},
+    ])  # fmt: skip
+    result = verified(task(source, {"c": 2}, hardware()))
+    assert [(layer.name, layer.computed, layer.values) for layer in result.layers] == [
+        ("c", "arrays", 27), ("fc", "host", 4),
+    ]  # fmt: skip
+
+
+def two_layers() -> tuple[Network, dict[str, int]]:
+    """Layers a and b of equal blocks: 18 rows and 12 columns in arrays of 8 x 8 are 3 x 2 blocks each."""
+    conv = {"op": "conv", "out_channels": 6, "kernel": 3, "pads": 1}
+    nodes = [
+        {"name": "in", "op": "input", "shape": [2, 4, 4]},
+        {"name": "a", "inputs": ["in"], **conv},
+        {"name": "s", "op": "select", "inputs": ["a"], "channels": 2},
+        {"name": "b", "inputs": ["s"], **conv},
+    ]
+    return Network.build("two", nodes), {"a": 3, "b": 2}
+
+
+def exchanged(arrays: list[PlacedArray], one: int, other: int, *fields: str) -> list[PlacedArray]:
+    """Two entries with these fields of each other."""
+    result = list(arrays)
+    for at, source in ((one, other), (other, one)):
+        result[at] = arrays[at].model_copy(update={f: getattr(arrays[source], f) for f in fields})
+    return result
+
+
+BLOCK = ("row_block", "column_block", "rows", "columns")
+
+
+@pytest.mark.parametrize("first", [0, 7, 17])
+@pytest.mark.parametrize("fault", ["layer", "replica", "drop", "twice", "overwritten", "mixed"])
+def test_wrong_arrays_are_never_equal(fault: str, first: int) -> None:
+    """Past the check of placements: the arrays themselves must give it away."""
+    source, copies = two_layers()
+    right = task(source, copies, hardware())
+    arrays = list(right.arrays)
+    assert len(arrays) == 30
+    assert verified(right).verdict == "equal"
+    match fault:
+        case "layer":
+            other = "b" if arrays[first].layer == "a" else "a"
+            wrong = list(arrays)
+            wrong[first] = arrays[first].model_copy(update={"layer": other})
+        case "replica":
+            wrong = list(arrays)
+            wrong[first] = arrays[first].model_copy(update={"replica": (arrays[first].replica + 1) % 3})
+        case "drop":
+            wrong = arrays[:first] + arrays[first + 1 :]
+        case "twice":
+            wrong = [*arrays, arrays[first].model_copy(update={"index": 99})]
+        case "overwritten":
+            wrong = list(arrays)
+            wrong[first] = arrays[first].model_copy(update={"index": arrays[first + 6].index})
+        case _:
+            wrong = exchanged(arrays, first, (first + 1) % 6 + 6 * (first // 6), "row_block", "column_block")
+            wrong = exchanged(wrong, first, 29, "replica")
+    try:
+        result = verified(right._replace(arrays=wrong))
+    except MisplacedError:
+        return
+    assert result.verdict == "different"
+    assert result.difference is not None
+    assert result.difference.layer in ("a", "b")
+
+
+def test_entries_may_move_and_stay_right() -> None:
+    """Which physical array holds what, and the order of entries, changes nothing."""
+    source, copies = two_layers()
+    right = task(source, copies, hardware())
+    moved = exchanged(list(right.arrays)[::-1], 3, 20, "chip", "tile", "index")
+    assert verified(right._replace(arrays=moved)).verdict == "equal"
+
+
+def test_blocks_in_each_others_place() -> None:
+    source, copies = two_layers()
+    right = task(source, copies, hardware())
+    wrong = exchanged(list(right.arrays), 0, 2, "row_block")  # (0, 0) and (1, 0), both 8 x 8
+    assert verified(right._replace(arrays=wrong)).verdict == "equal"  # each still holds what it says
+    lost = [right.arrays[0].model_copy(update={"row_block": 1}), *right.arrays[1:]]
+    difference = verified(right._replace(arrays=lost)).difference
+    assert difference is not None
+    assert (difference.layer, difference.position[0]) == ("a", 0)
+
+
+def test_a_window_read_too_early_is_told() -> None:
+    """b starts in step 2 instead of 3. Layer a computes windows 3k ... 3k + 2 in step k; b begins with its
+    windows 0 and 1, which need windows 5 and 6 of a: written by steps 2 and 3.
+    """
+    source, copies = two_layers()
+    what = task(source, copies, hardware())
+    timing = simulate(StageGraph.build(source), [3, 2])
+    assert timing.graph.names == ("a", "b")
+    starts = timing.starts.copy()
+    starts[timing.first[1] :] -= 1
+    early = replace(timing, starts=starts)
+    with pytest.raises(EarlyReadError) as raised:
+        verify_task(
+            what, Weights(source, 4, 0), seed=0, images=1, adc_bits=None, noise=0.0, timing=early
+        )  # fmt: skip
+    error = raised.value
+    assert (error.layer, error.window, error.step, error.written) == ("b", 1, 2, 3)
+    assert "'b': window 1 is read in step 2" in str(error)
+
+
+def test_adc_with_enough_bits_is_equal_and_with_few_is_not() -> None:
+    """18 rows in arrays of 8, cells of 2 bits, one input bit a read: a column is at most 24, of 5 bits."""
+    source, copies = two_layers()
+    what = task(source, copies, hardware(timing={"read_ns": 1.0, "dac_bits": 1}))
+    assert verified(what, adc_bits=5).verdict == "equal"
+    errors = []
+    for bits in (4, 3, 1):
+        result = verified(what, adc_bits=bits)
+        assert result.verdict == "approximate"
+        assert result.difference is None
+        errors.append(result.layers[0].relative_error)
+    assert 0 < errors[0] < errors[1] < errors[2]
+
+
+@pytest.mark.parametrize("signed", ["offset", "differential"])
+def test_noise_grows_with_sigma(signed: str) -> None:
+    source, copies = two_layers()
+    what = task(source, copies, hardware(signed=signed))
+    first = [verified(what, noise=sigma).layers[0].relative_error for sigma in (0.001, 0.05, 0.5)]
+    assert first == sorted(first)
+    assert first[-1] > 0
+    assert first == [verified(what, noise=sigma).layers[0].relative_error for sigma in (0.001, 0.05, 0.5)]
+
+
+def test_placed_by_the_placer_on_chips() -> None:
+    source = chain(4, 6, 3, side=5, kernel=3)
+    placement = rramalloc.place(
+        source, {"c1": 3, "c2": 5}, hardware=machine(chip(6, (2, 3), (2, 2), straddle=True), (16, 4))
+    )
+    result = verify(source, {"c1": 3, "c2": 5}, placement)
+    assert (result.verdict, result.options.placed) == ("equal", "given")
+    here = verify(source, {"c1": 3}, hardware=placement.hardware)
+    assert (here.verdict, here.options.placed) == ("equal", "placer")
+    with pytest.raises(MisplacedError):
+        verify(source, {"c1": 2, "c2": 5}, placement)
+    with pytest.raises(MisplacedError):
+        verify(source, {"c1": 3, "c2": 5}, placement.model_copy(update={"arrays": placement.arrays[1:]}))
+
+
+def test_what_cannot_be_exact_is_refused() -> None:
+    source = network([4, 3, 3], out_channels=2, kernel=3)
+    with pytest.raises(UnsupportedError, match=r"'c'.*take 5[0-9] bits, exact arithmetic has 53"):
+        verify(source, {}, hardware=hardware((64, 64), weight_bits=32, cell_bits=8, bits=18))
+
+
+@pytest.mark.parametrize(
+    ("shape", "conv", "reason"),
+    [
+        ([64, 3000, 3000], {"out_channels": 2, "kernel": 1}, "its tensors take .* MiB, the limit is 4096"),
+        ([1, 1, 1], {"out_channels": 1, "kernel": 1, "pads": 40_000, "stride": 40_000}, "its tensors take"),
+        ([2**16, 1, 1], {"out_channels": 2**16, "kernel": 1}, "its weights take .* MiB"),
+        ([1, 400, 400], {"out_channels": 1, "kernel": 400}, "its kernel has 160000 positions"),
+        ([64, 400, 400], {"out_channels": 64, "kernel": 150}, "takes [0-9]+ products"),
+    ],
+)
+def test_what_is_too_large_is_refused(shape: list[int], conv: dict[str, int], reason: str) -> None:
+    source = network(shape, **conv)
+    with pytest.raises(UnsupportedError, match=reason):
+        verify_task(
+            task(source, {}, hardware(), arrays=[]), Weights(source, 4, 0), seed=0, images=1, adc_bits=None,
+            noise=0.0,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options", [{"seed": -1}, {"images": 0}, {"adc_bits": 0}, {"noise": 2.0}, {"noise": float("nan")}]
+)
+def test_options_out_of_range(options: dict[str, float]) -> None:
+    with pytest.raises(SpecError):
+        verify(network([1, 2, 2], out_channels=1, kernel=1), {}, hardware=hardware(), **options)
+
+
+def test_quantised_weights() -> None:
+    assert quantised(np.array([-1.0, 0.5, 0.26]), 4).tolist() == [-7, 4, 2]
+    assert quantised(np.array([-3, 5]), 4).tolist() == [-3, 5]
+    assert quantised(np.zeros(2), 4).tolist() == [0, 0]
+    assert quantised(np.array([-2.0, 1.0]), 1).tolist() == [-1, 0]
+
+
+def onnx_file(path: Path, weights: np.ndarray) -> Path:
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w"], ["y"], name="conv", pads=[1, 1, 1, 1]),
+            helper.make_node("Flatten", ["y"], ["f"], name="flat"),
+            helper.make_node("Gemm", ["f", "g"], ["z"], name="fc", transB=0),
+        ],
+        "g",
+        [info("x", 1, [1, 2, 3, 3])],
+        [info("z", 1, [1, 2])],
+        [numpy_helper.from_array(weights, "w"),
+         numpy_helper.from_array(np.arange(72, dtype=np.float32).reshape(36, 2), "g")],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_weights_of_an_onnx_file(tmp_path: Path) -> None:
+    weights = np.linspace(-1, 1, 4 * 2 * 9).astype(np.float32).reshape(4, 2, 3, 3)
+    path = onnx_file(tmp_path / "small.onnx", weights)
+    result = verify(path, {"conv": 2}, hardware=hardware((16, 8)))
+    assert (result.verdict, result.options.placed) == ("equal", "in order")
+    assert [layer.weights for layer in result.layers] == ["file", "file"]
+    from rramalloc.placement.emulator.onnx_weights import weights_in
+
+    found = weights_in(path, load(path))
+    assert np.array_equal(found["conv"], weights)
+    assert found["fc"][1, :, 0, 0].tolist() == list(range(1, 72, 2))  # (inputs, outputs) turned round
+    held_place = onnx_file(tmp_path / "light.onnx", np.ones_like(weights))
+    result = verify(held_place, {}, hardware=hardware((16, 8)))
+    assert [layer.weights for layer in result.layers] == ["random", "file"]
+    assert "1 layers, first 'conv'" in result.warnings[-1]
+
+
+def test_damaged_weights_are_an_error(tmp_path: Path) -> None:
+    bad = np.full((4, 2, 3, 3), np.nan, dtype=np.float32)
+    with pytest.raises(RramallocError, match="not finite"):
+        verify(onnx_file(tmp_path / "nan.onnx", bad), {}, hardware=hardware((16, 8)))
+
+
+def test_squeezenet_in_every_mapping() -> None:
+    """The 26 layers of the network in the ONNX package on 64 x 64 pixels, in copies of 1 to 4."""
+    nodes = load(LIGHT / "light_squeezenet.onnx").to_dict()["nodes"]
+    nodes[0]["shape"] = [3, 64, 64]
+    source = Network.build("squeezenet", nodes)
+    copies = {
+        stage.name: min(1 + number % 4, source.shapes[stage.name].pixels)
+        for number, stage in enumerate(source.stages)
+    }
+    for mapping, signed in zip(MAPPINGS, ("offset", "differential", "offset"), strict=True):
+        cells = hardware((128, 128), weight_bits=8, cell_bits=4, bits=8, signed=signed)
+        result = verified(task(source, copies, cells, mapping))
+        assert result.verdict == "equal"
+        assert len(result.layers) == 26
+        assert {layer.reference for layer in result.layers} == {"onnx"}
+
+
+def test_squeezenet_file_of_the_onnx_package() -> None:
+    """Full size; its weights are taken out of the file, so they are random here."""
+    path = LIGHT / "light_squeezenet.onnx"
+    result = verify(path, rramalloc.optimize(path, 800, work=0))
+    assert result.verdict == "equal"
+    assert {(layer.weights, layer.reference) for layer in result.layers} == {("random", "onnx")}
+
+
+def test_cells_beyond_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 copies of 4 rows and 4 bitlines take 160 bytes."""
+    source = network([4, 4, 4], out_channels=2, kernel=1)
+    monkeypatch.setattr("rramalloc.placement.emulator.accelerator.MEMORY_LIMIT_BYTES", 160)
+    assert verified(task(source, {"c": 10}, hardware())).verdict == "equal"
+    with pytest.raises(UnsupportedError, match="verify an allocation of fewer arrays"):
+        verified(task(source, {"c": 11}, hardware()))

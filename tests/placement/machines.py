@@ -1,0 +1,104 @@
+"""Small networks and chips, and what a placement costs by walking every pair of arrays."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from rramalloc.hardware.hardware import Chip, Crossbar, Hardware, Memory, Precision, Timing
+from rramalloc.network.network import Network
+from rramalloc.placement.placement import PlacedArray, Placement
+
+Place = tuple[int, int, int, int]
+
+
+def chip(
+    arrays: int,
+    tiles: tuple[int, int],
+    chips: tuple[int, int] = (1, 1),
+    *,
+    straddle: bool = False,
+    **hops: Any,
+) -> Chip:
+    return Chip(arrays_per_tile=arrays, straddle=straddle, tiles=tiles, chips=chips, **hops)
+
+
+def machine(
+    of: Chip | None, lines: tuple[int, int] = (128, 128), timing: Timing | None = None, **more: Any
+) -> Hardware:
+    """One weight a cell, one byte a value."""
+    return Hardware(
+        name="small",
+        source="made for a test",
+        crossbar=Crossbar(wordlines=lines[0], bitlines=lines[1], cell_bits=8),
+        precision=Precision(weight_bits=8, input_bits=8, output_bits=8, signed="offset"),
+        timing=timing,
+        chip=of,
+        **more,
+    )
+
+
+def memory(bandwidth_gb_s: float) -> Memory:
+    return Memory(bandwidth_gb_s=bandwidth_gb_s, reuse="none", scope="per_layer")
+
+
+def chain(*channels: int, side: int = 4, kernel: int = 1) -> Network:
+    """Convolutions c1, c2, ... with these output channels, on `side` x `side` pixels of one channel."""
+    nodes: list[dict[str, Any]] = [{"name": "input", "op": "input", "shape": [1, side, side]}]
+    for number, outputs in enumerate(channels, 1):
+        nodes.append(
+            {"name": f"c{number}", "op": "conv", "inputs": [nodes[-1]["name"]], "out_channels": outputs,
+             "kernel": kernel, "pads": kernel // 2}
+        )  # fmt: skip
+    return Network.build("chain", nodes)
+
+
+def place_of(array: PlacedArray) -> Place:
+    return (*array.chip, *array.tile)
+
+
+def walk(start: Place, end: Place) -> Iterable[tuple[Any, tuple[int, int], tuple[int, int]]]:
+    """Links from tile to tile: along the row, then the column; between chips by way of tile (0, 0)."""
+    if start[:2] == end[:2]:
+        yield from _along(start[:2], start[2:], end[2:])
+        return
+    yield from _along(start[:2], start[2:], (0, 0))
+    yield from _along(None, start[:2], end[:2])
+    yield from _along(end[:2], (0, 0), end[2:])
+
+
+def _along(key: Any, at: tuple[int, int], end: tuple[int, int]) -> Iterable[Any]:
+    row, column = at
+    while (row, column) != end:
+        before = (row, column)
+        if column != end[1]:
+            column += 1 if end[1] > column else -1
+        else:
+            row += 1 if end[0] > row else -1
+        yield key, before, (row, column)
+
+
+def loads_by_walking(placement: Placement) -> dict[Any, float]:
+    """Bytes over every link, one pair of arrays after the other."""
+    places = defaultdict(list)
+    for array in placement.arrays:
+        places[array.layer].append(place_of(array))
+    loads: dict[Any, float] = defaultdict(float)
+    for flow in placement.flows:
+        pairs = len(places[flow.producer]) * len(places[flow.consumer])
+        for start in places[flow.producer]:
+            for end in places[flow.consumer]:
+                for link in walk(start, end):
+                    loads[link] += flow.size_bytes / pairs
+    return loads
+
+
+def random_chip(random: Random, *, straddle: bool | None = None) -> Chip:
+    """Up to about a hundred arrays in all."""
+    tiles = random.choice(((1, 1), (1, 3), (2, 2), (2, 3), (6, 1), (3, 3)))
+    chips = random.choice(((1, 1), (1, 1), (1, 2), (2, 2)))
+    hops = random.choice(({}, {"hop_ns_tile": 1.0, "hop_ns_chip": random.choice((3.0, 2.5, 10.0))}))
+    own = random.random() < 0.5 if straddle is None else straddle
+    return chip(random.randint(1, 9), tiles, chips, straddle=own, **hops)

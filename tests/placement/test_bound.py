@@ -1,0 +1,119 @@
+"""Bounds and optima of the traffic, against every way to place a few arrays."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.strategies import randoms
+from placement.machines import chain, chip, machine
+
+from rramalloc.placement.arrange import arrange
+from rramalloc.placement.bound import lower_bound
+from rramalloc.placement.flows import Flows
+from rramalloc.placement.mesh import Mesh
+from rramalloc.timing.stage_graph import StageGraph
+
+MESHES = (
+    Mesh((1, 3), (1, 1), 1.0),
+    Mesh((2, 2), (1, 1), 1.0),
+    Mesh((1, 4), (1, 1), 1.0),
+    Mesh((1, 2), (1, 2), 2.5),
+    Mesh((1, 1), (2, 2), 0.5),
+)
+
+
+def random_flows(random: Random, stages: int) -> Flows:
+    """Edges from earlier to later stages, at least one."""
+    edges = [(p, c) for c in range(stages) for p in range(c) if random.random() < 0.6] or [(0, 1)]
+    return Flows(
+        stages,
+        np.array([p for p, _ in edges]),
+        np.array([c for _, c in edges]),
+        np.array([random.randint(1, 20) for _ in edges]),
+        np.array([float(random.choice((1, 2, 8))) for _ in edges]),
+    )
+
+
+def cost_of(flows: Flows, mesh: Mesh, groups: list[tuple[int, int]], tiles: tuple[int, ...]) -> float:
+    """groups: (stage, arrays), one tile each."""
+    sites, total = mesh.all_sites().tolist(), np.zeros(flows.stages)
+    for stage, arrays in groups:
+        total[stage] += arrays
+    cost = 0.0
+    for p, c, sent in zip(flows.producer, flows.consumer, flows.size_bytes, strict=True):
+        for (one, n), a in zip(groups, tiles, strict=True):
+            for (other, m), b in zip(groups, tiles, strict=True):
+                if (one, other) == (p, c):
+                    hops = mesh.hops(tuple(sites[a]), tuple(sites[b]))
+                    cost += sent * hops * n * m / (total[p] * total[c])
+    return cost
+
+
+def least(flows: Flows, mesh: Mesh, groups: list[tuple[int, int]], room: int) -> float:
+    """By every way to put the groups into tiles."""
+    found = np.inf
+    for tiles in product(range(mesh.count), repeat=len(groups)):
+        held = np.bincount(tiles, [arrays for _, arrays in groups], mesh.count)
+        if held.max() <= room:
+            found = min(found, cost_of(flows, mesh, groups, tiles))
+    return float(found)
+
+
+@settings(max_examples=120, deadline=None)
+@given(randoms)
+def test_no_placement_of_single_arrays_is_below_the_bound(random: Random) -> None:
+    mesh, stages = random.choice(MESHES), random.randint(2, 4)
+    room = random.randint(1, 3)
+    arrays = [random.randint(1, 3) for _ in range(stages)]
+    while sum(arrays) > min(6, mesh.count * room):
+        arrays[arrays.index(max(arrays))] -= 1
+        if 0 in arrays:
+            return
+    flows = random_flows(random, stages)
+    groups = [(stage, 1) for stage, count in enumerate(arrays) for _ in range(count)]
+    bound = lower_bound(flows, np.array(arrays), mesh, room)
+    assert bound <= least(flows, mesh, groups, room) + 1e-9
+
+
+def test_bound_by_hand() -> None:
+    """Two stages of 4 arrays in tiles of 4: at most half of the pairs within a tile, the others one hop."""
+    flows = Flows(2, np.array([0]), np.array([1]), np.array([10]), np.array([1.0]))
+    bound = lower_bound(flows, np.array([4, 4]), Mesh((1, 2), (1, 1), 1.0), 4)
+    assert bound == pytest.approx(5.0)
+    together = lower_bound(flows, np.array([2, 2]), Mesh((1, 2), (1, 1), 1.0), 4)
+    assert together == 0.0
+
+
+def test_bound_counts_the_tiles_within_reach() -> None:
+    """1 array to 9, tiles of 1 on a 4 x 4 mesh: at most 4 of the 9 lie one hop away, the others two or more.
+
+    K_1 = 1 and K_2 = 5 tiles: shares beside the array are 0 and 4 / 9, so the mean is at least 1 + 5 / 9.
+    """
+    flows = Flows(2, np.array([0]), np.array([1]), np.array([9]), np.array([1.0]))
+    bound = lower_bound(flows, np.array([1, 9]), Mesh((4, 4), (1, 1), 1.0), 1)
+    assert bound == pytest.approx(9 * (1 + 5 / 9))
+
+
+@settings(max_examples=25, deadline=None)
+@given(randoms)
+def test_small_placements_are_optimal(random: Random) -> None:
+    """Copies that must keep to their tile: as good as the best of all ways, and the bound says so."""
+    demand = [random.randint(1, 3) for _ in range(random.randint(2, 3))]
+    copies = [random.randint(1, 2) for _ in demand]
+    room, tiles = random.randint(3, 4), random.choice(((1, 3), (2, 2)))
+    groups = [(stage, demand[stage]) for stage, count in enumerate(copies) for _ in range(count)]
+    graph = StageGraph.build(chain(*(random.randint(1, 8) for _ in demand), side=2))
+    hardware = machine(chip(room, tiles))
+    flows, mesh = Flows.of(graph, 8), Mesh(tiles, (1, 1), 1.0)
+    best = least(flows, mesh, groups, room)
+    if not np.isfinite(best):
+        return
+    found = arrange(graph, np.array(demand), np.array(copies), hardware, work=40, seed=0)
+    assert found.cost == pytest.approx(best)
+    assert found.lower_bound <= best * (1 + 1e-9)
+    if "HiGHS" in found.proof:
+        assert found.lower_bound == pytest.approx(best)

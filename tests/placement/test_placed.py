@@ -1,0 +1,178 @@
+"""Transfer time, worked by hand, and the optimisation that counts it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.strategies import ANY, random_problem, randoms
+from placement.machines import chain, chip, machine, memory
+
+import rramalloc
+from rramalloc.allocation.optimize import Request
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Timing
+from rramalloc.placement.arrange import Arrangement, arrange
+from rramalloc.placement.flows import Flows
+from rramalloc.placement.improve import Layout
+from rramalloc.placement.mesh import Mesh
+from rramalloc.placement.placed import optimize_placed
+from rramalloc.placement.transfer import transfer
+from rramalloc.search import bandwidth
+from rramalloc.search.problem import Stop
+from rramalloc.timing.access import StepTime, Transfer
+from rramalloc.timing.stage_graph import StageGraph
+
+STEP = Timing(step_ns=100.0)
+
+
+def arrangement(hardware, network, *held) -> Arrangement:  # type: ignore[no-untyped-def]
+    """held: (stage, arrays, site) with sites of one row of tiles."""
+    stage, arrays, site = np.array(held, dtype=np.int64).T
+    mesh = Mesh.of(hardware.chip)
+    layout = Layout(int(stage.max()) + 1, stage, arrays, site, mesh.all_sites())
+    flows = Flows.of(StageGraph.build(network), 8)
+    return Arrangement(layout, flows, mesh, 0.0, 0.0, 0.0, "")
+
+
+def test_transfer_by_hand() -> None:
+    """c1 (2 copies, 8 bytes a pixel) in tile 0, c2 (1 copy, 4 bytes) in tile 2, c3 in tile 3.
+
+    Links 0-1 and 1-2 carry 16 bytes a step, 8 ns at 2 bytes a ns, after 2 hops of 3 ns; link 2-3 carries 4.
+    """
+    hardware = machine(chip(4, (1, 4), hop_ns_tile=3.0, bandwidth_tile_gb_s=2.0), timing=STEP)
+    found = arrangement(hardware, chain(8, 4, 2), (0, 2, 0), (1, 1, 2), (2, 1, 3))
+    told = transfer(found, np.array([2, 1, 1]), hardware)
+    assert told.fixed_ns.tolist() == [6.0, 3.0, 0.0]
+    assert told.ns_per_copy.tolist() == [4.0, 2.0, 0.0]
+    assert told.of_stages(np.array([2, 1, 1])).tolist() == [14.0, 5.0, 0.0]
+
+
+def test_links_are_shared() -> None:
+    """c1 in tile 0 to c2 in tile 1 to c3 in tile 0 and on to c4 in tile 1: link 0-1 carries 8 + 2 bytes."""
+    hardware = machine(chip(4, (1, 2), hop_ns_tile=1.0, bandwidth_tile_gb_s=2.0), timing=STEP)
+    found = arrangement(hardware, chain(8, 4, 2, 1), (0, 1, 0), (1, 1, 1), (2, 1, 0), (3, 1, 1))
+    told = transfer(found, np.array([1, 1, 1, 1]), hardware)
+    assert told.of_stages(np.array([1, 1, 1, 1])).tolist() == [1 + 5.0, 1 + 2.0, 1 + 5.0, 0.0]
+
+
+def test_links_between_chips_have_their_own_times() -> None:
+    """From tile 1 of one chip to tile 2 of the other: 1 + 2 tile hops, 1 chip hop; 8 bytes over each link."""
+    hardware = machine(
+        chip(4, (1, 3), (1, 2), hop_ns_tile=1.0, hop_ns_chip=10.0, bandwidth_tile_gb_s=4.0,
+             bandwidth_chip_gb_s=0.5),
+        timing=STEP,
+    )  # fmt: skip
+    found = arrangement(hardware, chain(8, 4), (0, 1, 1), (1, 1, 5))
+    told = transfer(found, np.array([1, 1]), hardware)
+    assert told.fixed_ns.tolist() == [13.0, 0.0]
+    assert told.ns_per_copy.tolist() == [16.0, 0.0]
+
+
+def test_step_time_counts_transfer_beside_memory() -> None:
+    known = Transfer(np.array([10.0, 0.0]), np.array([5.0, 1.0]))
+    step = StepTime(20.0, np.array([2.0, 8.0]), shared=False, transfer=known)
+    assert step.moves
+    assert step.step_ns(np.array([1, 1])) == 20.0
+    assert step.step_ns(np.array([4, 1])) == 30.0
+    assert step.step_ns(np.array([1, 5])) == 40.0
+    assert step.most_copies(30.0, np.array([1, 1])).tolist() == [4, 3]
+    assert step.most_copies(9.0, np.array([1, 1])).tolist() == [0, 1]
+    assert not StepTime(20.0, np.zeros(2), shared=False, transfer=Transfer(np.ones(2), np.zeros(2))).moves
+
+
+@settings(max_examples=25)
+@given(random=randoms)
+def test_searches_bound_and_reach_the_least_latency_with_transfer(random: Random) -> None:
+    """The latency of every allocation is worked out here: makespan * max(compute, memory, transfer)."""
+    case = random_problem(random, 8, 5, ANY, 4)
+    compute, stages = random.choice((1.0, 10.0, 30.0)), range(len(case.problem.demand))
+    memory_ns = [random.choice((0.0, 0.5, 2.0)) for _ in stages]
+    fixed, each = ([random.choice((0.0, 1.0, 4.0, 7.3)) for _ in stages] for _ in range(2))
+    latencies = [
+        steps * max(compute, *(max(memory_ns[i] * row[i], fixed[i] + each[i] * row[i]) for i in stages))
+        for row, steps in zip(case.allocations.tolist(), case.makespans.tolist(), strict=True)
+    ]
+    known = Transfer(np.array(fixed), np.array(each))
+    step_time = StepTime(compute, np.array(memory_ns), shared=False, transfer=known)
+    problem = replace(case.problem, step_time=step_time)
+    candidate = bandwidth.solve(problem, Stop(work=30), 0)
+    chosen = (case.allocations == candidate.replication).all(axis=1)
+    step_ns = step_time.step_ns(candidate.replication)
+    assert candidate.lower_bound * step_ns <= min(latencies) * (1 + 1e-9)
+    assert np.array(latencies)[chosen][0] == pytest.approx(case.makespans[chosen][0] * step_ns)
+    assert np.array(latencies)[chosen][0] == pytest.approx(min(latencies), rel=1e-3)
+
+
+SLOW = {"hop_ns_tile": 2.0, "bandwidth_tile_gb_s": 0.05}
+NETWORK = chain(16, 16, 16, side=8, kernel=3)
+
+
+@pytest.mark.parametrize("bandwidth", [None, 1.0], ids=["no memory", "memory"])
+def test_placed_latency_is_that_of_its_own_placement(bandwidth: float | None) -> None:
+    more = {} if bandwidth is None else {"memory": memory(bandwidth)}
+    hardware = machine(chip(8, (3, 3), straddle=True, **SLOW), (64, 16), STEP, **more)
+    allocation = rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, work=4)
+    assert allocation.placed is not None
+    graph = StageGraph.build(NETWORK)
+    demand = np.array([layer.demand for layer in allocation.layers])
+    copies = np.array([layer.replication for layer in allocation.layers])
+    found = arrange(graph, demand, copies, hardware, work=40, seed=0)
+    told = transfer(found, copies, hardware)
+    assert list(allocation.placed.transfer_ns.values()) == pytest.approx(told.of_stages(copies).tolist())
+    step_time = StepTime.of(graph, hardware)
+    assert step_time is not None
+    step_ns = max(step_time.step_ns(copies), float(told.of_stages(copies).max()))
+    assert allocation.step_ns == pytest.approx(step_ns)
+    assert allocation.latency_ns == pytest.approx(allocation.makespan * step_ns)
+    plain = rramalloc.optimize(NETWORK, 64, hardware=hardware, work=4)
+    assert plain.latency_ns is not None
+    assert plain.step_ns is not None
+    assert allocation.latency_ns >= plain.lower_bound * plain.step_ns * (1 - 1e-9)
+    assert allocation.lower_bound <= allocation.makespan
+
+
+def test_slow_links_are_worth_fewer_copies() -> None:
+    """Not worse than the allocation that ignores transfer, once that is placed."""
+    hardware = machine(chip(8, (3, 3), straddle=True, **SLOW), (64, 16), STEP)
+    plain = rramalloc.optimize(NETWORK, 64, hardware=hardware, work=4)
+    placed = rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, work=4)
+    graph = StageGraph.build(NETWORK)
+    demand = np.array([layer.demand for layer in plain.layers])
+    copies = np.array([layer.replication for layer in plain.layers])
+    found = arrange(graph, demand, copies, hardware, work=40, seed=0)
+    step_ns = max(100.0, float(transfer(found, copies, hardware).of_stages(copies).max()))
+    assert placed.latency_ns is not None
+    assert placed.latency_ns <= plain.makespan * step_ns
+    assert placed.placed is not None
+    assert placed.placed.rounds > 1
+
+
+def test_fast_links_change_nothing() -> None:
+    fast = {"hop_ns_tile": 0.0, "bandwidth_tile_gb_s": 1e6}
+    hardware = machine(chip(8, (3, 3), straddle=True, **fast), (64, 16), STEP)
+    plain = rramalloc.optimize(NETWORK, 64, hardware=hardware, work=4)
+    placed = rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, work=4)
+    assert placed.replication == plain.replication
+    assert placed.placed is not None
+    assert (placed.placed.rounds, placed.placed.converged) == (1, True)
+    assert (placed.makespan, placed.latency_ns) == (plain.makespan, plain.latency_ns)
+
+
+def test_what_placed_needs_is_told() -> None:
+    request, stop = Request(), Stop(work=1)
+    with pytest.raises(SpecError, match=r"has no \[chip\]"):
+        optimize_placed(NETWORK, machine(None, timing=STEP), 64, request, stop)
+    with pytest.raises(SpecError, match=r"has no \[timing\]"):
+        optimize_placed(NETWORK, machine(chip(8, (3, 3), **SLOW)), 64, request, stop)
+    with pytest.raises(SpecError, match=r"\[chip\] has no hop_ns_tile and no bandwidth_tile_gb_s"):
+        optimize_placed(NETWORK, machine(chip(8, (3, 3)), timing=STEP), 64, request, stop)
+    two_chips = machine(chip(8, (3, 3), (1, 2), **SLOW), timing=STEP)
+    with pytest.raises(SpecError, match="has no hop_ns_chip and no bandwidth_chip_gb_s"):
+        optimize_placed(NETWORK, two_chips, 64, request, stop)
+    hardware = machine(chip(8, (3, 3), **SLOW), timing=STEP)
+    with pytest.raises(SpecError, match="is for objective 'latency'"):
+        rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, objective="interval")
