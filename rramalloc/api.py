@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 
-from rramalloc.allocation.allocation import Allocation, read_saved
+from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.inspection import Inspection, inspect_network
 from rramalloc.allocation.optimize import Request
 from rramalloc.allocation.optimize import optimize as optimize_network
+from rramalloc.allocation.saved import AllocationLike, saved
 from rramalloc.allocation.simulation import Simulation, simulate_network
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.export.export import export as export
@@ -23,11 +24,13 @@ from rramalloc.network.readers import InputShapes, load
 from rramalloc.placement.emulator.verify import verify as verify
 from rramalloc.placement.place import place as place
 from rramalloc.placement.placed import optimize_placed
+from rramalloc.progress import followed, of_comparison, of_front, of_search
 from rramalloc.records import brief
+from rramalloc.report.page.report import report as report
 from rramalloc.search.front import DEFAULT_WORK as FRONT_WORK
 from rramalloc.search.front import Progress as FrontProgress
 from rramalloc.search.problem import DEFAULT_WORK, Objective, Progress, Stop
-from rramalloc.studies.budgets import budgets, minimum_arrays
+from rramalloc.studies.budgets import budget, budgets, minimum_arrays
 from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
 from rramalloc.studies.compare import CompareProgress, Contest, Ending
 from rramalloc.studies.compare import compare as compare_methods
@@ -36,7 +39,7 @@ from rramalloc.studies.pareto import Quest
 from rramalloc.studies.pareto import pareto as pareto_front
 from rramalloc.studies.pareto_front import FrontObjective, ParetoFront
 from rramalloc.studies.strategies.evaluate import evaluate as evaluate
-from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
+from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.simulate import Handoff
 from rramalloc.timing.stage_graph import FullyConnected
 
@@ -68,6 +71,7 @@ def optimize(
     gap: float = 0.0,
     input_shapes: InputShapes | None = None,
     on_progress: Progress | None = None,
+    progress: bool = True,
     stop: Stop | None = None,
 ) -> Allocation:
     """The replication of every layer with the lowest latency for a budget of crossbar arrays.
@@ -76,8 +80,8 @@ def optimize(
     `hardware`; fold: fold filters first, with mapping "kernel_split"; target: steps, target_ns: nanoseconds,
     one of them with objective "arrays"; latency_table: measured step times, or their file; placed: count
     transfer between the tiles in which copies would be placed; work: units of search (0.05 s each on a
-    reference core) before it ends without proof; gap: relative distance from the bound that is good enough;
-    stop: replaces work, time_limit_s, gap and on_progress.
+    reference core) before it ends without proof; gap: distance from the bound that is good enough; progress:
+    show a line in a notebook; stop: replaces work, time_limit_s, gap, on_progress and progress.
     Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.
 
     >>> allocation = optimize("vgg16", arrays=1024)
@@ -88,24 +92,17 @@ def optimize(
     _check_range("seed", seed, 0, 2**63 - 1)
     _check_range("work", work, 0, MAX_WORK)
     _check_range("gap", gap, 0, 1)
-    if time_limit_s is not None:
-        _check_range("time limit", time_limit_s, 0, 10**9)
-    if target is not None:
-        _check_range("target", target, 1, 2**53)
-    if target_ns is not None:
-        _check_range("target_ns", target_ns, 0, 1e300)
-    if objective != "arrays" and (target is not None or target_ns is not None):
-        raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
-    if objective != "latency" and method != "auto":
-        raise SpecError("method", f"{method!r} minimises latency only; objective {objective!r} needs 'auto'")
-    ending = stop or Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=on_progress)
+    _check_range("time limit", time_limit_s, 0, 10**9)
+    _check_objective(objective, method, target, target_ns)
     source, machine = _network(network, input_shapes), _hardware(hardware, crossbar)
     request = Request(
         mapping=mapping, fc=fc, objective=objective, method=method, seed=seed, target_steps=target,
         target_ns=target_ns, fold=fold, measured=measured_steps(latency_table, source, fc, machine),
     )  # fmt: skip
     run = optimize_placed if placed else optimize_network
-    return run(source, machine, arrays, request, ending)
+    with followed(on_progress, progress and stop is None, of_search) as tell:
+        ending = stop or Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=tell)
+        return run(source, machine, arrays, request, ending)
 
 
 def inspect(
@@ -126,7 +123,7 @@ def inspect(
 
 def simulate(
     network: NetworkLike,
-    allocation: Allocation | MappingOf[str, int] | str | os.PathLike[str],
+    allocation: AllocationLike,
     *,
     hardware: HardwareLike | None = None,
     crossbar: str | None = None,
@@ -144,29 +141,17 @@ def simulate(
     Raises RramallocError.
     """
     source = _network(network, input_shapes)
-    own_hardware: Hardware | None = None
-    own_steps: MeasuredSteps | None = None
-    options: MappingOf[str, str] = {}
-    own_fold = False
-    if isinstance(allocation, Allocation):
-        where, copies, own_hardware = "allocation", allocation.replication, allocation.hardware
-        options = {"mapping": allocation.options.mapping, "fc": allocation.options.fc}
-        own_fold, own_steps = allocation.options.fold, allocation.options.latency_table
-    elif isinstance(allocation, MappingOf):
-        where, copies = "replication", dict(allocation)
-    else:
-        where = os.fspath(allocation)
-        copies, own_hardware, options, own_fold, own_steps = read_saved(allocation)
+    own, where = saved(allocation, "replication" if isinstance(allocation, MappingOf) else "allocation")
     if fold is None:
-        fold = own_fold and mapping in (None, "kernel_split")
-    mapping = mapping or options.get("mapping", "im2col")  # type: ignore[assignment]
-    fc = fc or options.get("fc", "host")  # type: ignore[assignment]
+        fold = own.fold and mapping in (None, "kernel_split")
+    mapping = mapping or own.options.get("mapping", "im2col")  # type: ignore[assignment]
+    fc = fc or own.options.get("fc", "host")  # type: ignore[assignment]
     _check_choices(mapping=mapping, fc=fc, handoff=handoff)
-    machine = _hardware(hardware if hardware is not None else own_hardware or DEFAULT_PRESET, crossbar)
-    known = own_steps if hardware is None else None
+    machine = _hardware(hardware if hardware is not None else own.hardware or DEFAULT_PRESET, crossbar)
+    known = own.measured if hardware is None else None
     return simulate_network(
-        source, copies, machine, mapping=mapping or "im2col", fc=fc or "host", handoff=handoff, where=where,
-        fold=fold, measured=measured_steps(latency_table, source, fc or "host", machine, known),
+        source, own.replication, machine, mapping=mapping or "im2col", fc=fc or "host", handoff=handoff,
+        where=where, fold=fold, measured=measured_steps(latency_table, source, fc or "host", machine, known),
     )  # fmt: skip
 
 
@@ -187,33 +172,35 @@ def compare(
     clock: bool = False,
     input_shapes: InputShapes | None = None,
     on_progress: CompareProgress | None = None,
+    progress: bool = True,
     ending: Ending | None = None,
 ) -> Comparison:
     """All methods side by side on one network at one budget or several, every allocation simulated exactly.
 
     arrays: 2048, "x2" (twice the minimum) or a list of such; methods: names, None for all that are compared
     by default; seeds: runs of each method that depends on its seed, of which the median is told; work and
-    time_limit_s: of every single run; clock: measure time too; ending: set its `interrupted` to end early.
+    time_limit_s: of every single run; clock: measure time too; progress: show a line in a notebook; ending:
+    set its `interrupted` to end early.
     Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
     """
     _check_choices(mapping=mapping, fc=fc)
     _check_range("seed", seed, 0, 2**53)
     _check_range("seeds", seeds, 1, MAX_SEEDS)
     _check_range("work", work, 0, MAX_WORK)
-    if time_limit_s is not None:
-        _check_range("time limit", time_limit_s, 0, 10**9)
+    _check_range("time limit", time_limit_s, 0, 10**9)
     contest = Contest(
         mapping=mapping, fc=fc, methods=methods, seed=seed, seeds=seeds, work=work,
         time_limit_s=time_limit_s, clock=clock, fold=fold,
     )  # fmt: skip
     source, machine = _network(network, input_shapes), _hardware(hardware, crossbar)
     sizes = budgets(arrays, minimum_arrays(source, machine, mapping, fc, fold=fold))
-    return compare_methods(source, machine, sizes, contest, ending or Ending(), on_progress)
+    with followed(on_progress, progress, of_comparison) as tell:
+        return compare_methods(source, machine, sizes, contest, ending or Ending(), tell)
 
 
 def pareto(
     network: NetworkLike,
-    arrays: int,
+    arrays: int | str,
     *,
     objective: FrontObjective = "makespan",
     hardware: HardwareLike = DEFAULT_PRESET,
@@ -227,12 +214,14 @@ def pareto(
     time_limit_s: float | None = None,
     input_shapes: InputShapes | None = None,
     on_progress: FrontProgress | None = None,
+    progress: bool = True,
     stop: Stop | None = None,
 ) -> ParetoFront:
-    """All non-dominated points of (arrays, objective) up to a number of arrays, each with a bound.
+    """All non-dominated points of (arrays, objective) up to a budget such as 2048 or "x2", each with a bound.
 
     objective: makespan or interval in steps, or latency_ns, which needs [timing]; baselines: methods to put
-    beside the front; work: units of search for the whole front; stop: replaces work and time_limit_s.
+    beside the front; work: units of search for the whole front; progress: show a line in a notebook;
+    stop: replaces work and time_limit_s.
     Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
     """
     _check_choices(mapping=mapping, fc=fc, front_objective=objective)
@@ -240,14 +229,15 @@ def pareto(
         _check_choices(method=method)
     _check_range("seed", seed, 0, 2**53)
     _check_range("work", work, 0, MAX_WORK)
-    if time_limit_s is not None:
-        _check_range("time limit", time_limit_s, 0, 10**9)
+    _check_range("time limit", time_limit_s, 0, 10**9)
     quest = Quest(
         mapping=mapping, fc=fc, objective=objective, seed=seed, baselines=tuple(baselines), fold=fold
     )
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)
     source, machine = _network(network, input_shapes), _hardware(hardware, crossbar)
-    return pareto_front(source, machine, arrays, quest, ending, on_progress)
+    with followed(on_progress, progress, of_front) as tell:
+        most = budget(arrays, minimum_arrays(source, machine, mapping, fc, fold=fold))
+        return pareto_front(source, machine, most, quest, ending, tell)
 
 
 def convert(
@@ -268,6 +258,15 @@ def _hardware(hardware: HardwareLike, crossbar: str | None) -> Hardware:
     return loaded if crossbar is None else loaded.with_crossbar(*parse_crossbar(crossbar))
 
 
+def _check_objective(objective: str, method: str, target: int | None, target_ns: float | None) -> None:
+    _check_range("target", target, 1, 2**53)
+    _check_range("target_ns", target_ns, 0, 1e300)
+    if objective != "arrays" and (target is not None or target_ns is not None):
+        raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
+    if objective != "latency" and method != "auto":
+        raise SpecError("method", f"{method!r} minimises latency only; objective {objective!r} needs 'auto'")
+
+
 def _check_choices(**chosen: str | None) -> None:
     known = {
         "mapping": MAPPINGS,
@@ -282,6 +281,6 @@ def _check_choices(**chosen: str | None) -> None:
             raise UnknownNameError(kind, str(name), known[kind])
 
 
-def _check_range(name: str, value: float, low: float, high: float) -> None:
-    if isinstance(value, bool) or not low <= value <= high:
+def _check_range(name: str, value: float | None, low: float, high: float) -> None:
+    if value is not None and (isinstance(value, bool) or not low <= value <= high):
         raise SpecError(name, f"must be from {low} to {high:g}, got {brief(value)}")

@@ -15,7 +15,24 @@ _SHOWN = 20
 
 
 class RramallocError(Exception):
-    """Base of all errors caused by the input or the budget; the command line exits with 1."""
+    """Base of all errors caused by the input or the budget; the command line exits with 1.
+
+    IPython shows the message and the user's own lines that led to it; `%debug` still has the whole stack.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints instead of a traceback."""
+        import traceback
+        from pathlib import Path
+
+        told, package = [f"{type(self).__name__}: {self}"], str(Path(__file__).parent)
+        for frame in traceback.extract_tb(self.__traceback__):
+            if frame.filename.startswith(package):
+                break
+            if not frame.filename.endswith("interactiveshell.py"):
+                place = "" if frame.name.startswith("<") else f" of {frame.name}"
+                told.append(f"in line {frame.lineno}{place}: {frame.line}")
+        return told
 
 
 class FileError(RramallocError):
@@ -30,6 +47,11 @@ class FileError(RramallocError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+    def suggesting(self, kind: str, name: str, known: Sequence[str]) -> FileError:
+        """The same, with the nearest of the names `known` if the file's is much like one of them."""
+        hint = suggestion(name, known, kind=f"the {kind} ", cutoff=0.75)
+        return FileError(self.path, f"{self.reason}; {hint}" if hint else self.reason)
 
 
 class SpecError(RramallocError, ValueError):
@@ -65,11 +87,16 @@ class UnknownNameError(RramallocError, LookupError):
         self.kind, self.name, self.known = kind, name, tuple(known)
 
     def __str__(self) -> str:
-        import difflib
-
-        near = difflib.get_close_matches(self.name.lower()[:200], self.known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self.known)}"
+        hint = suggestion(self.name, self.known) or f"known: {', '.join(self.known)}"
         return f"no {self.kind} named {_label(self.name)!r}; {hint}"
+
+
+def suggestion(name: str, known: Sequence[str], *, kind: str = "", cutoff: float = 0.5) -> str:
+    """ "did you mean vgg16 or vgg19?" for "vgg61"; nothing if no name that is known is near."""
+    import difflib
+
+    near = difflib.get_close_matches(name.lower()[:200], known, n=3, cutoff=cutoff)
+    return f"did you mean {kind}{' or '.join(near)}?" if near else ""
 
 
 class BudgetError(RramallocError):

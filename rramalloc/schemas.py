@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rramalloc.errors import UnknownNameError
-from rramalloc.records import Record
+
+if TYPE_CHECKING:
+    from rramalloc.records import Record
 
 _RECORDS = {
     "network": "rramalloc.network.readers.network_json:NetworkDocument",

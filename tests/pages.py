@@ -40,7 +40,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def follow(page: str, folder: Path, examples: Path) -> int:
-    """Do what a page says in `folder`, which begins with the examples; returns the number of commands."""
+    """Do what a page says in `folder`, which begins with the examples; returns the number of runs."""
     for example in sorted(examples.glob("*")):
         shutil.copy(example, folder)
     commands, printed = 0, ""
@@ -59,7 +59,7 @@ def follow(page: str, folder: Path, examples: Path) -> int:
                 command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
             )
             assert done.returncode == 0, done.stderr
-            printed = done.stdout
+            printed, commands = done.stdout, commands + 1
         elif block.kind == "text":
             assert [line.rstrip() for line in printed.splitlines()] == block.text.rstrip().splitlines()
     return commands

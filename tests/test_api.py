@@ -53,6 +53,14 @@ def test_an_allocation_simulates_to_itself() -> None:
     assert simulation.arrays == allocation.arrays.used
 
 
+def test_progress_never_changes_a_result() -> None:
+    told: list[tuple[int, int]] = []
+    followed = rramalloc.optimize("alexnet", 400, on_progress=lambda best, bound: told.append((best, bound)))
+    assert told[-1] == (followed.makespan, followed.lower_bound)
+    assert followed == rramalloc.optimize("alexnet", 400)
+    assert followed == rramalloc.optimize("alexnet", 400, progress=False)
+
+
 def test_public_names_are_there_and_the_package_imports_nothing_heavy() -> None:
     for name in rramalloc.__all__:
         if name != "from_torch":

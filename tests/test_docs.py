@@ -1,15 +1,160 @@
-"""Every page of the documentation can be followed, and shows what really comes out."""
+"""Every page of the documentation can be followed, shows what really comes out, and leaves nothing out."""
 
 from __future__ import annotations
 
+import csv
+import importlib.util
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
-from pages import follow
+import typer
+from pages import blocks, follow
+
+import rramalloc
+from rramalloc.cli.main import app
+from rramalloc.hardware.loader import preset_names
+from rramalloc.methods import METHODS
+from rramalloc.network.shipped import shipped_names
+from rramalloc.schemas import json_schema, schema_names
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "json": json.loads,
+    "toml": tomllib.loads,
+    "csv": lambda text: list(csv.reader(text.splitlines())),
+}
+ELSEWHERE = {"networks": "shipped", "presets": "shipped", "schema": "shipped"}
+"""Commands that share a page."""
+FIGURE = re.compile(r"\]\(figures/([\w-]+\.svg)\)")
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+@EACH_PAGE
 def test_page_can_be_followed(page: Path, tmp_path: Path) -> None:
-    assert follow(page.read_text(encoding="utf-8"), tmp_path, DOCS / "examples") > 0
+    text = text_of(page)
+    assert follow(text, tmp_path, DOCS / "examples") > 0
+    for figure in FIGURE.findall(text):
+        assert (tmp_path / figure).is_file(), f"no command of the page draws {figure}"
+
+
+@EACH_PAGE
+def test_every_block_is_run_printed_or_read(page: Path) -> None:
+    text = text_of(page)
+    assert len(re.findall(r"^```", text, re.MULTILINE)) == 2 * len(list(blocks(text)))
+    for block in blocks(text):
+        assert block.kind in ("sh", "python", "text", *READERS)
+        if block.kind in READERS:
+            READERS[block.kind](block.text)
+        if block.kind == "sh":
+            starts = {line.split()[0] for line in block.text.replace("\\\n", " ").splitlines()}
+            assert starts <= {"rramalloc", "pip"}
+
+
+def test_figures_are_those_that_pages_show() -> None:
+    shown = [figure for page in PAGES for figure in FIGURE.findall(text_of(page))]
+    assert len(shown) == len(set(shown))
+    assert set(shown) == {path.name for path in (DOCS / "figures").iterdir()}
+
+
+def test_every_command_has_a_page() -> None:
+    for name in typer.main.get_command(app).commands:  # type: ignore[attr-defined]
+        page = text_of(DOCS / f"{ELSEWHERE.get(name, name)}.md")
+        assert f"rramalloc {name}" in page, name
+
+
+def test_every_method_has_a_row_and_its_description() -> None:
+    page = text_of(DOCS / "methods.md")
+    for name, entry in METHODS.items():
+        assert f"[`{name}`](#{name})" in page
+        section = page.split(f"### `{name}`\n")[1].split("\n### ")[0]
+        assert f"::: {entry.path.partition(':')[0]}\n" in section or name == "milp-cbc"
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    described = {
+        name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", text_of(DOCS / "api.md"), re.M)
+    }
+    public = set(rramalloc.__all__) - {"__version__", "RramallocError"}
+    assert public <= described, public - described
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = text_of(DOCS.parent / "mkdocs.yml").partition("\nnav:\n")[2]
+    for page in PAGES:
+        assert f": {page.name}\n" in navigation, page.name
+
+
+@pytest.fixture(scope="module")
+def hooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("hooks", DOCS / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_format_tables_have_every_field_of_every_schema(hooks: ModuleType) -> None:
+    tables = hooks.formats()
+    assert tables == hooks.formats()
+    sections = dict(zip(schema_names(), re.split(r"^## `.*\n", tables, flags=re.MULTILINE)[1:], strict=True))
+    for name, section in sections.items():
+        schema = json_schema(name)
+        for record in (schema, *schema.get("$defs", {}).values()):
+            for field in record.get("properties", {}):
+                assert f"| `{field}` |" in section, (name, field)
+        targets = set(re.findall(r"\]\(#([\w-]+)\)", section))
+        assert targets <= set(re.findall(r"\{ #([\w-]+) \}", section)), name
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        pytest.param({"type": "string"}, "string", id="plain"),
+        pytest.param({"type": "integer", "maximum": 2**31 - 1}, "integer to 2^31 - 1", id="below a power"),
+        pytest.param({"type": "integer", "maximum": 2**53}, "integer to 2^53", id="power of two"),
+        pytest.param({"type": "number", "exclusiveMinimum": 0}, "number above 0", id="open"),
+        pytest.param({"anyOf": [{"type": "number"}, {"type": "null"}]}, "number or null", id="optional"),
+        pytest.param({"enum": ["a", "b"]}, "`a`, `b`", id="choice"),
+        pytest.param({"const": "x/1"}, '`"x/1"`', id="constant"),
+        pytest.param({"$ref": "#/$defs/Layer"}, "[Layer](#file-layer)", id="record"),
+        pytest.param(
+            {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
+            "list of 2 x integer",
+            id="pair",
+        ),
+    ],
+)  # fmt: skip
+def test_a_value_in_words(hooks: ModuleType, schema: dict[str, Any], words: str) -> None:
+    assert hooks._kind(schema, "file") == words
+
+
+def test_shipped_tables_have_every_name(hooks: ModuleType) -> None:
+    for names, table in ((shipped_names(), hooks.networks()), (preset_names(), hooks.presets())):
+        assert re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE) == list(names)
+
+
+@pytest.mark.parametrize(
+    ("tag", "loads"),
+    [
+        pytest.param('<script src="assets/a.js"></script>', False, id="own script"),
+        pytest.param('<a href="https://example.org">x</a>', False, id="link to follow"),
+        pytest.param('<link href="https://example.org/x" rel="canonical">', False, id="canonical"),
+        pytest.param('<script async src="https://example.org/a.js"></script>', True, id="script"),
+        pytest.param('<link rel="stylesheet" href="//fonts.example.org/css">', True, id="stylesheet"),
+        pytest.param('<img alt="" src=https://example.org/a.png>', True, id="image"),
+    ],
+)
+def test_what_loads_from_the_network(hooks: ModuleType, tag: str, loads: bool) -> None:
+    assert bool(hooks.LOADED.search(tag)) == loads

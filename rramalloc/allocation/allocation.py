@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from rramalloc.errors import SpecError
-from rramalloc.files import read_json, to_json, write_text
+from rramalloc.files import to_json, write_text
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
-from rramalloc.records import Record, brief, from_list, parse
+from rramalloc.plots import AllocationPlots
+from rramalloc.records import Record, from_list
+from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.timing.measured_steps import MeasuredSteps
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Placed(Record):
     transfer_ns: dict[Name, float]
 
 
-class Allocation(Record):
+class Allocation(Shown, Record):
     """How often every layer is stored, how fast that is, and how far from optimal it can be at most.
 
     makespan, interval, lower_bound: steps; gap: (makespan - lower_bound) / makespan; proof: what shows the
@@ -169,89 +170,23 @@ class Allocation(Record):
         """Write the allocation file whole or not at all. Raises FileError."""
         write_text(path, to_json(self.to_dict()))
 
-    def _repr_html_(self) -> str:
-        import html
+    @property
+    def plot(self) -> AllocationPlots:
+        """Figures: replication, timeline, convergence."""
+        return AllocationPlots(self)
 
-        title = (
-            f"{self.network.name}: {self.makespan} steps on {self.arrays.used} of {self.arrays.budget} "
-            f"arrays, at most {self.gap:.1%} from optimal"
-        )
-        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False, escape=True)
+    def _headline(self) -> tuple[str, str]:
+        arrays = f"{self.arrays.used:,} of {counted(self.arrays.budget, 'array')}"
+        end = "proven optimal" if self.gap == 0 else f"at most {self.gap:.1%} from optimal"
+        return self.network.name, f"{counted(self.makespan, 'step')} on {arrays}, {end}"
+
+    def _table(self) -> pd.DataFrame:
+        fold = ("fold",) if self.options.fold else ()
+        columns = ("name", "windows", "demand", "replication", "arrays", "batches", "start", "finish", *fold)
+        return frame_of(self.layers, columns)
 
 
 class BareReplication(Record):
     """The short form that `simulate` also reads: copies by layer name, layers left out have one."""
 
     replication: dict[Name, Count]
-
-
-_HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
-_MEASURED: TypeAdapter[MeasuredSteps] = TypeAdapter(MeasuredSteps)
-_REPLICATION: TypeAdapter[BareReplication] = TypeAdapter(BareReplication)
-
-
-class Saved(NamedTuple):
-    """What `simulate` takes from a file: copies by layer name, and what a whole allocation says beside.
-
-    hardware, measured: None, options (mapping, fc): empty, fold: False for a bare replication.
-    """
-
-    replication: dict[str, int]
-    hardware: Hardware | None
-    options: dict[str, str]
-    fold: bool = False
-    measured: MeasuredSteps | None = None
-
-
-def read_saved(path: str | os.PathLike[str]) -> Saved:
-    """An allocation file or a bare {"replication": {...}}. Raises FileError, SpecError."""
-    return saved_of(read_json(path), os.fspath(path))
-
-
-def saved_of(document: object, where: str) -> Saved:
-    """What the parsed document of such a file says. Raises SpecError."""
-    if not isinstance(document, dict):
-        raise SpecError(where, f"must be an allocation or {{'replication': ...}}, got {brief(document)}")
-    if "replication" in document:
-        return Saved(parse(_REPLICATION, document, where).replication, None, {}, fold=False)
-    if document.get("format") != FORMAT:
-        got = brief(document.get("format"))
-        raise SpecError(where, f"format: must be {FORMAT!r}, or give 'replication' alone; got {got}")
-    return Saved(_of_layers(document, where), *_context(document, where))
-
-
-def _of_layers(document: dict[str, Any], where: str) -> dict[str, int]:
-    layers = document.get("layers")
-    if not isinstance(layers, list):
-        raise SpecError(where, f"layers: must be a list, got {brief(layers)}")
-    copies: dict[str, Any] = {}
-    for index, layer in enumerate(layers):
-        name = layer.get("name") if isinstance(layer, dict) else None
-        if not isinstance(name, str) or "replication" not in layer:
-            raise SpecError(where, f"layers[{index}]: needs 'name' and 'replication', got {brief(layer)}")
-        if name in copies:
-            raise SpecError(where, f"layers[{index}]: {brief(name)} stands twice")
-        copies[name] = layer["replication"]
-    return parse(_REPLICATION, {"replication": copies}, where).replication
-
-
-def _context(
-    document: dict[str, Any], where: str
-) -> tuple[Hardware | None, dict[str, str], bool, MeasuredSteps | None]:
-    """Hardware, options (mapping, fc), fold and step times of an allocation file, as far as it has them."""
-    hardware, options = document.get("hardware"), document.get("options")
-    found = None if hardware is None else parse(_HARDWARE, hardware, f"{where}: hardware")
-    if options is None:
-        return found, {}, False, None
-    if not isinstance(options, dict):
-        raise SpecError(where, f"options: must be an object, got {brief(options)}")
-    kept = {name: options[name] for name in ("mapping", "fc") if name in options}
-    for name, value in kept.items():
-        if not isinstance(value, str):
-            raise SpecError(where, f"options.{name}: must be a text, got {brief(value)}")
-    fold = options.get("fold", False)
-    if not isinstance(fold, bool):
-        raise SpecError(where, f"options.fold: must be true or false, got {brief(fold)}")
-    steps = options.get("latency_table")
-    measured = None if steps is None else parse(_MEASURED, steps, f"{where}: options.latency_table")
-    return found, kept, fold, measured

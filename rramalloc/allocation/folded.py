@@ -12,6 +12,7 @@ from rramalloc.mapping.fold_rules import Rule
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Name
 from rramalloc.records import Record
+from rramalloc.shown import Shown, counted, frame_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +52,7 @@ class Folded(Record):
         return Fold(filter=whole, size=size, inputs=self.filter[3] // (self.n_h * self.n_w))
 
 
-class FilterFold(Folded):
+class FilterFold(Shown, Folded):
     """A filter folded until it fills `align` input channels.
 
     n_total: n_h * n_w; output: height and width, None without an input; work_before, work_after:
@@ -79,8 +80,9 @@ class FilterFold(Folded):
 
         return pd.DataFrame([self.model_dump()])
 
-    def _repr_html_(self) -> str:
-        return f"<p>{self.saving:.2%} of the work saved</p>" + self.to_frame().to_html(index=False)
+    def _headline(self) -> tuple[str, str]:
+        before, after = (" x ".join(map(str, size)) for size in (self.filter_before, self.filter))
+        return "", f"filter {before} folded to {after}, {self.saving:.2%} of the work saved"
 
 
 class FoldedLayer(Folded):
@@ -103,7 +105,7 @@ class FoldedLayer(Folded):
         return None if (self.n_h, self.n_w) == UNFOLDED else (self.n_h, self.n_w)
 
 
-class NetworkFold(Record):
+class NetworkFold(Shown, Record):
     """All stages of a network, in network order. demand_before, demand_after: arrays of one copy of each."""
 
     format: Literal["rramalloc-network-fold/1"] = "rramalloc-network-fold/1"
@@ -127,8 +129,12 @@ class NetworkFold(Record):
 
         return pd.DataFrame([layer.model_dump() for layer in self.layers])
 
-    def _repr_html_(self) -> str:
-        import html
+    def _headline(self) -> tuple[str, str]:
+        return (
+            self.network.name,
+            f"{counted(self.demand_before, 'array')} before folding, {self.demand_after:,} after",
+        )
 
-        title = f"{self.network.name}: {self.demand_before} arrays before folding, {self.demand_after} after"
-        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False)
+    def _table(self) -> pd.DataFrame:
+        columns = ("name", "filter_before", "n_h", "n_w", "filter", "demand_before", "demand_after", "saving")
+        return frame_of(self.layers, (*columns, "reason"))

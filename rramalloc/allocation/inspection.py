@@ -12,6 +12,7 @@ from rramalloc.network.counts import macs, weights
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Name
 from rramalloc.records import Record
+from rramalloc.shown import Shown, counted, frame_of, one_line
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class InspectedLayer(Foldable):
     macs: Product
 
 
-class Inspection(Record):
+class Inspection(Shown, Record):
     """Stages of a network on a hardware. minimum: arrays with every layer stored once, the least budget.
 
     saturation: arrays with every layer at as many copies as it has windows; more are of no use.
@@ -67,11 +68,14 @@ class Inspection(Record):
 
         return pd.DataFrame([layer.model_dump() for layer in self.layers])
 
-    def _repr_html_(self) -> str:
-        import html
+    def _headline(self) -> tuple[str, str]:
+        least = f"at least {counted(self.minimum, 'array')} of {one_line(self.hardware.name, 60)}"
+        return self.network.name, f"{counted(len(self.layers), 'stage')}, {least}"
 
-        title = f"{self.network.name}: {len(self.layers)} stages, at least {self.minimum} arrays"
-        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False)
+    def _table(self) -> pd.DataFrame:
+        fold = ("fold",) if self.fold else ()
+        columns = ("name", "op", "input", "output", "kernel", "stride", "groups", "windows", "demand")
+        return frame_of(self.layers, (*columns, "utilisation", *fold))
 
 
 def inspect_network(

@@ -11,7 +11,9 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, demands, folds
 from rramalloc.network.network import Network
+from rramalloc.plots import SimulationPlots
 from rramalloc.records import Record
+from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import critical_path, describe
@@ -53,7 +55,7 @@ class CriticalSegment(Record):
     column: int | None
 
 
-class Simulation(Record):
+class Simulation(Shown, Record):
     """Exact timing of one allocation (MODEL.md 4), and what the models say of it (MODEL.md 5).
 
     recurrence: steps by the tight recurrence, a lower bound of makespan; published: steps by the published
@@ -90,10 +92,22 @@ class Simulation(Record):
 
         return pd.DataFrame([layer.model_dump() for layer in self.layers])
 
-    def _repr_html_(self) -> str:
-        import html
+    @property
+    def plot(self) -> SimulationPlots:
+        """Figures: timeline."""
+        return SimulationPlots(self)
 
-        return f"<p>{html.escape(self.critical_path_text)}</p>" + self.to_frame().to_html(index=False)
+    def _headline(self) -> tuple[str, str]:
+        arrays = counted(self.arrays, "array")
+        words = f"{counted(self.makespan, 'step')} on {arrays}, interval {self.interval:,}"
+        return self.network.name, words
+
+    def _table(self) -> pd.DataFrame:
+        columns = ("name", "windows", "replication", "batches", "start", "finish", "stall_steps")
+        return frame_of(self.layers, columns)
+
+    def _notes(self) -> list[str]:
+        return [self.critical_path_text, *super()._notes()]
 
 
 def simulate_network(

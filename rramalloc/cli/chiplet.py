@@ -6,17 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import options
+from rramalloc.cli import complete, options
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
     from rramalloc.studies.chiplet.cost import ChipletCost
 
-app = typer.Typer(help="Inference cost on a topology of chiplets.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Source = Annotated[
-    str, typer.Argument(metavar="FILE|NETWORK", help="A description, or a network with both options below.")
-]
+    str,
+    typer.Argument(
+        metavar="FILE|NETWORK", autocompletion=complete.networks,
+        help="A description, or a network with both options below.",
+    ),
+]  # fmt: skip
 AllocationFile = Annotated[
     str | None, typer.Option("--allocation", metavar="FILE", help="Allocation of NETWORK.")
 ]
@@ -24,11 +28,15 @@ PlacementFile = Annotated[
     str | None, typer.Option("--placement", metavar="FILE", help="Placement of that allocation.")
 ]
 _COLUMNS = ("group", "operator", "compute", "communication", "routing", "cost")
+_SPARE = ("routing", "communication", "compute")
 
 
 @app.callback()
 def _chiplet() -> None:
-    """Inference cost on a topology of chiplets."""
+    """Inference cost on a topology of chiplets.
+
+    Example: rramalloc chiplet cost resnext_block.json
+    """
 
 
 @app.command("cost")
@@ -63,20 +71,22 @@ def cost(
         case options.Format.csv:
             print_csv(_COLUMNS, rows)
         case options.Format.table:
-            print_table(_COLUMNS, [(*row[:2], *map(_shown, row[2:])) for row in rows], texts=("operator",))
-            _summary(found)
+            cells = [(*row[:2], *map(_shown, row[2:])) for row in rows]
+            print_table(_COLUMNS, cells, ("operator",), spare=_SPARE, quiet=quiet)
+            _summary(found, quiet=quiet)
     for warning in found.warnings:
         note(f"warning: {warning}", quiet=quiet)
 
 
-def _summary(found: ChipletCost) -> None:
+def _summary(found: ChipletCost, *, quiet: bool) -> None:
     if found.edges:
         typer.echo()
         rows = [
             (edge.source, edge.to, _shown(edge.communication), _shown(edge.routing), _shown(edge.cost))
             for edge in found.edges
         ]
-        print_table(("from", "to", "communication", "routing", "cost"), rows, texts=("from", "to"))
+        names = ("from", "to", "communication", "routing", "cost")
+        print_table(names, rows, names[:2], spare=_SPARE, whole="--format json", quiet=quiet)
     typer.echo()
     groups, between = sum(group.cost for group in found.groups), sum(found.between)
     print_lines(

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rramalloc.cli import EXIT_INTERRUPTED, options
+from rramalloc.cli import EXIT_INTERRUPTED, complete, options
 from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
 from rramalloc.cli.progress import LiveLine
+from rramalloc.progress import of_comparison
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +23,11 @@ Budgets = Annotated[
 ]
 Methods = Annotated[
     str | None,
-    typer.Option("--methods", metavar="A,B,...", help="Methods; all that are compared if left out."),
-]
+    typer.Option(
+        "--methods", metavar="A,B,...", autocompletion=complete.method_lists,
+        help="Methods; all that are compared if left out.",
+    ),
+]  # fmt: skip
 Seeds = Annotated[int, typer.Option("--seeds", metavar="N", help="Runs of methods that depend on the seed.")]
 Clock = Annotated[bool, typer.Option("--clock", help="Measure seconds too: they depend on the machine.")]
 
@@ -66,9 +70,7 @@ def compare(
             network, arrays, methods=_listed(methods), hardware=hardware,
             crossbar=crossbar, mapping=mapping.value, fold=fold, fc=fc.value, seed=seed, seeds=seeds,
             work=work, time_limit_s=time_limit, clock=clock, ending=ending,
-            on_progress=lambda budget, method, done, total: line.show(
-                f"{done + 1}/{total}  {method} with {budget} arrays"
-            ),
+            on_progress=lambda *told: line.show(of_comparison(*told)),
             input_shapes=options.parse_input_shapes(input_shape),
         )  # fmt: skip
     if output is not None:
@@ -78,7 +80,7 @@ def compare(
         from rramalloc.report.style import save
 
         save(drawing.draw(comparison), figure)
-    _print(comparison, output_format)
+    _print(comparison, output_format, quiet=quiet)
     for text in (*_notes(comparison), f"done in {line.seconds:.2f} s"):
         note(text, quiet=quiet)
     if ending.interrupted:
@@ -90,7 +92,7 @@ def _listed(methods: str | None) -> list[str] | None:
     return None if methods is None else [name.strip() for name in methods.split(",")]
 
 
-def _print(comparison: Comparison, output_format: options.Format) -> None:
+def _print(comparison: Comparison, output_format: options.Format, *, quiet: bool) -> None:
     from rramalloc.studies.comparison import SCALARS
 
     if output_format is options.Format.json:
@@ -100,7 +102,8 @@ def _print(comparison: Comparison, output_format: options.Format) -> None:
     else:
         rows = [_cells(row) for row in comparison.rows]
         shown = [name for name in _HEADINGS if any(row[name] is not None for row in rows)]
-        print_table(shown, [[row[name] for name in shown] for row in rows], texts=("method", "remark"))
+        cells = [[row[name] for name in shown] for row in rows]
+        print_table(shown, cells, ("method", "remark"), spare=_SPARE, quiet=quiet)
         typer.echo()
         print_lines(_summary(comparison))
 
@@ -110,6 +113,10 @@ _HEADINGS = (
     "seconds", "clock s", "best", "worst", "remark",
 )  # fmt: skip
 """Columns of the table; those without any value are left out."""
+_SPARE = (
+    "published", "recurrence", "clock s", "best", "worst", "remark", "used", "seconds", "interval",
+    "latency us",
+)  # fmt: skip
 
 
 def _cells(row: Row) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def convert(
 ) -> None:
     """Write a network (ONNX, torch.export, PIMCOMP/PIMSYN JSON, layer table, shipped) as network JSON.
 
-    Example: rramalloc convert model.onnx model.json --input-shape images=1,3,320,320
+    Example: rramalloc convert m.onnx m.json --input-shape images=1,3,320,320
     """
     from rramalloc import api
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from rramalloc.cli import options
+from rramalloc.cli import complete, options
 from rramalloc.cli.output import note, print_lines, print_result, print_table
 from rramalloc.cli.progress import LiveLine
 
@@ -32,6 +32,9 @@ _COLUMNS = {
     "time ns": "time_ns",
     "dominant": "dominant",
 }
+_SPARE = (
+    "windows", "bytes in", "bytes out", "operator", "share", "out ns", "in ns", "compute ns", "subtasks",
+)  # fmt: skip
 _SHOWN = 10
 _QUICK = 8192
 """Up to so many strategies matrices are written before anybody wonders."""
@@ -58,8 +61,11 @@ PerformanceFile = Annotated[
 ]
 Hardware = Annotated[
     str | None,
-    typer.Option("--hardware", metavar="FILE|PRESET", help="Instead of the allocations': bits of a value."),
-]
+    typer.Option(
+        "--hardware", metavar="FILE|PRESET", autocompletion=complete.presets,
+        help="Instead of the allocations': bits of a value.",
+    ),
+]  # fmt: skip
 Mapping = Annotated[
     options.MappingChoice | None, typer.Option("--mapping", help="Instead of the allocations'.")
 ]
@@ -98,7 +104,7 @@ def evaluate(
 ) -> None:
     """Many strategies at once, layer after layer: who does what, how long it takes, and what holds it back.
 
-    Example: rramalloc evaluate alexnet --chip chip.toml --strategies a.json b.csv --performance times.csv
+    Example: rramalloc evaluate alexnet --chip chip.toml --strategies a.csv
     """
     if not (strategies or allocations or units):
         raise typer.BadParameter("give --strategies, --allocations or --enumerate")
@@ -127,8 +133,10 @@ def evaluate(
         evaluation.document.tasks,
         output_format,
         ("task", "operator", "dominant"),
+        spare=_SPARE,
+        quiet=quiet,
     ):
-        _show(evaluation)
+        _show(evaluation, quiet=quiet)
     for warning in evaluation.document.warnings:
         note(f"warning: {warning}", quiet=quiet)
     note(f"done in {time.monotonic() - begun:.2f} s", quiet=quiet)
@@ -172,12 +180,13 @@ def _units(text: str | None) -> tuple[int, int] | None:
     return int(match[1]), int(match[2])
 
 
-def _show(evaluation: Evaluation) -> None:
+def _show(evaluation: Evaluation, *, quiet: bool) -> None:
     """The fastest strategies and the summary, below the tasks under the best one."""
     document = evaluation.document
     rows = [(one.name, one.time_ns, f"{one.ratio:.3f}") for one in document.ranking[:_SHOWN]]
     typer.echo()
-    print_table(("strategy", "time ns", "ratio"), rows, texts=("strategy",))
+    columns = ("strategy", "time ns", "ratio")
+    print_table(columns, rows, columns[:1], spare=columns[2:], whole="--format json", quiet=quiet)
     typer.echo()
     print_lines(_summary(evaluation))
 

@@ -25,9 +25,6 @@ class TargetChoice(StrEnum):
     json = "json"
 
 
-AllocationFile = Annotated[
-    str, typer.Option("--allocation", metavar="FILE", help='Allocation, or {"replication": {...}}.')
-]
 To = Annotated[TargetChoice, typer.Option("--to", help="The tool to write for.")]
 Destination = Annotated[
     str | None,
@@ -39,33 +36,24 @@ Check = Annotated[
 PlacementFile = Annotated[
     str | None, typer.Option("--placement", metavar="FILE", help="Placement to add, for csv and json.")
 ]
-HardwareInstead = Annotated[
-    str | None, typer.Option("--hardware", metavar="FILE|PRESET", help="Instead of the allocation's.")
-]
-MappingInstead = Annotated[
-    options.MappingChoice | None, typer.Option("--mapping", help="Instead of the allocation's.")
-]
-FcInstead = Annotated[
-    options.FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")
-]
 
 
 def export(
     network: options.NetworkArgument,
-    allocation: AllocationFile,
+    allocation: options.AllocationFile,
     to: To,
     output: Destination = None,
     check: Check = False,
     placement: PlacementFile = None,
-    hardware: HardwareInstead = None,
-    mapping: MappingInstead = None,
-    fc: FcInstead = None,
+    hardware: options.OwnHardware = None,
+    mapping: options.OwnMapping = None,
+    fc: options.OwnFc = None,
     input_shape: options.InputShape = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Write an allocation for PIMCOMP, PIMSYN, MNSIM, NeuroSim, or as CSV or JSON for any other tool.
 
-    Example: rramalloc export vgg16 --allocation vgg16_1024.json --to pimsyn -o vgg16_pimsyn
+    Example: rramalloc export vgg16 --allocation a.json --to pimsyn -o pimsyn
     """
     from rramalloc import api
 
@@ -75,7 +63,7 @@ def export(
         input_shapes=options.parse_input_shapes(input_shape),
     )  # fmt: skip
     if check:
-        _print_remarks(made)
+        _print_remarks(made, quiet=quiet)
         return
     if output is None:
         typer.echo(made.single_text(), nl=False)
@@ -85,13 +73,13 @@ def export(
     _tell(made, quiet=quiet)
 
 
-def _print_remarks(made: Export) -> None:
+def _print_remarks(made: Export, *, quiet: bool) -> None:
     if not made.remarks:
         typer.echo(f"{made.target}: nothing is rounded, ignored or counted otherwise")
         return
     rows = [(remark.layer or "-", remark.kind, remark.text) for remark in made.remarks]
     names = ("layer", "kind", "what")
-    print_table(names, rows, texts=names)
+    print_table(names, rows, names, spare=names[1:2], whole="a pipe", quiet=quiet)
 
 
 def _tell(made: Export, *, quiet: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import options
+from rramalloc.cli import complete, options
 from rramalloc.cli.output import note, print_lines, print_result
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _LAYER_COLUMNS = {
     "demand": "demand_after",
     "saving": "saving",
 }
+_SPARE = ("dilation", "stride before", "stride", "zeros", "filter before", "filter", "saving")
 
 
 class RuleChoice(StrEnum):
@@ -47,8 +48,12 @@ class RuleChoice(StrEnum):
 
 
 Network = Annotated[
-    str | None, typer.Argument(metavar="NETWORK", help="A whole network, folded to the fewest arrays.")
-]
+    str | None,
+    typer.Argument(
+        metavar="NETWORK", autocompletion=complete.networks,
+        help="A whole network, folded to the fewest arrays.",
+    ),
+]  # fmt: skip
 Filter = Annotated[
     str | None, typer.Option("--filter", metavar="CO,KH,KW,CI", help="Or one filter; CI of one group.")
 ]
@@ -92,8 +97,9 @@ def fold(
 ) -> None:
     """Filters whose kernel pixels become input channels, so that few channels fill the arrays.
 
-    Examples: rramalloc fold vgg16 --crossbar 128x128, or
-    rramalloc fold --filter 64,6,6,4 --stride 2,2 --align 64 --check
+    Example: rramalloc fold vgg16 --crossbar 128x128
+
+    Example: rramalloc fold --filter 64,6,6,4 --stride 2,2 --align 64 --check
     """
     from rramalloc.allocation import folding
     from rramalloc.files import check_writable, to_json, write_text
@@ -146,7 +152,9 @@ def _print(found: FilterFold | NetworkFold, output_format: options.Format, *, qu
         else:
             print_result(found.to_dict, _FILTER_COLUMNS, [found], output_format, texts=())
         return
-    if print_result(found.to_dict, _LAYER_COLUMNS, found.layers, output_format, texts=("layer",)):
+    if print_result(
+        found.to_dict, _LAYER_COLUMNS, found.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
+    ):
         typer.echo()
         print_lines(_summary(found))
     notes = [f"{layer.name}: {layer.reason}" for layer in found.layers if layer.reason]

@@ -20,6 +20,9 @@ _COLUMNS = {
     "weights": "weights",
     "MACs": "macs",
 }
+_SPARE = (
+    "groups", "MACs", "weights", "op", "output", "input", "kernel", "fold", "utilisation", "windows",
+)  # fmt: skip
 
 
 def inspect(
@@ -48,7 +51,9 @@ def inspect(
     if output is not None:
         write_text(output, to_json(found.to_dict()))
     columns = _COLUMNS | (options.FOLD_COLUMN if fold else {})
-    if print_result(found.to_dict, columns, found.layers, output_format, texts=("layer", "op")):
+    if print_result(
+        found.to_dict, columns, found.layers, output_format, ("layer", "op"), spare=_SPARE, quiet=quiet
+    ):
         typer.echo()
         size = f"{found.hardware.crossbar.wordlines}x{found.hardware.crossbar.bitlines}"
         layout = options.mapping_words(found)

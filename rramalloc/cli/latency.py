@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import EXIT_INTERRUPTED, options
+from rramalloc.cli import EXIT_INTERRUPTED, complete, options
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_result, print_table
 from rramalloc.cli.progress import LiveLine
 
@@ -25,6 +25,7 @@ _COLUMNS = {
     "share": "share",
     "flags": "flag_text",
 }
+_SPARE = ("spread ns", "noise ns", "n", "shape", "flags")
 
 
 class AuxiliaryChoice(StrEnum):
@@ -46,7 +47,10 @@ Auxiliary = Annotated[AuxiliaryChoice, typer.Option("--auxiliary", help="Layer b
 DeviceText = Annotated[
     str,
     typer.Option(
-        "--device", metavar="DEVICE", help="onnxruntime, simulated[:NAME=VALUE,...] or replay:FILE.csv."
+        "--device",
+        metavar="DEVICE",
+        autocompletion=complete.devices,
+        help="onnxruntime, simulated[:NAME=VALUE,...] or replay:FILE.csv.",
     ),
 ]
 Method = Annotated[
@@ -73,7 +77,9 @@ Seed = Annotated[
 ]
 
 app = typer.Typer(
-    help="Latency of layers on a device that can only be timed from outside.", no_args_is_help=True
+    help="Latency of layers on a device that can only be timed from outside.\n\n"
+    "Example: rramalloc latency measure squeezenet -o t.json",
+    no_args_is_help=True,
 )
 
 
@@ -97,7 +103,7 @@ def measure(
 ) -> None:
     """Time every distinct layer; the same command goes on where it was stopped.
 
-    Example: rramalloc latency measure squeezenet --device onnxruntime -o squeezenet.json
+    Example: rramalloc latency measure squeezenet --device onnxruntime -o t.json
     """
     from rramalloc.files import check_writable
     from rramalloc.network.readers import load
@@ -150,7 +156,7 @@ def plan(
     elif output_format is options.Format.csv:
         print_csv(columns, rows)
     else:
-        print_table(columns, rows, texts=columns[:1])
+        print_table(columns, rows, columns[:1], spare=columns[:0:-1])
 
 
 @app.command("fit")
@@ -164,7 +170,7 @@ def fit(
 ) -> None:
     """Overhead of the device and latency of each layer from samples.
 
-    Example: rramalloc latency fit squeezenet.json.samples.jsonl --method subtract
+    Example: rramalloc latency fit t.json.samples.jsonl --method subtract
     """
     from rramalloc.files import check_writable
     from rramalloc.studies.latency.fit import fit_latency
@@ -187,7 +193,7 @@ def estimate(
 ) -> None:
     """The time of a network as the sum of its layers, beside the measured one if the table has it.
 
-    Example: rramalloc latency estimate squeezenet --table squeezenet.json
+    Example: rramalloc latency estimate squeezenet --table t.json
     """
     from rramalloc.files import check_writable, to_json, write_text
     from rramalloc.network.readers import load
@@ -199,8 +205,9 @@ def estimate(
     found = estimate_latency(source, load_latency_table(table))
     if output is not None:
         write_text(output, to_json(found.to_dict()))
+    texts = ("layer", "operator", "flags")
     if print_result(
-        found.to_dict, _COLUMNS, found.layers, output_format, texts=("layer", "operator", "flags")
+        found.to_dict, _COLUMNS, found.layers, output_format, texts, spare=texts[:0:-1], quiet=quiet
     ):
         typer.echo()
         print_lines(_total(found))
@@ -226,7 +233,8 @@ def _print(table: LatencyTable, output_format: options.Format, *, quiet: bool) -
              row.n, " ".join(row.flags))
             for row in table.rows
         )  # fmt: skip
-        print_table(names, rows, texts=("operator", "parameters", "flags"))
+        texts = ("operator", "parameters", "flags")
+        print_table(names, rows, texts, spare=_SPARE, quiet=quiet)
         typer.echo()
         print_lines(_summary(table))
     for warning in table.warnings:

@@ -24,22 +24,26 @@ from rramalloc.cli import (
     pareto,
     place,
     presets,
+    report,
     schema,
     simulate,
     sweep,
     verify,
 )
-from rramalloc.cli.output import printable
+from rramalloc.cli.group import Group
+from rramalloc.cli.output import note
 from rramalloc.errors import RramallocError
 
 app = typer.Typer(
     name="rramalloc",
     help="Crossbar allocation for memristor (RRAM) CNN accelerators: how often to store every layer so that "
-    "inference is fastest, and how far from optimal that can be at most.",
+    "inference is fastest, and how far from optimal that can be at most.\n\n"
+    "Example: rramalloc optimize vgg16 --arrays 1024",
+    cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "color": False},
 )
 app.command("optimize")(optimize.optimize)
 app.command("inspect")(inspect.inspect)
@@ -54,6 +58,7 @@ app.command("place")(place.place)
 app.command("verify")(verify.verify)
 app.command("export")(export.export)
 app.add_typer(chiplet.app, name="chiplet")
+app.command("report")(report.report)
 app.command("convert")(convert.convert)
 app.command("networks")(networks.networks)
 app.command("presets")(presets.presets)
@@ -76,6 +81,7 @@ def main() -> None:
     debug = "--debug" in sys.argv[1:]
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     _speak_utf8()
+    os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # its colours end in a stray code
     try:
         try:
             app(args=arguments, prog_name="rramalloc")
@@ -116,6 +122,6 @@ def _fail(message: str, error: BaseException, *, debug: bool) -> None:
         import traceback
 
         traceback.print_exception(error)
-    shown = "\n".join(printable(line) for line in message.split("\n"))
-    typer.echo(f"error: {shown}", err=True)
+    for line in f"error: {message}".split("\n"):
+        note(line)
     sys.exit(EXIT_CANNOT_SERVE)

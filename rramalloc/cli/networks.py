@@ -26,5 +26,6 @@ def networks(output_format: options.OutputFormat = options.Format.table) -> None
     rows = [_Row(network.name, len(network.stages), network.source) for network in found]
     columns = {field: field for field in _Row._fields}
     print_result(
-        lambda: [row._asdict() for row in rows], columns, rows, output_format, texts=("name", "source")
-    )
+        lambda: [row._asdict() for row in rows], columns, rows, output_format, ("name", "source"),
+        spare=("weight_layers",),
+    )  # fmt: skip

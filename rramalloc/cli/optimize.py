@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import EXIT_INTERRUPTED, options
+from rramalloc.cli import EXIT_INTERRUPTED, complete, options
 from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_lines, print_result
 from rramalloc.cli.progress import SearchLine
@@ -30,6 +30,7 @@ _COLUMNS = {
     "start": "start",
     "finish": "finish",
 }
+_SPARE = ("Tail", "PreOp", "NormalOp", "Op", "fold", "start", "demand", "finish", "windows")
 
 
 class ObjectiveChoice(StrEnum):
@@ -48,6 +49,7 @@ Method = Annotated[
     str,
     typer.Option(
         "--method",
+        autocompletion=complete.methods,
         help="auto, interval, recurrence, published (chains), separable, milp, milp-cbc, or a baseline: "
         "none, uniform, proportional, isaac, neurosim, bottleneck, balance, lagrange, sequential, gain, "
         "annealing, genetic, published-dp (chains).",
@@ -114,7 +116,7 @@ def optimize(
     if output is not None:
         allocation.save(output)
     _draw(allocation, figure, convergence)
-    _print(allocation, output_format)
+    _print(allocation, output_format, quiet=quiet)
     for text in (
         *(f"warning: {warning}" for warning in allocation.warnings),
         f"done in {line.seconds:.2f} s",
@@ -135,9 +137,11 @@ def _draw(allocation: Allocation, figure: str | None, convergence: str | None) -
         style.save(meeting.draw(allocation), convergence)
 
 
-def _print(allocation: Allocation, output_format: options.Format) -> None:
+def _print(allocation: Allocation, output_format: options.Format, *, quiet: bool) -> None:
     columns = _COLUMNS | (options.FOLD_COLUMN if allocation.options.fold else {})
-    if print_result(allocation.to_dict, columns, allocation.layers, output_format, texts=("layer",)):
+    if print_result(
+        allocation.to_dict, columns, allocation.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
+    ):
         typer.echo()
         print_lines(_summary(allocation))
 

@@ -8,6 +8,7 @@ from typing import Annotated, Protocol
 
 import typer
 
+from rramalloc.cli import complete
 from rramalloc.errors import SpecError
 
 _DIMENSIONS = 8
@@ -37,14 +38,35 @@ class MappingChoice(StrEnum):
 
 
 NetworkArgument = Annotated[
-    str, typer.Argument(metavar="NETWORK", help="A .json, .onnx, .csv or .pt2 file, or a shipped name.")
+    str,
+    typer.Argument(
+        metavar="NETWORK", autocompletion=complete.networks,
+        help="A .json, .onnx, .csv or .pt2 file, or a shipped name.",
+    ),
+]  # fmt: skip
+AllocationFile = Annotated[
+    str, typer.Option("--allocation", metavar="FILE", help='Allocation, or {"replication": {...}}.')
 ]
-Hardware = Annotated[str, typer.Option("--hardware", metavar="FILE|PRESET", help="Hardware description.")]
+Hardware = Annotated[
+    str,
+    typer.Option(
+        "--hardware", metavar="FILE|PRESET", autocompletion=complete.presets, help="Hardware description."
+    ),
+]
+OwnHardware = Annotated[
+    str | None,
+    typer.Option(
+        "--hardware", metavar="FILE|PRESET", autocompletion=complete.presets,
+        help="Instead of the allocation's.",
+    ),
+]  # fmt: skip
 Crossbar = Annotated[
     str | None, typer.Option("--crossbar", metavar="ROWSxCOLS", help="Size of one array, e.g. 128x128.")
 ]
 Fc = Annotated[FullyConnected, typer.Option("--fc", help="Where classifiers run: untimed host, or arrays.")]
 Mapping = Annotated[MappingChoice, typer.Option("--mapping", help="How weights lie on crossbars.")]
+OwnFc = Annotated[FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")]
+OwnMapping = Annotated[MappingChoice | None, typer.Option("--mapping", help="Instead of the allocation's.")]
 Fold = Annotated[
     bool, typer.Option("--fold", help="Fold filters to the fewest arrays first; needs kernel_split.")
 ]

@@ -11,11 +11,12 @@ from typing import Any
 import typer
 
 from rramalloc.cli.options import Format
+from rramalloc.cli.terminal import columns_of, shortened, wrapped
 from rramalloc.files import to_json
 
-_GAP = "   "
-_LEAST_WIDTH = 8
-"""A text column is never cut below this, however narrow the terminal."""
+_GAP, _NARROW_GAP = "   ", "  "
+_READABLE, _LEAST_WIDTH = 16, 8
+"""A text column is not cut below the first as long as others can go, and never below the second."""
 
 
 def print_result(
@@ -24,10 +25,15 @@ def print_result(
     items: Iterable[object],
     output_format: Format,
     texts: Sequence[str],
+    *,
+    spare: Sequence[str] = (),
+    whole: str = "--format csv",
+    quiet: bool = False,
 ) -> bool:
     """Print what `document` makes as JSON, or `items` as CSV or table; True after a table.
 
-    columns: the field of an item for each heading of the table; CSV has the fields as header.
+    columns: the field of an item for each heading of the table; CSV has the fields as header; texts, spare,
+    whole, quiet: as `print_table`.
     """
     if output_format is Format.json:
         print_json(document())
@@ -37,7 +43,7 @@ def print_result(
     if output_format is Format.csv:
         print_csv(fields, [[cell(v) if isinstance(v, tuple) else v for v in row] for row in rows])
         return False
-    print_table(list(columns), rows, texts)
+    print_table(list(columns), rows, texts, spare=spare, whole=whole, quiet=quiet)
     return True
 
 
@@ -55,33 +61,47 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     sys.stdout.write(text.getvalue())
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], texts: Sequence[str] = ()) -> None:
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    texts: Sequence[str] = (),
+    *,
+    spare: Sequence[str] = (),
+    whole: str = "--format csv",
+    quiet: bool = False,
+) -> None:
     """A table on stdout; columns named in `texts` are left-aligned, the others are numbers.
 
-    In a terminal that is too narrow the text columns are cut; a pipe or file gets everything.
+    A pipe or file gets everything. In a terminal that is too narrow texts are shortened and columns left
+    out, those in `spare` first, in that order; unless `quiet`, a note says which, and that `whole` has all.
     """
-    from rich.cells import cell_len, set_cell_size
+    from rich.cells import cell_len
 
     table = [list(columns), *([printable(cell(value)) for value in row] for row in rows)]
-    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+    full = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+    widths = list(full)
     left = [column in texts for column in columns]
-    if sys.stdout.isatty():
-        _narrow(widths, left)
+    room = columns_of(sys.stdout)
+    kept, gap = list(range(len(widths))), _GAP
+    if room is not None and _sum(widths, kept, gap) > room:
+        gap = _NARROW_GAP
+        kept = _kept(columns, widths, left, spare, room)
+        _narrow(widths, left, kept, room)
 
-    def aligned(text: str, width: int, *, to_left: bool) -> str:
-        if cell_len(text) > width:
-            text = set_cell_size(text, width - 1) + "…"
-        spaces = " " * (width - cell_len(text))
-        return text + spaces if to_left else spaces + text
+    def aligned(text: str, place: int) -> str:
+        text = shortened(text, widths[place])
+        spaces = " " * (widths[place] - cell_len(text))
+        return text + spaces if left[place] else spaces + text
 
-    lines = [
-        _GAP.join(
-            aligned(text, width, to_left=side) for text, width, side in zip(row, widths, left, strict=True)
-        ).rstrip()
-        for row in table
-    ]
-    rule = "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
+    lines = [gap.join(aligned(row[place], place) for place in kept).rstrip() for row in table]
+    rule = "─" * _sum(widths, kept, gap)
     sys.stdout.write("\n".join([lines[0], rule, *lines[1:]]) + "\n")
+    sys.stdout.flush()
+    absent = [column for place, column in enumerate(columns) if place not in kept]
+    cut = [columns[place] for place in kept if widths[place] < full[place]]
+    told = [f"{what}: {', '.join(names)}; " for what, names in (("left out", absent), ("cut", cut)) if names]
+    if told:
+        note(f"{''.join(told)}a wider terminal or {whole} shows all", quiet=quiet)
 
 
 def print_lines(pairs: Iterable[tuple[str, str]]) -> None:
@@ -89,13 +109,18 @@ def print_lines(pairs: Iterable[tuple[str, str]]) -> None:
     items = list(pairs)
     width = max(len(label) for label, _ in items)
     for label, value in items:
-        typer.echo(f"{label:<{width}}  {printable(value)}")
+        print_text(printable(value), f"{label:<{width}}  ")
+
+
+def print_text(text: str, label: str = "") -> None:
+    """A line on stdout; in a terminal that is too narrow it goes on below, behind the label."""
+    typer.echo(label + wrapped(text, columns_of(sys.stdout), len(label)))
 
 
 def note(text: str, *, quiet: bool = False) -> None:
     """A line of talk on stderr."""
     if not quiet:
-        typer.echo(printable(text), err=True)
+        typer.echo(wrapped(printable(text), columns_of(sys.stderr)), err=True)
 
 
 def cell(value: Any) -> str:
@@ -114,13 +139,32 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
-def _narrow(widths: list[int], left: Sequence[bool]) -> None:
-    """Cut the widest text columns until the table fits the terminal."""
-    import shutil
+def _sum(widths: Sequence[int], kept: Sequence[int], gap: str) -> int:
+    """Columns of the terminal that a line of the table takes."""
+    return sum(widths[place] for place in kept) + len(gap) * (len(kept) - 1)
 
-    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - shutil.get_terminal_size().columns
+
+def _kept(
+    columns: Sequence[str], widths: Sequence[int], left: Sequence[bool], spare: Sequence[str], room: int
+) -> list[int]:
+    """Places of the columns that stay: spare ones go while texts are readable, more if that is not enough."""
+    kept = list(range(len(columns)))
+    first = [columns.index(column) for column in spare if column in columns]
+    last = [place for place in reversed(kept[1:]) if place not in first]
+    for going, least in ((first, _READABLE), (last, _LEAST_WIDTH)):
+        smallest = [min(width, least) if text else width for width, text in zip(widths, left, strict=True)]
+        for place in going:
+            if _sum(smallest, kept, _NARROW_GAP) <= room:
+                break
+            kept.remove(place)
+    return kept
+
+
+def _narrow(widths: list[int], left: Sequence[bool], kept: Sequence[int], room: int) -> None:
+    """Shorten the widest text columns until the table fits."""
+    excess = _sum(widths, kept, _NARROW_GAP) - room
     while excess > 0:
-        widest = max((width, place) for place, width in enumerate(widths) if left[place])
+        widest = max(((widths[place], place) for place in kept if left[place]), default=(0, 0))
         if widest[0] <= _LEAST_WIDTH:
             return
         cut = min(excess, max(1, (widest[0] - _LEAST_WIDTH) // 2))

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import EXIT_INTERRUPTED, options
+from rramalloc.cli import EXIT_INTERRUPTED, complete, options
 from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_lines, print_result
 from rramalloc.cli.progress import LiveLine
+from rramalloc.progress import of_front
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ _COLUMNS = {
     "lower bound": "lower_bound",
     "gap": "gap",
 }
+_SPARE = ("value", "latency ns", "interval", "gap", "lower bound")
 
 
 class FrontChoice(StrEnum):
@@ -37,15 +39,20 @@ class FrontChoice(StrEnum):
     latency_ns = "latency_ns"
 
 
-Arrays = Annotated[int, typer.Option("--arrays", metavar="N", help="Most crossbar arrays.")]
+Arrays = Annotated[
+    str, typer.Option("--arrays", metavar="N", help="Most crossbar arrays; x2 is twice the minimum.")
+]
 Objective = Annotated[FrontChoice, typer.Option("--objective", help="What is put against arrays.")]
 Work = Annotated[
     int, typer.Option("--work", metavar="N", help="Most units of search for all points, 0.05 s each.")
 ]
 Baselines = Annotated[
     str | None,
-    typer.Option("--baselines", metavar="A,B,...", help="Methods beside the front; quick ones in a figure."),
-]
+    typer.Option(
+        "--baselines", metavar="A,B,...", autocompletion=complete.method_lists,
+        help="Methods beside the front; quick ones in a figure.",
+    ),
+]  # fmt: skip
 
 
 def pareto(
@@ -90,12 +97,12 @@ def pareto(
             network, arrays, objective=objective.value, hardware=hardware, crossbar=crossbar,
             mapping=mapping.value, fold=fold, fc=fc.value, baselines=beside, seed=seed, work=work,
             time_limit_s=time_limit, stop=stop, input_shapes=options.parse_input_shapes(input_shape),
-            on_progress=lambda points, part: line.show(f"{points} points, {part:.0%} of the work"),
+            on_progress=lambda *told: line.show(of_front(*told)),
         )  # fmt: skip
     if output is not None:
         front.save(output)
     _draw(front, figure)
-    if print_result(front.to_dict, _COLUMNS, front.points, output_format, texts=()):
+    if print_result(front.to_dict, _COLUMNS, front.points, output_format, (), spare=_SPARE, quiet=quiet):
         typer.echo()
         print_lines(_summary(front))
     notes = [f"warning: {warning}" for warning in front.warnings]

@@ -21,23 +21,16 @@ _COLUMNS = {
     "tiles": "tiles",
     "straddling": "straddling",
 }
+_SPARE = ("straddling", "demand", "tiles")
 _BUSIEST = 5
 
 
 def place(
     network: options.NetworkArgument,
-    allocation: Annotated[
-        str, typer.Option("--allocation", metavar="FILE", help='Allocation, or {"replication": {...}}.')
-    ],
-    hardware: Annotated[
-        str | None, typer.Option("--hardware", metavar="FILE|PRESET", help="Instead of the allocation's.")
-    ] = None,
-    mapping: Annotated[
-        options.MappingChoice | None, typer.Option("--mapping", help="Instead of the allocation's.")
-    ] = None,
-    fc: Annotated[
-        options.FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")
-    ] = None,
+    allocation: options.AllocationFile,
+    hardware: options.OwnHardware = None,
+    mapping: options.OwnMapping = None,
+    fc: options.OwnFc = None,
     seed: options.Seed = 0,
     work: Annotated[
         int, typer.Option("--work", metavar="N", help="Units of improvement; 0: construction only.")
@@ -52,7 +45,7 @@ def place(
 ) -> None:
     """Place an allocation: every block of every copy on an array of a tile of a chip, with little traffic.
 
-    Example: rramalloc place vgg16 --allocation vgg16_2048.json --hardware isaac -o placed.json
+    Example: rramalloc place vgg16 --allocation vgg16_2048.json -o placed.json
     """
     from rramalloc import api
     from rramalloc.files import check_writable
@@ -72,13 +65,16 @@ def place(
     if output_format is options.Format.csv:
         frame = placement.to_frame()
         print_csv(list(frame.columns), frame.itertuples(index=False))
-    elif print_result(placement.to_dict, _COLUMNS, placement.layers, output_format, texts=("layer",)):
-        _show(placement)
+    elif print_result(
+        placement.to_dict, _COLUMNS, placement.layers, output_format, ("layer",),
+        spare=_SPARE, whole="--format json", quiet=quiet,
+    ):  # fmt: skip
+        _show(placement, quiet=quiet)
     for warning in placement.warnings:
         note(f"warning: {warning}", quiet=quiet)
 
 
-def _show(placement: Placement) -> None:
+def _show(placement: Placement, *, quiet: bool) -> None:
     """Busiest links and summary below the table of layers."""
     typer.echo()
     if placement.links:
@@ -88,7 +84,7 @@ def _show(placement: Placement) -> None:
             for link in placement.links[:_BUSIEST]
         ]  # fmt: skip
         names = ("busiest links", "from tile", "to tile", "bytes")
-        print_table(names, rows, texts=names[:3])
+        print_table(names, rows, names[:3], spare=names[:1], whole="--format json", quiet=quiet)
         typer.echo()
     print_lines(_summary(placement))
 

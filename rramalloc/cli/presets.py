@@ -8,6 +8,7 @@ from rramalloc.cli import options
 from rramalloc.cli.output import print_result
 
 _TEXTS = ("name", "crossbar", "unconfirmed", "source")
+_SPARE = ("columns_per_weight", "unconfirmed", "weight_bits", "cell_bits", "crossbar")
 
 
 class _Row(NamedTuple):
@@ -25,7 +26,8 @@ def presets(output_format: options.OutputFormat = options.Format.table) -> None:
 
     Example: rramalloc presets --format json
     """
-    from rramalloc.hardware.loader import load_hardware, preset_names
+    from rramalloc.hardware.loader import load_hardware
+    from rramalloc.hardware.shipped import preset_names
 
     found = {name: load_hardware(name) for name in preset_names()}
     rows = [
@@ -44,4 +46,5 @@ def presets(output_format: options.OutputFormat = options.Format.table) -> None:
     def document() -> list[dict[str, object]]:
         return [{"preset": name} | hardware.to_dict() for name, hardware in found.items()]
 
-    print_result(document, {field: field for field in _Row._fields}, rows, output_format, _TEXTS)
+    columns = {field: field for field in _Row._fields}
+    print_result(document, columns, rows, output_format, _TEXTS, spare=_SPARE)

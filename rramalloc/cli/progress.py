@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from types import TracebackType
 from typing import Self
+
+from rramalloc.cli.output import note
+from rramalloc.cli.terminal import columns_of, shortened
+from rramalloc.progress import of_search
 
 _PATIENCE_S = 3.0
 
@@ -14,12 +19,14 @@ _PATIENCE_S = 3.0
 class LiveLine:
     """A line on stderr that says how far long work is; used as a context.
 
+    A terminal has one that changes, unless it is a dumb one.
+
     every_s: seconds between two lines where there is no terminal; live_every_s: between two changes of the
     line in one.
     """
 
     def __init__(self, *, quiet: bool, every_s: float = 1.0, live_every_s: float = 0.0) -> None:
-        self._quiet, self._live = quiet, sys.stderr.isatty()
+        self._quiet, self._live = quiet, sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._every_s = live_every_s if self._live else every_s
         self._begun = time.monotonic()
         self._shown_s: float | None = None
@@ -37,7 +44,7 @@ class LiveLine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._width:
-            sys.stderr.write("\r" + " " * self._width + "\r")
+            sys.stderr.write("\r" + " " * min(self._width, _room()) + "\r")
             sys.stderr.flush()
 
     def show(self, text: str) -> None:
@@ -45,11 +52,14 @@ class LiveLine:
         now_s = self.seconds
         if self._quiet or (self._shown_s is not None and now_s - self._shown_s < self._every_s):
             return
+        from rich.cells import cell_len
+
         self._shown_s = now_s
         line = f"{text}, after {now_s:.1f} s"
         if self._live:
-            sys.stderr.write("\r" + line.ljust(self._width))
-            self._width = max(self._width, len(line))
+            line = shortened(line, _room())
+            sys.stderr.write("\r" + line + " " * (min(self._width, _room()) - cell_len(line)))
+            self._width = cell_len(line)
         else:
             sys.stderr.write(line + "\n")
         sys.stderr.flush()
@@ -73,9 +83,12 @@ class SearchLine(LiveLine):
     def update(self, best: int, bound: int) -> None:
         """Called by the search whenever best or bound improves."""
         self._patience.cancel()
-        self.show(f"best {best} steps, bound {bound} (gap {(best - bound) / best:.1%})")
+        self.show(of_search(best, bound))
 
     def _explain(self) -> None:
-        if not self._quiet:
-            sys.stderr.write("no answer yet: a first run compiles for about 20 s, a large network longer\n")
-            sys.stderr.flush()
+        note("no answer yet: a first run compiles for about 20 s, a large network longer", quiet=self._quiet)
+
+
+def _room() -> int:
+    """Columns that a line may take and still be replaced: a full one would move the cursor on."""
+    return max((columns_of(sys.stderr) or 1) - 1, 1)

@@ -6,12 +6,17 @@ from typing import Annotated
 
 import typer
 
+from rramalloc.cli import complete
 from rramalloc.cli.output import print_json
 
 
 def schema(
     name: Annotated[
-        str, typer.Argument(help="network, hardware, allocation, replication, simulation or inspection.")
+        str,
+        typer.Argument(
+            autocompletion=complete.schemas,
+            help="network, hardware, allocation, replication, simulation, inspection, pareto, ...",
+        ),
     ],
 ) -> None:
     """JSON Schema of a file format.

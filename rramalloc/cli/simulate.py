@@ -24,6 +24,7 @@ _COLUMNS = {
     "finish": "finish",
     "stall": "stall_steps",
 }
+_SPARE = ("windows", "demand", "batches", "fold", "arrays", "start", "replication")
 
 
 class HandoffChoice(StrEnum):
@@ -35,22 +36,14 @@ class HandoffChoice(StrEnum):
 
 def simulate(
     network: options.NetworkArgument,
-    allocation: Annotated[
-        str, typer.Option("--allocation", metavar="FILE", help='Allocation, or {"replication": {...}}.')
-    ],
-    hardware: Annotated[
-        str | None, typer.Option("--hardware", metavar="FILE|PRESET", help="Instead of the allocation's.")
-    ] = None,
+    allocation: options.AllocationFile,
+    hardware: options.OwnHardware = None,
     crossbar: options.Crossbar = None,
-    mapping: Annotated[
-        options.MappingChoice | None, typer.Option("--mapping", help="Instead of the allocation's.")
-    ] = None,
+    mapping: options.OwnMapping = None,
     fold: Annotated[
         bool | None, typer.Option("--fold/--no-fold", help="Instead of the allocation's.")
     ] = None,
-    fc: Annotated[
-        options.FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")
-    ] = None,
+    fc: options.OwnFc = None,
     handoff: Annotated[
         HandoffChoice, typer.Option("--handoff", help="Step in which a pixel can be used: next or same.")
     ] = HandoffChoice.next,
@@ -83,19 +76,21 @@ def simulate(
         style.save(timeline.draw(result), figure)
     folded = any(layer.fold is not None for layer in result.layers)
     columns = _COLUMNS | (options.FOLD_COLUMN if folded else {})
-    if print_result(result.to_dict, columns, result.layers, output_format, texts=("layer",)):
+    if print_result(
+        result.to_dict, columns, result.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
+    ):
         typer.echo()
-        _show(result)
+        _show(result, quiet=quiet)
     for warning in result.warnings:
         note(f"warning: {warning}", quiet=quiet)
 
 
-def _show(result: Simulation) -> None:
+def _show(result: Simulation, *, quiet: bool) -> None:
     """Buffers and summary below the table of layers."""
     edges = [(edge.producer, edge.consumer, edge.buffer_pixels, edge.buffer_bytes) for edge in result.edges]
     if edges:
         names = ("producer", "consumer", "buffer pixels", "buffer bytes")
-        print_table(names, edges, texts=names[:2])
+        print_table(names, edges, names[:2], spare=names[2:3], whole="--format json", quiet=quiet)
         typer.echo()
     lines = [
         ("arrays", str(result.arrays)),

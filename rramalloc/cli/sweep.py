@@ -12,6 +12,7 @@ import typer
 from rramalloc.cli import EXIT_INTERRUPTED, options
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
 from rramalloc.cli.progress import LiveLine
+from rramalloc.progress import of_sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,13 +72,13 @@ def sweep(
         note(f"{result.failed} points failed; the rows say why, for example:", quiet=quiet)
         for reason in result.reasons():
             note(f"  {reason}", quiet=quiet)
-    _print_result(result, output_format)
+    _print_result(result, output_format, quiet=quiet)
 
 
-def _print_result(result: SweepResult, output_format: options.Format) -> None:
+def _print_result(result: SweepResult, output_format: options.Format, *, quiet: bool) -> None:
     if output_format is options.Format.table:
-        columns = ("network", "method", "points", "failed", "makespan")
-        print_table(("network", "method", "points", "failed", "best makespan"), result.summary(), columns[:2])
+        columns = ("network", "method", "points", "failed", "best makespan")
+        print_table(columns, result.summary(), columns[:2], spare=("points", "failed"), quiet=quiet)
     elif output_format is options.Format.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         for number, row in enumerate(result.rows()):
@@ -122,7 +123,7 @@ def _lines(status: SweepStatus) -> Iterator[tuple[str, str]]:
 
 
 def _told(progress: SweepProgress) -> str:
-    told = f"{progress.done} of {progress.points} points, {progress.failed} failed"
+    told = of_sweep(progress.points, progress.done, progress.failed)
     if progress.points_per_s is not None and progress.left_s is not None:
         told += f", {progress.points_per_s:.4g} points/s, {_duration(progress.left_s)} left"
     return told

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import EXIT_CANNOT_SERVE, options
-from rramalloc.cli.output import note, print_csv, print_json, print_table, printable
+from rramalloc.cli.output import note, print_csv, print_json, print_table, print_text, printable
 from rramalloc.cli.progress import LiveLine
 
 if TYPE_CHECKING:
@@ -22,22 +22,13 @@ _COLUMNS = {
     "relative error": "relative_error",
     "worst": "worst",
 }
+_SPARE = ("shift", "arrays", "replication", "computed", "worst")
 
 
-AllocationFile = Annotated[
-    str, typer.Option("--allocation", metavar="FILE", help='Allocation, or {"replication": {...}}.')
-]
 PlacementFile = Annotated[
     str | None,
     typer.Option("--placement", metavar="FILE", help="As `place` writes it; without, it is placed here."),
 ]
-OwnHardware = Annotated[
-    str | None, typer.Option("--hardware", metavar="FILE|PRESET", help="Instead of the allocation's.")
-]
-OwnMapping = Annotated[
-    options.MappingChoice | None, typer.Option("--mapping", help="Instead of the allocation's.")
-]
-OwnFc = Annotated[options.FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")]
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", help="Seed of inputs, of weights not in a file, of noise.")
 ]
@@ -52,11 +43,11 @@ Noise = Annotated[
 
 def verify(
     network: options.NetworkArgument,
-    allocation: AllocationFile,
+    allocation: options.AllocationFile,
     placement: PlacementFile = None,
-    hardware: OwnHardware = None,
-    mapping: OwnMapping = None,
-    fc: OwnFc = None,
+    hardware: options.OwnHardware = None,
+    mapping: options.OwnMapping = None,
+    fc: options.OwnFc = None,
     seed: Seed = 0,
     images: Images = 1,
     adc_bits: AdcBits = None,
@@ -71,7 +62,7 @@ def verify(
     Prints `equal`, or the first value that differs (exit 1). With --adc-bits or --noise: the error of each
     layer and `approximate`.
 
-    Example: rramalloc verify vgg16 --allocation vgg16_2048.json --placement placed.json
+    Example: rramalloc verify vgg16 --allocation vgg16_2048.json --images 4
     """
     from rramalloc import api
     from rramalloc.files import check_writable
@@ -95,17 +86,17 @@ def verify(
         if result.difference is not None:
             note(str(result.difference))
     else:
-        _show(result)
+        _show(result, quiet=quiet)
     for warning in result.warnings:
         note(f"warning: {warning}", quiet=quiet)
     if result.verdict == "different":
         raise typer.Exit(EXIT_CANNOT_SERVE)
 
 
-def _show(result: Verification) -> None:
+def _show(result: Verification, *, quiet: bool) -> None:
     """The verdict alone, or below the errors of the layers where converters may change values."""
     if result.options.adc_bits is not None or result.options.noise:
         rows = [[getattr(layer, name) for name in _COLUMNS.values()] for layer in result.layers]
-        print_table(list(_COLUMNS), rows, texts=("layer", "computed"))
+        print_table(list(_COLUMNS), rows, ("layer", "computed"), spare=_SPARE, quiet=quiet)
         typer.echo()
-    typer.echo(result.verdict if result.difference is None else printable(str(result.difference)))
+    print_text(result.verdict if result.difference is None else printable(str(result.difference)))

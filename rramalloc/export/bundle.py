@@ -11,6 +11,7 @@ from rramalloc.errors import SpecError
 from rramalloc.files import write_text
 from rramalloc.folders import make_folder
 from rramalloc.records import Record
+from rramalloc.shown import Shown, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,7 @@ class Bundle(NamedTuple):
     remarks: tuple[Remark, ...]
 
 
-class Export(Record):
+class Export(Shown, Record):
     """An allocation in the files of one tool. files: one or more; remarks: what the tool does otherwise."""
 
     format: Literal["rramalloc-exported/1"] = "rramalloc-exported/1"
@@ -87,8 +88,6 @@ class Export(Record):
             )
         return self.files[0].text
 
-    def _repr_html_(self) -> str:
-        import html
-
-        title = f"{self.network.name} for {self.target}: {', '.join(file.name for file in self.files)}"
-        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False, escape=True)
+    def _headline(self) -> tuple[str, str]:
+        names = ", ".join(file.name for file in self.files)
+        return f"{self.network.name} for {self.target}", f"{names}; {counted(len(self.remarks), 'remark')}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from rramalloc.allocation.given import AllocationLike, given
+from rramalloc.allocation.given import given
+from rramalloc.allocation.saved import AllocationLike
 from rramalloc.export.bundle import Export
 from rramalloc.export.subject import Subject
 from rramalloc.export.targets import export_to

@@ -5,12 +5,16 @@ A table or value that a source does not give is left out; nothing is filled in s
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import FailFast, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from rramalloc.records import Record, from_list
+from rramalloc.shown import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_LINES = 65_536
 MAX_BITS = 64
@@ -157,7 +161,7 @@ class Energy(Record):
     area_um2: NonNegative
 
 
-class Hardware(Record):
+class Hardware(Shown, Record):
     """An accelerator: one kind of array, its precision, and what is known of time, memory and hierarchy.
 
     source: where the numbers come from; unconfirmed: dotted names of fields ("timing.read_ns") whose values
@@ -206,6 +210,28 @@ class Hardware(Record):
     def to_dict(self) -> dict[str, Any]:
         """The document of the TOML format, resolved and complete, without what is not given."""
         return self.model_dump(mode="json", exclude_none=True)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per value that is given: its dotted name ("crossbar.wordlines"), and the value."""
+        import pandas as pd
+
+        rows = [
+            (f"{table}.{field}", value)
+            for table, values in self.to_dict().items()
+            if isinstance(values, dict)
+            for field, value in values.items()
+        ]
+        return pd.DataFrame(rows, columns=["field", "value"], dtype=object)
+
+    def _headline(self) -> tuple[str, str]:
+        array, bits = self.crossbar, self.precision.weight_bits
+        size = f"{array.wordlines} x {array.bitlines}"
+        chips = "" if self.chip is None else f", {self.chip.arrays:,} arrays on chips"
+        return self.name, f"arrays of {size} cells of {array.cell_bits} bits, weights of {bits} bits{chips}"
+
+    def _notes(self) -> list[str]:
+        doubts = [f"Not confirmed: {', '.join(self.unconfirmed)}"] if self.unconfirmed else []
+        return [f"Source: {self.source}", *doubts]
 
 
 def _ceil_div(value: int, by: int) -> int:

@@ -8,19 +8,14 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import read_toml
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
+from rramalloc.hardware.shipped import PRESETS, preset_names
 from rramalloc.records import brief, parse
 
 DEFAULT_PRESET = "plain"
-_PRESETS = Path(__file__).resolve().parent / "presets"
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
-
-
-def preset_names() -> tuple[str, ...]:
-    """Names of all presets, sorted."""
-    return tuple(sorted(path.stem for path in _PRESETS.glob("*.toml")))
 
 
 def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
@@ -34,10 +29,13 @@ def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
     name = path.name.removesuffix(".toml")
     if not is_file and path.name == shown:
         if name in preset_names():
-            path, shown = _PRESETS / f"{name}.toml", f"{name}.toml"
+            path, shown = PRESETS / f"{name}.toml", f"{name}.toml"
         elif path.suffix in ("", ".toml"):
             raise UnknownNameError("file or hardware preset", name, preset_names())
-    return parse(_HARDWARE, read_toml(path), shown)
+    try:
+        return parse(_HARDWARE, read_toml(path), shown)
+    except FileError as error:
+        raise (error if os.path.exists(path) else error.suggesting("preset", name, preset_names())) from None
 
 
 def parse_crossbar(text: str) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from rramalloc.errors import NetworkError
 from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS, Shape
 from rramalloc.network.node import Conv, Input, Linear, Node, ShapeFault, Stage
 from rramalloc.records import parse
+from rramalloc.shown import Shown, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +32,8 @@ Nodes = Annotated[list[Node], FailFast()]
 _NODES: TypeAdapter[dict[str, list[Node]]] = TypeAdapter(dict[str, Nodes])
 
 
-@dataclass(frozen=True)
-class Network:
+@dataclass(frozen=True, repr=False)
+class Network(Shown):
     """A CNN as the allocation sees it. Build it with `Network.build`, which checks everything.
 
     nodes: producers before consumers, file order kept wherever it allows that;
@@ -111,11 +112,8 @@ class Network:
         rows = [(node.name, node.op, ", ".join(node.inputs), *self.shapes[node.name]) for node in self.nodes]
         return pd.DataFrame(rows, columns=["name", "op", "inputs", "channels", "height", "width"])
 
-    def _repr_html_(self) -> str:
-        import html
-
-        title = f"{self.name}: {len(self.nodes)} nodes, {len(self.stages)} weight layers"
-        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False, escape=True)
+    def _headline(self) -> tuple[str, str]:
+        return self.name, f"{counted(len(self.nodes), 'node')}, {len(self.stages):,} with weights"
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:

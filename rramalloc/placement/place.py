@@ -8,8 +8,9 @@ from collections.abc import Mapping as MappingOf
 import numpy as np
 
 from rramalloc.allocation.allocation import NetworkId
-from rramalloc.allocation.given import AllocationLike, given
+from rramalloc.allocation.given import given
 from rramalloc.allocation.optimize import hardware_warnings
+from rramalloc.allocation.saved import AllocationLike
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware

@@ -13,7 +13,9 @@ from rramalloc.files import read_json, to_json, write_text
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
+from rramalloc.plots import PlacementPlots
 from rramalloc.records import Record, brief, from_list, parse
+from rramalloc.shown import Shown, counted, frame_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,7 +118,7 @@ class PlacementOptions(Record):
     work: int
 
 
-class Placement(Record):
+class Placement(Shown, Record):
     """Every array in use, what it holds, and the traffic that follows; `rramalloc-placement/1`.
 
     arrays: each physical array at most once, each needed block exactly once, by chip, tile and index;
@@ -167,17 +169,18 @@ class Placement(Record):
         """Write the placement file whole or not at all. Raises FileError."""
         write_text(path, to_json(self.to_dict()))
 
-    def _repr_html_(self) -> str:
-        import html
+    @property
+    def plot(self) -> PlacementPlots:
+        """Figures: chip_map."""
+        return PlacementPlots(self)
 
-        import pandas as pd
+    def _headline(self) -> tuple[str, str]:
+        held = f"{counted(len(self.arrays), 'array')} in {counted(len(self.tiles), 'tile')}"
+        moved = f"{self.traffic.cost:,.0f} byte hops, at most {self.traffic.gap:.1%} from the least"
+        return self.network.name, f"{held}, {moved}"
 
-        title = (
-            f"{self.network.name}: {len(self.arrays)} arrays in {len(self.tiles)} tiles, "
-            f"{self.traffic.cost:.6g} byte hops, at most {self.traffic.gap:.1%} from the least"
-        )
-        frame = pd.DataFrame([layer.model_dump() for layer in self.layers])
-        return f"<p>{html.escape(title)}</p>" + frame.to_html(index=False, escape=True)
+    def _table(self) -> pd.DataFrame:
+        return frame_of(self.layers, ("name", "demand", "replication", "tiles", "straddling"))
 
 
 _PLACEMENT: TypeAdapter[Placement] = TypeAdapter(Placement)

@@ -29,6 +29,7 @@ def draw(placement: Placement) -> Figure:
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
+    from matplotlib.ticker import MaxNLocator
 
     chips = sorted({tile.chip for tile in placement.tiles})[:_MOST_CHIPS]
     low, high = _extent(placement)
@@ -45,7 +46,8 @@ def draw(placement: Placement) -> Figure:
             place.set_title(f"chip {chip[0]},{chip[1]}", fontsize=8)
     for place in axes[len(chips) :]:
         place.set_visible(False)
-    bar = drawn.colorbar(scale, ax=axes, shrink=0.8, aspect=30, pad=0.02)
+    whole = MaxNLocator(integer=True)
+    bar = drawn.colorbar(scale, ax=axes, shrink=0.8, aspect=30, pad=0.02, ticks=whole)
     bar.set_label("layer, in network order")
     bar.outline.set_visible(False)
     drawn.suptitle(_title(placement), fontsize=9)

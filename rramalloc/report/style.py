@@ -66,9 +66,9 @@ def figure(height_in: float, columns: int = 1, rows: int = 1) -> tuple[Figure, l
 
     To be called, and drawn in, within `look()`.
     """
-    from matplotlib.figure import Figure
+    from rramalloc.report.notebook import NotebookFigure
 
-    drawn = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    drawn = NotebookFigure(figsize=(WIDTH_IN, height_in), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False)
     return drawn, list(axes.flat)
 

@@ -10,7 +10,9 @@ from rramalloc.files import to_json, write_text
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
+from rramalloc.plots import ComparisonPlots
 from rramalloc.records import Record
+from rramalloc.shown import Shown, counted, frame_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +84,7 @@ class Skipped(Record):
     reason: str
 
 
-class Comparison(Record):
+class Comparison(Shown, Record):
     """Methods side by side: rows by budget in the order given, `auto` first, then the fastest first.
 
     skipped: methods that do not apply or found nothing; warnings: what was assumed or ignored, and where
@@ -122,8 +124,21 @@ class Comparison(Record):
         rows = [row.model_dump(exclude={"replication"}) for row in self.rows]
         return pd.DataFrame(rows, columns=list(SCALARS))
 
-    def _repr_html_(self) -> str:
-        import html
+    @property
+    def plot(self) -> ComparisonPlots:
+        """Figures: methods."""
+        return ComparisonPlots(self)
 
-        title = f"{self.network.name}: {len(self.rows)} rows at {', '.join(map(str, self.budgets))} arrays"
-        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False, escape=True)
+    def _headline(self) -> tuple[str, str]:
+        methods = counted(len({row.method for row in self.rows}), "method")
+        return self.network.name, f"{methods} on {', '.join(f'{size:,}' for size in self.budgets)} arrays"
+
+    def _table(self) -> pd.DataFrame:
+        columns = ("arrays", "method", "makespan", "ratio", "gap", "used", "interval", "repaired", "runs")
+        return frame_of(self.rows, columns)
+
+    def _notes(self) -> list[str]:
+        left_out = [
+            f"Left out: {item.method} at {item.arrays:,} arrays: {item.reason}" for item in self.skipped
+        ]
+        return [*super()._notes(), *left_out]

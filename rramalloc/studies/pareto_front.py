@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +10,9 @@ from rramalloc.files import to_json, write_text
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
+from rramalloc.plots import FrontPlots
 from rramalloc.records import Record
+from rramalloc.shown import Shown, counted, frame_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +61,7 @@ class BaselinePoint(Record):
     value: int | float
 
 
-class ParetoFront(Record):
+class ParetoFront(Shown, Record):
     """All non-dominated points of (arrays, objective) up to a budget, rising in arrays.
 
     budget: most arrays, minimum: with every layer stored once; unit: of values and bounds; proven: points
@@ -104,6 +105,14 @@ class ParetoFront(Record):
         """Write the front's file whole or not at all. Raises FileError."""
         write_text(path, to_json(self.to_dict()))
 
-    def _repr_html_(self) -> str:
-        title = f"{self.network.name}: {len(self.points)} points, {self.proven} proven"
-        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False, escape=True)
+    @property
+    def plot(self) -> FrontPlots:
+        """Figures: front."""
+        return FrontPlots(self)
+
+    def _headline(self) -> tuple[str, str]:
+        words = f"{counted(len(self.points), 'point')} from {self.minimum:,} to {self.budget:,} arrays"
+        return self.network.name, f"{words}, {self.proven:,} proven"
+
+    def _table(self) -> pd.DataFrame:
+        return frame_of(self.points, ("arrays", "makespan", "interval", "value", "lower_bound", "gap"))

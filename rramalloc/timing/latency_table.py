@@ -19,6 +19,7 @@ from rramalloc.hardware.hardware import MAX_VALUE, NonNegative, Text
 from rramalloc.network.network import Network
 from rramalloc.network.node import Node
 from rramalloc.records import Record, brief, from_list, parse
+from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.timing.measured_layer import MeasuredLayer, fault
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class LatencyRow(MeasuredLayer):
         return self
 
 
-class LatencyTable(Record):
+class LatencyTable(Shown, Record):
     """Latencies of layers on one device or several, each layer once.
 
     overhead: the fit they rest on, None if there was none; warnings: what to mistrust.
@@ -145,9 +146,11 @@ class LatencyTable(Record):
 
         write_text(path, csv_text(self) if _is_csv(path) else to_json(self.to_dict()))
 
-    def _repr_html_(self) -> str:
-        title = f"<p>{len(self.rows)} measured layers</p>"
-        return title + self.to_frame().to_html(index=False, escape=True)
+    def _headline(self) -> tuple[str, str]:
+        return "latency table", counted(len(self.rows), "measured layer")
+
+    def _table(self) -> pd.DataFrame:
+        return frame_of(self.rows, ("text", "latency_ns", "noise_ns", "n", "device"))
 
 
 _TABLE: TypeAdapter[LatencyTable] = TypeAdapter(LatencyTable)

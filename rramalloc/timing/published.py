@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rramalloc.errors import UnsupportedError
@@ -52,18 +52,19 @@ def published(layers: Sequence[ChainLayer], replication: Sequence[int]) -> Publi
     for i, (layer, d) in enumerate(zip(layers, replication, strict=True)):
         normal_op.append(-(-layer.w_out * layer.h_out // d))
         tail.append(-(-layer.w_out * (layer.p // layer.s) // d))
-        pre_op[i] = max((_interval(layers, replication, i, k) + pre_op[k] for k in range(i)), default=0)
+        starts = (steps + pre_op[k] for k, steps in _intervals(layers, replication, i))
+        pre_op[i] = max(starts, default=0)
         op[i] = normal_op[i] + pre_op[i]
         if i:
             op[i] = max(op[i], op[i - 1] + tail[i])
     return Published(tuple(normal_op), tuple(pre_op), tuple(tail), tuple(op))
 
 
-def _interval(layers: Sequence[ChainLayer], replication: Sequence[int], i: int, k: int) -> int:
-    """Steps of layer k until layer i can start its first batch."""
-    n, crow, ccol = replication[i], 0, 0
-    for j in range(i, k, -1):
-        own, before = layers[j], layers[j - 1]
+def _intervals(layers: Sequence[ChainLayer], replication: Sequence[int], i: int) -> Iterator[tuple[int, int]]:
+    """(k, steps of layer k until layer i can start its first batch), from the layer before i to the first."""
+    n = replication[i]
+    for j in range(i, 0, -1):
+        own, before, copies = layers[j], layers[j - 1], replication[j - 1]
         row = -(-n // own.w_out)
         column = n - (row - 1) * own.w_out
         pooled = (before.w_out - before.k_pool + 2 * before.p_pool) // before.s_pool + 1
@@ -71,9 +72,9 @@ def _interval(layers: Sequence[ChainLayer], replication: Sequence[int], i: int, 
         pcol = min((column - 1) * own.s + own.k - own.p, pooled)
         crow = before.k_pool + before.s_pool * (prow - 1) - before.p_pool
         ccol = min(before.k_pool + before.s_pool * (pcol - 1) - before.p_pool, before.w_out)
-        copies = replication[j - 1]
-        n = -(-((crow - 1) * before.w_out + ccol) // copies) * copies
-    return -(-((crow - 1) * layers[k].w_out + ccol) // replication[k]) - 1
+        batches = -(-((crow - 1) * before.w_out + ccol) // copies)
+        yield j - 1, batches - 1
+        n = batches * copies
 
 
 def chain_layers(network: Network) -> tuple[ChainLayer, ...]:

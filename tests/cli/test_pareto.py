@@ -6,16 +6,17 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+from cli.conftest import Run
 
+import rramalloc
 from rramalloc.schemas import json_schema
 
 
-def test_json_csv_and_table_tell_the_same(run: Any, tiny: Path) -> None:
+def test_json_csv_and_table_tell_the_same(run: Run, tiny: Path) -> None:
     shared = ("pareto", tiny, "--arrays", 40, "--work", 20)
     document = run(*shared, "--format", "json").json
     jsonschema.validate(document, json_schema("pareto"))
@@ -28,18 +29,34 @@ def test_json_csv_and_table_tell_the_same(run: Any, tiny: Path) -> None:
     assert str(rows[-1]["makespan"]) in table
 
 
-def test_equal_commands_give_equal_bytes(run: Any, tiny: Path) -> None:
+def test_equal_commands_give_equal_bytes(run: Run, tiny: Path) -> None:
     texts = {run("pareto", tiny, "--arrays", 40, "--work", 20, "--format", "json").out for _ in range(2)}
     assert len(texts) == 1
 
 
-def test_figure_and_file_are_written(run: Any, tiny: Path, tmp_path: Path) -> None:
+def test_figure_and_file_are_written(run: Run, tiny: Path, tmp_path: Path) -> None:
     figure, file = tmp_path / "front.svg", tmp_path / "front.json"
     outcome = run("pareto", tiny, "--arrays", 40, "--work", 20, "--figure", figure, "-o", file)
     assert outcome.code == 0
     assert ElementTree.fromstring(figure.read_text()).tag.endswith("svg")  # noqa: S314
     document = json.loads(file.read_text())
     assert {point["method"] for point in document["baselines"]} >= {"gain", "uniform"}
+
+
+def test_a_budget_may_be_a_multiple_of_the_minimum(run: Run, tiny: Path) -> None:
+    """tiny needs 1 array for conv1 (27 rows) and 2 for conv2 (144 rows): x4 is 12."""
+    shared = ("--work", 5, "--format", "json", "-q")
+    assert run("pareto", tiny, "--arrays", "x4", *shared) == run("pareto", tiny, "--arrays", 12, *shared)
+    front = rramalloc.pareto(tiny, "x4", work=5)
+    assert front.budget == rramalloc.pareto(tiny, 12, work=5).budget == 12
+
+
+@pytest.mark.parametrize("text", ["ten", "1e3", "-5", "x", "x-2", "12,13", "", "x1e9", "1.5"])
+def test_what_is_no_budget(run: Run, tiny: Path, text: str) -> None:
+    outcome = run("pareto", tiny, f"--arrays={text}")
+    assert outcome.code == 1
+    assert outcome.out == ""
+    assert f"arrays: must be a number such as 2048, or x2 for twice the minimum, got {text!r}" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -52,7 +69,7 @@ def test_figure_and_file_are_written(run: Any, tiny: Path, tmp_path: Path) -> No
     ],
 )
 def test_what_cannot_be_served_is_said(
-    run: Any, tiny: Path, arguments: tuple[object, ...], words: str
+    run: Run, tiny: Path, arguments: tuple[object, ...], words: str
 ) -> None:
     outcome = run("pareto", tiny, *arguments)
     assert outcome.code == 1

@@ -15,6 +15,9 @@ ORDER = (
     "errors",
     "compiled",
     "records",
+    "shown",
+    "plots",
+    "progress",
     "version",
     "files",
     "folders",
@@ -64,6 +67,16 @@ def test_imports_follow_the_arrow(path: Path) -> None:
             other = rest.split(".")[0]
             assert other in ORDER, f"{name_of(path)}:{line} imports {name}"
             assert ORDER.index(other) <= ORDER.index(own), f"{name_of(path)}:{line} imports {name}"
+
+
+BY_NAME = ("__init__.py", "methods.py", "plots.py", "schemas.py")
+"""Files that find later parts of the package by name: each holds a table of what it finds, and no more."""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_nothing_else_goes_round_the_arrow(path: Path) -> None:
+    text = path.read_text()
+    assert name_of(path) in BY_NAME or not any(way in text for way in ("import_module", "__import__"))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

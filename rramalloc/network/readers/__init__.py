@@ -31,7 +31,12 @@ def load(network: str | os.PathLike[str], input_shapes: InputShapes | None = Non
         return network_json.from_document(parse_json(shipped_text(name), path.name), path.name)
     if is_absent and path.suffix in ("", ".json"):
         raise UnknownNameError("file or shipped network", name, shipped_names())
-    return _read(path, input_shapes or {})
+    try:
+        return _read(path, input_shapes or {})
+    except FileError as error:
+        if os.path.exists(path):
+            raise
+        raise error.suggesting("shipped network", path.stem, shipped_names()) from None
 
 
 def _read(path: Path, input_shapes: InputShapes) -> Network:

@@ -7,7 +7,8 @@ from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from rramalloc.allocation.given import AllocationLike, Given, given
+from rramalloc.allocation.given import Given, given
+from rramalloc.allocation.saved import AllocationLike
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, demands, folds

@@ -12,6 +12,7 @@ from rramalloc.files import to_json, write_text
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
 from rramalloc.records import Record
+from rramalloc.shown import Shown, counted, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +76,7 @@ class VerificationOptions(Record):
     noise: NonNegative
 
 
-class Verification(Record):
+class Verification(Shown, Record):
     """Whether the placed accelerator computes what the reference computes; `rramalloc-verification/1`.
 
     verdict: "equal": every value of every node is; "different": see `difference`; "approximate": converters
@@ -110,9 +111,8 @@ class Verification(Record):
         """Write the verification as JSON, whole or not at all. Raises FileError."""
         write_text(path, to_json(self.to_dict()))
 
-    def _repr_html_(self) -> str:
-        import html
-
+    def _headline(self) -> tuple[str, str]:
         found = str(self.difference) if self.difference is not None else self.verdict
-        title = f"{self.network.name} on {self.arrays} arrays of {self.hardware}: {found}"
-        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False, escape=True)
+        arrays = f"{counted(self.arrays, 'array')} of {one_line(self.hardware, 60)}"
+        computed = f"{counted(self.values, 'value')} on {arrays}"
+        return self.network.name, f"{found}; {computed}"

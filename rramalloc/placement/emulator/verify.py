@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rramalloc.allocation.given import AllocationLike
+from rramalloc.allocation.saved import AllocationLike
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from rramalloc.allocation.given import AllocationLike, given
+from rramalloc.allocation.given import given
+from rramalloc.allocation.saved import AllocationLike
 from rramalloc.errors import SpecError
 from rramalloc.network.network import Network
 from rramalloc.network.readers import InputShapes, load

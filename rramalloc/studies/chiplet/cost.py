@@ -9,6 +9,7 @@ from pydantic import Field
 
 from rramalloc.network.node import Name
 from rramalloc.records import Record
+from rramalloc.shown import Shown, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +41,7 @@ class EdgeCost(Record):
     cost: float
 
 
-class ChipletCost(Record):
+class ChipletCost(Shown, Record):
     """Cost of a network on chiplets: the groups one after the other, with what is moved between them.
 
     between: for each group and the next, the sum of `edges` into that next group; unit: of all costs.
@@ -69,9 +70,8 @@ class ChipletCost(Record):
         ]
         return pd.DataFrame(rows)
 
-    def _repr_html_(self) -> str:
-        title = f"<p>{self.total:g} {self.unit} in {len(self.groups)} groups</p>"
-        return title + self.to_frame().to_html(index=False, escape=True)
+    def _headline(self) -> tuple[str, str]:
+        return "", f"{self.total:,.6g} {self.unit} in {counted(len(self.groups), 'group')} of operators"
 
 
 class Terms(NamedTuple):

@@ -8,6 +8,7 @@ from rramalloc.allocation.allocation import NetworkId
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Input, Linear, Name
 from rramalloc.records import Record
+from rramalloc.shown import Shown, counted
 from rramalloc.timing.latency_table import Flag, LatencyTable
 from rramalloc.timing.measured_layer import FREE, MeasuredLayer
 
@@ -30,7 +31,7 @@ class EstimatedLayer(Record):
         return " ".join(self.flags)
 
 
-class LatencyEstimate(Record):
+class LatencyEstimate(Shown, Record):
     """Sum of latencies over a network. share: of a layer in the total.
 
     missing: nodes without weights that the table does not have, counted as 0, as is a negative latency;
@@ -57,11 +58,9 @@ class LatencyEstimate(Record):
 
         return pd.DataFrame([layer.model_dump() for layer in self.layers])
 
-    def _repr_html_(self) -> str:
-        import html
-
-        title = f"{self.network.name}: {self.total_ns:.6g} ns"
-        return f"<p>{html.escape(title)}</p>" + self.to_frame().to_html(index=False, escape=True)
+    def _headline(self) -> tuple[str, str]:
+        end = "" if self.error is None else f", {self.error:+.1%} from what was measured"
+        return self.network.name, f"{self.total_ns:,.6g} ns in {counted(len(self.layers), 'layer')}{end}"
 
 
 def estimate_latency(network: Network, table: LatencyTable) -> LatencyEstimate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from rramalloc.allocation.saved import AllocationLike
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware, parse_crossbar
@@ -16,7 +17,6 @@ from rramalloc.studies.strategies.compute import DEFAULT_LIMIT, evaluate_strateg
 from rramalloc.studies.strategies.evaluation import Evaluation
 from rramalloc.studies.strategies.inputs import (
     FC_CHOICES,
-    AllocationLike,
     Given,
     StrategyLike,
     allocation_planner,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +10,7 @@ from rramalloc.allocation.allocation import Count, NetworkId
 from rramalloc.hardware.hardware import Precision
 from rramalloc.network.node import Name
 from rramalloc.records import Record
+from rramalloc.shown import Shown, frame_of, one_line
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.load import write_load
 from rramalloc.studies.strategies.performance import Matrix, column_sums, write_performance
@@ -87,8 +87,8 @@ class EvaluationDocument(Record):
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Shown):
     """Strategies side by side. document: the summary; names: of the strategies, the matrix's columns;
     performance_ns: float64 of tasks x strategies; sources: where the load matrix is made from.
     """
@@ -136,10 +136,16 @@ class Evaluation:
         """Write the performance matrix as CSV or Parquet, whole or not. Raises SpecError, FileError."""
         write_performance(path, self.performance_ns, self.task_names, self.names)
 
-    def _repr_html_(self) -> str:
-        import pandas as pd
-
+    def _headline(self) -> tuple[str, str]:
         told = self.document
-        title = f"{told.network.name}: {told.best} takes {told.time_ns:.6g} ns, best of {told.strategies}"
-        frame = pd.DataFrame([task.model_dump() for task in told.tasks])
-        return f"<p>{html.escape(title)}</p>" + frame.to_html(index=False, escape=True)
+        best = f"strategy {one_line(told.best, 60)} takes {told.time_ns:,.6g} ns"
+        return told.network.name, f"{best}, the best of {told.strategies:,}"
+
+    def _table(self) -> pd.DataFrame:
+        times = ("in_ns", "compute_ns", "out_ns", "time_ns", "dominant")
+        return frame_of(self.document.tasks, ("name", "operator", "windows", "subtasks", *times))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was assumed or ignored."""
+        return self.document.warnings

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from rramalloc.allocation.allocation import Allocation, Saved, read_saved
+from rramalloc.allocation.saved import AllocationLike, Saved, saved
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Hardware, Precision
 from rramalloc.mapping.demand import MAPPINGS, Mapping, demands
@@ -25,7 +24,6 @@ from rramalloc.timing.stage_graph import FullyConnected, is_stage
 
 FC_CHOICES: tuple[FullyConnected, ...] = get_args(FullyConnected)
 StrategyLike = Strategy | str | os.PathLike[str]
-AllocationLike = Allocation | MappingOf[str, int] | str | os.PathLike[str]
 
 
 def listed(items: Any) -> list[Any]:
@@ -58,16 +56,8 @@ def given_allocations(allocations: Sequence[AllocationLike]) -> list[Given]:
     """Allocations with names: that of the file, with its folder where two files have the same name."""
     found = []
     for number, allocation in enumerate(allocations, 1):
-        where = f"allocation {number}"
-        if isinstance(allocation, Allocation):
-            options = {"mapping": allocation.options.mapping, "fc": allocation.options.fc}
-            saved = Saved(allocation.replication, allocation.hardware, dict(options), allocation.options.fold)
-        elif isinstance(allocation, MappingOf):
-            saved = Saved(dict(allocation), None, {})
-        else:
-            where = os.fspath(allocation)
-            saved = read_saved(allocation)
-        found.append(Given(where, where, saved))
+        own, where = saved(allocation, f"allocation {number}")
+        found.append(Given(where, where, own))
     stems = [Path(given.where).stem or given.where for given in found]
     counts = Counter(stems)
     return [

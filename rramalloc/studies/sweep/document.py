@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from rramalloc.files import parse_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record, from_list, parse
+from rramalloc.shown import Shown
 from rramalloc.studies.sweep.point import machine_of
 from rramalloc.studies.sweep.row import Row
 from rramalloc.studies.sweep.sources import Sources
@@ -54,7 +55,7 @@ class SweepDocument(Record):
 _DOCUMENT: TypeAdapter[SweepDocument] = TypeAdapter(SweepDocument)
 
 
-class SweepStatus(Record):
+class SweepStatus(Shown, Record):
     """How far a sweep is. failed: points whose row is an error; points_per_s: of the running or last call,
     left_s: at that rate; both None before there is anything to tell it from, and at the end.
     """
@@ -77,8 +78,8 @@ class SweepStatus(Record):
 
         return pd.DataFrame([self.to_dict()])
 
-    def _repr_html_(self) -> str:
-        return self.to_frame().to_html(index=False, escape=True)
+    def _headline(self) -> tuple[str, str]:
+        return self.name, f"{self.done:,} of {self.points:,} points done, {self.failed:,} failed"
 
 
 def document_of(spec: Spec, sources: Sources) -> SweepDocument:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.studies.sweep import parts
 from rramalloc.studies.sweep.document import SweepDocument
 
@@ -26,8 +27,8 @@ class Summary(NamedTuple):
     makespan: int | None
 
 
-@dataclass(frozen=True)
-class SweepResult:
+@dataclass(frozen=True, repr=False)
+class SweepResult(Shown):
     """A finished sweep. computed: points that this call computed, the others had their rows before;
     failed: points whose row is an error.
     """
@@ -87,11 +88,12 @@ class SweepResult:
             table = parts.read_part(path, list(names))
             yield from zip(*(table.column(name).to_pylist() for name in names), strict=True)
 
-    def _repr_html_(self) -> str:
-        import html
+    def _headline(self) -> tuple[str, str]:
+        name = self.document.spec.name or os.path.basename(self.folder)
+        return f"sweep {name}", f"{counted(self.points, 'point')}, {self.failed:,} failed"
 
-        import pandas as pd
+    def _table(self) -> pd.DataFrame:
+        return frame_of(self.summary(), Summary._fields)
 
-        title = f"sweep {self.document.spec.name or os.path.basename(self.folder)}: {self.points} points, "
-        frame = pd.DataFrame(self.summary(), columns=list(Summary._fields))
-        return f"<p>{html.escape(title)}{self.failed} failed</p>" + frame.to_html(index=False, escape=True)
+    def _notes(self) -> list[str]:
+        return [f"Failed: {reason}" for reason in self.reasons()] if self.failed else []

@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 from rramalloc.errors import SpecError
 from rramalloc.files import to_json
+from rramalloc.progress import followed, of_sweep
 from rramalloc.records import brief
 from rramalloc.studies.sweep.adopt import Place
 from rramalloc.studies.sweep.batch import Batches, Finished
 from rramalloc.studies.sweep.document import document_of
 from rramalloc.studies.sweep.grid import Grid
-from rramalloc.studies.sweep.progress import Clock, OnProgress
+from rramalloc.studies.sweep.progress import Clock, OnProgress, SweepProgress
 from rramalloc.studies.sweep.result import SweepResult
 from rramalloc.studies.sweep.sources import Sources, read_sources
 from rramalloc.studies.sweep.spec import read_spec
@@ -41,13 +42,15 @@ def sweep(
     scheduler: str | None = None,
     jobs: int | None = None,
     on_progress: OnProgress | None = None,
+    progress: bool = True,
 ) -> SweepResult:
     """Compute every point of a spec and keep its row in `folder`, a Parquet dataset.
 
     spec: a TOML file or its content; scheduler: address of a Dask scheduler ("tcp://host:8786") whose workers
     do the work, None for `jobs` processes on this machine (None: one per core). Finished points survive
     whatever ends the call: the next call with that folder goes on from there. A point that fails is a row
-    with its error. Raises SpecError, FileError, UnknownNameError; WorkerError if the workers are lost.
+    with its error. progress: show a line in a notebook.
+    Raises SpecError, FileError, UnknownNameError; WorkerError if the workers are lost.
     """
     found, where, base = read_spec(spec)
     if jobs is not None and (scheduler is not None or isinstance(jobs, bool) or not 1 <= jobs <= MAX_JOBS):
@@ -62,10 +65,11 @@ def sweep(
     with Store(shown, to_json(document.to_dict()), grid.size, lambda: _places(grid, sources)) as store:
         before = store.done
         if before < grid.size:
-            clock = Clock(shown, grid.size, before, on_progress)
             workers = _workers(scheduler, jobs, grid.size - before)
             try:
-                _compute(store, workers, Batches(grid, sources, store.missing()), clock)
+                with followed(on_progress, progress, _told) as tell:
+                    clock = Clock(shown, grid.size, before, tell)
+                    _compute(store, workers, Batches(grid, sources, store.missing()), clock)
             finally:
                 workers.close()
         computed, failed = store.done - before, store.failed
@@ -80,6 +84,10 @@ def _workers(scheduler: str | None, jobs: int | None, points: int) -> Workers:
     from rramalloc.studies.sweep.local import LocalWorkers, cores
 
     return LocalWorkers(min(jobs or cores(), points))
+
+
+def _told(now: SweepProgress) -> str:
+    return of_sweep(now.points, now.done, now.failed)
 
 
 def _compute(store: Store, workers: Workers, batches: Batches, clock: Clock) -> None:

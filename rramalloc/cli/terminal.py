@@ -1,0 +1,66 @@
+"""What a terminal can show: its width, and texts that keep to it; pipes and files have no width."""
+
+from __future__ import annotations
+
+import os
+from typing import TextIO
+
+_USUAL = 80
+"""Columns of a terminal that does not tell."""
+_DIGITS = 6
+
+
+def columns_of(stream: TextIO) -> int | None:
+    """Columns of the terminal that `stream` goes to, or those in COLUMNS; None for a pipe or a file."""
+    if not stream.isatty():
+        return None
+    told = os.environ.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and len(told) <= _DIGITS and int(told):
+        return int(told)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL
+    except (OSError, ValueError):
+        return _USUAL
+
+
+def shortened(text: str, columns: int) -> str:
+    """The text in at most so many columns: prose loses its end, a name its middle."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) <= columns:
+        return text
+    tail = 0 if " " in text else (columns - 1) // 2
+    head = set_cell_size(text, max(columns - 1 - tail, 0))
+    return head + "…" + set_cell_size(text[::-1], tail)[::-1]
+
+
+def wrapped(text: str, columns: int | None, indent: int = 0) -> str:
+    """The text in lines of at most so many columns, broken between words; None: one line.
+
+    indent: columns that stand before its first line, and before the others as spaces.
+    """
+    from rich.cells import cell_len
+
+    if columns is None or cell_len(text) + indent <= columns:
+        return text
+    room = max(columns - indent, 1)
+    lines = [""]
+    for word in text.split(" "):
+        line = f"{lines[-1]} {word}" if lines[-1] else word
+        if cell_len(line) <= room:
+            lines[-1] = line
+        else:
+            lines[-1:] = [*filter(None, lines[-1:]), *_pieces(word, room)]
+    return ("\n" + " " * indent).join(lines)
+
+
+def _pieces(word: str, room: int) -> list[str]:
+    """The word in pieces that fit, one if it does."""
+    from rich.cells import cell_len
+
+    pieces = [""]
+    for character in word:
+        if pieces[-1] and cell_len(pieces[-1] + character) > room:
+            pieces.append("")
+        pieces[-1] += character
+    return pieces

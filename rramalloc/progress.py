@@ -1,0 +1,89 @@
+"""Progress in a notebook: one line below the cell that says how far long work is, gone when it is done.
+
+Nothing is shown anywhere else, and nothing of a notebook is needed to compute.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVarTuple
+
+Told = TypeVarTuple("Told")
+_EVERY_S = 0.2
+
+
+@contextmanager
+def followed(
+    given: Callable[[*Told], None] | None, wanted: bool, words: Callable[[*Told], str]
+) -> Iterator[Callable[[*Told], None] | None]:
+    """What a search tells its progress to: the caller's own function, or a line in a notebook, or nothing.
+
+    wanted: whether a line may be shown; words: the line, of what the search tells.
+    """
+    if given is not None or not wanted or not in_notebook():
+        yield given
+        return
+    line = _Line()
+
+    def tell(*told: *Told) -> None:
+        line.show(words(*told))
+
+    try:
+        yield tell
+    finally:
+        line.clear()
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of a notebook: IPython with a front end that can replace what is shown."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return getattr(shell, "kernel", None) is not None
+
+
+class _Line:
+    """One output of a cell, replaced at most five times a second."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._shown_s = 0.0
+
+    def show(self, text: str) -> None:
+        """Show a text in the place of the last one, unless that is too fresh."""
+        now_s = time.monotonic()
+        if self._handle is None:
+            from IPython.display import display
+
+            self._handle = display({"text/plain": text}, raw=True, display_id=True)
+        elif now_s - self._shown_s >= _EVERY_S:
+            self._handle.update({"text/plain": text}, raw=True)
+        else:
+            return
+        self._shown_s = now_s
+
+    def clear(self) -> None:
+        """Leave an empty output: what stays in the notebook does not depend on the machine."""
+        if self._handle is not None:
+            self._handle.update({"text/plain": "", "text/html": ""}, raw=True)
+
+
+def of_search(best: int, bound: int) -> str:
+    """The line of `optimize`."""
+    return f"best {best} steps, bound {bound} (gap {(best - bound) / best:.1%})"
+
+
+def of_comparison(arrays: int, method: str, done: int, total: int) -> str:
+    """The line of `compare`."""
+    return f"{done + 1}/{total}  {method} with {arrays} arrays"
+
+
+def of_front(points: int, part: float) -> str:
+    """The line of `pareto`."""
+    return f"{points} points, {part:.0%} of the work"
+
+
+def of_sweep(points: int, done: int, failed: int) -> str:
+    """The line of `sweep`."""
+    return f"{done} of {points} points, {failed} failed"

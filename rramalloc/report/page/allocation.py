@@ -1,0 +1,154 @@
+"""Section of an allocation or a simulation: how fast, how far from optimal, and what limits it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rramalloc.allocation.allocation import Allocation, Layer
+from rramalloc.allocation.simulation import Simulation
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.report.page.buffers import buffer_blocks
+from rramalloc.report.page.layers import layer_table, replication_chart
+from rramalloc.report.page.parts import Chart, Detail, Fact, Note, Section, Table, duration, share, steps
+from rramalloc.report.page.timed import Timed
+from rramalloc.report.page.timeline import timeline_chart
+
+_LEAD = "What limits it."
+_LACKS = (
+    "Where each stage waits, the critical path and buffers are not shown: they need the network, and none "
+    "that ships has this hash. Give its file with --network."
+)
+
+
+def allocation_section(allocation: Allocation, timed: Timed | None, detail: Detail) -> Section:
+    """Headline, timeline, layers and buffers; timed: None if the network is not known."""
+    arrays, options = allocation.arrays, allocation.options
+    facts = (
+        _makespan(allocation),
+        Fact("Gap", *_gap(allocation)),
+        Fact(
+            "Arrays used", f"{arrays.used:,}", f"of a budget of {arrays.budget:,}; least {arrays.minimum:,}"
+        ),
+        Fact("Interval", steps(allocation.interval), _rate(allocation.throughput_per_s)),
+    )
+    made: list[tuple[str, str]] = [
+        ("Network", f"{allocation.network.name}, sha256 {allocation.network.sha256}"),
+        ("Hardware", hardware_words(allocation.hardware)),
+        ("Objective, method", f"{allocation.objective}, {allocation.method}"),
+        ("Mapping", mapping_words(options)),
+        ("Seed, work", f"{allocation.seed}, {options.work} units"),
+        ("Bound shown by", allocation.proof),
+        ("rramalloc", allocation.rramalloc_version),
+    ]
+    if allocation.host:
+        made.insert(4, ("Left to the host", ", ".join(allocation.host)))
+    return Section(
+        title=f"{allocation.network.name} on {steps(arrays.budget, 'array')}",
+        subtitle=f"Allocation · {hardware_words(allocation.hardware)}",
+        facts=facts,
+        limit=_limit(allocation.layers, allocation.makespan) if timed is None else timed.limit,
+        lead=_LEAD,
+        blocks=_blocks(allocation, timed, detail),
+        headline=f"{steps(allocation.makespan)}, {_gap_words(allocation)}",
+        made=tuple(made),
+    )
+
+
+def simulation_section(simulation: Simulation, timed: Timed, detail: Detail) -> Section:
+    """As of an allocation, without a budget or a bound."""
+    facts = (
+        _makespan(simulation),
+        Fact("Arrays used", f"{simulation.arrays:,}"),
+        Fact("Interval", steps(simulation.interval), _rate(simulation.throughput_per_s)),
+        Fact("Tight recurrence", steps(simulation.recurrence), "a lower bound of this allocation"),
+    )
+    return Section(
+        title=f"{simulation.network.name}, simulated on {steps(simulation.arrays, 'array')}",
+        subtitle=f"Simulation · {hardware_words(simulation.hardware)}",
+        facts=facts,
+        limit=simulation.critical_path_text,
+        lead=_LEAD,
+        blocks=_blocks(simulation, timed, detail),
+        headline=steps(simulation.makespan),
+        made=(
+            ("Network", f"{simulation.network.name}, sha256 {simulation.network.sha256}"),
+            ("Hardware", hardware_words(simulation.hardware)),
+            ("Handoff", f"a pixel can be used in the {simulation.handoff} step"),
+        ),
+    )
+
+
+def hardware_words(hardware: Hardware) -> str:
+    """Name and size of the arrays."""
+    size = hardware.crossbar
+    return f"{hardware.name}, arrays of {size.wordlines} x {size.bitlines}, {size.cell_bits} bits a cell"
+
+
+class _Mapped(Protocol):
+    @property
+    def mapping(self) -> str: ...
+    @property
+    def fc(self) -> str: ...
+    @property
+    def fold(self) -> bool: ...
+
+
+def mapping_words(options: _Mapped) -> str:
+    """How weights lie on crossbars, and where classifiers run."""
+    return f"{options.mapping}{', folded' if options.fold else ''}; classifiers on the {options.fc}"
+
+
+def warning_notes(warnings: tuple[str, ...]) -> tuple[Note, ...]:
+    """What was assumed or ignored."""
+    return tuple(Note(f"Note: {warning}") for warning in warnings)
+
+
+def _blocks(
+    result: Allocation | Simulation, timed: Timed | None, detail: Detail
+) -> tuple[Table | Chart | Note, ...]:
+    layers, warnings = result.layers, result.warnings
+    if not layers:
+        return (*warning_notes(warnings), Note("The file lists no layers."))
+    lacks = () if timed is not None else (Note(_LACKS),)
+    buffers = () if timed is None else buffer_blocks(timed.edges, detail)
+    return (
+        *warning_notes(warnings),
+        *lacks,
+        timeline_chart(result, timed, detail),
+        replication_chart(layers, result.makespan, detail),
+        layer_table(layers, result.makespan, detail),
+        *buffers,
+    )
+
+
+def _makespan(result: Allocation | Simulation) -> Fact:
+    absolute = "" if result.latency_ns is None else duration(result.latency_ns)
+    step = "" if result.step_ns is None else f", {duration(result.step_ns)} a step"
+    return Fact("Makespan", steps(result.makespan), absolute + step)
+
+
+def _gap(allocation: Allocation) -> tuple[str, str]:
+    if allocation.lower_bound == allocation.makespan:
+        return "0 %", "proven optimal"
+    return share(allocation.gap), f"at most from optimal; bound {steps(allocation.lower_bound)}"
+
+
+def _gap_words(allocation: Allocation) -> str:
+    optimal = allocation.lower_bound == allocation.makespan
+    return "proven optimal" if optimal else f"gap {share(allocation.gap)}"
+
+
+def _rate(throughput_per_s: float | None) -> str:
+    return "between inputs" if throughput_per_s is None else f"{throughput_per_s:,.4g} inputs a second"
+
+
+def _limit(layers: tuple[Layer, ...], makespan: int) -> str:
+    """What the table of layers alone tells of the bottleneck."""
+    if not layers:
+        return ""
+    longest = max(layers, key=lambda layer: layer.batches)
+    last = max(layers, key=lambda layer: layer.finish)
+    return (
+        f"{longest.name} computes longest, in {longest.batches:,} of the {makespan:,} steps; "
+        f"{last.name} finishes last"
+    )

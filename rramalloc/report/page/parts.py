@@ -1,0 +1,152 @@
+"""What a page is made of: sections with facts, charts, tables and notes, before any HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["text", "int", "float", "percent"]
+Zoom = Literal["x", "y", "xy", ""]
+Shape = Literal["area", "hatched", "line", "dashed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much a page shows of a file; the next level is taken where a page would be too large.
+
+    rows: of one table; marks: bars, points or squares of one chart.
+    """
+
+    rows: int
+    marks: int
+
+
+LEVELS = (Detail(2000, 8000), Detail(1000, 3000), Detail(300, 1000), Detail(60, 250))
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A number of the headline. note: a few words below it."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; percent: the value is a share of 1."""
+
+    heading: str
+    kind: Kind = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells as `columns` say; folded: hidden until asked for; rows beyond the detail are not here."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[Any]]
+    note: str = ""
+    folded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An entry of a legend."""
+
+    name: str
+    colour: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart. figures: of Bokeh, one below the other; summary: what it shows, for who cannot see it;
+    zoom: directions that the buttons and keys zoom in; keys: the legend.
+    """
+
+    title: str
+    figures: tuple[Any, ...]
+    summary: str
+    zoom: Zoom = "x"
+    note: str = ""
+    keys: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence where something is missing or must be known."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What the page tells of one file. limit: one sentence that says what limits the result, or sums it up
+    after the words `lead`; headline: a few words for the list of results; made: (term, what it was).
+    """
+
+    title: str
+    subtitle: str
+    facts: tuple[Fact, ...]
+    blocks: tuple[Table | Chart | Note, ...]
+    limit: str = ""
+    lead: str = "In short."
+    headline: str = ""
+    made: tuple[tuple[str, str], ...] = ()
+
+
+def shown(table: Table, detail: Detail) -> Table:
+    """The table as long as the detail allows, with a note if that is not all."""
+    if len(table.rows) <= detail.rows:
+        return table
+    told = f"The first {detail.rows:,} of {len(table.rows):,} rows; the file has all."
+    note = f"{told} {table.note}".strip()
+    return Table(table.title, table.columns, table.rows[: detail.rows], note, table.folded)
+
+
+def thinned(count: int, most: int) -> list[int]:
+    """At most `most` places of 0 ... count - 1, evenly spread, the first and the last among them."""
+    if count <= most:
+        return list(range(count))
+    return [place * (count - 1) // (most - 1) for place in range(most)]
+
+
+def steps(value: int, unit: str = "step") -> str:
+    """ "1 step", "4,009 steps"."""
+    return f"{value:,} {unit}{'' if value == 1 else 's'}"
+
+
+def duration(value_ns: float) -> str:
+    """Nanoseconds in the unit that reads best."""
+    for unit, factor in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if value_ns >= factor:
+            return (
+                f"{value_ns / factor:,.4g} {unit}"
+                if value_ns < 1e5 * factor
+                else f"{value_ns / factor:,.0f} {unit}"
+            )
+    return f"{value_ns:.4g} ns"
+
+
+def share(part: float) -> str:
+    """A share of 1 in per cent: 12.3 %; what is not 0 is not shown as 0."""
+    if 0 < part < 0.0005:
+        return "< 0.1 %"
+    return "0 %" if part == 0 else f"{part:.1%}".replace("%", " %")
+
+
+def rounded(value: float) -> str:
+    """Four figures of a large number: 87,310,000."""
+    return f"{float(f'{value:.4g}'):,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def size(value_bytes: float) -> str:
+    """Bytes in the unit that reads best."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value_bytes >= factor:
+            return f"{value_bytes / factor:,.1f} {unit}"
+    return f"{value_bytes:,.0f} bytes"

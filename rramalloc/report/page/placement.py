@@ -1,0 +1,110 @@
+"""Section of a placement: the chips' tiles coloured by layer, and what moves between them."""
+
+from __future__ import annotations
+
+from rramalloc.placement.placement import Placement
+from rramalloc.report.page.allocation import hardware_words, warning_notes
+from rramalloc.report.page.chip_map import chip_map
+from rramalloc.report.page.parts import (
+    Chart,
+    Column,
+    Detail,
+    Fact,
+    Note,
+    Section,
+    Table,
+    rounded,
+    share,
+    shown,
+    size,
+    steps,
+)
+
+
+def placement_section(placement: Placement, detail: Detail) -> Section:
+    """Headline, chip map, layers, flows and the busiest links."""
+    traffic, chip = placement.traffic, placement.hardware.chip
+    room = 0 if chip is None else chip.arrays
+    facts = (
+        Fact("Arrays placed", f"{len(placement.arrays):,}", f"of {room:,}" if room else ""),
+        Fact("Tiles in use", f"{len(placement.tiles):,}"),
+        Fact("Traffic", rounded(traffic.cost), "byte hops an input"),
+        Fact("Gap", share(traffic.gap), "at most from the least traffic"),
+    )
+    limit = ""
+    if placement.flows:
+        most = max(placement.flows, key=lambda flow: flow.byte_hops)
+        part = most.byte_hops / traffic.cost if traffic.cost else 0.0
+        limit = f"The largest flow is from {most.producer} to {most.consumer}: {share(part)} of the traffic"
+    options = placement.options
+    drawn: tuple[Chart | Note, ...] = (chip_map(placement, detail),) if placement.arrays else ()
+    return Section(
+        title=f"{placement.network.name} placed on {steps(len(placement.tiles), 'tile')}",
+        subtitle=f"Placement · {hardware_words(placement.hardware)}",
+        facts=facts,
+        limit=limit,
+        blocks=(*warning_notes(placement.warnings), *drawn, *_tables(placement, detail)),
+        headline=f"{rounded(traffic.cost)} byte hops, gap {share(traffic.gap)}",
+        made=(
+            ("Network", f"{placement.network.name}, sha256 {placement.network.sha256}"),
+            ("Hardware", hardware_words(placement.hardware)),
+            ("Mapping", f"{options.mapping}; classifiers on the {options.fc}"),
+            ("Seed, work", f"{options.seed}, {options.work} units"),
+            ("Bound shown by", traffic.proof),
+            ("rramalloc", placement.rramalloc_version),
+        ),
+    )
+
+
+def _tables(placement: Placement, detail: Detail) -> tuple[Table, ...]:
+    layers = Table(
+        "Placed layers",
+        (
+            Column("#", "int"),
+            Column("Layer"),
+            Column("Demand", "int"),
+            Column("Replication", "int"),
+            Column("Tiles", "int"),
+            Column("Straddling copies", "int"),
+        ),
+        [
+            (number, layer.name, layer.demand, layer.replication, layer.tiles, layer.straddling)
+            for number, layer in enumerate(placement.layers, 1)
+        ],
+        "Tiles: that hold some of it. Straddling: copies that lie in several tiles.",
+        folded=False,
+    )
+    flows = Table(
+        "Flows between layers",
+        (
+            Column("Producer"),
+            Column("Consumer"),
+            Column("Bytes", "int"),
+            Column("Mean hops", "float"),
+            Column("Byte hops", "int"),
+        ),
+        [
+            (flow.producer, flow.consumer, round(flow.size_bytes), flow.hops, round(flow.byte_hops))
+            for flow in sorted(placement.flows, key=lambda flow: -flow.byte_hops)
+        ],
+        "Per input of the network, largest first.",
+    )
+    links = Table(
+        "Busiest links",
+        (Column("Chip"), Column("From"), Column("To"), Column("Traffic")),
+        [
+            (
+                "between chips" if link.chip is None else _place(link.chip),
+                _place(link.start),
+                _place(link.end),
+                size(link.size_bytes),
+            )
+            for link in placement.links[:20]
+        ],
+        f"The first 20 of {len(placement.links):,}." if len(placement.links) > 20 else "",
+    )
+    return tuple(shown(table, detail) for table in (layers, flows, links) if table.rows)
+
+
+def _place(at: tuple[int, int]) -> str:
+    return f"{at[0]}, {at[1]}"

@@ -1,0 +1,179 @@
+"""report(): one self-contained HTML page from result files."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rramalloc.errors import SpecError
+from rramalloc.files import check_writable, read_text, write_text
+from rramalloc.network.network import Network
+from rramalloc.records import Record, brief
+from rramalloc.version import __version__
+
+if TYPE_CHECKING:
+    from rramalloc.report.page.parts import Detail, Section
+    from rramalloc.report.page.sources import Source
+    from rramalloc.report.page.timed import Networks, Timed
+
+SIZE_LIMIT_BYTES = 2_000_000
+MOST_FILES = 40
+_ASSET_LIMIT_BYTES = 2**20
+_LONGEST_TITLE = 200
+
+
+def report(
+    files: Sequence[str | os.PathLike[str] | Record],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    networks: Sequence[str | Network] = (),
+    title: str | None = None,
+    date: str | None = None,
+    command: str | None = None,
+) -> str:
+    """The HTML of a page that shows results, written to `output` if that is given.
+
+    files: of allocations, simulations, comparisons, Pareto fronts, sweeps (or their folders), placements and
+    chiplet costs, told apart by their `format`; or the records themselves; networks: files, names or
+    networks, from which stalls, buffers and the critical path of an allocation come; those that ship are
+    found without; date, command: shown as they are given, nothing is shown of the clock.
+    The page loads nothing, is at most 2 MB, and the same input gives the same bytes.
+    Raises FileError, SpecError, UnknownNameError; then nothing is written.
+    """
+    from rramalloc.report.page.parts import LEVELS
+    from rramalloc.report.page.sources import read_source
+    from rramalloc.report.page.timed import Networks
+
+    if not 1 <= len(files) <= MOST_FILES:
+        raise SpecError("report", f"needs 1 to {MOST_FILES} files, got {len(files)}")
+    for option, text in (("title", title), ("date", date)):
+        if text is not None and not 0 < len(text) <= _LONGEST_TITLE:
+            raise SpecError(option, f"must have 1 to {_LONGEST_TITLE} letters, got {brief(text)}")
+    check_writable(output)
+    known = Networks(networks)
+    sources = [read_source(each) for each in files]
+    timings = [_timed(source, sources, known) for source in sources]
+    length = 0
+    for detail in LEVELS:
+        sections = [_section(source, timed, detail) for source, timed in zip(sources, timings, strict=True)]
+        page = _page(sources, sections, title, {"Date": date, "Command": command})
+        length = len(page.encode())
+        if length <= SIZE_LIMIT_BYTES:
+            if output is not None:
+                write_text(output, page)
+            return page
+    raise SpecError(
+        "report",
+        f"has {length} bytes even with the least detail, the limit is {SIZE_LIMIT_BYTES}: give fewer files",
+    )
+
+
+def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed | None:
+    """What the network tells beyond the file, or for an allocation a simulation among the other files."""
+    from rramalloc.allocation.allocation import Allocation
+    from rramalloc.allocation.simulation import Simulation
+    from rramalloc.report.page.timed import time_allocation, time_simulation
+
+    result = source.result
+    if not isinstance(result, Allocation | Simulation):
+        return None
+    network = known.find(result.network.sha256)
+    if isinstance(result, Simulation):
+        return time_simulation(result, network, source.path)
+    if network is not None:
+        return time_allocation(result, network, source.path)
+    for other in sources:
+        if isinstance(other.result, Simulation) and _same(
+            result.replication, other.result, result.network.sha256
+        ):
+            return time_simulation(other.result, None, other.path)
+    return None
+
+
+def _same(replication: Mapping[str, int], simulation: object, sha256: str) -> bool:
+    from rramalloc.allocation.simulation import Simulation
+
+    if not isinstance(simulation, Simulation) or simulation.handoff != "next":
+        return False
+    copies = {layer.name: layer.replication for layer in simulation.layers}
+    return simulation.network.sha256 == sha256 and copies == replication
+
+
+def _section(source: Source, timed: Timed | None, detail: Detail) -> Section:
+    """The section of a file. Raises SpecError if it has numbers beyond those of a chart."""
+    try:
+        return _chosen(source, timed, detail)
+    except OverflowError:
+        raise SpecError(source.path, "has a number above 1e308, which no chart can show") from None
+
+
+def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
+    from rramalloc.allocation.allocation import Allocation
+    from rramalloc.allocation.simulation import Simulation
+    from rramalloc.placement.placement import Placement
+    from rramalloc.report.page import allocation, chiplet, comparison, front, placement, sweep
+    from rramalloc.studies.comparison import Comparison
+    from rramalloc.studies.pareto_front import ParetoFront
+    from rramalloc.studies.sweep.document import SweepDocument
+
+    match source.result:
+        case Allocation() as result:
+            return allocation.allocation_section(result, timed, detail)
+        case Simulation() as result:
+            if timed is None:
+                raise AssertionError("a simulation has its own timing")
+            return allocation.simulation_section(result, timed, detail)
+        case Comparison() as result:
+            return comparison.comparison_section(result, detail)
+        case ParetoFront() as result:
+            return front.front_section(result, detail)
+        case SweepDocument() as result:
+            return sweep.sweep_section(result, detail)
+        case Placement() as result:
+            return placement.placement_section(result, detail)
+        case result:
+            return chiplet.chiplet_section(result, detail)
+
+
+def _page(
+    sources: Sequence[Source], sections: Sequence[Section], title: str | None, told: Mapping[str, str | None]
+) -> str:
+    from rramalloc.report.page.document import library, library_version
+    from rramalloc.report.page.html import escaped, pairs_html, section_html, table_html
+    from rramalloc.report.page.parts import Column, Table
+
+    heading = title or (sections[0].title if len(sections) == 1 else "Crossbar allocation report")
+    names = [f"r{place}" for place in range(1, len(sections) + 1)]
+    links = "".join(
+        f'<li><a href="#{name}">{escaped(section.title)}</a> '
+        f'<span class="sub">{escaped(section.headline)}</span></li>'
+        for name, section in zip(names, sections, strict=True)
+    )
+    versions = f"rramalloc {__version__}, Bokeh {library_version()}"
+    pairs = [(term, text) for term, text in told.items() if text is not None] + [("Made by", versions)]
+    heads = (Column("File"), Column("Format"), Column("sha256"))
+    rows = [(source.path, source.result.format, source.sha256) for source in sources]
+    values = {
+        "title": escaped(heading),
+        "links": f'<nav aria-label="Results"><ol>{links}</ol></nav>' if len(sections) > 1 else "",
+        "sections": "\n".join(map(section_html, sections, names)),
+        "provenance": pairs_html(pairs) + table_html(Table("Files", heads, rows, folded=False), "files"),
+        "style": _asset("page.css"),
+    }
+    scripts = [library(), _asset("page.js")]
+    values["scripts"] = "\n".join(f"<script>{script}</script>" for script in scripts)
+    values["hashes"] = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts)
+    pieces = _asset("page.html").split("%%")
+    return "".join(values[piece] if place % 2 else piece for place, piece in enumerate(pieces))
+
+
+def _sha256(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _asset(name: str) -> str:
+    return read_text(Path(__file__).with_name(name), _ASSET_LIMIT_BYTES)

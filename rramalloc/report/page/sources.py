@@ -1,0 +1,106 @@
+"""Files that a page is made from: what each is, told by its `format`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.simulation import Simulation
+from rramalloc.errors import FileError, SpecError
+from rramalloc.files import parse_json, read_bytes, to_json
+from rramalloc.placement.placement import FILE_LIMIT_BYTES, Placement
+from rramalloc.records import Record, brief, describe
+from rramalloc.studies.chiplet.cost import ChipletCost
+from rramalloc.studies.comparison import Comparison
+from rramalloc.studies.pareto_front import ParetoFront
+from rramalloc.studies.sweep import parts
+from rramalloc.studies.sweep.document import SweepDocument
+from rramalloc.studies.sweep.row import Row
+
+Result = Allocation | Simulation | Comparison | ParetoFront | SweepDocument | Placement | ChipletCost
+SHOWABLE: dict[str, type[Record]] = {
+    str(kind.model_fields["format"].default): kind
+    for kind in (Allocation, Simulation, Comparison, ParetoFront, SweepDocument, Placement, ChipletCost)
+}
+_ROWS: TypeAdapter[tuple[Row, ...]] = TypeAdapter(tuple[Row, ...])
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A result and where it came from. path: as the user named it; sha256: of the file's bytes, of a sweep's
+    folder those of its document followed by the names of its parts, which hash their content.
+    """
+
+    path: str
+    sha256: str
+    result: Result
+
+
+def read_source(given: str | os.PathLike[str] | Record) -> Source:
+    """A result from its file, from the folder of a sweep, or as a record. Raises FileError, SpecError."""
+    if isinstance(given, Record):
+        return _of_record(given)
+    path = os.fspath(given)
+    if os.path.isdir(path):
+        return _of_folder(path)
+    content = read_bytes(path, FILE_LIMIT_BYTES)
+    return Source(path, hashlib.sha256(content).hexdigest(), _parsed(content, path))
+
+
+def _of_record(given: Record) -> Source:
+    if not isinstance(given, tuple(SHOWABLE.values())):
+        raise SpecError("report", f"cannot show a {type(given).__name__}; {_known()}")
+    content = to_json(given.to_dict()).encode()  # type: ignore[attr-defined]
+    return Source(f"({type(given).__name__})", hashlib.sha256(content).hexdigest(), given)  # type: ignore[arg-type]
+
+
+def _parsed(content: bytes, where: str) -> Result:
+    try:
+        document = parse_json(content.decode("utf-8-sig"), where)
+    except UnicodeDecodeError as error:
+        raise FileError(where, f"is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+    if not isinstance(document, dict):
+        raise SpecError(where, f"must be a result of this program, got {brief(document)}; {_known()}")
+    kind = SHOWABLE.get(str(document.get("format")))
+    if kind is None:
+        raise SpecError(where, f"format: got {brief(document.get('format'))}; {_known()}")
+    try:
+        return kind.model_validate_json(json.dumps(document))  # type: ignore[return-value]
+    except ValidationError as error:
+        raise SpecError(where, describe(error, document)) from None
+
+
+def _of_folder(folder: str) -> Source:
+    """The rows of a finished sweep as its folder has them."""
+    path = os.path.join(folder, "_sweep.json")
+    content = read_bytes(path, FILE_LIMIT_BYTES)
+    document = _parsed(content, path)
+    if not isinstance(document, SweepDocument):
+        raise SpecError(path, "is no sweep: name a file, or the folder of a sweep")
+    found = parts.find_parts(folder)
+    rows = tuple(row for part in found.values() for row in _rows(part))
+    if len(rows) != document.points:
+        told = f"has {len(rows)} rows of {document.points}: run `rramalloc sweep` to its end first"
+        raise FileError(folder, told)
+    named = content + "".join(f"{os.path.basename(part)}\n" for part in found.values()).encode()
+    whole = document.model_copy(update={"rows": rows})
+    return Source(folder, hashlib.sha256(named).hexdigest(), whole)
+
+
+def _rows(part: str) -> Iterator[Row]:
+    try:
+        yield from _ROWS.validate_python(tuple(parts.part_rows(part)))
+    except ValidationError as error:
+        raise SpecError(part, describe(error)) from None
+
+
+def _known() -> str:
+    names: Any = ", ".join(name.removeprefix("rramalloc-").removesuffix("/1") for name in SHOWABLE)
+    return f"a report shows the JSON files of: {names}"

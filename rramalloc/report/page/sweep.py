@@ -1,0 +1,183 @@
+"""Section of a sweep: makespan against arrays for every network and method, and a summary of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rramalloc.report import style
+from rramalloc.report.page import charts
+from rramalloc.report.page.parts import (
+    Chart,
+    Column,
+    Detail,
+    Fact,
+    Note,
+    Section,
+    Table,
+    shown,
+    steps,
+    thinned,
+)
+from rramalloc.studies.sweep.document import SweepDocument
+from rramalloc.studies.sweep.row import Row
+
+_MOST_SERIES = 12
+_WIDE = 20
+_VARIES = (
+    "network",
+    "method",
+    "hardware",
+    "crossbar",
+    "cell_bits",
+    "bandwidth_gb_s",
+    "mapping",
+    "fc",
+    "objective",
+    "seed",
+)
+_COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.RED, style.PURPLE, style.SKY)
+_MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "hex")
+
+
+def sweep_section(document: SweepDocument, detail: Detail) -> Section:
+    """Headline, one line a combination, the smallest makespans, all rows."""
+    rows = document.rows or ()
+    failed = [row for row in rows if row.error_kind is not None]
+    done = [row for row in rows if row.makespan is not None and row.arrays is not None]
+    name = document.spec.name or "sweep"
+    blocks: list[Any] = []
+    if document.rows is None:
+        blocks.append(Note("This file has no rows: name the folder of the sweep."))
+    if done:
+        blocks.append(_chart(done, detail))
+    if rows:
+        blocks += [_summary(rows, detail), _table(rows, detail)]
+    if failed:
+        kinds = {f"{row.error_kind}: {row.error}": row for row in failed}
+        blocks.append(
+            shown(Table("Errors", (Column("First of each kind"),), [(text,) for text in kinds]), detail)
+        )
+    return Section(
+        title=f"{name}: {steps(document.points, 'point')}",
+        subtitle="Sweep",
+        facts=(
+            Fact("Points", f"{document.points:,}", f"{len(failed):,} failed"),
+            Fact("Networks", f"{len(document.networks):,}"),
+            Fact("Hardware", f"{len(document.hardware):,}"),
+        ),
+        blocks=tuple(blocks),
+        headline=f"{steps(document.points, 'point')}, {len(failed):,} failed",
+        made=(
+            *(("Network", f"{network.name}, sha256 {network.sha256}") for network in document.networks),
+            ("rramalloc", document.rramalloc_version),
+        ),
+    )
+
+
+def _series(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows by what varies beside the arrays, named by it, rising in arrays."""
+    varies = [field for field in _VARIES if len({getattr(row, field) for row in rows}) > 1] or ["method"]
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(", ".join(str(getattr(row, field)) for field in varies), []).append(row)
+    return {name: sorted(each, key=lambda row: row.arrays or 0) for name, each in found.items()}
+
+
+def _chart(rows: Sequence[Row], detail: Detail) -> Chart:
+    series = _series(rows)
+    arrays = [row.arrays or 1 for row in rows]
+    spans = [row.makespan or 1 for row in rows]
+    drawn = charts.figure(
+        440,
+        "arrays",
+        "makespan [steps]",
+        x_log=max(arrays) / min(arrays) > _WIDE,
+        y_log=max(spans) / max(1, min(spans)) > _WIDE,
+        drag="box_zoom",
+    )
+    entries = []
+    for place, (name, each) in enumerate(list(series.items())[:_MOST_SERIES]):
+        kept = [each[at] for at in thinned(len(each), max(2, detail.marks // _MOST_SERIES))]
+        colour, marker = _COLOURS[place % len(_COLOURS)], _MARKERS[place // len(_COLOURS) + place % 2 * 2]
+        data = charts.source(
+            {
+                "arrays": [row.arrays for row in kept],
+                "makespan": [row.makespan for row in kept],
+                "bound": [row.lower_bound for row in kept],
+                "series": [name] * len(kept),
+            }
+        )
+        line = drawn.line(x="arrays", y="makespan", source=data, line_color=colour, line_width=1.6)
+        dots = drawn.scatter(
+            x="arrays", y="makespan", source=data, size=7, marker=marker, fill_color=colour, line_color=None
+        )
+        charts.hover(
+            drawn,
+            [dots],
+            [
+                ("", "@series"),
+                ("arrays", "@arrays{0,0}"),
+                ("makespan", "@makespan{0,0}"),
+                ("lower bound", "@bound{0,0}"),
+            ],
+        )
+        entries.append((name, [line, dots]))
+    note = ""
+    if len(series) > _MOST_SERIES:
+        note = f"The first {_MOST_SERIES} of {len(series):,} combinations are drawn."
+    summary = (
+        f"Lines of makespan over arrays for {steps(len(series), 'combination')}; the table has all values."
+    )
+    return Chart("Makespan against arrays", (drawn,), summary, "xy", note, charts.keys(entries))
+
+
+def _summary(rows: Sequence[Row], detail: Detail) -> Table:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.network, row.method), []).append(row)
+    lines = []
+    for (network, method), each in found.items():
+        known = [row.makespan for row in each if row.makespan is not None]
+        lines.append((network, method, len(each), len(each) - len(known), min(known, default=None)))
+    heads = (
+        Column("Network"),
+        Column("Method"),
+        Column("Points", "int"),
+        Column("Failed", "int"),
+        Column("Smallest makespan", "int"),
+    )
+    return shown(Table("Summary", heads, lines, folded=False), detail)
+
+
+def _table(rows: Sequence[Row], detail: Detail) -> Table:
+    names = (
+        "network",
+        "hardware",
+        "crossbar",
+        "mapping",
+        "arrays",
+        "objective",
+        "method",
+        "seed",
+        "used",
+        "makespan",
+        "lower_bound",
+        "gap",
+        "interval",
+        "latency_ns",
+        "error_kind",
+    )
+    kinds: dict[str, Any] = {
+        "arrays": "int",
+        "seed": "int",
+        "used": "int",
+        "makespan": "int",
+        "lower_bound": "int",
+        "gap": "percent",
+        "interval": "int",
+        "latency_ns": "float",
+    }
+    fields = [name for name in names if any(getattr(row, name) is not None for row in rows)]
+    heads = tuple(Column(name.replace("_", " ").capitalize(), kinds.get(name, "text")) for name in fields)
+    return shown(Table("Rows", heads, [[getattr(row, name) for name in fields] for row in rows]), detail)

@@ -1,0 +1,143 @@
+"""Timed: what only a network tells of an allocation, such as stalls, buffers and the critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.simulation import BufferedEdge, CriticalSegment, Simulation
+from rramalloc.errors import RramallocError, SpecError
+from rramalloc.network.network import Network
+from rramalloc.network.readers import load
+from rramalloc.network.shipped import shipped_names
+from rramalloc.timing.buffers import buffers
+from rramalloc.timing.critical_path import critical_path, describe
+from rramalloc.timing.simulate import Handoff, Timing, replication_by_name, simulate
+from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Batches of a stage without a pause. stage: its place in network order; batches: fewer than the steps
+    where short pauses were joined.
+    """
+
+    stage: int
+    start: int
+    finish: int
+    batches: int
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """What is known of an allocation's timing beyond its file. path: segments that the makespan waits for;
+    limit: the path in words; timing: None where only a simulation's file tells of it.
+    """
+
+    edges: tuple[BufferedEdge, ...]
+    path: tuple[CriticalSegment, ...]
+    limit: str
+    timing: Timing | None
+
+    def runs(self, most: int) -> tuple[list[Run], int]:
+        """What every stage computes when, and the longest pause that was joined to keep to `most` runs."""
+        if self.timing is None:
+            return [], 0
+        starts = [self.timing.of_stage(stage) for stage in self.timing.graph.network_order]
+        pauses = np.concatenate([np.diff(each) - 1 for each in starts])
+        lengths = np.sort(pauses[pauses > 0])[::-1]
+        room = max(0, most - len(starts))
+        joined = int(lengths[room]) if len(lengths) > room else 0
+        return [run for stage, each in enumerate(starts) for run in _runs(stage, each, joined)], joined
+
+
+def _runs(stage: int, starts: npt.NDArray[np.int32], joined: int) -> list[Run]:
+    ends = np.flatnonzero(np.diff(starts) - 1 > joined)
+    first = [0, *(ends + 1).tolist()]
+    last = [*ends.tolist(), len(starts) - 1]
+    return [
+        Run(stage, int(starts[begin]), int(starts[end]) + 1, end - begin + 1)
+        for begin, end in zip(first, last, strict=True)
+    ]
+
+
+class Networks:
+    """The networks that a report may use: those the user names, then those that ship, found by their hash."""
+
+    def __init__(self, named: Sequence[str | Network]) -> None:
+        self._named = [each if isinstance(each, Network) else load(each) for each in named]
+
+    def find(self, sha256: str) -> Network | None:
+        """The network with this hash of its graph, None if there is none."""
+        for network in self._named:
+            if network.sha256 == sha256:
+                return network
+        name = _shipped().get(sha256)
+        return None if name is None else load(name)
+
+
+@cache
+def _shipped() -> dict[str, str]:
+    return {load(name).sha256: name for name in shipped_names()}
+
+
+def time_allocation(allocation: Allocation, network: Network, where: str) -> Timed:
+    """Simulate an allocation anew. Raises SpecError if its file says something else, or does not fit."""
+    timing = _timing(network, allocation.replication, allocation.options.fc, "next", where)
+    told = {layer.name: (layer.start, layer.finish) for layer in allocation.layers}
+    exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)
+    if allocation.makespan != timing.makespan or told != dict(zip(timing.graph.names, exact, strict=True)):
+        raise SpecError(
+            where,
+            f"says {allocation.makespan} steps, its copies come to {timing.makespan} with other starts or "
+            f"finishes on this network: the file was changed, make it anew",
+        )
+    path = critical_path(timing)
+    edges = buffers(timing) if timing.graph.lists_all_edges else ()
+    output_bits = allocation.hardware.precision.output_bits
+    return Timed(
+        edges=tuple(
+            BufferedEdge(
+                producer=edge.producer,
+                consumer=edge.consumer,
+                buffer_pixels=edge.pixels,
+                buffer_bytes=edge.size_bytes(output_bits),
+            )
+            for edge in edges
+        ),
+        path=tuple(
+            CriticalSegment(**{name: getattr(segment, name) for name in CriticalSegment.model_fields})
+            for segment in path
+        ),
+        limit=describe(path, timing.makespan),
+        timing=timing,
+    )
+
+
+def time_simulation(simulation: Simulation, network: Network | None, where: str) -> Timed:
+    """A simulation's file, with the times of single batches if its network is known and comes to the same."""
+    copies = {layer.name: layer.replication for layer in simulation.layers}
+    told = {layer.name: (layer.start, layer.finish) for layer in simulation.layers}
+    found = None
+    choices: tuple[FullyConnected, ...] = () if network is None else ("host", "crossbar")
+    for fc in choices:
+        try:
+            timing = _timing(network, copies, fc, simulation.handoff, where)  # type: ignore[arg-type]
+        except RramallocError:
+            continue
+        exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)
+        if told == dict(zip(timing.graph.names, exact, strict=True)):
+            found = timing
+    return Timed(simulation.edges, simulation.critical_path, simulation.critical_path_text, found)
+
+
+def _timing(
+    network: Network, copies: dict[str, int], fc: FullyConnected, handoff: Handoff, where: str
+) -> Timing:
+    graph = StageGraph.build(network, fc)
+    return simulate(graph, replication_by_name(graph, copies, where), handoff)

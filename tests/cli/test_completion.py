@@ -1,0 +1,164 @@
+"""Shell completion, asked the way bash asks, and what is suggested for misspelt names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rramalloc.errors import FileError, UnknownNameError, suggestion
+from rramalloc.hardware.shipped import preset_names
+from rramalloc.methods import method_names
+from rramalloc.network.shipped import shipped_names
+from rramalloc.schemas import schema_names
+
+Run = Callable[..., Any]
+SLOW = ("numpy", "pandas", "scipy", "pulp", "highspy", "onnx", "numba", "torch", "matplotlib", "bokeh")
+
+
+@pytest.fixture
+def complete(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """The words that bash is offered for the last word of a line."""
+
+    def call(line: str) -> list[str]:
+        monkeypatch.setenv("_RRAMALLOC_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+        outcome = run()
+        assert (outcome.code, outcome.err) == (0, "")
+        return list(outcome.out.split())
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        pytest.param("rramalloc inspect ", list(shipped_names()), id="all networks"),
+        pytest.param("rramalloc optimize vgg1", ["vgg11", "vgg16", "vgg19"], id="networks"),
+        pytest.param("rramalloc fold squ", ["squeezenet"], id="network that may be left out"),
+        pytest.param("rramalloc latency plan squ", ["squeezenet"], id="subcommand"),
+        pytest.param("rramalloc chiplet cost squ", ["squeezenet"], id="network or description"),
+        pytest.param("rramalloc inspect model.on", [], id="a file, which is left to the shell"),
+        pytest.param("rramalloc inspect vgg16 --hardware ", list(preset_names()), id="all presets"),
+        pytest.param("rramalloc inspect vgg16 --hardware pi", ["pimcomp", "pipelayer"], id="presets"),
+        pytest.param("rramalloc place vgg16 --hardware pu", ["puma"], id="preset instead of an allocation's"),
+        pytest.param("rramalloc optimize vgg16 --method ", list(method_names()), id="all methods"),
+        pytest.param("rramalloc optimize vgg16 --method mi", ["milp", "milp-cbc"], id="methods"),
+        pytest.param("rramalloc compare vgg16 --methods gain,an", ["gain,annealing"], id="list of methods"),
+        pytest.param("rramalloc compare vgg16 --methods milp,mi", ["milp,milp-cbc"], id="each method once"),
+        pytest.param("rramalloc pareto vgg16 --baselines uni", ["uniform"], id="baselines"),
+        pytest.param("rramalloc schema ", list(schema_names()), id="all schemas"),
+        pytest.param("rramalloc schema sweep-", ["sweep-spec", "sweep-status"], id="schemas"),
+        pytest.param("rramalloc export vgg16 --to pim", ["pimcomp", "pimsyn"], id="export targets"),
+        pytest.param("rramalloc optimize vgg16 --mapping ker", ["kernel_split"], id="choices"),
+        pytest.param("rramalloc latency measure vgg16 --device on", ["onnxruntime"], id="devices"),
+        pytest.param("rramalloc op", ["optimize"], id="commands"),
+        pytest.param("rramalloc latency m", ["measure"], id="subcommands"),
+        pytest.param("rramalloc optimize vgg16 --arr", ["--arrays"], id="options"),
+    ],
+)
+def test_bash_is_offered(line: str, words: list[str], complete: Callable[[str], list[str]]) -> None:
+    assert complete(line) == words
+
+
+@pytest.mark.parametrize(
+    "line", ["inspect vgg", "inspect vgg16 --hardware i", "schema all", "optimize x --method m"]
+)
+def test_completion_imports_nothing_slow(line: str) -> None:
+    code = (
+        "import sys\nfrom rramalloc.cli.main import main\nsys.argv = ['rramalloc']\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        f"print([name for name in {SLOW!r} if name in sys.modules], file=sys.stderr)"
+    )
+    words = f"rramalloc {line}"
+    asked = {"_RRAMALLOC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ | asked
+    )
+    assert done.stdout
+    assert done.stderr == "[]\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_shown_and_installed(shell: str, start: Any, tmp_path: Path) -> None:
+    """As in a shell that is not recognised, where its name is given."""
+    settings = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", "HOME": str(tmp_path)}
+    process = start("--show-completion", shell, env=settings)
+    script, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+    assert "_RRAMALLOC_COMPLETE" in script
+    process = start("--install-completion", shell, env=settings)
+    told, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+    assert f"{shell} completion installed in {tmp_path}" in told
+    assert any(path.read_text().strip() == script.strip() for path in tmp_path.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ("inspect vgg61", 1, "did you mean vgg"),
+        (
+            "inspect Vgg16.onnx",
+            1,
+            "Vgg16.onnx: no such file or folder; did you mean the shipped network vgg16",
+        ),
+        (
+            "inspect nets/vgg16.json",
+            1,
+            "nets/vgg16.json: no such file or folder; did you mean the shipped network",
+        ),
+        ("inspect vgg16 --hardware isac", 1, "did you mean isaac"),
+        ("inspect vgg16 --hardware hw/isac.toml", 1, "did you mean the preset isaac?"),
+        ("optimize vgg16 --arrays 1024 --method mipl", 1, "did you mean milp"),
+        ("compare vgg16 --arrays 1024 --methods auto,unifrom", 1, "did you mean uniform"),
+        ("pareto vgg16 --arrays 1024 --baselines gian", 1, "did you mean gain"),
+        ("schema alocation", 1, "did you mean allocation"),
+        ("export vgg16 --allocation a.json --to pimcmp", 2, "; did you mean pimcomp"),
+        ("optimize vgg16 --arrays 1024 --mapping kernel_splt", 2, "; did you mean kernel_split"),
+        ("inspect vgg16 --format jsn", 2, "; did you mean json?"),
+        ("latency measure vgg16 -o t.json --auxiliary conv1x", 2, "; did you mean conv1x1"),
+        ("optimise vgg16", 2, "'optimize'"),
+        ("latency mesure vgg16", 2, "'measure'"),
+        ("optimize vgg16 --arays 1024", 2, "--arrays"),
+    ],
+)
+def test_the_nearest_is_suggested(arguments: str, code: int, told: str, run: Run) -> None:
+    outcome = run(*arguments.split())
+    assert outcome.code == code
+    assert told in outcome.err
+    assert outcome.out == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["model.onnx", "my/networks/a.json", "no/hardware.csv", "\0.onnx", "x" * 5000 + ".onnx"]
+)
+def test_a_missing_file_like_no_name_that_ships(name: str, run: Run) -> None:
+    outcome = run("inspect", name)
+    assert outcome.code == 1
+    assert "did you mean" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        pytest.param("beta", "did you mean beta?", id="exact"),
+        pytest.param("bta", "did you mean beta?", id="a letter less"),
+        pytest.param("BETA", "did you mean beta?", id="capitals"),
+        pytest.param("xyz", "", id="nothing near"),
+        pytest.param("", "", id="empty"),
+    ],
+)
+def test_suggestion(name: str, told: str) -> None:
+    known = ("alpha", "beta", "gamma")
+    assert suggestion(name, known) == told
+    hint = told or "known: alpha, beta, gamma"
+    assert str(UnknownNameError("letter", name, known)) == f"no letter named {name!r}; {hint}"
+    named = FileError("x", "gone").suggesting("letter", name, known)
+    assert str(named) == ("x: gone; did you mean the letter beta?" if told else "x: gone")

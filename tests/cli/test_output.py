@@ -1,0 +1,126 @@
+"""Tables, lines and notes: what they make of the width they have."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from rramalloc.cli.output import print_lines, print_table
+from rramalloc.cli.terminal import columns_of, shortened, wrapped
+
+
+class Screen(io.StringIO):
+    """A terminal without a process, as wide as COLUMNS says."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+TEXTS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "Zs")), max_size=40)
+
+
+@given(
+    rows=st.lists(st.tuples(TEXTS, st.integers(0, 10**12), st.floats(0, 1e9), TEXTS), min_size=1, max_size=4),
+    columns=st.integers(10, 120),
+    spare=st.lists(st.sampled_from(["count", "size ns", "note"]), unique=True),
+)
+def test_any_table_fits(rows: list[tuple[Any, ...]], columns: int, spare: list[str]) -> None:
+    names = ("name", "count", "size ns", "note")
+    screen = Screen()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("COLUMNS", str(columns))
+        patched.setattr(sys, "stdout", screen)
+        print_table(names, rows, ("name", "note"), spare=spare, quiet=True)
+    lines = screen.getvalue().split("\n")
+    assert max(map(cell_len, lines)) <= columns
+    assert len(lines) == len(rows) + 3
+    for row, line in zip(rows, lines[2:], strict=False):
+        assert "count" not in lines[0] or str(row[1]) in line.split()
+
+
+def test_long_values_go_on_below_their_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(sys, "stdout", screen)
+    print_lines([("a", "1234567 steps of search"), ("label", "x")])
+    assert screen.getvalue() == "a      1234567 steps\n       of search\nlabel  x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "shown"),
+    [
+        pytest.param("conv1", 5, "conv1", id="fits"),
+        pytest.param("block1.conv2", 8, "bloc…nv2", id="a name loses its middle"),
+        pytest.param("a text of words", 8, "a text …", id="prose loses its end"),
+        pytest.param("特徴抽出", 5, "特…出", id="wide characters"),
+        pytest.param("conv1", 1, "…", id="no room"),
+    ],
+)
+def test_shortened(text: str, columns: int, shown: str) -> None:
+    assert shortened(text, columns) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "indent", "shown"),
+    [
+        pytest.param("one two", 7, 0, "one two", id="fits"),
+        pytest.param("one two", None, 0, "one two", id="pipe"),
+        pytest.param("one two", 6, 0, "one\ntwo", id="between words"),
+        pytest.param("one two", 7, 2, "one\n  two", id="indented"),
+        pytest.param("one abcdefgh", 6, 0, "one\nabcdef\ngh", id="a word longer than a line"),
+        pytest.param("特徴抽出", 5, 0, "特徴\n抽出", id="wide characters"),
+    ],
+)
+def test_wrapped(text: str, columns: int | None, indent: int, shown: str) -> None:
+    assert wrapped(text, columns, indent) == shown
+
+
+@pytest.mark.parametrize(("told", "columns"), [("70", 70), ("", 80), ("0", 80), ("-5", 80), ("9" * 5000, 80)])
+def test_columns_of_a_terminal_that_does_not_tell(
+    told: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", told)
+    assert columns_of(Screen()) == columns
+    assert columns_of(io.StringIO()) is None
+
+
+WIDE = ("name", "a", "b", "c")
+ROW = ("conv1", 1234567, 89, 1234567)
+
+
+@pytest.mark.parametrize(
+    ("columns", "spare", "shown", "told"),
+    [
+        pytest.param(33, (), "conv1   1234567   89   1234567", "", id="fits"),
+        pytest.param(29, (), "conv1  1234567  89  1234567", "", id="gaps go first"),
+        pytest.param(26, ("c", "b"), "conv1  1234567  89", "left out: c; ", id="the first spare one"),
+        pytest.param(26, ("b", "c"), "conv1  1234567  1234567", "left out: b; ", id="the other first"),
+        pytest.param(20, (), "conv1  1234567  89", "left out: c; ", id="none spare: from the right"),
+        pytest.param(5, ("b",), "conv1", "left out: a, b, c; ", id="the first column stays"),
+    ],
+)
+def test_columns_that_go(
+    columns: int, spare: tuple[str, ...], shown: str, told: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """conv1, 7, 2 and 7 digits wide: 21, with three gaps of 3 it is 30 and with gaps of 2 it is 27."""
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys, "stdout", screen)
+    print_table(WIDE, [ROW], ("name",), spare=spare)
+    assert screen.getvalue().splitlines()[2] == shown
+    assert capsys.readouterr().err == (f"{told}a wider terminal or --format csv shows all\n" if told else "")
+
+
+def test_a_pipe_gets_all(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "5")
+    print_table(WIDE, [ROW], ("name",), spare=("c", "b"))
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[2] == "conv1   1234567   89   1234567"
+    assert captured.err == ""

@@ -1,0 +1,276 @@
+"""Terminals of several widths: what is shown fits, numbers stay whole, and Ctrl-C ends work."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.terminals import MARK, ONE, RUN_ALL, Terminal, environment, left_standing, lines_of
+from rich.cells import cell_len
+from studies.strategies import worked
+from typer.main import get_command
+
+from rramalloc.cli.main import app
+
+
+def commands(group: Any = None, before: str = "") -> Iterator[str]:
+    """Every command and group of commands, "" for the whole program."""
+    group = group or get_command(app)
+    yield before
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, f"{before} {name}".strip())
+
+
+WIDTHS = (60, 80, 200)
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "resnext_block.json"
+CHIP = """processors = 3
+storage_units = 3
+unit_bytes = 400
+bandwidth_in_gb_s = 2
+bandwidth_out_gb_s = 1
+[ns_per_byte]
+default = 0.25
+conv = 0.75
+"""
+SPEC = 'networks = "long.json"\narrays = [2, 400]\nmethods = ["none", "interval"]\n'
+GIVEN = ("--allocation", "a.json")
+SIMULATED = ("--device", "simulated")
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("optimize", "long.json", "--arrays", "400", "--work", "2", "--hardware", "isaac-todaes", "-o", "a.json"),
+    ("optimize folded", "long.json", "--arrays", "400", "--fold", "--mapping", "kernel_split"),
+    ("optimize too little", "long.json", "--arrays", "1"),
+    ("inspect", "long.json"),
+    ("inspect misspelt", "vgg61"),
+    ("simulate", "long.json", *GIVEN),
+    ("compare", "long.json", "--arrays", "400,x2", "--methods", "auto,gain,annealing", "--seeds",
+     "2", "--hardware", "isaac-todaes"),
+    ("pareto", "long.json", "--arrays", "x4", "--work", "2", "--hardware", "isaac-todaes"),
+    ("sweep", "spec.toml", "-o", "rows", "--jobs", "1"),
+    ("sweep status", "spec.toml", "-o", "rows", "--status"),
+    ("place", "long.json", *GIVEN, "-o", "placed.json"),
+    ("verify", "long.json", *GIVEN, "--adc-bits", "4"),
+    ("export", "long.json", *GIVEN, "--to", "pimsyn", "--check"),
+    ("chiplet cost", str(EXAMPLE)),
+    ("evaluate", "net.json", "--chip", "chip.toml", "--fc", "crossbar", "--strategies", "whole.json"),
+    ("fold", "long.json"),
+    ("fold filter", "--filter", "64,6,6,4", "--stride", "2,2", "--align", "64"),
+    ("latency measure", "long.json", *SIMULATED, "-o", "t.json"),
+    ("latency plan", "long.json", "--format", "table"),
+    ("latency fit", "t.json.samples.jsonl"),
+    ("latency estimate", "long.json", "--table", "t.json"),
+    ("convert", "long.json", "converted.json"),
+    ("networks",),
+    ("presets",),
+)  # fmt: skip
+"""What is run, then its arguments."""
+RUN_BY = {"optimize folded": "optimize", "optimize too little": "optimize", "inspect misspelt": "inspect",
+          "sweep status": "sweep", "fold filter": "fold"}  # fmt: skip
+ENDS = {"optimize too little": "exit 1", "inspect misspelt": "exit 1"}
+HELPED = tuple(sorted(commands()))
+NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(?:e[+-]?[0-9]+)?%?")
+
+
+def long_network() -> dict[str, Any]:
+    """Eight convolutions with names that differ at their ends, one of them in wide characters."""
+    nodes: list[dict[str, Any]] = [{"name": "image", "op": "input", "shape": [3, 64, 64]}]
+    for number in range(8):
+        name = f"features.denseblock4.denselayer16.a_rather_long_name.convolution{number}"
+        name = "特徴抽出層" * 8 if number == 3 else name
+        nodes.append(
+            {"name": name, "op": "conv", "inputs": [nodes[-1]["name"]], "out_channels": 64, "kernel": 3,
+             "pads": 1}
+        )  # fmt: skip
+    return {"format": "rramalloc-network/1", "name": "long", "source": "made for a test " * 9, "nodes": nodes}
+
+
+class Told(dict[int | None, dict[str, str]]):
+    """What every command shows, by columns of the terminal, None for a pipe; run when first asked for."""
+
+    def __init__(self, folders: pytest.TempPathFactory) -> None:
+        self._folders = folders
+
+    def __missing__(self, columns: int | None) -> dict[str, str]:
+        words = json.dumps([[label, *RUN_BY.get(label, label).split(), *more] for label, *more in COMMANDS])
+        if columns is None:
+            shown = subprocess.run(
+                [sys.executable, "-c", RUN_ALL, words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, cwd=self._folder(), env=environment({"PYTHONUNBUFFERED": "1"}), timeout=300,
+                check=True,
+            ).stdout  # fmt: skip
+        else:
+            shown = Terminal(RUN_ALL, [words], columns, self._folder()).read()
+        parts = [part.partition("\n") for part in shown.split(MARK)[1:]]
+        self[columns] = {label: text for label, _, text in parts}
+        assert list(self[columns]) == [label for label, *_ in COMMANDS]
+        return self[columns]
+
+    def _folder(self) -> Path:
+        made = self._folders.mktemp("terminal")
+        (made / "long.json").write_text(json.dumps(long_network()))
+        (made / "spec.toml").write_text(SPEC)
+        (made / "chip.toml").write_text(CHIP)
+        (made / "net.json").write_text(json.dumps(worked.NETWORK))
+        (made / "whole.json").write_text(json.dumps(worked.WHOLE))
+        return made
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    return Told(tmp_path_factory)
+
+
+def headings(text: str) -> list[list[str]]:
+    """The headings of every table."""
+    lines = left_standing(text)
+    return [re.split(r"  +", line.strip()) for line, rule in pairwise(lines) if rule.startswith("────")]
+
+
+def numbers(text: str) -> set[str]:
+    """Words that are numbers, of lines that do not depend on the clock."""
+    kept = [
+        line
+        for line in left_standing(text)
+        if not re.match(r"done in|no answer yet|best |rate |time left|[0-9]+ of ", line)
+    ]
+    return {word for line in kept for word in line.split() if NUMBER.fullmatch(word)}
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+class TestEveryCommand:
+    def test_no_line_is_too_long(self, told: Told, columns: int) -> None:
+        for command, text in told[columns].items():
+            assert ENDS.get(command, "exit 0") in text, command
+            assert "Traceback" not in text, command
+            assert [line for line in lines_of(text) if cell_len(line) > columns] == [], command
+
+    def test_no_number_is_cut(self, told: Told, columns: int) -> None:
+        for command, text in told[columns].items():
+            assert numbers(text) <= numbers(told[None][command]), command
+
+    def test_columns_that_are_left_out_are_named(self, told: Told, columns: int) -> None:
+        for command, text in told[columns].items():
+            whole, shown = headings(told[None][command]), headings(text)
+            notes = [part.split("; ")[0] for part in " ".join(text.split()).split("left out: ")[1:]]
+            pairs = list(zip(whole, shown, strict=True))
+            absent = [[name for name in names if name not in kept] for names, kept in pairs]
+            assert [", ".join(names) for names in absent if names] == notes, command
+            assert all(names[0] == kept[0] for names, kept in pairs), command
+
+
+def test_columns_go_by_importance(told: Told) -> None:
+    """MODEL.md 6 explains a makespan by Op; what users came for is the replication."""
+    wide, usual, narrow = (headings(told[columns]["optimize"])[0] for columns in (200, 80, 60))
+    assert len(wide) == 11
+    assert set(narrow) < set(usual) < set(wide)
+    assert {"layer", "replication", "arrays"} <= set(narrow)
+
+
+def test_a_pipe_has_whole_names_and_all_columns(told: Told) -> None:
+    for text in told[None].values():
+        assert "…" not in text
+        assert "left out" not in text
+        assert "\x1b" not in text
+        assert "\r" not in text
+
+
+def test_names_differ_at_their_ends(told: Told) -> None:
+    assert "…" in told[80]["optimize"]
+    assert all(f"lution{number} " in told[80]["optimize"] for number in (0, 1, 2, 4, 5, 6, 7))
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_help(columns: int, tmp_path: Path) -> None:
+    words = json.dumps([[command, *command.split(), "--help"] for command in HELPED])
+    shown = Terminal(RUN_ALL, [words], columns, tmp_path).read()
+    assert [line for line in lines_of(shown) if len(line) > columns] == []
+    parts = shown.split(MARK)[1:]
+    assert len(parts) == len(HELPED)
+    for command, part in zip(HELPED, parts, strict=True):
+        assert "exit 0" in part
+        example = re.search(rf"^ +Example: rramalloc {command}.*$", part, re.MULTILINE)
+        assert example is not None, command
+        if columns == 80:
+            following = part[example.end() :].split("\n")[1]
+            assert not following.strip(), f"the example of {command} takes more than a line"
+
+
+@pytest.mark.parametrize(
+    ("env", "live"), [({}, True), ({"NO_COLOR": "1"}, True), ({"TERM": "dumb"}, False)], ids=str
+)
+def test_live_line(env: dict[str, str], live: bool, tmp_path: Path) -> None:
+    arguments = ("optimize", "vgg16", "--arrays", 1024, "--work", 2)
+    shown = Terminal(ONE, arguments, 30, tmp_path, env).read()
+    assert ("\rbest " in shown) == live
+    assert "\x1b" not in shown
+    if live:
+        replaced = [part for line in shown.split("\n") for part in line.split("\r")[1:-1]]
+        assert max(map(cell_len, replaced)) < 30
+        assert any(part.startswith("best ") and "bound" in part for part in replaced)
+
+
+def test_columns_are_respected(tmp_path: Path) -> None:
+    shown = Terminal(ONE, ("networks",), 80, tmp_path, {"COLUMNS": "50"}).read()
+    assert max(map(cell_len, lines_of(shown))) == 50
+
+
+def test_quiet_does_not_tell_what_is_left_out(tmp_path: Path) -> None:
+    shown = Terminal(ONE, ("inspect", "vgg16", "--quiet"), 60, tmp_path).read()
+    assert "left out" not in shown
+
+
+def interrupted(terminal: Terminal, sign: str) -> str:
+    terminal.read(lambda shown: sign in shown)
+    time.sleep(0.3)
+    terminal.press_ctrl_c()
+    shown = terminal.read()
+    assert terminal.process.returncode == 130
+    assert "Traceback" not in shown
+    assert "interrupted" in shown
+    return shown
+
+
+def test_ctrl_c_shows_the_best_so_far(tmp_path: Path) -> None:
+    arguments = ("optimize", "densenet121", "--arrays", 8192, "--work", 100_000)
+    shown = interrupted(Terminal(ONE, arguments, 80, tmp_path), "\rbest ")
+    assert "interrupted: this is the best found so far" in shown
+    assert re.search(r"^makespan +[0-9]+ steps$", shown, re.MULTILINE)
+    assert max(map(cell_len, lines_of(shown))) <= 80
+
+
+def test_ctrl_c_while_strategies_are_evaluated(tmp_path: Path) -> None:
+    (tmp_path / "chip.toml").write_text(CHIP.replace("= 3\n", "= 8\n").replace("= 400", "= 100000000"))
+    arguments = ("evaluate", "vgg16", "--chip", "chip.toml", "--enumerate", "8,8", "--limit", 1_000_000)
+    shown = interrupted(Terminal(ONE, arguments, 80, tmp_path), " strategies")
+    assert "interrupted: there is no result yet" in shown
+
+
+def test_ctrl_c_while_a_device_is_timed(tmp_path: Path) -> None:
+    effort = ("--least", 1_000_000, "--most", 1_000_000)
+    arguments = ("latency", "measure", "squeezenet", *SIMULATED, "-o", "t.json", *effort)
+    shown = interrupted(Terminal(ONE, arguments, 80, tmp_path), "executions")
+    told = (
+        "interrupted: every time so far is kept in t.json.samples.jsonl, the same command goes on from there"
+    )
+    assert told in " ".join(shown.split())
+    assert (tmp_path / "t.json.samples.jsonl").stat().st_size > 0
+    assert not (tmp_path / "t.json").exists()
+
+
+def test_ctrl_c_before_anything_is_placed(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "slow.json")
+    arguments = ("place", "vgg16", "--allocation", "slow.json", "--hardware", "isaac", "-o", "placed.json")
+    terminal = Terminal(ONE, arguments, 80, tmp_path)
+    writing = os.open(tmp_path / "slow.json", os.O_WRONLY)  # returns when the program reads
+    shown = interrupted(terminal, "")
+    os.close(writing)
+    assert "interrupted: there is no result yet" in shown
+    assert not (tmp_path / "placed.json").exists()

@@ -1,0 +1,61 @@
+"""Runs notebooks in a kernel of their own, as a reader would.
+
+python tests/notebooks/kernel.py executes the example notebooks anew and keeps their outputs.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
+_LIMIT_S = 600
+
+
+def run(notebook: Any, folder: str | os.PathLike[str], *, allow_errors: bool = False) -> Any:
+    """The notebook with its outputs, executed in `folder`; an error ends it unless errors are allowed."""
+    from nbclient import NotebookClient
+
+    place = {"metadata": {"path": os.fspath(folder)}}
+    return NotebookClient(
+        notebook, timeout=_LIMIT_S, kernel_name="python3", allow_errors=allow_errors, resources=place
+    ).execute()
+
+
+def of_cells(*sources: str) -> Any:
+    """A notebook of these cells."""
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    return new_notebook(cells=[new_code_cell(source) for source in sources])
+
+
+def read(path: str | os.PathLike[str]) -> Any:
+    """A notebook from its file."""
+    import nbformat
+
+    return nbformat.read(path, as_version=4)
+
+
+def tidy(notebook: Any) -> Any:
+    """Leave out what depends on the run: times, and lines of progress, which are empty in the end."""
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if any(output.get("data", {"": "."}).values())]
+    notebook.metadata["language_info"] = {"name": "python"}
+    return notebook
+
+
+def refresh() -> None:
+    """Execute the example notebooks and keep what they show."""
+    import nbformat
+
+    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+        with tempfile.TemporaryDirectory() as folder:
+            nbformat.write(tidy(run(read(path), folder)), path)
+
+
+if __name__ == "__main__":
+    refresh()

@@ -1,0 +1,116 @@
+"""The example notebooks run as they stand, show what they hold, and come to what follows by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from notebooks.kernel import NOTEBOOKS, read, run, tidy
+
+pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+
+_LARGEST_BYTES = 200_000
+OWN_MODEL = """
+import json
+print(json.dumps({
+    "demand": [layer.demand for layer in inspection.layers],
+    "once": once.makespan,
+    "makespan": [allocation.makespan, simulation.makespan, allocation.lower_bound],
+    "arrays": [allocation.arrays.used, len(placement.arrays), verification.arrays],
+    "verdict": verification.verdict,
+    "rows": len(open("own_model_tables/placement.csv").readlines()) - 1,
+    "saved": rramalloc.simulate(net, "own_model_allocation.json").makespan,
+}))
+"""
+DESIGN_SPACE = """
+import json
+print(json.dumps({
+    "minimum": minimum,
+    "ratios": [row.ratio for row in comparison.rows],
+    "none": [row.makespan for row in comparison.rows if row.method == "none"],
+    "budgets": comparison.budgets,
+    "first": [front.points[0].arrays, front.points[0].makespan, front.points[0].interval],
+    "knee": knee,
+    "points": [[point.arrays, point.makespan, point.lower_bound] for point in front.points],
+    "crossbars": designs.reset_index()[["crossbar", "arrays", "makespan", "lower_bound"]].values.tolist(),
+    "fold": [fold.demand_before, fold.demand_after],
+    "speeds": [plain.makespan, folded.makespan],
+}))
+"""
+
+
+def outcome(name: str, last: str, folder: Path) -> tuple[Any, Any]:
+    """The executed notebook without its last cell, added here, and what that cell printed."""
+    from nbformat.v4 import new_code_cell
+
+    notebook = read(NOTEBOOKS / f"{name}.ipynb")
+    notebook.cells.append(new_code_cell(last))
+    executed = tidy(run(notebook, folder))
+    return executed, json.loads(executed.cells.pop().outputs[0]["text"])
+
+
+def shown(notebook: Any) -> list[Any]:
+    """Texts and HTML of all outputs; pictures depend on the fonts and the version of matplotlib."""
+    return [
+        output.get("text") or {kind: text for kind, text in output["data"].items() if kind != "image/png"}
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if "dataframe" not in str(output.get("data", {}).get("text/html"))  # pandas' own, by its version
+    ]
+
+
+def pictures(notebook: Any) -> int:
+    made = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return sum("image/png" in output.get("data", {}) for output in made)
+
+
+def test_own_model(tmp_path: Path) -> None:
+    """MODEL.md 3: 27 x 128 cells take one array of 128 x 128, 144 x 256 two by two, 288 x 256 three by two.
+
+    MODEL.md 4, one copy of each: conv1 ends at step 1024. The last pixel of pool1 is needed by the last two
+    windows of row 14 of conv2, then come the 16 of row 15: 1042. The same 18 windows of conv3 follow: 1060.
+    """
+    executed, found = outcome("own_model", OWN_MODEL, tmp_path)
+    assert found["demand"] == [1, 4, 6]
+    assert found["once"] == 1060
+    assert len({*found["makespan"], found["saved"]}) == 1
+    assert len({*found["arrays"], found["rows"]}) == 1
+    assert found["arrays"][0] <= 300
+    assert found["verdict"] == "equal"
+    assert pictures(executed) == 3
+    assert shown(executed) == shown(read(NOTEBOOKS / "own_model.ipynb"))
+
+
+def test_design_space(tmp_path: Path) -> None:
+    """One copy of each: inputs follow each other at the 111 x 111 windows of the first layer."""
+    executed, found = outcome("design_space", DESIGN_SPACE, tmp_path)
+    assert found["budgets"] == [2 * found["minimum"], 512]
+    assert min(found["ratios"]) == 1
+    assert set(found["none"]) == {found["first"][1]}, "the front begins with every layer stored once"
+    assert found["first"][0] == found["minimum"] == found["fold"][1]
+    assert found["first"][2] == 111 * 111
+    arrays, steps, bounds = zip(*found["points"], strict=True)
+    assert list(arrays) == sorted(set(arrays))
+    assert list(steps) == sorted(set(steps), reverse=True)
+    assert all(bound <= step for bound, step in zip(bounds, steps, strict=True))
+    least = min(size * step for size, step in zip(arrays, steps, strict=True))
+    within = [size for size, step in zip(arrays, steps, strict=True) if size * step <= 1.1 * least]
+    assert found["knee"] == within[0]
+    for crossbar, count, makespan, bound in found["crossbars"]:
+        assert int(crossbar.split("x")[0]) ** 2 * count == 2**24
+        assert bound <= makespan
+    assert found["speeds"][1] < found["speeds"][0]
+    assert pictures(executed) == 2
+    assert shown(executed) == shown(read(NOTEBOOKS / "design_space.ipynb"))
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebooks_are_small_and_tell_nothing_of_a_machine(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.encode()) < _LARGEST_BYTES
+    assert not any(word in text for word in ("/home/", "/root/", "ipykernel_", '"execution"'))
+    assert json.loads(text)["metadata"]["language_info"] == {"name": "python"}

@@ -1,0 +1,300 @@
+"""The page in a real browser: drawn, quiet, offline, usable by mouse and keys, in order at every width."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report.page.results import HOSTILE
+
+from rramalloc.api import report
+
+playwright = pytest.importorskip("playwright.sync_api")
+CHROMIUM = (
+    os.environ.get("RRAMALLOC_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+)
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")]
+KINDS = ("allocation", "simulation", "comparison", "pareto", "placement")
+WIDTHS = (1280, 400)
+DRAWN = "html[data-drawn]"
+INK = """
+() => [...document.querySelectorAll('.plot')].map((plot) => {
+  const found = [];
+  const walk = (node) => {
+    if (node instanceof HTMLCanvasElement) found.push(node);
+    for (const each of node.children ?? []) walk(each);
+    if (node.shadowRoot) walk(node.shadowRoot);
+  };
+  walk(plot);
+  return Math.max(0, ...found.map((canvas) => {
+    if (canvas.width === 0 || canvas.height === 0) return 0;
+    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    let inked = 0;
+    for (let place = 3; place < pixels.length; place += 4) inked += pixels[place] > 0 ? 1 : 0;
+    return inked;
+  }));
+})
+"""
+RANGE = "(n) => { const r = Bokeh.documents[n].roots()[0].x_range; return [r.start, r.end]; }"
+OVERLAPS = """
+() => {
+  const blocks = [...document.querySelectorAll('header, nav, .result > *:not(.hidden)')]
+    .map((each) => each.getBoundingClientRect()).filter((box) => box.height > 0);
+  const bad = [];
+  for (let one = 0; one < blocks.length; one++)
+    for (let two = one + 1; two < blocks.length; two++) {
+      const [a, b] = [blocks[one], blocks[two]];
+      if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
+          Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1) bad.push([one, two]);
+    }
+  return bad;
+}
+"""
+OUTSIDE = """
+() => [...document.querySelectorAll('main *')].filter((each) => {
+  if (each.closest('.scroll, .hidden, script')) return false;
+  const box = each.getBoundingClientRect();
+  return box.width > 0 && (box.right > innerWidth + 1 || box.left < -1);
+}).map((each) => each.tagName + '.' + each.className)
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+class Visit:
+    """A page that is open, with all it complained of and asked the network for."""
+
+    def __init__(self, browser: Any, path: Path, width: int, scheme: str) -> None:
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
+        )
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on(
+            "console",
+            lambda told: self.complaints.append(told.text) if told.type == "error" else None,
+        )
+        self.page.on("request", lambda asked: self.requests.append(asked.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector(DRAWN, state="attached", timeout=60_000)
+
+
+@pytest.fixture
+def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    opened: list[Visit] = []
+
+    def call(files: dict[str, Path], *kinds: str, width: int = 1280, scheme: str = "light") -> Visit:
+        path = tmp_path / "report.html"
+        report([files[kind] for kind in kinds or KINDS], path, networks=[str(files["network"])])
+        opened.append(Visit(browser, path, width, scheme))
+        return opened[-1]
+
+    yield call
+    for each in opened:
+        assert each.complaints == []
+        assert [url for url in each.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+        each.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_chart_is_drawn_and_nothing_overflows(
+    width: int, scheme: str, visit: Any, tiny: dict[str, Path]
+) -> None:
+    page = visit(tiny, width=width, scheme=scheme).page
+    page.wait_for_timeout(200)
+    inked = page.evaluate(INK)
+    assert len(inked) == page.locator(".chart").count() >= 9
+    assert all(pixels > 2000 for pixels in inked), inked
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(OUTSIDE) == []
+    assert page.evaluate(OVERLAPS) == []
+    for button in page.locator("button:visible").all():
+        box = button.bounding_box()
+        assert box["width"] >= 24
+        assert box["height"] >= 24
+
+
+def cells(page: Any, column: int) -> list[str]:
+    rows = page.locator("#r1 .table table").first.locator("tbody tr:not([hidden])")
+    return [row.locator("td").nth(column).inner_text() for row in rows.all()]
+
+
+def test_sort(visit: Any, tiny: dict[str, Path]) -> None:
+    page = visit(tiny, "allocation").page
+    head = page.locator("#r1 .table th", has_text="Replication").first
+    before = cells(page, 4)
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert cells(page, 4) == sorted(before, key=lambda text: int(text.replace(",", "")))
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert cells(page, 4) == sorted(before, key=lambda text: -int(text.replace(",", "")))
+
+
+def test_filter_and_download(visit: Any, tiny: dict[str, Path]) -> None:
+    page = visit(tiny, "allocation").page
+    box = page.locator("#r1 .table").first
+    box.locator("input").fill("CONV2")
+    assert cells(page, 1) == ["conv2"]
+    assert box.locator(".count").inner_text() == "1 of 3 rows"
+    box.locator("input").fill("")
+    with page.expect_download() as waiting:
+        box.locator(".csv").click()
+    assert waiting.value.suggested_filename == "layers.csv"
+    rows = list(csv.reader(io.StringIO(Path(waiting.value.path()).read_text(encoding="utf-8"))))
+    assert rows[0][:3] == ["#", "Layer", "Windows"]
+    assert [row[1] for row in rows[1:]] == ["conv1", "conv2", "conv3"]
+    assert rows[1][2] == "256"
+
+
+def test_zoom_by_buttons_keys_and_mouse(visit: Any, tiny: dict[str, Path]) -> None:
+    page = visit(tiny, "allocation").page
+    chart = page.locator(".chart").first
+    low, high = page.evaluate(RANGE, 0)
+    chart.get_by_role("button", name="Zoom in").click()
+    inner = page.evaluate(RANGE, 0)
+    assert inner[1] - inner[0] == pytest.approx(0.6 * (high - low))
+    chart.get_by_role("button", name="Show all").click()
+    assert page.evaluate(RANGE, 0) == pytest.approx([low, high])
+    chart.locator(".plot").focus()
+    page.keyboard.press("+")
+    page.keyboard.press("ArrowRight")
+    moved = page.evaluate(RANGE, 0)
+    assert moved[0] == pytest.approx(inner[0] + 0.15 * (high - low))
+    assert "Showing" in chart.locator("> [role=status]").inner_text()
+    page.keyboard.press("0")
+    assert page.evaluate(RANGE, 0) == pytest.approx([low, high])
+    box = chart.locator(".plot").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 45, steps=5)
+    page.mouse.up()
+    page.wait_for_timeout(100)
+    dragged = page.evaluate(RANGE, 0)
+    assert low < dragged[0] < dragged[1] < high
+
+
+def hover_text(page: Any, chart: Any) -> str:
+    """What is shown while the pointer crosses a chart."""
+    chart.scroll_into_view_if_needed()
+    box = chart.locator(".plot").bounding_box()
+    for down in (0.15, 0.3, 0.45, 0.6):
+        for across in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7):
+            page.mouse.move(box["x"] + box["width"] * across, box["y"] + box["height"] * down)
+            page.wait_for_timeout(30)
+            shown = page.locator(".bk-tooltip-content")
+            if shown.count() and shown.first.is_visible():
+                return str(shown.first.inner_text())
+    return ""
+
+
+def test_hover_shows_block_and_replica(visit: Any, tiny: dict[str, Path]) -> None:
+    page = visit(tiny, "placement").page
+    text = hover_text(page, page.locator(".chart").first)
+    for words in ("layer", "conv", "replica", "block (row, column)"):
+        assert words in text
+
+
+def test_legend_hides_and_shows(visit: Any, tiny: dict[str, Path]) -> None:
+    page = visit(tiny, "allocation").page
+    key = page.locator(".keys button").first
+    before = page.evaluate(INK)[0]
+    key.click()
+    page.wait_for_timeout(200)
+    assert key.get_attribute("aria-pressed") == "false"
+    assert page.evaluate(INK)[0] < before
+    key.click()
+    page.wait_for_timeout(200)
+    assert page.evaluate(INK)[0] == before
+
+
+def test_theme_can_be_chosen_and_is_kept(visit: Any, tiny: dict[str, Path]) -> None:
+    page = visit(tiny, "allocation", scheme="light").page
+    paper = "getComputedStyle(document.body).backgroundColor"
+    axis = "[...Bokeh.documents[0].all_models].find((m) => m.type === 'LinearAxis').major_label_text_color"
+    light = page.evaluate(paper), page.evaluate(axis)
+    page.get_by_role("button", name="Dark colours").click()
+    dark = page.evaluate(paper), page.evaluate(axis)
+    assert light[0] != dark[0]
+    assert light[1] != dark[1]
+    page.reload()
+    page.wait_for_selector(DRAWN, state="attached")
+    assert (page.evaluate(paper), page.evaluate(axis)) == dark
+
+
+def test_every_control_is_reached_by_tab_and_named(visit: Any, tiny: dict[str, Path]) -> None:
+    page = visit(tiny, "allocation", "placement").page
+    wanted = page.locator(
+        "button:visible, input:visible, summary:visible, .plot, .scroll:visible, nav a"
+    ).count()
+    seen = set()
+    for _ in range(wanted + 20):
+        page.keyboard.press("Tab")
+        place = page.evaluate(
+            "() => { const all = [...document.querySelectorAll('button,input,summary,.plot,.scroll,nav a')];"
+            " return all.indexOf(document.activeElement); }"
+        )
+        if place >= 0:
+            seen.add(place)
+    assert len(seen) >= wanted
+    for control in page.locator("button").all():
+        assert control.get_attribute("aria-label") or control.inner_text() or control.text_content()
+    for plot in page.locator(".plot").all():
+        assert page.locator(f"#{plot.get_attribute('aria-labelledby')}").inner_text()
+        assert len(page.locator(f"#{plot.get_attribute('aria-describedby')}").inner_text()) > 40
+
+
+def test_hostile_names_stay_text(visit: Any, hostile: dict[str, Path]) -> None:
+    page = visit(hostile).page
+    assert page.evaluate("window.hit") is None
+    assert page.locator("img").count() == 0
+    assert page.title().startswith("Crossbar")
+    assert cells(page, 1) == list(HOSTILE[:5])
+    shown = hover_text(page, page.locator(".chart").first)
+    assert any(name in shown for name in HOSTILE[:5]), shown
+    assert page.locator(".bk-Tooltip img, .bk-Tooltip script, .bk-Tooltip b").count() == 0
+    assert page.evaluate("window.hit") is None
+
+
+def test_print_has_pictures_of_the_charts(visit: Any, tiny: dict[str, Path]) -> None:
+    page = visit(tiny, scheme="dark").page
+    charts = page.locator(".chart").count()
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    pictures = page.locator("img.print")
+    assert pictures.count() >= charts
+    assert all(picture.bounding_box()["height"] > 100 for picture in pictures.all())
+    assert page.locator(".plot:visible").count() == 0
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.set_viewport_size({"width": 720, "height": 1000})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 720
+    page.emulate_media(media="screen")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("img.print").count() == 0
+    assert len(page.pdf()) > 20_000
+
+
+def test_tables_and_numbers_need_no_script(browser: Any, tiny: dict[str, Path], tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    report([tiny["allocation"]], path)
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    assert page.locator("tbody tr:visible").count() >= 3
+    assert "JavaScript" in page.inner_text("main")
+    context.close()

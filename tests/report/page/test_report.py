@@ -1,0 +1,320 @@
+"""The page as text: what is on it, that nothing in it is more than text, and that it is always the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from report.page.results import HOSTILE, write_network
+
+import rramalloc
+from rramalloc.api import report
+from rramalloc.errors import FileError, RramallocError, SpecError
+from rramalloc.report.page.document import safe_json
+from rramalloc.report.page.html import escaped, table_html
+from rramalloc.report.page.parts import Column, Table, duration, share, size, thinned
+from rramalloc.report.page.report import SIZE_LIMIT_BYTES
+
+KINDS = ("allocation", "simulation", "comparison", "pareto", "placement")
+
+
+class Page(HTMLParser):
+    """Tags that a browser would make, the text of cells, and what scripts hold."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.cells: list[str] = []
+        self.scripts: list[str] = []
+        self.inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.inside = tag
+        if tag == "td":
+            self.cells.append("")
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.inside == "td":
+            self.cells[-1] += data
+        if self.inside == "script":
+            self.scripts[-1] += data
+
+
+def made(files: dict[str, Path], *kinds: str, network: bool = True) -> str:
+    return report([files[kind] for kind in kinds], networks=[str(files["network"])] if network else ())
+
+
+def test_every_kind_has_its_section(tiny: dict[str, Path]) -> None:
+    page = made(tiny, *KINDS)
+    for words in (
+        "Pipeline timeline",
+        "Buffer demand",
+        "Pareto front",
+        "Methods with",
+        "Chip map",
+        "Provenance",
+    ):
+        assert words in page
+    titles = re.findall(r"<h2[^>]*>([^<]*)", page)
+    assert len(titles) == len(KINDS) + 1
+    assert len(page.encode()) <= SIZE_LIMIT_BYTES
+
+
+def test_headline_and_table_say_what_the_allocation_says(tiny: dict[str, Path]) -> None:
+    told = json.loads(tiny["allocation"].read_text())
+    page = Page(made(tiny, "allocation"))
+    assert f"{told['makespan']:,} steps" in made(tiny, "allocation")
+    for number, layer in enumerate(told["layers"], 1):
+        start = page.cells.index(layer["name"]) - 1
+        row = page.cells[start : start + 12]
+        stall = layer["finish"] - layer["start"] - layer["batches"]
+        expected = [
+            number,
+            layer["name"],
+            layer["windows"],
+            layer["demand"],
+            layer["replication"],
+            layer["arrays"],
+        ]
+        assert row[:6] == [f"{v:,}" if isinstance(v, int) else v for v in expected]
+        assert row[7] == f"{layer['batches']:,}"
+        assert row[9:12] == [f"{v:,}" for v in (layer["start"], layer["finish"], stall)]
+
+
+def test_nothing_is_loaded(tiny: dict[str, Path]) -> None:
+    page = Page(made(tiny, *KINDS))
+    for tag, attributes in page.tags:
+        assert "src" not in attributes, tag
+        assert tag != "link"
+        assert (attributes.get("href") or "#").startswith("#")
+
+
+def test_without_the_network_the_page_says_so(tiny: dict[str, Path]) -> None:
+    page = made(tiny, "allocation", network=False)
+    assert "--network" in page
+    assert "Buffer demand" not in page
+    assert "Buffer demand" in made(tiny, "allocation", "simulation", network=False).split("<h2")[1]
+
+
+def test_a_shipped_network_is_found_by_its_hash(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    rramalloc.optimize("alexnet", arrays=2000, work=1).save(path)
+    assert "Buffer demand" in report([path])
+
+
+def test_the_limit_is_the_critical_path_in_words(tiny: dict[str, Path]) -> None:
+    told = json.loads(tiny["simulation"].read_text())["critical_path_text"]
+    assert escaped(told) in made(tiny, "allocation")
+
+
+def test_same_input_same_bytes_in_any_process(tiny: dict[str, Path]) -> None:
+    program = (
+        "import sys; from rramalloc.api import report; "
+        "sys.stdout.write(report(sys.argv[2:], networks=[sys.argv[1]]))"
+    )
+    files = [str(tiny["network"]), *(str(tiny[kind]) for kind in KINDS)]
+    pages = {
+        subprocess.run(
+            [sys.executable, "-c", program, *files], env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True, check=True, timeout=120,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(pages) == 1
+    assert pages == {report(files[1:], networks=files[:1]).encode()}
+
+
+def test_names_stay_text(hostile: dict[str, Path]) -> None:
+    plain = [tag for tag, _ in Page(made(hostile, *KINDS)).tags]
+    page = Page(made(hostile, *KINDS))
+    assert plain.count("script") == sum(tag == "script" for tag, _ in page.tags)
+    assert "img" not in plain
+    charts = [a for tag, a in page.tags if tag == "script" and a.get("type") == "application/json"]
+    assert plain.count("script") == len(charts) + 2
+    for name in HOSTILE[:5]:
+        assert name in page.cells
+    for tag, attributes in page.tags:
+        assert not any(attribute.startswith("on") for attribute in attributes), tag
+
+
+def test_chart_data_cannot_end_their_script(hostile: dict[str, Path]) -> None:
+    page = made(hostile, *KINDS)
+    found = re.findall(r'<script type="application/json" id="[^"]*">(.*?)</script>', page, re.DOTALL)
+    assert len(found) >= 6
+    for data in found:
+        assert not set(data) & set("<>&\u2028\u2029")
+        json.loads(data)
+    assert any(HOSTILE[0] in json.dumps(json.loads(data), ensure_ascii=False) for data in found)
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_escapes(name: str) -> None:
+    assert not set(escaped(name)) & set("<>\"'\u2028\u202e\x07")
+    assert json.loads(safe_json([name])) == [name]
+
+
+def test_no_clock_unless_asked(tiny: dict[str, Path]) -> None:
+    assert "Date" not in re.findall(r"<dt>([^<]*)</dt>", made(tiny, "allocation"))
+    page = report([tiny["allocation"]], date="<1 May>", command="rramalloc report x")
+    assert "&lt;1 May&gt;" in page
+    assert "rramalloc report x" in page
+
+
+def test_provenance_has_the_hash_of_the_file(tiny: dict[str, Path]) -> None:
+    import hashlib
+
+    assert hashlib.sha256(tiny["pareto"].read_bytes()).hexdigest() in made(tiny, "pareto")
+
+
+def test_records_are_shown_as_files_are(tiny: dict[str, Path]) -> None:
+    allocation = rramalloc.optimize("alexnet", arrays=2000, work=1)
+    assert "(Allocation)" in report([allocation])
+    with pytest.raises(SpecError, match="cannot show"):
+        report([allocation.network])
+
+
+BAD = {
+    "empty": b"",
+    "no JSON": b"{",
+    "a list": b"[]",
+    "no format": b"{}",
+    "another format": b'{"format": "rramalloc-network/1", "nodes": []}',
+    "a number as format": b'{"format": 7}',
+    "not UTF-8": b"\xff\xfe{}",
+    "fields are missing": b'{"format": "rramalloc-allocation/1"}',
+    "a lone surrogate": b'{"format": "rramalloc-chiplet-cost/1", "total": 1, "unit": "ns", "groups": '
+    b'[{"operators": {"\\ud800": {"compute": 1, "communication": 0, "routing": 0, "cost": 1}}, "cost": 1}], '
+    b'"between": [], "edges": []}',
+    "NaN": b'{"format": "rramalloc-chiplet-cost/1", "total": NaN}',
+}
+
+
+@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
+def test_bad_files_are_typed_errors_and_leave_nothing(content: bytes, tmp_path: Path) -> None:
+    path, output = tmp_path / "bad.json", tmp_path / "report.html"
+    path.write_bytes(content)
+    with pytest.raises((FileError, SpecError), match=r"bad\.json"):
+        report([path], output)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["bad.json"]
+
+
+def test_a_changed_allocation_is_refused(tiny: dict[str, Path], tmp_path: Path) -> None:
+    document = json.loads(tiny["allocation"].read_text())
+    document["makespan"] -= 1
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(SpecError, match="the file was changed"):
+        report([path], networks=[str(tiny["network"])])
+
+
+@pytest.mark.parametrize("change", ["layers", "points", "rows", "arrays", "edges", "critical_path"])
+def test_empty_lists_make_a_page(change: str, tiny: dict[str, Path], tmp_path: Path) -> None:
+    for kind in KINDS:
+        document = json.loads(tiny[kind].read_text())
+        if isinstance(document.get(change), list):
+            path = tmp_path / f"{kind}.json"
+            path.write_text(json.dumps(document | {change: []}))
+            assert "</html>" in report([path])
+
+
+@pytest.mark.parametrize("value", [0, 2**53])
+def test_extreme_numbers_make_a_page_or_an_error(value: int, tiny: dict[str, Path], tmp_path: Path) -> None:
+    for kind in KINDS:
+        document = json.loads(tiny[kind].read_text())
+        for rows in ("layers", "rows", "points", "arrays"):
+            for row in document[rows] if isinstance(document.get(rows), list) else []:
+                row.update({key: value for key, old in row.items() if type(old) is int})
+        document |= {key: value for key in ("makespan", "interval", "budget") if key in document}
+        path = tmp_path / f"{kind}.json"
+        path.write_text(json.dumps(document))
+        try:
+            assert len(report([path])) < SIZE_LIMIT_BYTES
+        except RramallocError:
+            continue
+
+
+@pytest.mark.parametrize(("kind", "rows", "field"), [("simulation", "edges", "buffer_bytes"),
+                                                     ("allocation", "layers", "arrays")])  # fmt: skip
+def test_a_number_beyond_all_charts_is_refused(
+    kind: str, rows: str, field: str, tiny: dict[str, Path], tmp_path: Path
+) -> None:
+    document = json.loads(tiny[kind].read_text())
+    document[rows][0][field] = 10**400
+    path = tmp_path / "huge.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(SpecError, match=r"huge\.json: has a number above"):
+        report([path])
+
+
+def test_needs_files(tiny: dict[str, Path]) -> None:
+    with pytest.raises(SpecError, match="1 to 40 files"):
+        report([])
+    with pytest.raises(FileError, match="no such file"):
+        report([tiny["allocation"], "absent.json"])
+
+
+def test_large_results_keep_to_the_size(tmp_path: Path) -> None:
+    """DenseNet-121, and a chain of 1,000 stages, with everything that their networks tell."""
+    names = tuple(f"stage_{number:04d}_with_a_long_name" for number in range(1000))
+    network = write_network(tmp_path / "thousand.json", names, size=16)
+    least = rramalloc.inspect(network).minimum
+    thousand = rramalloc.optimize(network, arrays=least + 500, method="uniform", work=0)
+    page = report([thousand], networks=[str(network)])
+    assert len(page.encode()) <= SIZE_LIMIT_BYTES
+    assert all(name in page for name in (names[0], names[-1]))
+    dense = rramalloc.optimize("densenet121", arrays=4000, method="uniform", work=0)
+    assert len(report([dense]).encode()) <= SIZE_LIMIT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0 ns"), (999.0, "999 ns"), (1600.0, "1.6 µs"), (1.9152e6, "1.915 ms"), (2.5e9, "2.5 s")],
+)
+def test_durations(value: float, text: str) -> None:
+    assert duration(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0 %"), (0.0001, "< 0.1 %"), (0.123, "12.3 %"), (1.0, "100.0 %")]
+)
+def test_shares(value: float, text: str) -> None:
+    assert share(value) == text
+
+
+def test_sizes() -> None:
+    assert [size(1023), size(1536), size(3 * 2**20)] == ["1,023 bytes", "1.5 KiB", "3.0 MiB"]
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 5), (5, 5), (6, 5), (1000, 7), (3, 2)])
+def test_thinning_keeps_the_ends(count: int, most: int) -> None:
+    kept = thinned(count, most)
+    assert kept[0] == 0
+    assert kept[-1] == count - 1
+    assert len(kept) == len(set(kept)) == min(count, most)
+    assert kept == sorted(kept)
+
+
+def test_cells_keep_exact_values() -> None:
+    heads = (Column("Name"), Column("Steps", "int"), Column("Ratio", "float"), Column("Gap", "percent"))
+    text = table_html(
+        Table("A <b>", heads, [("x", 12345, 1.23456789, 0.12345), (None, None, None, None)]), "t"
+    )
+    assert "<td class=n>12,345</td>" in text
+    assert 'data-v="1.23456789"' in text
+    assert 'data-v="0.12345">12.3 %' in text
+    assert text.count('data-v=""') == 4
+    assert "A &lt;b&gt;" in text
+    assert 'data-file="a-b.csv"' in text

@@ -1,0 +1,200 @@
+"""What a release is made of: one version, a changelog, a citation, a guide that works, all sources."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from pages import blocks
+
+import rramalloc
+from rramalloc.api import export
+from rramalloc.errors import UnknownNameError
+from rramalloc.export import targets
+from rramalloc.export.bundle import Export
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.methods import METHODS, Entry
+from rramalloc.network.readers import load
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+VERSION = PROJECT["project"]["version"]
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+CITED = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PERSON = {
+    "type": "object", "additionalProperties": False, "required": ["family-names"],
+    "properties": {"family-names": {"type": "string"}, "given-names": {"type": "string"}},
+}  # fmt: skip
+ENTITY = {
+    "type": "object", "additionalProperties": False, "required": ["name"],
+    "properties": {"name": {"type": "string"}},
+}  # fmt: skip
+AUTHORS = {"type": "array", "minItems": 1, "items": {"anyOf": [PERSON, ENTITY]}}
+TEXT, DOI = {"type": "string", "minLength": 1}, {"type": "string", "pattern": r"^10\.\d{4,9}/\S+$"}
+REFERENCE = {
+    "type": "object", "additionalProperties": False, "required": ["type", "title", "authors", "notes"],
+    "properties": {
+        "type": {"enum": ["article", "conference-paper"]}, "title": TEXT, "authors": AUTHORS,
+        "year": {"type": "integer", "minimum": 1950}, "volume": {"type": "integer"}, "issue": TEXT,
+        "journal": TEXT, "collection-title": TEXT, "notes": TEXT, "doi": DOI,
+        "url": {"type": "string", "pattern": "^https://"},
+    },
+}  # fmt: skip
+CITATION = {
+    "type": "object", "additionalProperties": False,
+    "required": ["cff-version", "message", "title", "authors", "version", "date-released", "references"],
+    "properties": {
+        "cff-version": {"const": "1.2.0"}, "message": TEXT, "title": TEXT, "abstract": TEXT,
+        "type": {"const": "software"}, "version": TEXT, "license": {"const": "MIT"}, "authors": AUTHORS,
+        "date-released": {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"},
+        "keywords": {"type": "array", "items": TEXT}, "references": {"type": "array", "items": REFERENCE},
+    },
+}  # fmt: skip
+"""The part of the Citation File Format 1.2.0 that the file uses."""
+
+
+@pytest.fixture(scope="module")
+def citation() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.load(CITED, yaml.BaseLoader)  # noqa: S506 - makes text of all
+    return numbered(loaded)
+
+
+def numbered(value: Any) -> Any:
+    """Years and volumes as numbers; all else stays text, so that dates and versions are as written."""
+    if isinstance(value, dict):
+        return {
+            key: int(inner) if key in ("year", "volume") else numbered(inner) for key, inner in value.items()
+        }
+    return [numbered(inner) for inner in value] if isinstance(value, list) else value
+
+
+def test_version_is_semantic_and_stands_in_one_place() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", VERSION)
+    assert rramalloc.__version__ == VERSION
+    for path in (ROOT / "rramalloc").rglob("*.py"):
+        assert f'"{VERSION}"' not in path.read_text(encoding="utf-8"), path
+
+
+def test_changelog_is_kept() -> None:
+    headings = re.findall(r"^## (.*)$", CHANGELOG, re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+    released = [
+        re.fullmatch(r"\[(\d+\.\d+\.\d+)\] - (\d{4}-\d{2}-\d{2})", heading) for heading in headings[1:]
+    ]
+    assert all(released)
+    assert next(found[1] for found in released if found) == VERSION
+    dates = [found[2] for found in released if found]
+    assert dates == sorted(dates, reverse=True)
+    kinds = set(re.findall(r"^### (.*)$", CHANGELOG, re.MULTILINE))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_citation_is_valid_and_of_this_version(citation: dict[str, Any]) -> None:
+    jsonschema.validate(citation, CITATION)
+    assert citation["version"] == VERSION
+    assert f"## [{VERSION}] - {citation['date-released']}" in CHANGELOG
+    titles = [reference["title"] for reference in citation["references"]]
+    assert len(titles) == len(set(titles))
+
+
+def sources() -> Iterator[str]:
+    """DOIs, arXiv numbers and venues that the docstrings of methods name."""
+    for path in sorted((ROOT / "rramalloc").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        yield from re.findall(r"doi (10\.\d+/[\w./]*\w)", text)
+        yield from re.findall(r"arXiv:? (\d{4}\.\d{5})", text)
+
+
+def test_citation_names_the_sources_of_the_methods(citation: dict[str, Any]) -> None:
+    named = set(sources())
+    assert len(named) >= 4
+    text = " ".join(str(reference) for reference in citation["references"])
+    assert [source for source in named if source not in text] == []
+    years = {
+        (reference["authors"][0].get("family-names"), reference.get("year"))
+        for reference in citation["references"]
+    }
+    for author, year in (("Shafiee", 2016), ("Song", 2017), ("Sun", 2023), ("Li", 2024), ("Peng", 2019)):
+        assert (author, year) in years
+
+
+def test_the_source_archive_is_whole() -> None:
+    patterns = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    for name in ("rramalloc", "networks", "tests", "docs", "results", ".ci", "pyproject.toml", "mkdocs.yml",
+                 "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE"):  # fmt: skip
+        assert f"/{name}" in patterns
+        assert (ROOT / name).exists()
+
+
+def test_files_that_the_guide_names_exist() -> None:
+    named = set(re.findall(r"`((?:networks|rramalloc|tests|docs|results|\.ci)/[\w/.-]*)`", GUIDE))
+    assert len(named) >= 10
+    made = {"networks/all_cnn.json"}
+    assert [name for name in sorted(named - made) if "NAME" not in name and not (ROOT / name).exists()] == []
+
+
+@pytest.fixture(scope="module")
+def guide() -> dict[str, str]:
+    """The programs and the preset of the guide, by the function they define."""
+    written = [
+        (block.kind, textwrap.dedent(block.text))
+        for block in blocks(GUIDE)
+        if block.kind in ("python", "toml")
+    ]
+    names = [re.findall(r"^(?:def (\w+)|name = \"(\w+)\")", text, re.MULTILINE)[0] for _, text in written]
+    return {first or second: text for (first, second), (_, text) in zip(names, written, strict=True)}
+
+
+def defined(program: str, name: str) -> Any:
+    namespace: dict[str, Any] = {}
+    exec(program, namespace)  # noqa: S102 - the guide's own programs
+    return namespace[name]
+
+
+def test_the_network_of_the_guide(guide: dict[str, str], tmp_path: Path) -> None:
+    program = f"{guide['all_cnn']}\nimport rramalloc\nrramalloc.convert(all_cnn(), 'all_cnn.json')\n"
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "networks")}
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True, timeout=120)
+    network = load(tmp_path / "all_cnn.json")
+    assert (len(network.stages), network.shapes["conv7"].height) == (
+        9,
+        6,
+    )  # 32 / 2 / 2 = 8, unpadded 3 x 3: 6
+    with pytest.raises(UnknownNameError):
+        load("all_cnn")
+
+
+def test_the_preset_of_the_guide(guide: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "example.toml").write_text(guide["example"], encoding="utf-8")
+    hardware = load_hardware(tmp_path / "example.toml")
+    assert (hardware.columns_per_weight, hardware.unconfirmed) == (4, ("precision.signed",))
+
+
+def test_the_baseline_of_the_guide(guide: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    home = ModuleType("twice")
+    home.solve = defined(guide["solve"], "solve")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "twice", home)
+    monkeypatch.setitem(METHODS, "twice", Entry("twice:solve"))
+    found = rramalloc.optimize("alexnet", arrays=400, method="twice")
+    assert set(found.replication.values()) == {2}
+    assert found.arrays.used == 2 * (3 + 26 + 42 + 54 + 36)
+
+
+def test_the_export_of_the_guide(guide: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "TARGETS", {**targets.TARGETS, "copies": defined(guide["export"], "export")})
+    exported = export("alexnet", {"conv1": 3}, "copies")
+    assert isinstance(exported, Export)
+    assert exported.files[0].text.startswith("{\n")
+    assert yaml.safe_load(exported.files[0].text)["conv1"] == 3

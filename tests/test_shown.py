@@ -1,0 +1,238 @@
+"""Results show themselves: one line, a table that escapes names, a frame and plain data."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from studies.strategies import worked
+
+import rramalloc
+from rramalloc.api import export
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.network.network import Network
+from rramalloc.shown import Shown, counted, one_line
+from rramalloc.studies.strategies.chip import ChipPerformance
+from rramalloc.timing.latency_table import LatencyRow, LatencyTable
+from rramalloc.timing.measured_layer import MeasuredLayer
+
+HOSTILE = "<script>alert('&')</script>\n"
+TAGS = {"div", "p", "small", "table", "thead", "tbody", "tr", "th", "td"}
+
+
+def hostile_network() -> Network:
+    nodes = [
+        {"name": "in", "op": "input", "shape": [3, 6, 6]},
+        {"name": HOSTILE, "op": "conv", "inputs": ["in"], "out_channels": 4, "kernel": 3},
+    ]
+    return Network.build(HOSTILE, nodes, warnings=[HOSTILE])
+
+
+def hostile_hardware() -> Hardware:
+    isaac = rramalloc.load_hardware("isaac").to_dict() | {"name": HOSTILE, "source": HOSTILE}
+    return Hardware.model_validate_json(json.dumps(isaac))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """One result of every kind, about a network, a layer and hardware whose names are markup."""
+    network, hardware = hostile_network(), hostile_hardware()
+    allocation = rramalloc.optimize(network, 4, hardware=hardware)
+    placement = rramalloc.place(network, allocation)
+    row = MeasuredLayer.of(network, network.nodes[1]).model_dump()
+    table = LatencyTable(rows=(LatencyRow(**row, latency_ns=5.0, device=HOSTILE),), warnings=(HOSTILE,))
+    folder = tmp_path_factory.mktemp("swept")
+    spec = {"name": HOSTILE, "networks": "alexnet", "arrays": [100, 200], "methods": "uniform"}
+    swept = rramalloc.sweep(spec, folder, jobs=1)
+    found = (
+        network, hardware, allocation, placement, table, swept, rramalloc.sweep_status(folder),
+        rramalloc.inspect(network, hardware=hardware), rramalloc.simulate(network, allocation),
+        rramalloc.compare(network, 4, hardware=hardware, methods=["none", "uniform"]),
+        rramalloc.pareto(network, 4, hardware=hardware), rramalloc.verify(network, allocation, placement),
+        rramalloc.fold_network(network), rramalloc.fold_filter((64, 3, 3, 3), align=16),
+        rramalloc.chiplet_cost(network, allocation, placement), rramalloc.estimate_latency(network, table),
+        rramalloc.evaluate(network, ChipPerformance(**worked.CHIP), allocations={HOSTILE: 2}),
+        export(network, allocation, "pimcomp"),
+    )  # fmt: skip
+    return {type(result).__name__: result for result in found}
+
+
+KINDS = (
+    "Allocation", "ChipletCost", "Comparison", "Evaluation", "Export", "FilterFold", "Hardware", "Inspection",
+    "LatencyEstimate", "LatencyTable", "Network", "NetworkFold", "ParetoFront", "Placement", "Simulation",
+    "SweepResult", "SweepStatus", "Verification",
+)  # fmt: skip
+
+
+class Tags(HTMLParser):
+    """Collects the tags of a page, and fails where they are not closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.seen.add(tag)
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_every_kind_of_result_is_here(results: dict[str, Any]) -> None:
+    def below(kind: type) -> set[str]:
+        return {kind.__name__}.union(*(below(child) for child in kind.__subclasses__()))
+
+    assert set(results) == set(KINDS) == below(Shown) - {"Shown", "Long"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_result_has_all_forms(results: dict[str, Any], kind: str) -> None:
+    result = results[kind]
+    assert json.loads(json.dumps(result.to_dict())) == result.to_dict()
+    assert isinstance(result.to_frame(), pd.DataFrame)
+    assert len(result.to_frame().columns) > 0
+    for text in (str(result), repr(result)):
+        assert text.isprintable()
+        assert 10 < len(text) < 300
+    assert repr(result) == f"<{kind} {result}>"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_stay_text_in_html(results: dict[str, Any], kind: str) -> None:
+    page, tags = results[kind]._repr_html_(), Tags()
+    tags.feed(page)
+    tags.close()
+    assert not tags.open
+    assert tags.seen <= TAGS
+    assert f"<small>({kind})</small>" in page
+    named = kind not in ("FilterFold", "ChipletCost", "SweepResult")
+    assert not named or "&lt;script&gt;alert(" in page
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_warnings_stand_below(results: dict[str, Any], kind: str) -> None:
+    warnings = getattr(results[kind], "warnings", ())
+    assert results[kind]._repr_html_().count("<p>Warning: ") == len(warnings)
+
+
+class Long(Shown):
+    """As many rows as are wanted."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def _headline(self) -> tuple[str, str]:
+        return "long", counted(self._rows, "row")
+
+    def to_frame(self) -> pd.DataFrame:
+        return pd.DataFrame({"row": range(self._rows), "half": [row / 2 for row in range(self._rows)]})
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown", "cut"),
+    [
+        pytest.param(0, 0, False, id="none"),
+        pytest.param(1, 1, False, id="one"),
+        pytest.param(24, 24, False, id="just all"),
+        pytest.param(25, 24, True, id="one too many"),
+        pytest.param(4000, 24, True, id="many"),
+    ],
+)
+def test_long_tables_are_cut_in_the_middle(rows: int, shown: int, cut: bool) -> None:
+    page = Long(rows)._repr_html_()
+    assert page.count("<tr><td>") == shown
+    assert (f"The first and the last of {rows:,} rows." in page) == cut
+    assert ("<table>" in page) == (rows > 0)
+    assert not rows or f"<td>{rows - 1:,}</td>" in page
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        pytest.param(1234567, "1,234,567", id="whole number"),
+        pytest.param(0.123456789, "0.123457", id="fraction"),
+        pytest.param(None, "", id="nothing"),
+        pytest.param(float("nan"), "", id="not a number"),
+        pytest.param(pd.NA, "", id="not available"),
+        pytest.param(True, "yes", id="true"),
+        pytest.param((3, 224, 224), "3 x 224 x 224", id="shape"),
+        pytest.param("a\tb", "a\\tb", id="unprintable"),
+        pytest.param("<b>", "&lt;b&gt;", id="markup"),
+        pytest.param({"a": 1}, "{&#x27;a&#x27;: 1}", id="anything else"),
+    ],
+)
+def test_cells(value: object, cell: str) -> None:
+    class One(Long):
+        def to_frame(self) -> pd.DataFrame:
+            return pd.DataFrame({"value": pd.Series([value], dtype=object)})
+
+    assert f"<tr><td>{cell}</td></tr>" in One(1)._repr_html_()
+
+
+def test_one_line_is_never_longer_than_asked() -> None:
+    assert one_line("ab\ncd") == "ab\\ncd"
+    for length in (10, 11, 60):
+        assert one_line("x" * length, length) == "x" * length
+        assert len(one_line("x" * (length + 1), length)) == length
+    assert one_line("begin" + "." * 100 + "end", 20).startswith("begin")
+    assert one_line("begin" + "." * 100 + "end", 20).endswith("end")
+
+
+@pytest.mark.parametrize(
+    ("kind", "figures"),
+    [
+        ("Allocation", ("replication", "timeline", "convergence")),
+        ("Simulation", ("timeline",)),
+        ("Comparison", ("methods",)),
+        ("ParetoFront", ("front",)),
+        ("Placement", ("chip_map",)),
+    ],
+)
+def test_figures_of_results(
+    results: dict[str, Any], kind: str, figures: tuple[str, ...], tmp_path: Path
+) -> None:
+    from matplotlib.figure import Figure
+
+    plot = results[kind].plot
+    assert repr(plot) == f"<figures of {kind}: {', '.join(sorted(figures))}>"
+    for name in figures:
+        drawn = getattr(plot, name)(save=tmp_path / f"{name}.svg")
+        assert isinstance(drawn, Figure)
+        assert drawn.axes
+        assert (tmp_path / f"{name}.svg").read_bytes().startswith(b"<?xml")
+        assert drawn._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_figure_is_that_of_the_report(results: dict[str, Any], tmp_path: Path) -> None:
+    from rramalloc.report import style, timeline
+
+    style.save(timeline.draw(results["Simulation"]), tmp_path / "report.svg")
+    results["Simulation"].plot.timeline(save=tmp_path / "plot.svg")
+    assert (tmp_path / "report.svg").read_bytes() == (tmp_path / "plot.svg").read_bytes()
+
+
+def test_a_figure_that_cannot_be_saved(results: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(rramalloc.RramallocError, match=r"must end in \.svg"):
+        results["Simulation"].plot.timeline(save=tmp_path / "timeline.gif")
+    with pytest.raises(rramalloc.RramallocError, match="absent"):
+        results["Simulation"].plot.timeline(save=tmp_path / "absent" / "timeline.svg")
+
+
+def test_nothing_is_shown_in_plain_python() -> None:
+    code = "import sys, rramalloc; rramalloc.optimize('alexnet', 300); print('IPython' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_plain_python_shows_the_stack_of_an_error() -> None:
+    code = "import rramalloc; rramalloc.load('alxnet')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "Traceback" in done.stderr
