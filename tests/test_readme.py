@@ -12,7 +12,7 @@ from pages import blocks, run
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = [(block.kind, block.text) for block in blocks(README)]
-SILENT = ("convert", "export")
+SILENT = ("convert", "export", "report")
 """Commands that write files and print nothing."""
 SET_UP = [text.strip() for kind, text in BLOCKS if kind == "sh" and text.startswith("python3")]
 COMMANDS = [
