@@ -81,13 +81,18 @@ def count_failed(path: str) -> int:
 
 
 def read_part(path: str, columns: list[str] | None = None) -> pa.Table:
-    """The rows of a part. Raises FileError."""
+    """The rows of a part. Raises FileError.
+
+    Not by `pyarrow.parquet.read_table`: it reads in a thread that, whatever its options, may still let go of
+    these bytes when the interpreter ends, which aborts the process (apache/arrow issues 34314 and 36389).
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         content = pa.BufferReader(read_bytes(path, _PART_LIMIT_BYTES))
-        return pq.read_table(content, columns=columns, use_threads=False, pre_buffer=False)
+        with pq.ParquetFile(content, pre_buffer=False) as file:
+            return file.read(columns, use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(path, error) from None
 

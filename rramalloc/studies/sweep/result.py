@@ -59,7 +59,8 @@ class SweepResult(Shown):
 
         tables = [parts.read_part(path) for path in parts.find_parts(self.folder).values()]
         kinds = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-        frame: pd.DataFrame = pa.concat_tables(tables).to_pandas(types_mapper=kinds.get)
+        table = pa.concat_tables(tables)
+        frame: pd.DataFrame = table.to_pandas(types_mapper=kinds.get, use_threads=False)
         return frame
 
     def summary(self) -> list[Summary]:

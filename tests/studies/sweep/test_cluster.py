@@ -80,7 +80,7 @@ def test_killed_worker_and_killed_driver(
     cluster.worker()
     second = sweeping(cheap, "-o", folder, "--scheduler", cluster.address)
     _, err = second.communicate(timeout=PATIENCE_S)
-    assert second.returncode == 0
+    assert second.returncode == 0, err
     computed, there = map(int, re.findall(r"(\d+) points computed, (\d+) were there", err)[0])
     assert there >= kept
     assert computed + there == CHEAP_POINTS

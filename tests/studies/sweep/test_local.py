@@ -21,7 +21,7 @@ from rramalloc.errors import SpecError, WorkerError
 from rramalloc.studies.sweep import local
 from rramalloc.studies.sweep.result import SweepResult
 
-Sweeping = Callable[..., "subprocess.Popen[str]"]
+Starting = Callable[..., "subprocess.Popen[str]"]
 PATIENCE_S = 120
 WORKER = "import sys\nfrom rramalloc.studies.sweep import compute, worker\nwhole = compute.row_of\n"
 MEASURED = """
@@ -30,6 +30,16 @@ import rramalloc
 result = rramalloc.sweep(sys.argv[1], sys.argv[2])
 status = open("/proc/self/status").read()  # getrusage counts what the process was forked from
 print(result.computed, re.search(r"VmHWM:\\s*([0-9]+) kB", status)[1], "numba" in sys.modules)
+"""
+COUNTED = """
+import sys
+import pandas, psutil, pyarrow.parquet
+import rramalloc
+threads = psutil.Process().num_threads
+before = threads()
+result = rramalloc.sweep(sys.argv[1], sys.argv[2])
+frame, rows, summary = result.to_frame(), list(result.rows()), result.summary()
+print(len(frame), len(rows), len(summary), threads() - before)
 """
 
 
@@ -59,7 +69,7 @@ def test_the_number_of_processes_changes_nothing(
 
 
 def test_killed_drivers(
-    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Sweeping
+    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Starting
 ) -> None:
     """SIGKILL after some rows more, until it is done; workers do not outlive their driver."""
     folder, random, starts = tmp_path / "rows", Random(4), 0
@@ -74,14 +84,14 @@ def test_killed_drivers(
             assert not psutil.wait_procs(workers, timeout=PATIENCE_S)[1]
         assert rows_on_disk(folder) > before
     last = sweeping(cheap, "-o", folder)
-    last.communicate(timeout=PATIENCE_S)
-    assert last.returncode == 0
+    _, err = last.communicate(timeout=PATIENCE_S)
+    assert last.returncode == 0, err
     assert starts > 2
     assert content(folder) == undisturbed
 
 
 def test_killed_workers(
-    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Sweeping
+    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Starting
 ) -> None:
     folder = tmp_path / "rows"
     process = sweeping(cheap, "-o", folder, "--jobs", 2)
@@ -89,13 +99,13 @@ def test_killed_workers(
         if wait_for_rows(folder, rows, process):
             for worker in workers_of(process)[:1]:
                 worker.send_signal(signal.SIGKILL)
-    process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
     assert content(folder) == undisturbed
 
 
 def test_ctrl_c_keeps_what_is_finished(
-    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Sweeping
+    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Starting
 ) -> None:
     """As a terminal does it: the signal goes to the workers as well."""
     folder = tmp_path / "rows"
@@ -103,7 +113,7 @@ def test_ctrl_c_keeps_what_is_finished(
     assert wait_for_rows(folder, 50, process)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert out == ""
     assert "Traceback" not in err
     assert "the same command goes on from there" in err
@@ -113,7 +123,7 @@ def test_ctrl_c_keeps_what_is_finished(
     assert content(folder) == undisturbed
 
 
-def test_two_drivers_and_the_status(cheap: Path, tmp_path: Path, sweeping: Sweeping) -> None:
+def test_two_drivers_and_the_status(cheap: Path, tmp_path: Path, sweeping: Starting) -> None:
     folder = tmp_path / "rows"
     first = sweeping(cheap, "-o", folder)
     assert wait_for_rows(folder, 1, first)
@@ -125,8 +135,8 @@ def test_two_drivers_and_the_status(cheap: Path, tmp_path: Path, sweeping: Sweep
     status = rramalloc.sweep_status(folder)
     assert 1 <= status.done < status.points == CHEAP_POINTS
     os.kill(first.pid, signal.SIGCONT)
-    first.communicate(timeout=PATIENCE_S)
-    assert first.returncode == 0
+    _, err = first.communicate(timeout=PATIENCE_S)
+    assert first.returncode == 0, err
     after = rramalloc.sweep_status(folder)
     assert (after.done, after.failed, after.points_per_s, after.left_s) == (CHEAP_POINTS, 0, None, None)
 
@@ -190,7 +200,7 @@ def test_a_larger_sweep_computes_what_is_new(tmp_path: Path) -> None:
     assert content(tmp_path / "rows") == content(tmp_path / "fresh")
 
 
-def test_memory_of_the_driver(tmp_path: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
+def test_memory_of_the_driver(tmp_path: Path, start: Starting) -> None:
     """It holds neither the grid nor the rows: 10,000 points leave it far below 300 MB."""
     (tmp_path / "tiny.json").write_text(network())
     spec = f'networks = "tiny.json"\narrays = [3, 4]\nseeds = {list(range(5000))}\nmethods = "none"\n'
@@ -200,3 +210,10 @@ def test_memory_of_the_driver(tmp_path: Path, start: Callable[..., subprocess.Po
     computed, kilobytes, compiles = out.split()
     assert (computed, compiles) == ("10000", "False")
     assert int(kilobytes) < 300_000
+
+
+def test_the_driver_has_no_threads(cheap: Path, tmp_path: Path, start: Starting) -> None:
+    """A thread of Arrow that still held rows when the interpreter ended aborted the whole command."""
+    process = start("-c", COUNTED, cheap, tmp_path / "rows")
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert out.split() == [str(CHEAP_POINTS), str(CHEAP_POINTS), "2", "0"], err
