@@ -15,17 +15,16 @@ from rramalloc.allocation.simulation import Simulation, simulate_network
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.export.export import export as export
 from rramalloc.files import to_json, write_text
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware, parse_crossbar
+from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.mapping.demand import MAPPINGS, Mapping
 from rramalloc.methods import method_names
 from rramalloc.network.network import Network
-from rramalloc.network.readers import InputShapes, load
+from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.placement.emulator.verify import verify as verify
 from rramalloc.placement.place import place as place
 from rramalloc.placement.placed import optimize_placed
 from rramalloc.progress import followed, of_comparison, of_front, of_search
-from rramalloc.records import brief
+from rramalloc.records import check_range
 from rramalloc.report.page.report import report as report
 from rramalloc.search.front import DEFAULT_WORK as FRONT_WORK
 from rramalloc.search.front import Progress as FrontProgress
@@ -43,8 +42,6 @@ from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.simulate import Handoff
 from rramalloc.timing.stage_graph import FullyConnected
 
-NetworkLike = Network | str | os.PathLike[str]
-HardwareLike = Hardware | str | os.PathLike[str]
 OBJECTIVES: tuple[Objective, ...] = ("latency", "interval", "arrays")
 MAX_WORK = 10**9
 MAX_SEEDS = 1000
@@ -89,12 +86,12 @@ def optimize(
     (4009, 4009)
     """
     _check_choices(mapping=mapping, fc=fc, objective=objective, method=method)
-    _check_range("seed", seed, 0, 2**63 - 1)
-    _check_range("work", work, 0, MAX_WORK)
-    _check_range("gap", gap, 0, 1)
-    _check_range("time limit", time_limit_s, 0, 10**9)
+    check_range("seed", seed, 0, 2**63 - 1)
+    check_range("work", work, 0, MAX_WORK)
+    check_range("gap", gap, 0, 1)
+    check_range("time limit", time_limit_s, 0, 10**9)
     _check_objective(objective, method, target, target_ns)
-    source, machine = _network(network, input_shapes), _hardware(hardware, crossbar)
+    source, machine = as_network(network, input_shapes), as_hardware(hardware, crossbar)
     request = Request(
         mapping=mapping, fc=fc, objective=objective, method=method, seed=seed, target_steps=target,
         target_ns=target_ns, fold=fold, measured=measured_steps(latency_table, source, fc, machine),
@@ -117,8 +114,8 @@ def inspect(
 ) -> Inspection:
     """Stages, windows, demand, utilisation and the smallest budget. Raises RramallocError."""
     _check_choices(mapping=mapping, fc=fc)
-    source = _network(network, input_shapes)
-    return inspect_network(source, _hardware(hardware, crossbar), mapping, fc, fold=fold)
+    source = as_network(network, input_shapes)
+    return inspect_network(source, as_hardware(hardware, crossbar), mapping, fc, fold=fold)
 
 
 def simulate(
@@ -140,14 +137,14 @@ def simulate(
     given; measured step times are the allocation's unless a latency_table or hardware is given.
     Raises RramallocError.
     """
-    source = _network(network, input_shapes)
+    source = as_network(network, input_shapes)
     own, where = saved(allocation, "replication" if isinstance(allocation, MappingOf) else "allocation")
     if fold is None:
         fold = own.fold and mapping in (None, "kernel_split")
     mapping = mapping or own.options.get("mapping", "im2col")  # type: ignore[assignment]
     fc = fc or own.options.get("fc", "host")  # type: ignore[assignment]
     _check_choices(mapping=mapping, fc=fc, handoff=handoff)
-    machine = _hardware(hardware if hardware is not None else own.hardware or DEFAULT_PRESET, crossbar)
+    machine = as_hardware(hardware if hardware is not None else own.hardware or DEFAULT_PRESET, crossbar)
     known = own.measured if hardware is None else None
     return simulate_network(
         source, own.replication, machine, mapping=mapping or "im2col", fc=fc or "host", handoff=handoff,
@@ -184,15 +181,15 @@ def compare(
     Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
     """
     _check_choices(mapping=mapping, fc=fc)
-    _check_range("seed", seed, 0, 2**53)
-    _check_range("seeds", seeds, 1, MAX_SEEDS)
-    _check_range("work", work, 0, MAX_WORK)
-    _check_range("time limit", time_limit_s, 0, 10**9)
+    check_range("seed", seed, 0, 2**53)
+    check_range("seeds", seeds, 1, MAX_SEEDS)
+    check_range("work", work, 0, MAX_WORK)
+    check_range("time limit", time_limit_s, 0, 10**9)
     contest = Contest(
         mapping=mapping, fc=fc, methods=methods, seed=seed, seeds=seeds, work=work,
         time_limit_s=time_limit_s, clock=clock, fold=fold,
     )  # fmt: skip
-    source, machine = _network(network, input_shapes), _hardware(hardware, crossbar)
+    source, machine = as_network(network, input_shapes), as_hardware(hardware, crossbar)
     sizes = budgets(arrays, minimum_arrays(source, machine, mapping, fc, fold=fold))
     with followed(on_progress, progress, of_comparison) as tell:
         return compare_methods(source, machine, sizes, contest, ending or Ending(), tell)
@@ -227,14 +224,14 @@ def pareto(
     _check_choices(mapping=mapping, fc=fc, front_objective=objective)
     for method in baselines:
         _check_choices(method=method)
-    _check_range("seed", seed, 0, 2**53)
-    _check_range("work", work, 0, MAX_WORK)
-    _check_range("time limit", time_limit_s, 0, 10**9)
+    check_range("seed", seed, 0, 2**53)
+    check_range("work", work, 0, MAX_WORK)
+    check_range("time limit", time_limit_s, 0, 10**9)
     quest = Quest(
         mapping=mapping, fc=fc, objective=objective, seed=seed, baselines=tuple(baselines), fold=fold
     )
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)
-    source, machine = _network(network, input_shapes), _hardware(hardware, crossbar)
+    source, machine = as_network(network, input_shapes), as_hardware(hardware, crossbar)
     with followed(on_progress, progress, of_front) as tell:
         most = budget(arrays, minimum_arrays(source, machine, mapping, fc, fold=fold))
         return pareto_front(source, machine, most, quest, ending, tell)
@@ -244,23 +241,14 @@ def convert(
     network: NetworkLike, path: str | os.PathLike[str], input_shapes: InputShapes | None = None
 ) -> Network:
     """Write any readable network as network JSON; returns it. Raises RramallocError."""
-    source = _network(network, input_shapes)
+    source = as_network(network, input_shapes)
     write_text(path, to_json(source.to_dict()))
     return source
 
 
-def _network(network: NetworkLike, input_shapes: InputShapes | None) -> Network:
-    return network if isinstance(network, Network) else load(network, input_shapes)
-
-
-def _hardware(hardware: HardwareLike, crossbar: str | None) -> Hardware:
-    loaded = hardware if isinstance(hardware, Hardware) else load_hardware(hardware)
-    return loaded if crossbar is None else loaded.with_crossbar(*parse_crossbar(crossbar))
-
-
 def _check_objective(objective: str, method: str, target: int | None, target_ns: float | None) -> None:
-    _check_range("target", target, 1, 2**53)
-    _check_range("target_ns", target_ns, 0, 1e300)
+    check_range("target", target, 1, 2**53)
+    check_range("target_ns", target_ns, 0, 1e300)
     if objective != "arrays" and (target is not None or target_ns is not None):
         raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
     if objective != "latency" and method != "auto":
@@ -279,8 +267,3 @@ def _check_choices(**chosen: str | None) -> None:
     for kind, name in chosen.items():
         if name not in known[kind]:
             raise UnknownNameError(kind, str(name), known[kind])
-
-
-def _check_range(name: str, value: float | None, low: float, high: float) -> None:
-    if value is not None and (isinstance(value, bool) or not low <= value <= high):
-        raise SpecError(name, f"must be from {low} to {high:g}, got {brief(value)}")

@@ -95,8 +95,9 @@ def suggestion(name: str, known: Sequence[str], *, kind: str = "", cutoff: float
     """ "did you mean vgg16 or vgg19?" for "vgg61"; nothing if no name that is known is near."""
     import difflib
 
-    near = difflib.get_close_matches(name.lower()[:200], known, n=3, cutoff=cutoff)
-    return f"did you mean {kind}{' or '.join(near)}?" if near else ""
+    by_lower = {each.lower(): each for each in reversed(known)}
+    near = difflib.get_close_matches(name.lower()[:200], by_lower, n=3, cutoff=cutoff)
+    return f"did you mean {kind}{' or '.join(by_lower[each] for each in near)}?" if near else ""
 
 
 class BudgetError(RramallocError):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic._internal._model_construction import ModelMetaclass
-from pydantic_core import PydanticUndefined
+from pydantic_core import PydanticCustomError, PydanticUndefined
 
 from rramalloc.errors import SpecError
 
@@ -51,6 +51,17 @@ def parse(kind: TypeAdapter[T], data: object, where: str) -> T:
         return kind.validate_python(data)
     except ValidationError as error:
         raise SpecError(where, describe(error, data)) from None
+
+
+def check_range(name: str, value: float | None, low: float, high: float) -> None:
+    """Raise SpecError unless an argument is within its limits, or None."""
+    if value is not None and (isinstance(value, bool) or not low <= value <= high):
+        raise SpecError(name, f"must be from {low} to {high:g}, got {brief(value)}")
+
+
+def fault(reason: str) -> PydanticCustomError:
+    """A validation error without pydantic's "Value error, " prefix; braces would be taken for fields."""
+    return PydanticCustomError("fault", "{reason}", {"reason": reason})
 
 
 def describe(error: ValidationError, data: object = None) -> str:

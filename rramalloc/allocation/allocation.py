@@ -158,7 +158,7 @@ class Allocation(Shown, Record):
     def to_dict(self) -> dict[str, Any]:
         """The document of the allocation file; `placed` is there only if transfer was counted."""
         left_out = {"placed"} if self.placed is None else set()
-        return self.model_dump(mode="json", exclude=left_out) | {"hardware": self.hardware.to_dict()}
+        return self.model_dump(mode="json", exclude=left_out)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per layer, columns as the fields of Layer."""

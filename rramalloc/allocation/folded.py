@@ -121,7 +121,7 @@ class NetworkFold(Shown, Record):
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `fold NETWORK --format json` prints."""
-        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+        return self.model_dump(mode="json")
 
     def to_frame(self) -> pd.DataFrame:
         """One row per layer, columns as the fields of FoldedLayer."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +9,7 @@ from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.folded import FilterFold, FoldedLayer, NetworkFold
 from rramalloc.allocation.optimize import left_to_host
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware, parse_crossbar
+from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.mapping.demand import Mapping, demands, filter_of, fold_refusal, folds
 from rramalloc.mapping.fold import UNFOLDED, Filter, Fold
 from rramalloc.mapping.fold_check import equal_on_random_data
@@ -20,7 +18,7 @@ from rramalloc.mapping.fold_rules import Rule, aligned_inputs, fold_to, raised
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Stage
-from rramalloc.network.readers import InputShapes, load
+from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.records import brief
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 
@@ -75,9 +73,9 @@ def fold_filter(
 
 
 def fold_network(
-    network: Network | str | os.PathLike[str],
+    network: NetworkLike,
     *,
-    hardware: Hardware | str | os.PathLike[str] = DEFAULT_PRESET,
+    hardware: HardwareLike = DEFAULT_PRESET,
     crossbar: str | None = None,
     mapping: Mapping = "kernel_split",
     fc: FullyConnected = "host",
@@ -91,9 +89,8 @@ def fold_network(
     Raises SpecError unless the mapping is `kernel_split`; FileError, UnknownNameError, UnsupportedError;
     SolverError if a check fails.
     """
-    source = network if isinstance(network, Network) else load(network, input_shapes)
-    machine = hardware if isinstance(hardware, Hardware) else load_hardware(hardware)
-    machine = machine if crossbar is None else machine.with_crossbar(*parse_crossbar(crossbar))
+    source = as_network(network, input_shapes)
+    machine = as_hardware(hardware, crossbar)
     graph = StageGraph.build(source, fc)
     stages = [graph.stages[index] for index in graph.network_order]
     sizes = folds(source, stages, machine, mapping)

@@ -8,7 +8,7 @@ from rramalloc.allocation.allocation import Count, Foldable, NetworkId, Product
 from rramalloc.allocation.optimize import left_to_host
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, WeightMatrix, demands, folds
-from rramalloc.network.counts import macs, weights
+from rramalloc.network.counts import groups_of, kernel_of, macs, weights
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Name
 from rramalloc.records import Record
@@ -60,7 +60,7 @@ class Inspection(Shown, Record):
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `inspect --format json` prints."""
-        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+        return self.model_dump(mode="json")
 
     def to_frame(self) -> pd.DataFrame:
         """One row per layer, columns as the fields of InspectedLayer."""
@@ -96,9 +96,9 @@ def inspect_network(
             op=stage.op,
             input=network.input_shape(stage).as_tuple(),
             output=network.shapes[stage.name].as_tuple(),
-            kernel=stage.kernel if isinstance(stage, Conv) else (1, 1),
+            kernel=kernel_of(stage),
             stride=stage.stride if isinstance(stage, Conv) else (1, 1),
-            groups=stage.groups if isinstance(stage, Conv) else 1,
+            groups=groups_of(stage),
             windows=network.shapes[stage.name].pixels,
             demand=demand[stage.name],
             utilisation=WeightMatrix.of(network, stage, hardware).cells / (demand[stage.name] * cells),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,10 +17,10 @@ from rramalloc.records import Record
 from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.buffers import buffers
-from rramalloc.timing.critical_path import critical_path, describe
+from rramalloc.timing.critical_path import Segment, critical_path, describe
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.published import chain_layers, published
-from rramalloc.timing.simulate import Handoff, replication_by_name, simulate
+from rramalloc.timing.simulate import Handoff, Timing, replication_by_name, simulate
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Simulation(Shown, Record):
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `simulate --format json` prints."""
-        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+        return self.model_dump(mode="json")
 
     def to_frame(self) -> pd.DataFrame:
         """One row per layer, columns as the fields of TimedLayer."""
@@ -143,19 +144,8 @@ def simulate_network(
         latency_ns=absolute.latency_ns,
         throughput_per_s=absolute.throughput_per_s,
         layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
-        edges=tuple(
-            BufferedEdge(
-                producer=buffer.producer,
-                consumer=buffer.consumer,
-                buffer_pixels=buffer.pixels,
-                buffer_bytes=buffer.size_bytes(hardware.precision.output_bits),
-            )
-            for buffer in (buffers(timing) if graph.lists_all_edges else ())
-        ),
-        critical_path=tuple(
-            CriticalSegment(**{name: getattr(segment, name) for name in CriticalSegment.model_fields})
-            for segment in path
-        ),
+        edges=buffered_edges(timing, hardware.precision.output_bits),
+        critical_path=critical_segments(path),
         critical_path_text=describe(path, timing.makespan),
         latency_table=measured,
         warnings=(
@@ -163,6 +153,27 @@ def simulate_network(
             *(() if graph.lists_all_edges else (_TOO_MANY_EDGES,)),
             *(() if measured is None else measured.warnings),
         ),
+    )
+
+
+def buffered_edges(timing: Timing, output_bits: int) -> tuple[BufferedEdge, ...]:
+    """What is buffered between stages; nothing where there are too many edges to list them all."""
+    return tuple(
+        BufferedEdge(
+            producer=buffer.producer,
+            consumer=buffer.consumer,
+            buffer_pixels=buffer.pixels,
+            buffer_bytes=buffer.size_bytes(output_bits),
+        )
+        for buffer in (buffers(timing) if timing.graph.lists_all_edges else ())
+    )
+
+
+def critical_segments(path: Iterable[Segment]) -> tuple[CriticalSegment, ...]:
+    """A critical path as it is kept in files."""
+    return tuple(
+        CriticalSegment(**{name: getattr(segment, name) for name in CriticalSegment.model_fields})
+        for segment in path
     )
 
 

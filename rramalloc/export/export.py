@@ -10,10 +10,10 @@ from rramalloc.export.bundle import Export
 from rramalloc.export.subject import Subject
 from rramalloc.export.targets import export_to
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.network import Network
-from rramalloc.network.readers import InputShapes, load
+from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.placement.placement import Placement, read_placement
 from rramalloc.timing.stage_graph import FullyConnected
 
@@ -21,12 +21,12 @@ PlacementLike = Placement | str | os.PathLike[str]
 
 
 def export(
-    network: Network | str | os.PathLike[str],
+    network: NetworkLike,
     allocation: AllocationLike,
     target: str,
     *,
     placement: PlacementLike | None = None,
-    hardware: Hardware | str | os.PathLike[str] | None = None,
+    hardware: HardwareLike | None = None,
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
     input_shapes: InputShapes | None = None,
@@ -38,8 +38,8 @@ def export(
     written before `Export.save`. Raises RramallocError: UnsupportedError for what the tool cannot express,
     FileError, SpecError, MisplacedError, UnknownNameError.
     """
-    source = network if isinstance(network, Network) else load(network, input_shapes)
-    machine = hardware if hardware is None or isinstance(hardware, Hardware) else load_hardware(hardware)
+    source = as_network(network, input_shapes)
+    machine = None if hardware is None else as_hardware(hardware)
     return export_to(
         subject_of(source, allocation, placement=placement, hardware=machine, mapping=mapping, fc=fc), target
     )

@@ -6,10 +6,11 @@ from typing import Literal
 
 from rramalloc.allocation.allocation import Count, NetworkId, Product
 from rramalloc.export.bundle import Bundle, ExportedFile
-from rramalloc.export.subject import Subject, groups_of, kernel_of
+from rramalloc.export.subject import Subject
 from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping
+from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Conv, Name
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.records import Record
@@ -104,5 +105,5 @@ def export(subject: Subject) -> Bundle:
         ),
         placement=None if subject.placement is None else subject.placement.arrays,
     )
-    text = to_json(document.model_dump(mode="json") | {"hardware": subject.hardware.to_dict()})
+    text = to_json(document.model_dump(mode="json"))
     return Bundle((ExportedFile(name="export.json", text=text),), ())

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rramalloc.export.subject import Subject, is_dilated, kernel_of
+from rramalloc.export.subject import Subject, is_dilated
+from rramalloc.network.counts import kernel_of
 from rramalloc.network.geometry import Pads, Pair, Shape
 from rramalloc.network.node import (
     Conv,

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from rramalloc.export.bundle import Bundle, ExportedFile, Remark
 from rramalloc.export.neurosim_floorplan import Floorplan, Matrix
-from rramalloc.export.subject import Subject, is_dilated, kernel_of
+from rramalloc.export.subject import Subject, is_dilated
 from rramalloc.files import to_json
+from rramalloc.network.counts import kernel_of
 from rramalloc.network.node import Conv, Flatten, GlobalPool, Input, Linear, Pixelwise, Pool, Stage
 
 _TOOL = "NeuroSim"

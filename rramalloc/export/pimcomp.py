@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from rramalloc.export.bundle import Bundle, ExportedFile, Remark
 from rramalloc.export.pimcomp_network import NodeList, node_list
-from rramalloc.export.subject import Subject, groups_of, kernel_of
+from rramalloc.export.subject import Subject
 from rramalloc.files import to_json
+from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Conv, Input, Linear, Stage
 
 _TOOL: Final = "PIMCOMP"

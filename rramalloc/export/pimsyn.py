@@ -10,8 +10,9 @@ from typing import Final
 
 from rramalloc.export.bundle import Bundle, ExportedFile, Remark
 from rramalloc.export.pimcomp_network import node_list
-from rramalloc.export.subject import Subject, groups_of, is_dilated, kernel_of
+from rramalloc.export.subject import Subject, is_dilated
 from rramalloc.files import to_json
+from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Concat, Conv, Elementwise, GlobalPool, Linear, Pool, Stage
 
 _TOOL: Final = "PIMSYN"

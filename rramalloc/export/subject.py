@@ -9,9 +9,8 @@ from functools import cached_property
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, demands
-from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Linear, Node, Stage
+from rramalloc.network.node import Linear, Node
 from rramalloc.placement.check import check
 from rramalloc.placement.placement import Placement
 from rramalloc.timing.simulate import replication_by_name
@@ -76,16 +75,6 @@ class Subject:
         """The error for what a tool cannot express."""
         place = "" if node is None else f": node {node.name[:60]!r} ({node.op})"
         return UnsupportedError(f"{self.network.where}{place}", f"{tool} {reason}")
-
-
-def kernel_of(stage: Stage) -> Pair:
-    """Kernel height and width; a linear layer is a 1 x 1 convolution of its grid."""
-    return stage.kernel if isinstance(stage, Conv) else (1, 1)
-
-
-def groups_of(stage: Stage) -> int:
-    """Groups of a convolution; 1 for a linear layer."""
-    return stage.groups if isinstance(stage, Conv) else 1
 
 
 def is_dilated(node: Node) -> bool:

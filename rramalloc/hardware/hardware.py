@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import FailFast, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from rramalloc.records import Record, from_list
+from rramalloc.records import Record, fault, from_list
 from rramalloc.shown import Shown
 
 if TYPE_CHECKING:
@@ -79,14 +78,14 @@ class Timing(Record):
     def _one_way(self) -> Self:
         derived = (self.read_ns, self.dac_bits, self.adc_ns, self.columns_per_adc)
         if self.step_ns is not None and any(value is not None for value in derived):
-            raise _fault(
+            raise fault(
                 "step_ns is the whole step, it excludes read_ns, dac_bits, adc_ns and columns_per_adc: "
                 "give either step_ns or these"
             )
         if self.step_ns is None and (self.read_ns is None or self.dac_bits is None):
-            raise _fault("needs either step_ns, or both read_ns and dac_bits")
+            raise fault("needs either step_ns, or both read_ns and dac_bits")
         if (self.adc_ns is None) != (self.columns_per_adc is None):
-            raise _fault("adc_ns and columns_per_adc belong together: give both or neither")
+            raise fault("adc_ns and columns_per_adc belong together: give both or neither")
         return self
 
     def compute_ns(self, input_bits: int) -> float:
@@ -139,7 +138,7 @@ class Chip(Record):
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         if self.arrays > MAX_ARRAYS:
-            raise _fault(f"has {self.arrays} arrays in all, the limit is {MAX_ARRAYS}")
+            raise fault(f"has {self.arrays} arrays in all, the limit is {MAX_ARRAYS}")
         return self
 
     @property
@@ -185,7 +184,7 @@ class Hardware(Shown, Record):
             record = getattr(self, table, None) if table in type(self).model_fields else None
             known = isinstance(record, Record) and field in type(record).model_fields
             if not known or getattr(record, field) is None:
-                raise _fault(
+                raise fault(
                     f"unconfirmed: {dotted[:60]!r} is no value of this file; write <table>.<field>, "
                     f'for example "timing.read_ns"'
                 )
@@ -207,9 +206,13 @@ class Hardware(Shown, Record):
         unconfirmed = tuple(name for name in self.unconfirmed if name not in sizes)
         return self.model_copy(update={"crossbar": crossbar, "unconfirmed": unconfirmed})
 
+    @model_serializer(mode="wrap")
+    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _given(handler(self))
+
     def to_dict(self) -> dict[str, Any]:
         """The document of the TOML format, resolved and complete, without what is not given."""
-        return self.model_dump(mode="json", exclude_none=True)
+        return self.model_dump(mode="json")
 
     def to_frame(self) -> pd.DataFrame:
         """One row per value that is given: its dotted name ("crossbar.wordlines"), and the value."""
@@ -234,10 +237,14 @@ class Hardware(Shown, Record):
         return [f"Source: {self.source}", *doubts]
 
 
+def _given(document: dict[str, Any]) -> dict[str, Any]:
+    """A table and the tables in it without what is not given."""
+    return {
+        name: _given(value) if isinstance(value, dict) else value
+        for name, value in document.items()
+        if value is not None
+    }
+
+
 def _ceil_div(value: int, by: int) -> int:
     return -(-value // by)
-
-
-def _fault(reason: str) -> PydanticCustomError:
-    """A validation error without pydantic's "Value error, " prefix; braces would be taken for fields."""
-    return PydanticCustomError("hardware", "{reason}", {"reason": reason})

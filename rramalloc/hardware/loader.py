@@ -15,7 +15,17 @@ from rramalloc.hardware.shipped import PRESETS, preset_names
 from rramalloc.records import brief, parse
 
 DEFAULT_PRESET = "plain"
+HardwareLike = Hardware | str | os.PathLike[str]
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
+
+
+def as_hardware(hardware: HardwareLike, crossbar: str | None = None) -> Hardware:
+    """The hardware itself, or the one that `load_hardware` finds; crossbar: "256x256" replaces its arrays.
+
+    Raises FileError, SpecError, UnknownNameError.
+    """
+    loaded = hardware if isinstance(hardware, Hardware) else load_hardware(hardware)
+    return loaded if crossbar is None else loaded.with_crossbar(*parse_crossbar(crossbar))
 
 
 def load_hardware(spec: str | os.PathLike[str]) -> Hardware:

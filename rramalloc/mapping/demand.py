@@ -10,6 +10,7 @@ from typing import Literal, get_args
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel, useful_sizes
+from rramalloc.network.counts import kernel_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Stage
@@ -110,7 +111,7 @@ def folds(network: Network, stages: Sequence[Stage], hardware: Hardware, mapping
             f"use 'kernel_split' to fold, or do without",
         )
     return [
-        _fewest_arrays(WeightMatrix.of(network, stage, hardware), _kernel(stage), hardware.crossbar)
+        _fewest_arrays(WeightMatrix.of(network, stage, hardware), kernel_of(stage), hardware.crossbar)
         if fold_refusal(network, stage) is None
         else UNFOLDED
         for stage in stages
@@ -119,12 +120,12 @@ def folds(network: Network, stages: Sequence[Stage], hardware: Hardware, mapping
 
 def folded_weights(network: Network, stage: Stage, hardware: Hardware, size: Pair) -> WeightMatrix:
     """The weights of a stage with (n_h, n_w) pixels folded into one, (1, 1) as they are."""
-    return WeightMatrix.of(network, stage, hardware).folded(_kernel(stage), size)
+    return WeightMatrix.of(network, stage, hardware).folded(kernel_of(stage), size)
 
 
 def fold_refusal(network: Network, stage: Stage) -> str | None:
     """Why a stage is left as it is, None if it can be folded."""
-    kernel = _kernel(stage)
+    kernel = kernel_of(stage)
     if kernel[0] * kernel[1] > MAX_PIXELS:
         return f"the kernel has more than {MAX_PIXELS} positions: too many to look for a fold"
     return filter_of(network, stage).refusal
@@ -143,10 +144,6 @@ def filter_of(network: Network, stage: Stage) -> Filter:
         dilation=stage.dilation,
         groups=stage.groups,
     )
-
-
-def _kernel(stage: Stage) -> Pair:
-    return stage.kernel if isinstance(stage, Conv) else (1, 1)
 
 
 @lru_cache(maxsize=4096)

@@ -1,9 +1,20 @@
-"""Weights and multiply-accumulates of a stage."""
+"""Kernel, groups, weights and multiply-accumulates of a stage."""
 
 from __future__ import annotations
 
+from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Stage
+from rramalloc.network.node import Conv, Stage
+
+
+def kernel_of(stage: Stage) -> Pair:
+    """Kernel height and width; a linear layer is a 1 x 1 convolution of its grid."""
+    return stage.kernel if isinstance(stage, Conv) else (1, 1)
+
+
+def groups_of(stage: Stage) -> int:
+    """Groups of a convolution; 1 for a linear layer."""
+    return stage.groups if isinstance(stage, Conv) else 1
 
 
 def windows(network: Network, stage: Stage) -> int:

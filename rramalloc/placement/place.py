@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping as MappingOf
 
 import numpy as np
@@ -13,12 +12,12 @@ from rramalloc.allocation.optimize import hardware_warnings
 from rramalloc.allocation.saved import AllocationLike
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.mapping.demand import Mapping, demands, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.readers import InputShapes, load
+from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.placement.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
 from rramalloc.placement.assemble import assembled
 from rramalloc.placement.blocks import blocks
@@ -43,10 +42,10 @@ MAX_WORK = 10**6
 
 
 def place(
-    network: Network | str | os.PathLike[str],
+    network: NetworkLike,
     allocation: AllocationLike,
     *,
-    hardware: Hardware | str | os.PathLike[str] | None = None,
+    hardware: HardwareLike | None = None,
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
     seed: int = 0,
@@ -62,8 +61,8 @@ def place(
     for name, value, most in (("seed", seed, 2**53), ("work", work, MAX_WORK)):
         if isinstance(value, bool) or not 0 <= value <= most:
             raise SpecError(name, f"must be from 0 to {most}, got {brief(value)}")
-    source = network if isinstance(network, Network) else load(network, input_shapes)
-    chosen = hardware if hardware is None or isinstance(hardware, Hardware) else load_hardware(hardware)
+    source = as_network(network, input_shapes)
+    chosen = None if hardware is None else as_hardware(hardware)
     known = given(source, allocation, hardware=chosen, mapping=mapping, fc=fc)
     return place_network(
         source, known.replication, known.hardware, mapping=known.mapping, fc=known.fc, fold=known.fold,

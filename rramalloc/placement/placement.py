@@ -154,7 +154,7 @@ class Placement(Shown, Record):
 
     def to_dict(self) -> dict[str, Any]:
         """The document of the placement file."""
-        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+        return self.model_dump(mode="json")
 
     def to_frame(self) -> pd.DataFrame:
         """One row per array: chip_row, chip_column, tile_row, tile_column, then the fields of PlacedArray."""

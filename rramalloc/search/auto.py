@@ -8,7 +8,6 @@ is the same on one core and on two.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from rramalloc.search import interval, tie_break
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.climb import climbed
+from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver, is_better
 from rramalloc.search.local import Found
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
@@ -177,12 +177,6 @@ class _Search:
         if self.stop.close_enough(self.best.makespan, self.bound):
             return f"bounded, within the gap asked for: {how}"
         return f"bounded, stopped after the work allowed: {how}"
-
-
-def cores(allowed: int | None) -> int:
-    """Cores there are for this process, no more than allowed (None: all of them)."""
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return there if allowed is None else min(allowed, there)
 
 
 def _second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rramalloc.search.archive import Archive, Step
-from rramalloc.search.auto import cores
 from rramalloc.search.bound import Bounder
+from rramalloc.search.cores import cores
 from rramalloc.search.front_tasks import Done, Effort, Task, Tasks
 from rramalloc.search.interval import even_allocations
 from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop

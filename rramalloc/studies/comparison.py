@@ -111,7 +111,7 @@ class Comparison(Shown, Record):
 
     def to_dict(self) -> dict[str, Any]:
         """The document of the comparison file."""
-        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+        return self.model_dump(mode="json")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the comparison file whole or not at all. Raises FileError."""

@@ -93,7 +93,7 @@ class ParetoFront(Shown, Record):
 
     def to_dict(self) -> dict[str, Any]:
         """The document of the front's file."""
-        return self.model_dump(mode="json") | {"hardware": self.hardware.to_dict()}
+        return self.model_dump(mode="json")
 
     def to_frame(self) -> pd.DataFrame:
         """One row per point, columns as the fields of FrontPoint but for the copies."""

@@ -18,9 +18,9 @@ from rramalloc.files import read_json, to_json, write_text
 from rramalloc.hardware.hardware import MAX_VALUE, NonNegative, Text
 from rramalloc.network.network import Network
 from rramalloc.network.node import Node
-from rramalloc.records import Record, brief, from_list, parse
+from rramalloc.records import Record, brief, fault, from_list, parse
 from rramalloc.shown import Shown, counted, frame_of
-from rramalloc.timing.measured_layer import MeasuredLayer, fault
+from rramalloc.timing.measured_layer import MeasuredLayer
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,23 +7,17 @@ from functools import cached_property
 from typing import Any, Self
 
 from pydantic import JsonValue, TypeAdapter, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
 
 from rramalloc.errors import RramallocError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Node, ShapeFault, ShapeField
-from rramalloc.records import Record, brief, describe
+from rramalloc.records import Record, brief, describe, fault
 
 NETWORK = "network"
 """Operator of a whole network; its parameter `sha256` says which."""
 FREE = ("identity", "dropout", "flatten")
 """Operators that no device computes anything for."""
-
-
-def fault(reason: str) -> PydanticCustomError:
-    """A validation error without pydantic's prefix; braces in the reason stay what they are."""
-    return PydanticCustomError("latency", "{reason}", {"reason": reason})
 
 
 _NODE: TypeAdapter[Node] = TypeAdapter(Node)

@@ -181,8 +181,8 @@ def test_read_only_folder(tmp_path: Path) -> None:
     for above in (tmp_path, *tmp_path.parents[:2]):
         above.chmod(0o755)
     code = (
-        "import os, sys; from rramalloc.cli.main import main; from rramalloc import api; "
-        "net = api.load('alexnet'); os.setuid(65534); "
+        "import os, sys; from rramalloc.cli.main import main; import rramalloc; "
+        "net = rramalloc.load('alexnet'); os.setuid(65534); "
         "from rramalloc.files import write_text; from rramalloc.errors import FileError\n"
         "try: write_text(sys.argv[1], 'x')\n"
         "except FileError as error: print(error)"

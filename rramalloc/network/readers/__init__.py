@@ -16,6 +16,14 @@ InputShapes = Mapping[str, Sequence[int]]
 """Shape of every dynamic input by name, with batch: {"images": (1, 3, 224, 224)}."""
 
 
+NetworkLike = Network | str | os.PathLike[str]
+
+
+def as_network(network: NetworkLike, input_shapes: InputShapes | None = None) -> Network:
+    """The network itself, or the one that `load` finds. Raises FileError, SpecError, UnknownNameError."""
+    return network if isinstance(network, Network) else load(network, input_shapes)
+
+
 def load(network: str | os.PathLike[str], input_shapes: InputShapes | None = None) -> Network:
     """The network in a file (.json, .onnx, .csv, .pt2) or a shipped one by name ("vgg16").
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.mapping.fold import Fold
+from rramalloc.network.counts import groups_of
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
@@ -39,7 +40,7 @@ class Layer:
     @property
     def groups(self) -> int:
         """Groups of channels that have weights of their own."""
-        return int(getattr(self.stage, "groups", 1))
+        return groups_of(self.stage)
 
     @property
     def rows(self) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError
+from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
 from rramalloc.placement.emulator.limits import window_rows
@@ -53,11 +54,11 @@ def _weights(
     array = _values(network.where, tensor)
     if array.dtype.kind not in "fiu" or array.min() == array.max():
         return None
-    kernel = getattr(stage, "kernel", (1, 1))
+    kernel = kernel_of(stage)
     shape = (outputs, rows // (kernel[0] * kernel[1]), *kernel)
     flips = {attribute.name: attribute.i for attribute in proto.attribute}
     if proto.op_type == "ConvTranspose":  # (inputs, outputs of a group, ...), the kernel turned round
-        groups = int(getattr(stage, "groups", 1))
+        groups = groups_of(stage)
         array = array.reshape(groups, -1, outputs // groups, *kernel).swapaxes(1, 2)[..., ::-1, ::-1]
     elif len(array.shape) == 2:
         stored_by_row = flips.get("transB", 0) if position else not flips.get("transA", 0)

@@ -62,11 +62,14 @@ def _given(network: Network, allocation: AllocationLike, placement: PlacementLik
     options = found.options
     known = given(network, allocation, hardware=found.hardware, mapping=options.mapping, fc=options.fc)
     check(found, network, known.replication, where)
-    folded = {layer.name: layer.fold for layer in found.layers if layer.fold is not None}
     return Task(
         network, known.replication, found.hardware, options.mapping, options.fc, found.arrays, "given",
-        known.where, folded,
+        known.where, _folds_in(found),
     )  # fmt: skip
+
+
+def _folds_in(placement: Placement) -> Folds:
+    return {layer.name: layer.fold for layer in placement.layers if layer.fold is not None}
 
 
 def _to_place(network: Network, known: Given) -> Task:
@@ -76,7 +79,9 @@ def _to_place(network: Network, known: Given) -> Task:
         placed = place_network(
             network, replication, hardware, mapping=mapping, fc=fc, fold=fold, work=0, seed=0, where=where
         )
-        return _given(network, replication, placed)._replace(placed="placer", where=where)
+        return Task(
+            network, replication, hardware, mapping, fc, placed.arrays, "placer", where, _folds_in(placed)
+        )
     stages = StageGraph.build(network, fc).stages
     sizes = folds(network, stages, hardware, mapping) if fold else []
     chosen = {stage.name: size for stage, size in zip(stages, sizes, strict=False)}

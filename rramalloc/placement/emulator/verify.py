@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 
 from rramalloc.allocation.saved import AllocationLike
-from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.network import Network
-from rramalloc.network.readers import InputShapes, load
+from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.placement.emulator.accelerator import Accelerator, held_by
 from rramalloc.placement.emulator.cells import Storage
 from rramalloc.placement.emulator.comparison import Comparison, Told
@@ -26,7 +24,7 @@ from rramalloc.placement.emulator.summary import summary
 from rramalloc.placement.emulator.task import PlacementLike, Task, task_of
 from rramalloc.placement.emulator.verification import Verification
 from rramalloc.placement.emulator.weights import Weights
-from rramalloc.records import brief
+from rramalloc.records import check_range
 from rramalloc.timing.simulate import Timing, replication_by_name, simulate
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 
@@ -35,11 +33,11 @@ MAX_ADC_BITS = 52
 
 
 def verify(
-    network: Network | str | os.PathLike[str],
+    network: NetworkLike,
     allocation: AllocationLike,
     placement: PlacementLike | None = None,
     *,
-    hardware: Hardware | str | os.PathLike[str] | None = None,
+    hardware: HardwareLike | None = None,
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
     seed: int = 0,
@@ -58,13 +56,12 @@ def verify(
     Raises RramallocError: MisplacedError, CapacityError, FileError, SpecError, UnknownNameError,
     UnsupportedError, EarlyReadError.
     """
-    _check_range("seed", seed, 0, 2**53)
-    _check_range("images", images, 1, MAX_IMAGES)
-    _check_range("noise", noise, 0, 1)
-    if adc_bits is not None:
-        _check_range("adc_bits", adc_bits, 1, MAX_ADC_BITS)
-    source = network if isinstance(network, Network) else load(network, input_shapes)
-    chosen = hardware if hardware is None or isinstance(hardware, Hardware) else load_hardware(hardware)
+    check_range("seed", seed, 0, 2**53)
+    check_range("images", images, 1, MAX_IMAGES)
+    check_range("noise", noise, 0, 1)
+    check_range("adc_bits", adc_bits, 1, MAX_ADC_BITS)
+    source = as_network(network, input_shapes)
+    chosen = None if hardware is None else as_hardware(hardware)
     task = task_of(source, allocation, placement, chosen, mapping, fc)
     file = (
         None if isinstance(network, Network) or not os.fspath(network).lower().endswith(".onnx") else network
@@ -109,8 +106,3 @@ def verify_task(
     for image in range(images):
         difference = difference or comparison.run(image, on_progress)
     return summary(task, comparison, difference, images)
-
-
-def _check_range(name: str, value: float, low: float, high: float) -> None:
-    if isinstance(value, bool) or not low <= value <= high:
-        raise SpecError(name, f"must be from {low} to {high:g}, got {brief(value)}")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.mapping.fold import Fold
+from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Stage
 from rramalloc.placement.emulator.folded import folded_filters
@@ -41,7 +42,7 @@ class Weights:
         """Integer weights of a layer, (C_out, C_in / groups, K_h, K_w)."""
         if stage.name in self.given:
             return quantised(self.given[stage.name], self.bits)
-        kernel = getattr(stage, "kernel", (1, 1))
+        kernel = kernel_of(stage)
         outputs = self.network.shapes[stage.name].channels
         inputs = window_rows(self.network, stage) // (kernel[0] * kernel[1])
         low, high = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
@@ -51,7 +52,7 @@ class Weights:
 
     def grouped(self, stage: Stage, fold: Fold | None = None) -> Ints:
         """The same as (groups, outputs of a group, rows of a window), folded or not."""
-        weights, groups = self.of(stage), int(getattr(stage, "groups", 1))
+        weights, groups = self.of(stage), groups_of(stage)
         if fold is not None:
             weights = folded_filters(weights, fold)
         return weights.reshape(groups, len(weights) // groups, -1)

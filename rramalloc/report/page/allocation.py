@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rramalloc.allocation.allocation import Allocation, Layer
+from rramalloc.allocation.allocation import Allocation, Layer, NetworkId
 from rramalloc.allocation.simulation import Simulation
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.report.page.buffers import buffer_blocks
@@ -12,6 +12,7 @@ from rramalloc.report.page.layers import layer_table, replication_chart
 from rramalloc.report.page.parts import Chart, Detail, Fact, Note, Section, Table, duration, share, steps
 from rramalloc.report.page.timed import Timed
 from rramalloc.report.page.timeline import timeline_chart
+from rramalloc.studies.sweep.document import SweptNetwork
 
 _LEAD = "What limits it."
 _LACKS = (
@@ -32,7 +33,7 @@ def allocation_section(allocation: Allocation, timed: Timed | None, detail: Deta
         Fact("Interval", steps(allocation.interval), _rate(allocation.throughput_per_s)),
     )
     made: list[tuple[str, str]] = [
-        ("Network", f"{allocation.network.name}, sha256 {allocation.network.sha256}"),
+        ("Network", network_words(allocation.network)),
         ("Hardware", hardware_words(allocation.hardware)),
         ("Objective, method", f"{allocation.objective}, {allocation.method}"),
         ("Mapping", mapping_words(options)),
@@ -71,7 +72,7 @@ def simulation_section(simulation: Simulation, timed: Timed, detail: Detail) -> 
         blocks=_blocks(simulation, timed, detail),
         headline=steps(simulation.makespan),
         made=(
-            ("Network", f"{simulation.network.name}, sha256 {simulation.network.sha256}"),
+            ("Network", network_words(simulation.network)),
             ("Hardware", hardware_words(simulation.hardware)),
             ("Handoff", f"a pixel can be used in the {simulation.handoff} step"),
         ),
@@ -91,6 +92,11 @@ class _Mapped(Protocol):
     def fc(self) -> str: ...
     @property
     def fold(self) -> bool: ...
+
+
+def network_words(network: NetworkId | SweptNetwork) -> str:
+    """Which network a result is of."""
+    return f"{network.name}, sha256 {network.sha256}"
 
 
 def mapping_words(options: _Mapped) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rramalloc.report import style
 from rramalloc.report.page import charts
-from rramalloc.report.page.allocation import hardware_words, mapping_words, warning_notes
+from rramalloc.report.page.allocation import hardware_words, mapping_words, network_words, warning_notes
 from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Note, Section, Table, share, shown, steps
 from rramalloc.studies.comparison import Comparison, Row
 from rramalloc.studies.judged import REFERENCE
@@ -73,7 +73,7 @@ def comparison_section(comparison: Comparison, detail: Detail) -> Section:
         limit=limit,
         headline=f"{steps(len(rows), 'row')} at {steps(len(budgets), 'budget')}",
         made=(
-            ("Network", f"{comparison.network.name}, sha256 {comparison.network.sha256}"),
+            ("Network", network_words(comparison.network)),
             ("Hardware", hardware_words(comparison.hardware)),
             ("Mapping", mapping_words(options)),
             ("Seeds, work", f"{options.seeds} from {options.seed}, {options.work} units a run"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from rramalloc.report import style
 from rramalloc.report.page import charts
-from rramalloc.report.page.allocation import hardware_words, mapping_words, warning_notes
+from rramalloc.report.page.allocation import hardware_words, mapping_words, network_words, warning_notes
 from rramalloc.report.page.parts import (
     Chart,
     Column,
@@ -58,7 +58,7 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
         limit=limit,
         headline=f"{steps(len(points), 'point')}, {front.proven:,} proven",
         made=(
-            ("Network", f"{front.network.name}, sha256 {front.network.sha256}"),
+            ("Network", network_words(front.network)),
             ("Hardware", hardware_words(front.hardware)),
             ("Mapping", mapping_words(options)),
             ("Seed, work", f"{front.seed}, {options.work} units"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rramalloc.placement.placement import Placement
-from rramalloc.report.page.allocation import hardware_words, warning_notes
+from rramalloc.report.page.allocation import hardware_words, network_words, warning_notes
 from rramalloc.report.page.chip_map import chip_map
 from rramalloc.report.page.parts import (
     Chart,
@@ -46,7 +46,7 @@ def placement_section(placement: Placement, detail: Detail) -> Section:
         blocks=(*warning_notes(placement.warnings), *drawn, *_tables(placement, detail)),
         headline=f"{rounded(traffic.cost)} byte hops, gap {share(traffic.gap)}",
         made=(
-            ("Network", f"{placement.network.name}, sha256 {placement.network.sha256}"),
+            ("Network", network_words(placement.network)),
             ("Hardware", hardware_words(placement.hardware)),
             ("Mapping", f"{options.mapping}; classifiers on the {options.fc}"),
             ("Seed, work", f"{options.seed}, {options.work} units"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from rramalloc.report import style
 from rramalloc.report.page import charts
+from rramalloc.report.page.allocation import network_words
 from rramalloc.report.page.parts import (
     Chart,
     Column,
@@ -69,7 +70,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
         blocks=tuple(blocks),
         headline=f"{steps(document.points, 'point')}, {len(failed):,} failed",
         made=(
-            *(("Network", f"{network.name}, sha256 {network.sha256}") for network in document.networks),
+            *(("Network", network_words(network)) for network in document.networks),
             ("rramalloc", document.rramalloc_version),
         ),
     )

@@ -10,12 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.simulation import BufferedEdge, CriticalSegment, Simulation
+from rramalloc.allocation.simulation import (
+    BufferedEdge,
+    CriticalSegment,
+    Simulation,
+    buffered_edges,
+    critical_segments,
+)
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.network.network import Network
 from rramalloc.network.readers import load
 from rramalloc.network.shipped import shipped_names
-from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import critical_path, describe
 from rramalloc.timing.simulate import Handoff, Timing, replication_by_name, simulate
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
@@ -98,22 +103,9 @@ def time_allocation(allocation: Allocation, network: Network, where: str) -> Tim
             f"finishes on this network: the file was changed, make it anew",
         )
     path = critical_path(timing)
-    edges = buffers(timing) if timing.graph.lists_all_edges else ()
-    output_bits = allocation.hardware.precision.output_bits
     return Timed(
-        edges=tuple(
-            BufferedEdge(
-                producer=edge.producer,
-                consumer=edge.consumer,
-                buffer_pixels=edge.pixels,
-                buffer_bytes=edge.size_bytes(output_bits),
-            )
-            for edge in edges
-        ),
-        path=tuple(
-            CriticalSegment(**{name: getattr(segment, name) for name in CriticalSegment.model_fields})
-            for segment in path
-        ),
+        edges=buffered_edges(timing, allocation.hardware.precision.output_bits),
+        path=critical_segments(path),
         limit=describe(path, timing.makespan),
         timing=timing,
     )

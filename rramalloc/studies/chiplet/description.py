@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, FailFast, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from rramalloc.network.node import Name
-from rramalloc.records import Record, brief, from_list
+from rramalloc.records import Record, brief, fault, from_list
 
 MAX_UNITS = 2**16
 """Of a whole chip."""
@@ -53,11 +52,6 @@ PerStrategies = Annotated[
     Field(min_length=1, max_length=10_000),
 ]
 Group = Annotated[tuple[Name, ...], from_list(list[Name]), Field(min_length=1)]
-
-
-def fault(reason: str) -> PydanticCustomError:
-    """A validation error without pydantic's "Value error, " prefix."""
-    return PydanticCustomError("chiplet", "{reason}", {"reason": reason})
 
 
 class ChipletChip(Record):

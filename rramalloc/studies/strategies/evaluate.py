@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from rramalloc.allocation.saved import AllocationLike
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware, parse_crossbar
+from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.mapping.demand import MAPPINGS, Mapping
-from rramalloc.network.network import Network
-from rramalloc.network.readers import InputShapes, load
+from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.studies.strategies.chip import ChipPerformance, load_chip
 from rramalloc.studies.strategies.compute import DEFAULT_LIMIT, evaluate_strategies
 from rramalloc.studies.strategies.evaluation import Evaluation
@@ -29,11 +28,9 @@ from rramalloc.studies.strategies.inputs import (
 from rramalloc.studies.strategies.source import Progress
 from rramalloc.timing.stage_graph import FullyConnected
 
-HardwareLike = Hardware | str | os.PathLike[str]
-
 
 def evaluate(
-    network: Network | str | os.PathLike[str],
+    network: NetworkLike,
     chip: ChipPerformance | str | os.PathLike[str],
     *,
     strategies: StrategyLike | Sequence[StrategyLike] = (),
@@ -63,7 +60,7 @@ def evaluate(
         for number, strategy in enumerate(listed(strategies), 1)
     ]
     given = given_allocations(listed(allocations))
-    source = network if isinstance(network, Network) else load(network, input_shapes)
+    source = as_network(network, input_shapes)
     chosen_fc, machines = common_fc(given, fc), _machines(given, hardware, crossbar)
     allocated = [
         allocation_planner(found, source, parameters, machine, mapping, chosen_fc)
@@ -83,6 +80,5 @@ def _machines(given: Sequence[Given], hardware: HardwareLike | None, crossbar: s
     machines = []
     for found in own:
         chosen = hardware if hardware is not None else found or DEFAULT_PRESET
-        loaded = chosen if isinstance(chosen, Hardware) else load_hardware(chosen)
-        machines.append(loaded if crossbar is None else loaded.with_crossbar(*parse_crossbar(crossbar)))
+        machines.append(as_hardware(chosen, crossbar))
     return machines

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.errors import SpecError, UnsupportedError, suggestion
 from rramalloc.hardware.hardware import Precision
 from rramalloc.network.network import Network
 from rramalloc.records import brief
@@ -102,8 +101,7 @@ def check_task_names(names: Iterable[str], tasks: Sequence[Task], where: str) ->
     for name in names:
         if name in known:
             continue
-        near = difflib.get_close_matches(name[:200], known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"tasks: {brief_list(list(known))}"
+        hint = suggestion(name, list(known)) or f"tasks: {brief_list(list(known))}"
         raise SpecError(where, f"{brief(name)} is no task of the network; {hint}")
 
 

@@ -47,8 +47,7 @@ class SweepDocument(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """The document of the file, without what is not given."""
-        document = self.model_dump(mode="json", exclude={"rows", "hardware"}, exclude_none=True)
-        document["hardware"] = [hardware.to_dict() for hardware in self.hardware]
+        document = self.model_dump(mode="json", exclude={"rows"}, exclude_none=True)
         return document if self.rows is None else document | {"rows": [row.model_dump() for row in self.rows]}
 
 

@@ -20,11 +20,6 @@ _MOST_FALSE_STARTS = 3
 _CODE = "import sys; from rramalloc.studies.sweep.worker import main; main(int(sys.argv[1]))"
 
 
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @dataclass(eq=False, slots=True)
 class _Worker:
     """A process; numbers: the points it is at, None while it starts, empty while it waits."""

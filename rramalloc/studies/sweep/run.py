@@ -10,6 +10,7 @@ from rramalloc.errors import SpecError
 from rramalloc.files import to_json
 from rramalloc.progress import followed, of_sweep
 from rramalloc.records import brief
+from rramalloc.search.cores import cores
 from rramalloc.studies.sweep.adopt import Place
 from rramalloc.studies.sweep.batch import Batches, Finished
 from rramalloc.studies.sweep.document import document_of
@@ -81,7 +82,7 @@ def _workers(scheduler: str | None, jobs: int | None, points: int) -> Workers:
         from rramalloc.studies.sweep.cluster import ClusterWorkers
 
         return ClusterWorkers(scheduler)
-    from rramalloc.studies.sweep.local import LocalWorkers, cores
+    from rramalloc.studies.sweep.local import LocalWorkers
 
     return LocalWorkers(min(jobs or cores(), points))
 

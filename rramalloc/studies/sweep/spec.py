@@ -8,7 +8,6 @@ from collections.abc import Mapping as MappingOf
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
-from pydantic_core import PydanticCustomError
 
 from rramalloc.errors import SpecError
 from rramalloc.files import read_toml
@@ -16,7 +15,7 @@ from rramalloc.hardware.hardware import MAX_BITS, MAX_VALUE
 from rramalloc.hardware.loader import DEFAULT_PRESET, parse_crossbar
 from rramalloc.mapping.demand import Mapping
 from rramalloc.methods import method_names
-from rramalloc.records import Record, brief, parse
+from rramalloc.records import Record, brief, fault, parse
 from rramalloc.studies.budgets import multiple
 
 MAX_POINTS = 10**7
@@ -41,10 +40,6 @@ LISTS = (
 """The lists whose product is the grid, the one that varies fastest last."""
 
 
-def _fault(reason: str) -> PydanticCustomError:
-    return PydanticCustomError("sweep", "{reason}", {"reason": reason})
-
-
 def _listed(value: Any) -> Any:
     """A single value stands for a list of one."""
     return tuple(value) if isinstance(value, list) else value if isinstance(value, tuple) else (value,)
@@ -56,7 +51,7 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
         factor = multiple(value) if isinstance(value, str) else None
         meant = (value,) if factor is None else factor
         if meant in seen:
-            raise _fault(f"{brief(value)} stands twice: give every value once")
+            raise fault(f"{brief(value)} stands twice: give every value once")
         seen.add(meant)
     return values
 
@@ -65,25 +60,25 @@ def _arrays(value: Any) -> Any:
     if isinstance(value, str):
         factor = multiple(value)
         if factor is None or factor < 1:
-            raise _fault('must be a number of arrays, or "x2" for twice the minimum, at least "x1"')
+            raise fault('must be a number of arrays, or "x2" for twice the minimum, at least "x1"')
     elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_ARRAYS:
-        raise _fault(f'must be a number of arrays from 1 to {MAX_ARRAYS}, or a multiple such as "x2"')
+        raise fault(f'must be a number of arrays from 1 to {MAX_ARRAYS}, or a multiple such as "x2"')
     return value
 
 
 def _crossbar(value: Any) -> Any:
     if not isinstance(value, str):
-        raise _fault('must be a text such as "128x128"')
+        raise fault('must be a text such as "128x128"')
     try:
         wordlines, bitlines = parse_crossbar(value)
     except SpecError as error:
-        raise _fault(error.reason) from None
+        raise fault(error.reason) from None
     return f"{wordlines}x{bitlines}"
 
 
 def _method(value: Any) -> Any:
     if value not in method_names():
-        raise _fault(f"is no method; known: {', '.join(method_names())}")
+        raise fault(f"is no method; known: {', '.join(method_names())}")
     return value
 
 
@@ -124,21 +119,21 @@ class Spec(Record):
         used: set[str] = set()
         for group in self.zip:
             if len(group) < 2:
-                raise _fault("zip: a group ties at least two lists: [['networks', 'arrays']]")
+                raise fault("zip: a group ties at least two lists: [['networks', 'arrays']]")
             for name in group:
                 if name not in LISTS:
-                    raise _fault(f"zip: {brief(name)} is no list of a sweep; known: {', '.join(LISTS)}")
+                    raise fault(f"zip: {brief(name)} is no list of a sweep; known: {', '.join(LISTS)}")
                 if name in used:
-                    raise _fault(f"zip: {name!r} stands twice")
+                    raise fault(f"zip: {name!r} stands twice")
                 if name not in self.model_fields_set or getattr(self, name) is None:
-                    raise _fault(f"zip: {name!r} is not given")
+                    raise fault(f"zip: {name!r} is not given")
                 used.add(name)
             lengths = {name: len(getattr(self, name)) for name in group}
             if len(set(lengths.values())) > 1:
                 told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-                raise _fault(f"zip: tied lists must be equally long, {told}")
+                raise fault(f"zip: tied lists must be equally long, {told}")
         if self.size > MAX_POINTS:
-            raise _fault(
+            raise fault(
                 f"the lists make {brief(self.size)} points, the limit is {MAX_POINTS}: split the sweep"
             )
         return self

@@ -1,0 +1,11 @@
+"""How many cores a search or a sweep may use."""
+
+from __future__ import annotations
+
+import os
+
+
+def cores(allowed: int | None = None) -> int:
+    """Cores there are for this process, no more than allowed (None: all of them)."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return there if allowed is None else min(allowed, there)
