@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from report.page.results import HOSTILE
+from report.page.visit import DRAWN, WIDTHS
 
 from rramalloc.api import report
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = (
-    os.environ.get("RRAMALLOC_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-)
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")]
-KINDS = ("allocation", "simulation", "comparison", "pareto", "placement")
-WIDTHS = (1280, 400)
-DRAWN = "html[data-drawn]"
+pytestmark = pytest.mark.browser
 INK = """
 () => [...document.querySelectorAll('.plot')].map((plot) => {
   const found = [];
@@ -63,51 +54,6 @@ OUTSIDE = """
   return box.width > 0 && (box.right > innerWidth + 1 || box.left < -1);
 }).map((each) => each.tagName + '.' + each.className)
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-class Visit:
-    """A page that is open, with all it complained of and asked the network for."""
-
-    def __init__(self, browser: Any, path: Path, width: int, scheme: str) -> None:
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
-        )
-        self.page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on(
-            "console",
-            lambda told: self.complaints.append(told.text) if told.type == "error" else None,
-        )
-        self.page.on("request", lambda asked: self.requests.append(asked.url))
-        self.page.goto(path.as_uri())
-        self.page.wait_for_selector(DRAWN, state="attached", timeout=60_000)
-
-
-@pytest.fixture
-def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    opened: list[Visit] = []
-
-    def call(files: dict[str, Path], *kinds: str, width: int = 1280, scheme: str = "light") -> Visit:
-        path = tmp_path / "report.html"
-        report([files[kind] for kind in kinds or KINDS], path, networks=[str(files["network"])])
-        opened.append(Visit(browser, path, width, scheme))
-        return opened[-1]
-
-    yield call
-    for each in opened:
-        assert each.complaints == []
-        assert [url for url in each.requests if not url.startswith(("file:", "data:", "blob:"))] == []
-        each.context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
