@@ -56,7 +56,8 @@ def parse(kind: TypeAdapter[T], data: object, where: str) -> T:
 def check_range(name: str, value: float | None, low: float, high: float) -> None:
     """Raise SpecError unless an argument is within its limits, or None."""
     if value is not None and (isinstance(value, bool) or not low <= value <= high):
-        raise SpecError(name, f"must be from {low} to {high:g}, got {brief(value)}")
+        most = high if isinstance(high, int) else f"{high:g}"
+        raise SpecError(name, f"must be from {low} to {most}, got {brief(value)}")
 
 
 def fault(reason: str) -> PydanticCustomError:

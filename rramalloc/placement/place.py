@@ -10,7 +10,6 @@ from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.given import given
 from rramalloc.allocation.optimize import hardware_warnings
 from rramalloc.allocation.saved import AllocationLike
-from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.mapping.demand import Mapping, demands, folded_weights, folds
@@ -33,7 +32,7 @@ from rramalloc.placement.placement import (
     TileUse,
     Traffic,
 )
-from rramalloc.records import brief
+from rramalloc.records import check_range
 from rramalloc.timing.simulate import replication_by_name
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 from rramalloc.version import __version__
@@ -58,9 +57,8 @@ def place(
     given; work: units of improvement (about 0.01 s each), 0 for the constructive placement alone.
     Raises RramallocError: CapacityError, TileError, FileError, SpecError, UnknownNameError.
     """
-    for name, value, most in (("seed", seed, 2**53), ("work", work, MAX_WORK)):
-        if isinstance(value, bool) or not 0 <= value <= most:
-            raise SpecError(name, f"must be from 0 to {most}, got {brief(value)}")
+    check_range("seed", seed, 0, 2**53)
+    check_range("work", work, 0, MAX_WORK)
     source = as_network(network, input_shapes)
     chosen = None if hardware is None else as_hardware(hardware)
     known = given(source, allocation, hardware=chosen, mapping=mapping, fc=fc)
