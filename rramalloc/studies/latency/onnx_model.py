@@ -78,16 +78,17 @@ def model_bytes(network: Network) -> bytes:
 
 def input_arrays(network: Network) -> dict[str, Any]:
     """A value for each input, by its name in the model."""
-    inputs = [node for node in network.nodes if isinstance(node, Input)]
     random = np.random.default_rng(0)
     return {
-        f"v{network.nodes.index(node)}": random.random((1, *node.shape), dtype=np.float32) for node in inputs
+        _value_name(place): random.random((1, *node.shape), dtype=np.float32)
+        for place, node in enumerate(network.nodes)
+        if isinstance(node, Input)
     }
 
 
 @dataclass
 class _Model:
-    """Nodes and weights of a model while it is made; names: of values, by the node that makes them."""
+    """Nodes and weights of a model while it is made; names: of values, one for each node."""
 
     nodes: list[Any] = field(default_factory=list)
     weights: list[Any] = field(default_factory=list)
@@ -95,7 +96,7 @@ class _Model:
 
     def add(self, network: Network, node: Node) -> None:
         sources = [self.names[name] for name in node.inputs]
-        value = f"v{len(self.names)}"
+        value = _value_name(len(self.names))
         self.names[node.name] = value
         if isinstance(node, Conv):
             self._conv(node, network.input_shape(node).channels, sources[0], value)
@@ -109,7 +110,6 @@ class _Model:
             self._node("Reshape", [sources[0], target], value)
         elif node.op in FREE:
             self.names[node.name] = sources[0]
-            self.names[f"unused {value}"] = value
         elif isinstance(node, Upsample):
             scales = self._constant(f"{value}_scales", np.array([1, 1, *node.scale], dtype=np.float32))
             self._node("Resize", [sources[0], "", scales], value, mode="nearest")
@@ -161,6 +161,11 @@ class _Model:
 
         self.weights.append(numpy_helper.from_array(array, name))
         return name
+
+
+def _value_name(place: int) -> str:
+    """Name of the value that the node at a place of the network makes."""
+    return f"v{place}"
 
 
 def _random(shape: tuple[int, ...]) -> Any:

@@ -56,6 +56,17 @@ def test_a_model_of_every_operator_computes_the_shapes_of_the_network() -> None:
     assert sorted(outputs(network).values()) == [(1, 5, 1, 1), (1, 7, 1, 1)]
 
 
+@pytest.mark.parametrize("free", ["identity", "dropout", "flatten"])
+def test_an_input_behind_an_operator_that_computes_nothing_gets_its_value(free: str) -> None:
+    nodes: list[dict[str, Any]] = [
+        {"name": "a", "op": "input", "shape": [4, 1, 1]},
+        {"name": "free", "op": free, "inputs": ["a"]},
+        {"name": "b", "op": "input", "shape": [4, 1, 1]},
+        {"name": "sum", "op": "add", "inputs": ["free", "b"]},
+    ]
+    assert outputs(Network.build("two inputs", nodes)) == {"v3": (1, 4, 1, 1)}
+
+
 def test_every_run_is_a_model_with_the_bytes_of_the_plan() -> None:
     for run in Plan.of(NETWORK, "conv3x3").runs[:12]:
         network = network_of(run)
