@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import subprocess
@@ -25,6 +27,11 @@ class Outcome(NamedTuple):
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """The rows of a CSV table."""
+        return list(csv.DictReader(io.StringIO(self.out)))
 
 
 Run = Callable[..., Outcome]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
@@ -22,7 +20,7 @@ def test_description(run: Run, tmp_path: Path) -> None:
     assert document["total"] == sum(group["cost"] for group in document["groups"]) + sum(document["between"])
     assert len(document["groups"]) == len(document["between"]) + 1
     assert set(document["groups"][0]["operators"]["input"]) == {"compute", "communication", "routing", "cost"}
-    rows = list(csv.DictReader(io.StringIO(run("chiplet", "cost", EXAMPLE, "--format", "csv").out)))
+    rows = run("chiplet", "cost", EXAMPLE, "--format", "csv").rows
     assert len(rows) == 36
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli.probe import imported
 
 from rramalloc.errors import FileError, UnknownNameError, suggestion
 from rramalloc.hardware.shipped import preset_names
@@ -71,18 +69,11 @@ def test_bash_is_offered(line: str, words: list[str], complete: Callable[[str], 
     "line", ["inspect vgg", "inspect vgg16 --hardware i", "schema all", "optimize x --method m"]
 )
 def test_completion_imports_nothing_slow(line: str) -> None:
-    code = (
-        "import sys\nfrom rramalloc.cli.main import main\nsys.argv = ['rramalloc']\n"
-        "try: main()\nexcept SystemExit: pass\n"
-        f"print([name for name in {SLOW!r} if name in sys.modules], file=sys.stderr)"
-    )
     words = f"rramalloc {line}"
     asked = {"_RRAMALLOC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ | asked
-    )
-    assert done.stdout
-    assert done.stderr == "[]\n"
+    offered, found = imported(SLOW, env=asked)
+    assert offered
+    assert found == "[]\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 from pathlib import Path
@@ -16,23 +14,13 @@ from studies.strategies import worked
 
 from rramalloc.schemas import json_schema
 
-CHIP = """processors = 3
-storage_units = 3
-unit_bytes = 400
-bandwidth_in_gb_s = 2
-bandwidth_out_gb_s = 1
-[ns_per_byte]
-default = 0.25
-conv = 0.75
-"""
-
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worked example as files in the current folder."""
     monkeypatch.chdir(tmp_path)
     Path("net.json").write_text(json.dumps(worked.NETWORK))
-    Path("chip.toml").write_text(CHIP)
+    Path("chip.toml").write_text(worked.CHIP_TOML)
     Path("whole.json").write_text(json.dumps(worked.WHOLE))
     Path("split.csv").write_text(worked.SPLIT_CSV)
 
@@ -70,7 +58,7 @@ def test_network_after_the_options(run: Any) -> None:
 def test_table_json_and_csv_tell_the_same(run: Any) -> None:
     command = (*SHARED, "--strategies", "whole.json", "split.csv")
     document = run(*command, "--format", "json").json
-    rows = list(csv.DictReader(io.StringIO(run(*command, "--format", "csv").out)))
+    rows = run(*command, "--format", "csv").rows
     assert [float(row["time_ns"]) for row in rows] == [task["time_ns"] for task in document["tasks"]]
     assert [row["dominant"] for row in rows] == list(worked.DOMINANT)
     table = run(*command).out

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -76,7 +74,7 @@ def test_table_and_csv_of_a_filter(run: Run) -> None:
     assert "16 = 1 high x 16 wide, rule least_padding" in shown
     assert "10 zeros added" in shown
     assert "equal to the direct convolution" in shown
-    (row,) = csv.DictReader(io.StringIO(run(*words, "--format", "csv").out))
+    (row,) = run(*words, "--format", "csv").rows
     assert (row["filter"], row["padding_added"], row["checked"]) == ("64x1x1x64", "10", "True")
 
 
@@ -140,7 +138,7 @@ def test_network(run: Run, tiny: Path, tmp_path: Path) -> None:
     shown = run("fold", tiny).out
     assert "18 -> 3 arrays" in shown
     assert "16x1x1x27" in shown
-    rows = list(csv.DictReader(io.StringIO(run("fold", tiny, "--format", "csv").out)))
+    rows = run("fold", tiny, "--format", "csv").rows
     assert [row["demand_after"] for row in rows] == ["1", "2"]
 
 

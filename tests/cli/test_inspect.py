@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,7 +42,7 @@ def test_table(run: Run, tiny: Path) -> None:
 
 
 def test_csv(run: Run, tiny: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(run("inspect", tiny, "--format", "csv").out)))
+    rows = run("inspect", tiny, "--format", "csv").rows
     assert [(row["name"], row["input"], row["kernel"]) for row in rows] == [
         ("conv1", "3x16x16", "3x3"),
         ("conv2", "16x8x8", "3x3"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import subprocess
 import time
@@ -71,13 +70,12 @@ def test_estimate_prints_the_error(run: Run, tiny: Path, table: Path) -> None:
     document = run("latency", "estimate", tiny, "--table", table, "--format", "json").json
     assert abs(document["error"]) < 0.05
     assert document["total_ns"] == pytest.approx(sum(layer["latency_ns"] for layer in document["layers"]))
-    rows = list(csv.DictReader(io.StringIO(run(
-        "latency", "estimate", tiny, "--table", table, "--format", "csv").out)))  # fmt: skip
+    rows = run("latency", "estimate", tiny, "--table", table, "--format", "csv").rows
     assert [row["name"] for row in rows] == ["conv1", "pool1", "conv2", "fc"]
 
 
 def test_plan_can_be_replayed(run: Run, tiny: Path, tmp_path: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(run("latency", "plan", tiny).out)))
+    rows = run("latency", "plan", tiny).rows
     times = tmp_path / "times.csv"
     lines = [f"{row['run']},{1000 + int(row['input_bytes'])}" for row in rows for _ in range(3)]
     times.write_text("\n".join(["run,time_ns", *lines]) + "\n")

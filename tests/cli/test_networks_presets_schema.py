@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +20,7 @@ def test_networks(run: Run) -> None:
     listed = run("networks", "--format", "json").json
     assert [entry["name"] for entry in listed] == list(shipped_names())
     assert all(entry["source"] and entry["weight_layers"] > 0 for entry in listed)
-    rows = list(csv.DictReader(io.StringIO(run("networks", "--format", "csv").out)))
+    rows = run("networks", "--format", "csv").rows
     assert [row["name"] for row in rows] == list(shipped_names())
     assert "vgg16" in run("networks").out
 
@@ -31,7 +29,7 @@ def test_presets(run: Run) -> None:
     listed = run("presets", "--format", "json").json
     assert [entry["preset"] for entry in listed] == list(preset_names())
     assert all(entry["source"] for entry in listed)
-    rows = list(csv.DictReader(io.StringIO(run("presets", "--format", "csv").out)))
+    rows = run("presets", "--format", "csv").rows
     assert [row["name"] for row in rows] == list(preset_names())
     assert all(name in run("presets").out for name in preset_names())
 

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 from cli.conftest import Run
-
-HARDWARE = """
-name = "small"
-source = "made for a test"
-[crossbar]
-wordlines = 32
-bitlines = 16
-cell_bits = 8
-[precision]
-weight_bits = 8
-input_bits = 8
-output_bits = 8
-signed = "offset"
-[timing]
-step_ns = 100.0
-[chip]
-arrays_per_tile = 8
-straddle = true
-tiles = [3, 3]
-chips = [1, 1]
-hop_ns_tile = 1.0
-bandwidth_tile_gb_s = 2.0
-"""
+from placement.machines import SMALL_TOML
 
 
 @pytest.fixture
 def hardware(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
-    path.write_text(HARDWARE)
+    path.write_text(SMALL_TOML)
     return path
 
 
@@ -71,8 +48,7 @@ def test_json_is_the_file_and_csv_one_row_an_array(
     placed = tmp_path / "p.json"
     ended = run("place", tiny, "--allocation", allocation, "--format", "json", "-o", placed)
     assert ended.out == placed.read_text()
-    printed = run("place", tiny, "--allocation", allocation, "--format", "csv").out
-    rows = list(csv.DictReader(printed.splitlines()))
+    rows = run("place", tiny, "--allocation", allocation, "--format", "csv").rows
     arrays = json.loads(placed.read_text())["arrays"]
     assert [(int(row["tile_row"]), int(row["tile_column"]), row["layer"]) for row in rows] == [
         (*array["tile"], array["layer"]) for array in arrays

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -57,7 +55,7 @@ def test_rows_as_json_and_csv(spec: Path, tmp_path: Path, run: Run) -> None:
     told = [(row["crossbar"], row["arrays_asked"], row["method"]) for row in printed.json["rows"]]
     assert told[:3] == [("128x128", "2", "none"), ("128x128", "2", "interval"), ("128x128", "9", "none")]
     again = run("sweep", spec, "-o", folder, "--format", "csv")
-    rows = list(csv.DictReader(io.StringIO(again.out)))
+    rows = again.rows
     assert len(rows) == POINTS
     assert [row["makespan"] for row in rows] == [str(row["makespan"] or "") for row in printed.json["rows"]]
     assert "0 points computed, 12 were there" in again.err
@@ -78,7 +76,7 @@ def test_status(spec: Path, tmp_path: Path, run: Run) -> None:
     status = run("sweep", spec, "-o", folder, "--status", "--format", "json").json
     jsonschema.validate(status, json_schema("sweep-status"))
     assert (status["done"], status["failed"], status["left_s"]) == (12, 4, None)
-    (row,) = csv.DictReader(io.StringIO(run("sweep", spec, "-o", folder, "--status", "--format", "csv").out))
+    (row,) = run("sweep", spec, "-o", folder, "--status", "--format", "csv").rows
     assert row["done"] == "12"
 
 

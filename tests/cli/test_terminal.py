@@ -32,15 +32,6 @@ def commands(group: Any = None, before: str = "") -> Iterator[str]:
 
 WIDTHS = (60, 80, 200)
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "resnext_block.json"
-CHIP = """processors = 3
-storage_units = 3
-unit_bytes = 400
-bandwidth_in_gb_s = 2
-bandwidth_out_gb_s = 1
-[ns_per_byte]
-default = 0.25
-conv = 0.75
-"""
 SPEC = 'networks = "long.json"\narrays = [2, 400]\nmethods = ["none", "interval"]\n'
 GIVEN = ("--allocation", "a.json")
 SIMULATED = ("--device", "simulated")
@@ -117,7 +108,7 @@ class Told(dict[int | None, dict[str, str]]):
         made = self._folders.mktemp("terminal")
         (made / "long.json").write_text(json.dumps(long_network()))
         (made / "spec.toml").write_text(SPEC)
-        (made / "chip.toml").write_text(CHIP)
+        (made / "chip.toml").write_text(worked.CHIP_TOML)
         (made / "net.json").write_text(json.dumps(worked.NETWORK))
         (made / "whole.json").write_text(json.dumps(worked.WHOLE))
         return made
@@ -247,7 +238,9 @@ def test_ctrl_c_shows_the_best_so_far(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_strategies_are_evaluated(tmp_path: Path) -> None:
-    (tmp_path / "chip.toml").write_text(CHIP.replace("= 3\n", "= 8\n").replace("= 400", "= 100000000"))
+    (tmp_path / "chip.toml").write_text(
+        worked.CHIP_TOML.replace("= 3\n", "= 8\n").replace("= 400", "= 100000000")
+    )
     arguments = ("evaluate", "vgg16", "--chip", "chip.toml", "--enumerate", "8,8", "--limit", 1_000_000)
     shown = interrupted(Terminal(ONE, arguments, 80, tmp_path), " strategies")
     assert "interrupted: there is no result yet" in shown

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli.probe import imported
+from cli.terminals import ONE, Terminal
 
 Run = Callable[..., Any]
 HEAVY = ("numpy", "pandas", "scipy", "pulp", "highspy", "onnx", "numba", "torch", "pydantic", "matplotlib")
@@ -78,13 +76,8 @@ def test_help(command: str, run: Run) -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys\nfrom rramalloc.cli.main import main\nsys.argv = ['rramalloc', '--help']\n"
-        "try: main()\nexcept SystemExit: pass\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr == "[]\n"
+    _, found = imported(HEAVY, "--help")
+    assert found == "[]\n"
 
 
 def test_version(run: Run) -> None:
@@ -101,35 +94,17 @@ def test_debug_shows_the_traceback(run: Run) -> None:
     assert debug.err.endswith(plain.err)
 
 
-def in_terminal(start: Callable[..., subprocess.Popen[str]], *arguments: object, **env: str) -> str:
-    """What a command shows when stdout and stderr are a terminal."""
-    ours, theirs = pty.openpty()
-    process = start(*arguments, stdout=theirs, stderr=theirs, env=env)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        shown += part
-    process.wait(timeout=30)
-    os.close(ours)
-    return shown.decode()
-
-
 @pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}], ids=["plain", "NO_COLOR"])
-def test_terminal_gets_a_live_line_and_no_needless_codes(start: Any, env: dict[str, str]) -> None:
-    shown = in_terminal(start, "optimize", "vgg16", "--arrays", 1024, "--work", 2, COLUMNS="80", **env)
+def test_terminal_gets_a_live_line_and_no_needless_codes(env: dict[str, str], tmp_path: Path) -> None:
+    arguments = ("optimize", "vgg16", "--arrays", 1024, "--work", 2)
+    shown = Terminal(ONE, arguments, 80, tmp_path, env).read()
     assert "\rbest " in shown
     assert "makespan" in shown
     assert "\x1b[3" not in shown
 
 
-def test_narrow_terminal_cuts_texts_not_numbers(start: Any) -> None:
-    shown = in_terminal(start, "networks", COLUMNS="60").replace("\r", "")
+def test_narrow_terminal_cuts_texts_not_numbers(tmp_path: Path) -> None:
+    shown = Terminal(ONE, ("networks",), 60, tmp_path).read().replace("\r", "")
     lines = [line for line in shown.splitlines() if line]
     assert max(map(len, lines)) <= 60
     assert "…" in shown

@@ -12,6 +12,28 @@ from rramalloc.network.network import Network
 from rramalloc.placement.placement import PlacedArray, Placement
 
 Place = tuple[int, int, int, int]
+SMALL_TOML = """
+name = "small"
+source = "made for a test"
+[crossbar]
+wordlines = 32
+bitlines = 16
+cell_bits = 8
+[precision]
+weight_bits = 8
+input_bits = 8
+output_bits = 8
+signed = "offset"
+[timing]
+step_ns = 100.0
+[chip]
+arrays_per_tile = 8
+straddle = true
+tiles = [3, 3]
+chips = [1, 1]
+hop_ns_tile = 1.0
+bandwidth_tile_gb_s = 2.0
+"""
 
 
 def chip(

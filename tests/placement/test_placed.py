@@ -6,15 +6,17 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from laws.strategies import ANY, random_problem, randoms
 from placement.machines import chain, chip, machine, memory
 
 import rramalloc
+from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.optimize import Request
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Timing
+from rramalloc.hardware.hardware import Hardware, Timing
 from rramalloc.placement.arrange import Arrangement, arrange
 from rramalloc.placement.flows import Flows
 from rramalloc.placement.improve import Layout
@@ -111,21 +113,27 @@ SLOW = {"hop_ns_tile": 2.0, "bandwidth_tile_gb_s": 0.05}
 NETWORK = chain(16, 16, 16, side=8, kernel=3)
 
 
+def copies_and_transfer_ns(
+    allocation: Allocation, hardware: Hardware
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """An allocation of NETWORK, placed here: copies and transfer time of every stage."""
+    demand = np.array([layer.demand for layer in allocation.layers])
+    copies = np.array([layer.replication for layer in allocation.layers])
+    found = arrange(StageGraph.build(NETWORK), demand, copies, hardware, work=40, seed=0)
+    return copies, transfer(found, copies, hardware).of_stages(copies)
+
+
 @pytest.mark.parametrize("bandwidth", [None, 1.0], ids=["no memory", "memory"])
 def test_placed_latency_is_that_of_its_own_placement(bandwidth: float | None) -> None:
     more = {} if bandwidth is None else {"memory": memory(bandwidth)}
     hardware = machine(chip(8, (3, 3), straddle=True, **SLOW), (64, 16), STEP, **more)
     allocation = rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, work=4)
     assert allocation.placed is not None
-    graph = StageGraph.build(NETWORK)
-    demand = np.array([layer.demand for layer in allocation.layers])
-    copies = np.array([layer.replication for layer in allocation.layers])
-    found = arrange(graph, demand, copies, hardware, work=40, seed=0)
-    told = transfer(found, copies, hardware)
-    assert list(allocation.placed.transfer_ns.values()) == pytest.approx(told.of_stages(copies).tolist())
-    step_time = StepTime.of(graph, hardware)
+    copies, transfer_ns = copies_and_transfer_ns(allocation, hardware)
+    assert list(allocation.placed.transfer_ns.values()) == pytest.approx(transfer_ns.tolist())
+    step_time = StepTime.of(StageGraph.build(NETWORK), hardware)
     assert step_time is not None
-    step_ns = max(step_time.step_ns(copies), float(told.of_stages(copies).max()))
+    step_ns = max(step_time.step_ns(copies), float(transfer_ns.max()))
     assert allocation.step_ns == pytest.approx(step_ns)
     assert allocation.latency_ns == pytest.approx(allocation.makespan * step_ns)
     plain = rramalloc.optimize(NETWORK, 64, hardware=hardware, work=4)
@@ -140,11 +148,8 @@ def test_slow_links_are_worth_fewer_copies() -> None:
     hardware = machine(chip(8, (3, 3), straddle=True, **SLOW), (64, 16), STEP)
     plain = rramalloc.optimize(NETWORK, 64, hardware=hardware, work=4)
     placed = rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, work=4)
-    graph = StageGraph.build(NETWORK)
-    demand = np.array([layer.demand for layer in plain.layers])
-    copies = np.array([layer.replication for layer in plain.layers])
-    found = arrange(graph, demand, copies, hardware, work=40, seed=0)
-    step_ns = max(100.0, float(transfer(found, copies, hardware).of_stages(copies).max()))
+    _, transfer_ns = copies_and_transfer_ns(plain, hardware)
+    step_ns = max(100.0, float(transfer_ns.max()))
     assert placed.latency_ns is not None
     assert placed.latency_ns <= plain.makespan * step_ns
     assert placed.placed is not None

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from laws.strategies import random_network, random_replication, randoms
+from laws.strategies import by_name, random_network, random_replication, randoms
 from placement.machines import chain, chip, loads_by_walking, machine, random_chip
 
 from rramalloc.errors import CapacityError, TileError
@@ -76,7 +76,7 @@ def test_cost_and_links_are_those_of_every_pair_of_arrays(random: Random) -> Non
     network, hardware = random_network(random, nodes=7, extent=4), machine(random_chip(random), (6, 3))
     graph = StageGraph.build(network, "crossbar")
     copies = np.minimum(random_replication(random, graph), 3)
-    replication = dict(zip(graph.names, copies.tolist(), strict=True))
+    replication = by_name(graph, copies)
     try:
         placement = place(network, replication, hardware=hardware, fc="crossbar", work=1)
     except (CapacityError, TileError):

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 from hypothesis import given, settings
-from laws.strategies import random_network, random_replication, randoms
+from laws.strategies import by_name, random_network, random_replication, randoms
 from placement.emulator.naive import random_conv, random_hardware, verified
 from placement.machines import chain, chip, machine
 
@@ -54,7 +54,7 @@ def test_any_fold_of_any_convolution_is_equal(random: Random) -> None:
 def test_any_folded_network_is_equal(random: Random) -> None:
     source = random_network(random, nodes=7, extent=6)
     graph = StageGraph.build(source, "host")
-    copies = dict(zip(graph.names, random_replication(random, graph).tolist(), strict=True))
+    copies = by_name(graph, random_replication(random, graph))
     result = verified(folded_task(source, copies, random_hardware(random, 16), any_folds(random, source)))
     assert result.verdict == "equal", result.difference
 

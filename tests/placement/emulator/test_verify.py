@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from hypothesis import given, settings
-from laws.strategies import random_network, random_replication, randoms
+from laws.strategies import by_name, random_network, random_replication, randoms
 from onnx import helper, numpy_helper
 from placement.emulator.naive import hardware, network, random_hardware, task, verified
 from placement.machines import chain, chip, machine
@@ -37,7 +37,7 @@ def test_any_network_is_equal(random: Random) -> None:
     source = random_network(random, nodes=8, extent=6)
     mapping, fc = random.choice(MAPPINGS), random.choice(("host", "crossbar"))
     graph = StageGraph.build(source, fc)
-    copies = dict(zip(graph.names, random_replication(random, graph).tolist(), strict=True))
+    copies = by_name(graph, random_replication(random, graph))
     what = task(source, copies, random_hardware(random, least_lines=16), mapping, fc=fc)
     result = verified(what, seed=random.randint(0, 9), images=random.randint(1, 2))
     assert result.verdict == "equal", result.difference
@@ -89,9 +89,6 @@ def exchanged(arrays: list[PlacedArray], one: int, other: int, *fields: str) -> 
     for at, source in ((one, other), (other, one)):
         result[at] = arrays[at].model_copy(update={f: getattr(arrays[source], f) for f in fields})
     return result
-
-
-BLOCK = ("row_block", "column_block", "rows", "columns")
 
 
 @pytest.mark.parametrize("first", [0, 7, 17])

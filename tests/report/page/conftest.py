@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report.page.results import HOSTILE, write_all
-from report.page.visit import CHROMIUM, KINDS, Visit
+from report.page.results import HOSTILE, KINDS, write_all
+from report.page.visit import CHROMIUM, Visit
 
 from rramalloc.api import report
 

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from placement.machines import SMALL_TOML
+
 import rramalloc
 from rramalloc.files import to_json
 from rramalloc.hardware.loader import load_hardware
@@ -21,28 +23,7 @@ HOSTILE = (
     "=1+1",
     "line\u2028end\u202e\x07",
 )
-HARDWARE = """
-name = "small"
-source = "made for a test"
-[crossbar]
-wordlines = 32
-bitlines = 16
-cell_bits = 8
-[precision]
-weight_bits = 8
-input_bits = 8
-output_bits = 8
-signed = "offset"
-[timing]
-step_ns = 100.0
-[chip]
-arrays_per_tile = 8
-straddle = true
-tiles = [3, 3]
-chips = [1, 1]
-hop_ns_tile = 1.0
-bandwidth_tile_gb_s = 2.0
-"""
+KINDS = ("allocation", "simulation", "comparison", "pareto", "placement")
 
 
 def write_network(path: Path, names: tuple[str, ...], name: str = "tiny", size: int = 16) -> Path:
@@ -67,7 +48,7 @@ def write_all(folder: Path, names: tuple[str, ...], name: str = "tiny") -> dict[
     """One file of every kind, and the network, by kind."""
     network = write_network(folder / "network.json", names, name)
     machine = folder / "small.toml"
-    machine.write_text(HARDWARE)
+    machine.write_text(SMALL_TOML)
     hardware = load_hardware(machine)
     least = rramalloc.inspect(network, hardware=hardware).minimum
     allocation = rramalloc.optimize(network, arrays=min(72, 2 * least), hardware=hardware, work=1)

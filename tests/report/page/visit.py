@@ -10,7 +10,6 @@ from typing import Any
 CHROMIUM = (
     os.environ.get("RRAMALLOC_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 )
-KINDS = ("allocation", "simulation", "comparison", "pareto", "placement")
 WIDTHS = (1280, 400)
 DRAWN = "html[data-drawn]"
 

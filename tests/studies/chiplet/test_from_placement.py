@@ -2,71 +2,61 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from placement.machines import chain, chip, machine
 
 import rramalloc.api as api
 from rramalloc.errors import MisplacedError, SpecError
-from rramalloc.hardware.hardware import Chip, Crossbar, Hardware, Precision, Timing
-from rramalloc.network.network import Network
+from rramalloc.hardware.hardware import Hardware, Timing
 from rramalloc.placement.placement import PlacedArray, Placement
 from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost
 
-
-def network() -> Network:
-    """conv1: 9 rows, 4 columns, 16 windows; conv2: 36 rows, 4 columns, 16 windows."""
-    nodes = [
-        {"name": "x", "op": "input", "shape": [1, 4, 4]},
-        {"name": "conv1", "op": "conv", "inputs": ["x"], "out_channels": 4, "kernel": 3, "pads": 1},
-        {"name": "conv2", "op": "conv", "inputs": ["conv1"], "out_channels": 4, "kernel": 3, "pads": 1},
-    ]
-    return Network.build("two", nodes)
+NETWORK = chain(4, 4, kernel=3)
+"""c1: 9 rows, 4 columns, 16 windows; c2: 36 rows, 4 columns, 16 windows."""
 
 
-def hardware(**fields: object) -> Hardware:
-    chip = {"arrays_per_tile": 1, "straddle": True, "tiles": (1, 3), "chips": (1, 2), "hop_ns_tile": 1.0,
-            "hop_ns_chip": 10.0, "bandwidth_tile_gb_s": 8.0, "bandwidth_chip_gb_s": 2.0}  # fmt: skip
-    return Hardware(
-        name="m", source="test",
-        crossbar=Crossbar(wordlines=16, bitlines=4, cell_bits=8),
-        precision=Precision(weight_bits=8, input_bits=8, output_bits=8, signed="offset"),
-        timing=Timing(step_ns=100.0),
-        chip=Chip(**(chip | fields)),  # type: ignore[arg-type]
-    )  # fmt: skip
+def hardware(**fields: Any) -> Hardware:
+    """Three tiles of one array a chip, two chips."""
+    links = {"hop_ns_tile": 1.0, "hop_ns_chip": 10.0, "bandwidth_tile_gb_s": 8.0, "bandwidth_chip_gb_s": 2.0}
+    board = chip(1, (1, 3), (1, 2), straddle=True, **(links | fields))
+    return machine(board, (16, 4), Timing(step_ns=100.0))
 
 
-def placed(machine: Hardware) -> Placement:
-    """Copies of conv1 on tiles 0 and 1 of chip 0; blocks of conv2 on its tile 2 and tiles 0, 1 of chip 1."""
-    base = api.place(network(), {"conv1": 2}, hardware=machine, work=0)
+def placed(on: Hardware) -> Placement:
+    """Copies of c1 on tiles 0 and 1 of chip 0; blocks of c2 on its tile 2 and tiles 0, 1 of chip 1."""
+    base = api.place(NETWORK, {"c1": 2}, hardware=on, work=0)
     where = {
-        ("conv1", 0, 0): (0, 0),
-        ("conv1", 1, 0): (0, 1),
-        ("conv2", 0, 0): (0, 2),
-        ("conv2", 0, 1): (1, 0),
-        ("conv2", 0, 2): (1, 1),
+        ("c1", 0, 0): (0, 0),
+        ("c1", 1, 0): (0, 1),
+        ("c2", 0, 0): (0, 2),
+        ("c2", 0, 1): (1, 0),
+        ("c2", 0, 2): (1, 1),
     }
     arrays = []
     for array in base.arrays:
-        chip, tile = where[array.layer, array.replica, array.row_block]
+        board, tile = where[array.layer, array.replica, array.row_block]
         arrays.append(
-            PlacedArray(**(array.model_dump() | {"chip": (0, chip), "tile": (0, tile), "index": 0}))
+            PlacedArray(**(array.model_dump() | {"chip": (0, board), "tile": (0, tile), "index": 0}))
         )
     return base.model_copy(update={"arrays": tuple(arrays)})
 
 
 def test_worked_by_hand() -> None:
-    """Mesh of 1 x 6 tiles, 3 a chip: conv1 at 0 and 1; conv2 at 2, 3 and, where its sums are made, 4.
+    """Mesh of 1 x 6 tiles, 3 a chip: c1 at 0 and 1; c2 at 2, 3 and, where its sums are made, 4.
 
-    conv1: 8 batches of 100 ns. conv2: 16 of 100 ns; partial sums of 4 bytes for 16 windows from 2 tiles:
+    c1: 8 batches of 100 ns. c2: 16 of 100 ns; partial sums of 4 bytes for 16 windows from 2 tiles:
     128 bytes between chips at 2 bytes/ns: 64 ns; hops of 2 -> 4: 1 inside, 1 between; 3 -> 4: 1 inside:
     16 * (2 * 1 + 1 * 10) / 2 = 96 ns.
     Between: from 0, 1 to 2, 3, 4: steps 2 3 4 1 2 3 = 15, of which 4 cross to chip 1; 8 * (11 + 40) / 6 = 68.
     """
     placement = placed(hardware())
-    found = chiplet_cost(network(), {"conv1": 2}, placement)
+    found = chiplet_cost(NETWORK, {"c1": 2}, placement)
     assert found.unit == "ns"
     first, second = (group.operators for group in found.groups)
-    assert (first["conv1"].compute, first["conv1"].communication, first["conv1"].routing) == (800, 0, 0)
-    assert (second["conv2"].compute, second["conv2"].communication, second["conv2"].routing) == (1600, 64, 96)
+    assert (first["c1"].compute, first["c1"].communication, first["c1"].routing) == (800, 0, 0)
+    assert (second["c2"].compute, second["c2"].communication, second["c2"].routing) == (1600, 64, 96)
     (edge,) = found.edges
     assert edge.routing == 68
     (flow,) = placement.flows
@@ -76,27 +66,25 @@ def test_worked_by_hand() -> None:
 
 
 def test_what_the_hardware_does_not_give_is_left_out_and_told() -> None:
-    found = chiplet_cost(
-        network(), {"conv1": 2}, placed(hardware(hop_ns_chip=None, bandwidth_chip_gb_s=None))
-    )
+    found = chiplet_cost(NETWORK, {"c1": 2}, placed(hardware(hop_ns_chip=None, bandwidth_chip_gb_s=None)))
     assert len(found.warnings) == 2
-    assert found.groups[1].operators["conv2"].communication == 0
-    assert found.groups[1].operators["conv2"].routing == 16 * 2 / 2
+    assert found.groups[1].operators["c2"].communication == 0
+    assert found.groups[1].operators["c2"].routing == 16 * 2 / 2
 
 
 def test_steps_need_a_time() -> None:
-    machine = hardware().model_copy(update={"timing": None})
+    timeless = hardware().model_copy(update={"timing": None})
     with pytest.raises(SpecError, match=r"needs \[timing\]"):
-        chiplet_cost(network(), {"conv1": 2}, placed(machine))
+        chiplet_cost(NETWORK, {"c1": 2}, placed(timeless))
 
 
 def test_a_placement_of_something_else_is_refused() -> None:
     placement = placed(hardware())
     with pytest.raises(MisplacedError):
-        chiplet_cost(network(), {"conv1": 3}, placement)
+        chiplet_cost(NETWORK, {"c1": 3}, placement)
     with pytest.raises(MisplacedError):
-        chiplet_cost(network(), {"conv1": 2}, placement.model_copy(update={"arrays": placement.arrays[1:]}))
+        chiplet_cost(NETWORK, {"c1": 2}, placement.model_copy(update={"arrays": placement.arrays[1:]}))
     with pytest.raises(SpecError, match="both allocation and placement"):
-        chiplet_cost(network(), {"conv1": 2})
+        chiplet_cost(NETWORK, {"c1": 2})
     with pytest.raises(SpecError, match="both allocation and placement"):
-        chiplet_cost(network())
+        chiplet_cost(NETWORK)

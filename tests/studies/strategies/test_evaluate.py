@@ -12,16 +12,15 @@ import pytest
 from hypothesis import given, settings
 from laws.strategies import random_network, randoms
 from studies.strategies import worked
+from studies.strategies.drawn import ROOMY, random_chip, random_strategy, weight_layers
 
 import rramalloc.api as api
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Linear
 from rramalloc.schemas import json_schema
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.strategy import Strategy, load_strategy
 
 Judge = Any
-ROOMY = {"unit_bytes": 10**9}
 
 
 def test_worked_example(judge: Judge) -> None:
@@ -121,38 +120,6 @@ def test_folded_allocations_need_the_arrays_they_were_made_for() -> None:
     assert sum(len(part.compute) for split in plan.splits for part in split) == folded.arrays.used
 
 
-def shares_of(random: Random, count: int) -> list[float]:
-    """Shares that sum to 1, in hundredths."""
-    cuts = sorted(random.sample(range(1, 100), count - 1))
-    return [(b - a) / 100 for a, b in zip([0, *cuts], [*cuts, 100], strict=True)]
-
-
-def random_strategy(random: Random, chip: ChipPerformance, layers: list[str], name: str) -> Strategy:
-    """Any division of the units, some of them idle, with or without shares."""
-
-    def entries() -> tuple[list[dict[str, Any]], list[str]]:
-        compute = random.sample(range(1, chip.processors + 1), chip.processors)
-        storage = random.sample(range(1, chip.storage_units + 1), chip.storage_units)
-        count = random.randint(1, min(len(compute), len(storage)))
-        parts: list[dict[str, Any]] = [
-            {"compute": [compute.pop()], "storage": [storage.pop()]} for _ in range(count)
-        ]
-        idle = []
-        for kind, letter, units in (("compute", "C", compute), ("storage", "D", storage)):
-            for unit in units:
-                if random.random() < 0.2:
-                    idle.append(f"{letter}{unit}")
-                else:
-                    random.choice(parts)[kind].append(unit)
-        if random.random() < 0.5:
-            for part, share in zip(parts, shares_of(random, count), strict=True):
-                part["share"] = share
-        return [*parts, {"idle": idle}] if idle else parts, idle
-
-    tasks = {layer: entries()[0] for layer in layers if random.random() < 0.7}
-    return Strategy.model_validate({"name": name, "tasks": {"*": entries()[0]} | tasks})
-
-
 def slow_time_ns(network: Network, chip: ChipPerformance, strategy: Strategy, layer: str) -> float:
     """The formula of SYSTEMS.md 1, one subtask and one window at a time."""
     node = next(node for node in network.nodes if node.name == layer)
@@ -175,22 +142,11 @@ def slow_time_ns(network: Network, chip: ChipPerformance, strategy: Strategy, la
     return max(times)
 
 
-def random_chip(random: Random) -> ChipPerformance:
-    return ChipPerformance(
-        processors=random.randint(1, 6),
-        storage_units=random.randint(1, 6),
-        unit_bytes=10**9,
-        bandwidth_in_gb_s=random.uniform(0.1, 9),
-        bandwidth_out_gb_s=random.uniform(0.1, 9),
-        ns_per_byte={"default": random.uniform(0, 3), "linear": random.uniform(0, 3)},
-    )
-
-
 @settings(max_examples=60)
 @given(randoms)
 def test_matrix_is_that_of_the_slow_evaluation(random: Random) -> None:
     network, chip = random_network(random), random_chip(random)
-    layers = [node.name for node in network.nodes if isinstance(node, Conv | Linear)]
+    layers = weight_layers(network)
     strategies = [random_strategy(random, chip, layers, f"s{number}") for number in range(4)]
     evaluation = api.evaluate(network, chip, strategies=strategies, fc="crossbar")
     assert list(evaluation.task_names) == layers
@@ -210,7 +166,7 @@ def test_laws(random: Random) -> None:
     scales with the chip's parameters.
     """
     network, chip = random_network(random), random_chip(random)
-    layers = [node.name for node in network.nodes if isinstance(node, Conv | Linear)]
+    layers = weight_layers(network)
     whole = Strategy.model_validate(
         {
             "name": "whole",

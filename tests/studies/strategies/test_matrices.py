@@ -16,17 +16,15 @@ import pytest
 from hypothesis import given, settings
 from laws.strategies import random_network, randoms
 from studies.strategies import worked
-from studies.strategies.test_evaluate import random_chip, random_strategy
+from studies.strategies.drawn import ROOMY, random_chip, random_strategy, weight_layers
 
 from rramalloc.api import evaluate
 from rramalloc.errors import FileError, SpecError
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Linear
 from rramalloc.schemas import json_schema
 from rramalloc.studies.strategies.chip import ChipPerformance
 
 Judge = Any
-ROOMY = {"unit_bytes": 10**9}
 
 
 def test_csv_is_the_matrix(judge: Judge, tmp_path: Path) -> None:
@@ -111,7 +109,7 @@ def test_long_rows_are_copied_right(tmp_path: Path) -> None:
 def test_every_entry_uses_every_unit_once(tmp_path_factory: pytest.TempPathFactory, random: Random) -> None:
     """Units of a task are disjoint, and together all but those marked idle."""
     network, chip = random_network(random), random_chip(random)
-    layers = [node.name for node in network.nodes if isinstance(node, Conv | Linear)]
+    layers = weight_layers(network)
     strategies = [random_strategy(random, chip, layers, f"s{number}") for number in range(3)]
     path = tmp_path_factory.mktemp("load") / "load.json"
     evaluate(network, chip, strategies=strategies, fc="crossbar").save_load(path)

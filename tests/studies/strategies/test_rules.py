@@ -299,8 +299,7 @@ def test_damaged_tables_are_served_or_refused(seed: int, name: str) -> None:
 
 def test_chip_files(tmp_path: Path) -> None:
     path = tmp_path / "chip.toml"
-    path.write_text("processors = 3\nstorage_units = 3\nunit_bytes = 400\nbandwidth_in_gb_s = 2\n"
-                    "bandwidth_out_gb_s = 1\n[ns_per_byte]\ndefault = 0.25\nconv = 0.75\n")  # fmt: skip
+    path.write_text(worked.CHIP_TOML)
     assert load_chip(path) == ChipPerformance(**worked.CHIP)
     path.write_text("processors = 3\n")
     with pytest.raises(SpecError, match=r"chip.toml: storage_units: this field is missing"):

@@ -45,6 +45,15 @@ CHIP: dict[str, Any] = {
     "bandwidth_out_gb_s": 1,
     "ns_per_byte": {"default": 0.25, "conv": 0.75},
 }
+CHIP_TOML = """processors = 3
+storage_units = 3
+unit_bytes = 400
+bandwidth_in_gb_s = 2
+bandwidth_out_gb_s = 1
+[ns_per_byte]
+default = 0.25
+conv = 0.75
+"""
 WHOLE: dict[str, Any] = {
     "format": "rramalloc-strategy/1",
     "name": "whole",
