@@ -19,7 +19,7 @@ from definitions import (
     yolo,
 )
 
-from rramalloc.files import to_json, write_text
+from rramalloc.files import write_json
 
 NETWORKS = (
     alexnet.alexnet,
@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
     """One file per network, named after it."""
     for define in NETWORKS:
         network = define()
-        write_text(folder / f"{network.name}.json", to_json(network.to_dict()))
+        write_json(folder / f"{network.name}.json", network.to_dict())
 
 
 if __name__ == "__main__":

@@ -7,14 +7,15 @@ from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 
 from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.given import chosen
 from rramalloc.allocation.inspection import Inspection, inspect_network
 from rramalloc.allocation.optimize import Request
 from rramalloc.allocation.optimize import optimize as optimize_network
 from rramalloc.allocation.saved import AllocationLike, saved
 from rramalloc.allocation.simulation import Simulation, simulate_network
-from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.errors import SpecError
 from rramalloc.export.export import export as export
-from rramalloc.files import to_json, write_text
+from rramalloc.files import write_json
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.mapping.demand import MAPPINGS, Mapping
 from rramalloc.methods import method_names
@@ -24,7 +25,7 @@ from rramalloc.placement.emulator.verify import verify as verify
 from rramalloc.placement.place import place as place
 from rramalloc.placement.placed import optimize_placed
 from rramalloc.progress import followed, of_comparison, of_front, of_search
-from rramalloc.records import check_range
+from rramalloc.records import check_known, check_range
 from rramalloc.report.page.report import report as report
 from rramalloc.search.front import DEFAULT_WORK as FRONT_WORK
 from rramalloc.search.front import Progress as FrontProgress
@@ -40,7 +41,7 @@ from rramalloc.studies.pareto_front import FrontObjective, ParetoFront
 from rramalloc.studies.strategies.evaluate import evaluate as evaluate
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.simulate import Handoff
-from rramalloc.timing.stage_graph import FullyConnected
+from rramalloc.timing.stage_graph import FC_CHOICES, FullyConnected
 
 OBJECTIVES: tuple[Objective, ...] = ("latency", "interval", "arrays")
 MAX_WORK = 10**9
@@ -140,15 +141,14 @@ def simulate(
     source = as_network(network, input_shapes)
     own, where = saved(allocation, "replication" if isinstance(allocation, MappingOf) else "allocation")
     if fold is None:
-        fold = own.fold and mapping in (None, "kernel_split")
-    mapping = mapping or own.options.get("mapping", "im2col")  # type: ignore[assignment]
-    fc = fc or own.options.get("fc", "host")  # type: ignore[assignment]
-    _check_choices(mapping=mapping, fc=fc, handoff=handoff)
+        fold = own.folds(mapping)
+    mapping, fc = chosen(own, mapping, fc)
+    _check_choices(handoff=handoff)
     machine = as_hardware(hardware if hardware is not None else own.hardware or DEFAULT_PRESET, crossbar)
     known = own.measured if hardware is None else None
     return simulate_network(
-        source, own.replication, machine, mapping=mapping or "im2col", fc=fc or "host", handoff=handoff,
-        where=where, fold=fold, measured=measured_steps(latency_table, source, fc or "host", machine, known),
+        source, own.replication, machine, mapping=mapping, fc=fc, handoff=handoff, where=where, fold=fold,
+        measured=measured_steps(latency_table, source, fc, machine, known),
     )  # fmt: skip
 
 
@@ -242,7 +242,7 @@ def convert(
 ) -> Network:
     """Write any readable network as network JSON; returns it. Raises RramallocError."""
     source = as_network(network, input_shapes)
-    write_text(path, to_json(source.to_dict()))
+    write_json(path, source.to_dict())
     return source
 
 
@@ -258,12 +258,11 @@ def _check_objective(objective: str, method: str, target: int | None, target_ns:
 def _check_choices(**chosen: str | None) -> None:
     known = {
         "mapping": MAPPINGS,
-        "fc": ("host", "crossbar"),
+        "fc": FC_CHOICES,
         "objective": OBJECTIVES,
         "front_objective": ("makespan", "interval", "latency_ns"),
         "method": method_names(),
         "handoff": ("next", "same"),
     }
     for kind, name in chosen.items():
-        if name not in known[kind]:
-            raise UnknownNameError(kind, str(name), known[kind])
+        check_known(kind, name, known[kind])

@@ -100,6 +100,11 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
+def write_json(path: str | os.PathLike[str], document: Any) -> None:
+    """Write a JSON document whole or not at all. Raises FileError."""
+    write_text(path, to_json(document))
+
+
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file whole or not at all; a killed process leaves the old content. Raises FileError."""
     shown = os.fspath(path)

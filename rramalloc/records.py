@@ -5,14 +5,14 @@ The same class parses untrusted data (`parse`), checks arguments in Python and y
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeGuard, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic._internal._model_construction import ModelMetaclass
 from pydantic_core import PydanticCustomError, PydanticUndefined
 
-from rramalloc.errors import SpecError
+from rramalloc.errors import SpecError, UnknownNameError
 
 _SHOWN = 3
 T = TypeVar("T")
@@ -58,6 +58,17 @@ def check_range(name: str, value: float | None, low: float, high: float) -> None
     if value is not None and (isinstance(value, bool) or not low <= value <= high):
         most = high if isinstance(high, int) else f"{high:g}"
         raise SpecError(name, f"must be from {low} to {most}, got {brief(value)}")
+
+
+def is_whole(value: object, least: int, most: int) -> TypeGuard[int]:
+    """Whether a value is a whole number within limits, which True and False are not."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def check_known(kind: str, name: object, known: Sequence[str]) -> None:
+    """Raise UnknownNameError unless an argument is one of the names there are."""
+    if name not in known:
+        raise UnknownNameError(kind, str(name), known)
 
 
 def fault(reason: str) -> PydanticCustomError:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from rramalloc.files import to_json, write_text
+from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping
+from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.plots import AllocationPlots
 from rramalloc.records import Record, from_list
@@ -31,6 +32,11 @@ class NetworkId(Record):
 
     name: str
     sha256: str
+
+    @classmethod
+    def of(cls, network: Network) -> NetworkId:
+        """That of a network."""
+        return cls(name=network.name, sha256=network.sha256)
 
 
 class Options(Record):
@@ -168,7 +174,7 @@ class Allocation(Shown, Record):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the allocation file whole or not at all. Raises FileError."""
-        write_text(path, to_json(self.to_dict()))
+        write_json(path, self.to_dict())
 
     @property
     def plot(self) -> AllocationPlots:

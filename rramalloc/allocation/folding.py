@@ -19,7 +19,7 @@ from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Stage
 from rramalloc.network.readers import InputShapes, NetworkLike, as_network
-from rramalloc.records import brief
+from rramalloc.records import brief, is_whole
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 
 
@@ -101,7 +101,7 @@ def fold_network(
         tried = _checked(source, stage, size, seed) if check and size != UNFOLDED else None
         layers.append(_layer(source, stage, size, (whole, folded), tried))
     return NetworkFold(
-        network=NetworkId(name=source.name, sha256=source.sha256),
+        network=NetworkId.of(source),
         hardware=machine,
         mapping=mapping,
         demand_before=sum(before),
@@ -170,7 +170,7 @@ def _proven(fold: Fold, extent: Pair, pads: Pads, seed: int, where: str) -> bool
 def _pads(padding: Sequence[int]) -> Pads:
     sizes = _numbers("padding", padding, (1, 2, 4))
     for size in sizes:
-        if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= MAX_EXTENT:
+        if not is_whole(size, 0, MAX_EXTENT):
             raise SpecError("padding", f"must be from 0 to {MAX_EXTENT}, got {brief(size)}")
     return Pads(*(sizes * (4 // len(sizes))))
 
@@ -178,7 +178,7 @@ def _pads(padding: Sequence[int]) -> Pads:
 def _pair(where: str, sizes: Sequence[int]) -> Pair:
     high, wide = _numbers(where, sizes, (2,))
     for size in (high, wide):
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_EXTENT:
+        if not is_whole(size, 1, MAX_EXTENT):
             raise SpecError(where, f"must be from 1 to {MAX_EXTENT}, got {brief(size)}")
     return high, wide
 

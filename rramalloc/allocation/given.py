@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from typing import Any, NamedTuple
 
-from rramalloc.allocation.saved import AllocationLike, saved
-from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.allocation.saved import AllocationLike, Saved, saved
+from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
 from rramalloc.mapping.demand import MAPPINGS, Mapping
 from rramalloc.network.network import Network
-from rramalloc.timing.stage_graph import FullyConnected
+from rramalloc.records import check_known
+from rramalloc.timing.stage_graph import FC_CHOICES, FullyConnected
 
 
 class Given(NamedTuple):
@@ -43,10 +44,15 @@ def given(
             f"was made for another network, {own.network.name[:60]!r}, not for {network.name[:60]!r} as it "
             f'is given: give that network, or only {{"replication": {{...}}}}',
         )
-    mapped: Any = mapping or own.options.get("mapping", "im2col")
-    computed: Any = fc or own.options.get("fc", "host")
-    for kind, name, known in (("mapping", mapped, MAPPINGS), ("fc", computed, ("host", "crossbar"))):
-        if name not in known:
-            raise UnknownNameError(kind, name, known)
+    mapped, computed = chosen(own, mapping, fc)
     machine = hardware or own.hardware or load_hardware(DEFAULT_PRESET)
     return Given(own.replication, machine, mapped, computed, where, own.fold and mapped == "kernel_split")
+
+
+def chosen(own: Saved, mapping: Mapping | None, fc: FullyConnected | None) -> tuple[Mapping, FullyConnected]:
+    """Mapping and fc as given, else as the allocation says, else the usual ones. Raises UnknownNameError."""
+    mapped: Any = mapping or own.options.get("mapping", "im2col")
+    computed: Any = fc or own.options.get("fc", "host")
+    check_known("mapping", mapped, MAPPINGS)
+    check_known("fc", computed, FC_CHOICES)
+    return mapped, computed

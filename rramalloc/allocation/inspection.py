@@ -109,7 +109,7 @@ def inspect_network(
         for index, stage in ((index, graph.stages[index]) for index in graph.network_order)
     )
     return Inspection(
-        network=NetworkId(name=network.name, sha256=network.sha256),
+        network=NetworkId.of(network),
         source=network.source,
         hardware=hardware,
         mapping=mapping,

@@ -165,7 +165,7 @@ def checked_allocation(
     absolute = Absolute.of(problem.step_time, timing)
     return Allocation(
         rramalloc_version=__version__,
-        network=NetworkId(name=network.name, sha256=network.sha256),
+        network=NetworkId.of(network),
         hardware=hardware,
         options=Options(
             mapping=request.mapping, fc=request.fc, work=stop.work, time_limit_s=stop.time_limit_s,

@@ -13,6 +13,7 @@ from rramalloc.allocation.allocation import FORMAT, Allocation, BareReplication,
 from rramalloc.errors import SpecError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping
 from rramalloc.records import brief, parse
 from rramalloc.timing.measured_steps import MeasuredSteps
 
@@ -36,6 +37,10 @@ class Saved(NamedTuple):
     fold: bool = False
     measured: MeasuredSteps | None = None
     network: NetworkId | None = None
+
+    def folds(self, mapping: Mapping | None) -> bool:
+        """Whether filters are folded first; mapping: instead of the allocation's, if given."""
+        return self.fold and mapping in (None, "kernel_split")
 
 
 def saved(allocation: AllocationLike, origin: str = "allocation") -> tuple[Saved, str]:

@@ -132,7 +132,7 @@ def simulate_network(
     path = critical_path(timing)
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
     return Simulation(
-        network=NetworkId(name=network.name, sha256=network.sha256),
+        network=NetworkId.of(network),
         hardware=hardware,
         handoff=handoff,
         arrays=sum(d * int(n) for d, n in zip(demand, timing.replication, strict=True)),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import complete, options
-from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+from rramalloc.cli.output import print_csv, print_json, print_lines, print_table, warn
 
 if TYPE_CHECKING:
     from rramalloc.studies.chiplet.cost import ChipletCost
@@ -54,12 +54,12 @@ def cost(
     Example: rramalloc chiplet cost resnext_block.json
     """
     from rramalloc import api
-    from rramalloc.files import to_json, write_text
+    from rramalloc.files import write_json
 
     shapes = options.parse_input_shapes(input_shape)
     found = api.chiplet_cost(source, allocation, placement, input_shapes=shapes)
     if output is not None:
-        write_text(output, to_json(found.to_dict()))
+        write_json(output, found.to_dict())
     rows = [
         (index, name, operator.compute, operator.communication, operator.routing, operator.cost)
         for index, group in enumerate(found.groups)
@@ -74,8 +74,7 @@ def cost(
             cells = [(*row[:2], *map(_shown, row[2:])) for row in rows]
             print_table(_COLUMNS, cells, ("operator",), spare=_SPARE, quiet=quiet)
             _summary(found, quiet=quiet)
-    for warning in found.warnings:
-        note(f"warning: {warning}", quiet=quiet)
+    warn(found.warnings, quiet=quiet)
 
 
 def _summary(found: ChipletCost, *, quiet: bool) -> None:

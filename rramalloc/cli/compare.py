@@ -141,9 +141,8 @@ def _cells(row: Row) -> dict[str, Any]:
 
 def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
     hardware, chosen = comparison.hardware, comparison.options
-    size = f"{hardware.crossbar.wordlines}x{hardware.crossbar.bitlines}"
     yield "network", comparison.network.name
-    yield "hardware", f"{hardware.name}, arrays of {size}, mapping {options.mapping_words(chosen)}"
+    yield "hardware", options.hardware_words(hardware, options.mapping_words(chosen))
     for budget in comparison.budgets:
         first = comparison.at(budget)[0]
         told = f"{first.lower_bound} steps with {budget} arrays, {first.method} is within {first.gap:.2%}"

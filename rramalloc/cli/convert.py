@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rramalloc.cli import options
-from rramalloc.cli.output import note
+from rramalloc.cli.output import note, warn
 
 
 def convert(
@@ -23,6 +23,5 @@ def convert(
     from rramalloc import api
 
     found = api.convert(network, out, options.parse_input_shapes(input_shape))
-    for warning in found.warnings:
-        note(f"warning: {warning}", quiet=quiet)
+    warn(found.warnings, quiet=quiet)
     note(f"{out}: {len(found.nodes)} nodes, {len(found.stages)} weight layers", quiet=quiet)

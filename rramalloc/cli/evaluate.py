@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from rramalloc.cli import complete, options
-from rramalloc.cli.output import note, print_lines, print_result, print_table
+from rramalloc.cli.output import note, print_lines, print_result, print_table, warn
 from rramalloc.cli.progress import LiveLine
 
 if TYPE_CHECKING:
@@ -109,13 +108,12 @@ def evaluate(
     if not (strategies or allocations or units):
         raise typer.BadParameter("give --strategies, --allocations or --enumerate")
     from rramalloc import api
-    from rramalloc.files import check_writable, to_json, write_text
+    from rramalloc.files import check_writable, write_json
     from rramalloc.studies.strategies.performance import check_performance_path
 
     for path in (load, None if output is None else str(output)):
         check_writable(path)
     check_performance_path(performance)
-    begun = time.monotonic()
     with LiveLine(quiet=quiet) as line:
         evaluation = api.evaluate(
             network, chip, strategies=strategies or (), allocations=allocations or (), units=_units(units),
@@ -126,7 +124,7 @@ def evaluate(
         )  # fmt: skip
         _write(evaluation, load, performance, line)
     if output is not None:
-        write_text(output, to_json(evaluation.to_dict()))
+        write_json(output, evaluation.to_dict())
     if print_result(
         evaluation.to_dict,
         _COLUMNS,
@@ -137,9 +135,8 @@ def evaluate(
         quiet=quiet,
     ):
         _show(evaluation, quiet=quiet)
-    for warning in evaluation.document.warnings:
-        note(f"warning: {warning}", quiet=quiet)
-    note(f"done in {time.monotonic() - begun:.2f} s", quiet=quiet)
+    warn(evaluation.document.warnings, quiet=quiet)
+    note(f"done in {line.seconds:.2f} s", quiet=quiet)
 
 
 def _write(evaluation: Evaluation, load: str | None, performance: str | None, line: LiveLine) -> None:

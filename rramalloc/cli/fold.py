@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import complete, options
-from rramalloc.cli.output import note, print_lines, print_result
+from rramalloc.cli.output import note, print_lines, print_result, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +102,7 @@ def fold(
     Example: rramalloc fold --filter 64,6,6,4 --stride 2,2 --align 64 --check
     """
     from rramalloc.allocation import folding
-    from rramalloc.files import check_writable, to_json, write_text
+    from rramalloc.files import check_writable, write_json
 
     _check_usage(context, network, filter_, align)
     check_writable(output)
@@ -121,7 +121,7 @@ def fold(
             input_shapes=options.parse_input_shapes(input_shape), check=check, seed=seed,
         )  # fmt: skip
     if output is not None:
-        write_text(output, to_json(found.to_dict()))
+        write_json(output, found.to_dict())
     _print(found, output_format, quiet=quiet)
 
 
@@ -157,9 +157,10 @@ def _print(found: FilterFold | NetworkFold, output_format: options.Format, *, qu
     ):
         typer.echo()
         print_lines(_summary(found))
-    notes = [f"{layer.name}: {layer.reason}" for layer in found.layers if layer.reason]
-    for text in (*notes, *(f"warning: {warning}" for warning in found.warnings)):
-        note(text, quiet=quiet)
+    for layer in found.layers:
+        if layer.reason:
+            note(f"{layer.name}: {layer.reason}", quiet=quiet)
+    warn(found.warnings, quiet=quiet)
 
 
 def _lines(found: FilterFold) -> Iterator[tuple[str, str]]:
@@ -178,10 +179,9 @@ def _lines(found: FilterFold) -> Iterator[tuple[str, str]]:
 
 
 def _summary(found: NetworkFold) -> Iterator[tuple[str, str]]:
-    size = f"{found.hardware.crossbar.wordlines}x{found.hardware.crossbar.bitlines}"
     folded = [layer for layer in found.layers if layer.size is not None]
     yield "network", f"{found.network.name}, {len(found.layers)} stages, {len(folded)} of them folded"
-    yield "hardware", f"{found.hardware.name}, arrays of {size}, mapping {found.mapping}"
+    yield "hardware", options.hardware_words(found.hardware, found.mapping)
     yield "demand", f"{found.demand_before} -> {found.demand_after} arrays with every layer stored once"
     yield "saving", f"{found.saving:.2%}"
     checked = sum(layer.checked is True for layer in folded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from rramalloc.cli import options
-from rramalloc.cli.output import note, print_lines, print_result
+from rramalloc.cli.output import print_lines, print_result, warn
 
 _COLUMNS = {
     "layer": "name",
@@ -42,30 +42,27 @@ def inspect(
     Example: rramalloc inspect resnet18 --hardware isaac
     """
     from rramalloc import api
-    from rramalloc.files import to_json, write_text
+    from rramalloc.files import write_json
 
     found = api.inspect(
         network, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fc=fc.value, fold=fold,
         input_shapes=options.parse_input_shapes(input_shape),
     )  # fmt: skip
     if output is not None:
-        write_text(output, to_json(found.to_dict()))
+        write_json(output, found.to_dict())
     columns = _COLUMNS | (options.FOLD_COLUMN if fold else {})
     if print_result(
         found.to_dict, columns, found.layers, output_format, ("layer", "op"), spare=_SPARE, quiet=quiet
     ):
         typer.echo()
-        size = f"{found.hardware.crossbar.wordlines}x{found.hardware.crossbar.bitlines}"
-        layout = options.mapping_words(found)
         print_lines(
             [
                 ("network", f"{found.network.name}, {len(found.layers)} stages"),
                 ("source", found.source or "-"),
-                ("hardware", f"{found.hardware.name}, arrays of {size}, mapping {layout}"),
+                ("hardware", options.hardware_words(found.hardware, options.mapping_words(found))),
                 ("minimum", f"{found.minimum} arrays with every layer stored once"),
                 ("saturation", f"{found.saturation} arrays; more cannot be used"),
                 ("left to host", ", ".join(found.host) or "no weight layer"),
             ]
         )
-    for warning in found.warnings:
-        note(f"warning: {warning}", quiet=quiet)
+    warn(found.warnings, quiet=quiet)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import EXIT_INTERRUPTED, complete, options
-from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_result, print_table
+from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_result, print_table, warn
 from rramalloc.cli.progress import LiveLine
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def estimate(
 
     Example: rramalloc latency estimate squeezenet --table t.json
     """
-    from rramalloc.files import check_writable, to_json, write_text
+    from rramalloc.files import check_writable, write_json
     from rramalloc.network.readers import load
     from rramalloc.studies.latency.estimate import estimate_latency
     from rramalloc.timing.latency_table import load_latency_table
@@ -204,15 +204,14 @@ def estimate(
     source = load(network, options.parse_input_shapes(input_shape))
     found = estimate_latency(source, load_latency_table(table))
     if output is not None:
-        write_text(output, to_json(found.to_dict()))
+        write_json(output, found.to_dict())
     texts = ("layer", "operator", "flags")
     if print_result(
         found.to_dict, _COLUMNS, found.layers, output_format, texts, spare=texts[:0:-1], quiet=quiet
     ):
         typer.echo()
         print_lines(_total(found))
-    for warning in found.warnings:
-        note(f"warning: {warning}", quiet=quiet)
+    warn(found.warnings, quiet=quiet)
 
 
 def _progress(progress: MeasureProgress) -> str:
@@ -237,8 +236,7 @@ def _print(table: LatencyTable, output_format: options.Format, *, quiet: bool) -
         print_table(names, rows, texts, spare=_SPARE, quiet=quiet)
         typer.echo()
         print_lines(_summary(table))
-    for warning in table.warnings:
-        note(f"warning: {warning}", quiet=quiet)
+    warn(table.warnings, quiet=quiet)
 
 
 def _summary(table: LatencyTable) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ import typer
 
 from rramalloc.cli import EXIT_INTERRUPTED, complete, options
 from rramalloc.cli.interrupt import interruptible
-from rramalloc.cli.output import note, print_lines, print_result
+from rramalloc.cli.output import note, print_lines, print_result, warn
 from rramalloc.cli.progress import SearchLine
 
 if TYPE_CHECKING:
@@ -117,11 +117,8 @@ def optimize(
         allocation.save(output)
     _draw(allocation, figure, convergence)
     _print(allocation, output_format, quiet=quiet)
-    for text in (
-        *(f"warning: {warning}" for warning in allocation.warnings),
-        f"done in {line.seconds:.2f} s",
-    ):
-        note(text, quiet=quiet)
+    warn(allocation.warnings, quiet=quiet)
+    note(f"done in {line.seconds:.2f} s", quiet=quiet)
     if stop.interrupted:
         note("interrupted: this is the best found so far")
         raise typer.Exit(EXIT_INTERRUPTED)
@@ -148,10 +145,8 @@ def _print(allocation: Allocation, output_format: options.Format, *, quiet: bool
 
 def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
     arrays, hardware = allocation.arrays, allocation.hardware
-    size = f"{hardware.crossbar.wordlines}x{hardware.crossbar.bitlines}"
-    mapping = options.mapping_words(allocation.options)
     yield "network", f"{allocation.network.name}, {len(allocation.layers)} stages"
-    yield "hardware", f"{hardware.name}, arrays of {size}, mapping {mapping}"
+    yield "hardware", options.hardware_words(hardware, options.mapping_words(allocation.options))
     yield "arrays", f"{arrays.used} used of {arrays.budget} (at least {arrays.minimum} are needed)"
     yield "makespan", f"{allocation.makespan} steps"
     yield "interval", f"{allocation.interval} steps between inputs when inputs stream"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
 from rramalloc.cli import complete
 from rramalloc.errors import SpecError
+
+if TYPE_CHECKING:
+    from rramalloc.hardware.hardware import Hardware as HardwareRecord
 
 _DIMENSIONS = 8
 
@@ -109,6 +112,11 @@ class _Mapped(Protocol):
 def mapping_words(chosen: _Mapped) -> str:
     """How a result says its mapping: "kernel_split, folded"."""
     return f"{chosen.mapping}, folded" if chosen.fold else chosen.mapping
+
+
+def hardware_words(hardware: HardwareRecord, mapping: str) -> str:
+    """How a result says its hardware; mapping: in words."""
+    return f"{hardware.name}, arrays of {hardware.crossbar.size}, mapping {mapping}"
 
 
 def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:

@@ -123,6 +123,12 @@ def note(text: str, *, quiet: bool = False) -> None:
         typer.echo(wrapped(printable(text), columns_of(sys.stderr)), err=True)
 
 
+def warn(warnings: Iterable[str], *, quiet: bool = False) -> None:
+    """What a result says was assumed or ignored, a line each on stderr."""
+    for warning in warnings:
+        note(f"warning: {warning}", quiet=quiet)
+
+
 def cell(value: Any) -> str:
     """A value as a table shows it."""
     if value is None:

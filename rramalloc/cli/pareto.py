@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from rramalloc.cli import EXIT_INTERRUPTED, complete, options
 from rramalloc.cli.interrupt import interruptible
-from rramalloc.cli.output import note, print_lines, print_result
+from rramalloc.cli.output import note, print_lines, print_result, warn
 from rramalloc.cli.progress import LiveLine
 from rramalloc.progress import of_front
 
@@ -87,7 +86,6 @@ def pareto(
     if output is not None:
         check_writable(output)
     check_figure(figure)
-    begun = time.monotonic()
     beside: tuple[str, ...] = DEFAULT_BASELINES if figure is not None else ()
     if baselines is not None:
         beside = tuple(name.strip() for name in baselines.split(",") if name.strip())
@@ -105,9 +103,8 @@ def pareto(
     if print_result(front.to_dict, _COLUMNS, front.points, output_format, (), spare=_SPARE, quiet=quiet):
         typer.echo()
         print_lines(_summary(front))
-    notes = [f"warning: {warning}" for warning in front.warnings]
-    for text in (*notes, f"done in {time.monotonic() - begun:.2f} s"):
-        note(text, quiet=quiet)
+    warn(front.warnings, quiet=quiet)
+    note(f"done in {line.seconds:.2f} s", quiet=quiet)
     if stop.interrupted:
         note("interrupted: these are the points found so far")
         raise typer.Exit(EXIT_INTERRUPTED)
@@ -122,10 +119,8 @@ def _draw(front: ParetoFront, figure: str | None) -> None:
 
 
 def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:
-    size = f"{front.hardware.crossbar.wordlines}x{front.hardware.crossbar.bitlines}"
-    mapping = options.mapping_words(front.options)
     yield "network", front.network.name
-    yield "hardware", f"{front.hardware.name}, arrays of {size}, mapping {mapping}"
+    yield "hardware", options.hardware_words(front.hardware, options.mapping_words(front.options))
     yield "objective", f"{front.objective} in {front.unit}, up to {front.budget} arrays"
     yield "points", f"{len(front.points)}, {front.proven} of them proven"
     yield "mean gap", f"{front.mean_gap:.2%} from optimal at most"

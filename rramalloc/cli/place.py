@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import options
-from rramalloc.cli.output import note, print_csv, print_lines, print_result, print_table
+from rramalloc.cli.output import print_csv, print_lines, print_result, print_table, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,8 +70,7 @@ def place(
         spare=_SPARE, whole="--format json", quiet=quiet,
     ):  # fmt: skip
         _show(placement, quiet=quiet)
-    for warning in placement.warnings:
-        note(f"warning: {warning}", quiet=quiet)
+    warn(placement.warnings, quiet=quiet)
 
 
 def _show(placement: Placement, *, quiet: bool) -> None:
@@ -91,7 +90,7 @@ def _show(placement: Placement, *, quiet: bool) -> None:
 
 def _summary(placement: Placement) -> Iterator[tuple[str, str]]:
     traffic, chip, options_ = placement.traffic, placement.hardware.chip, placement.options
-    there = 0 if chip is None else chip.arrays // chip.arrays_per_tile
+    there = 0 if chip is None else chip.tile_count
     yield "network", f"{placement.network.name}, {len(placement.layers)} stages"
     yield "hardware", f"{placement.hardware.name}, mapping {options_.mapping}"
     yield "arrays", f"{len(placement.arrays)} used of {0 if chip is None else chip.arrays}"

@@ -33,7 +33,7 @@ def presets(output_format: options.OutputFormat = options.Format.table) -> None:
     rows = [
         _Row(
             name,
-            f"{hardware.crossbar.wordlines}x{hardware.crossbar.bitlines}",
+            hardware.crossbar.size,
             hardware.crossbar.cell_bits,
             hardware.precision.weight_bits,
             hardware.columns_per_weight,

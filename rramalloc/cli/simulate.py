@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import options
-from rramalloc.cli.output import note, print_lines, print_result, print_table
+from rramalloc.cli.output import print_lines, print_result, print_table, warn
 
 if TYPE_CHECKING:
     from rramalloc.allocation.simulation import Simulation
@@ -59,7 +59,7 @@ def simulate(
     Example: rramalloc simulate vgg16 --allocation vgg16_1024.json
     """
     from rramalloc import api
-    from rramalloc.files import to_json, write_text
+    from rramalloc.files import write_json
     from rramalloc.network.readers import load
     from rramalloc.report import style, timeline
 
@@ -71,7 +71,7 @@ def simulate(
         handoff=handoff.value, fold=fold, latency_table=latency_table,
     )  # fmt: skip
     if output is not None:
-        write_text(output, to_json(result.to_dict()))
+        write_json(output, result.to_dict())
     if figure is not None:
         style.save(timeline.draw(result), figure)
     folded = any(layer.fold is not None for layer in result.layers)
@@ -81,8 +81,7 @@ def simulate(
     ):
         typer.echo()
         _show(result, quiet=quiet)
-    for warning in result.warnings:
-        note(f"warning: {warning}", quiet=quiet)
+    warn(result.warnings, quiet=quiet)
 
 
 def _show(result: Simulation, *, quiet: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import EXIT_CANNOT_SERVE, options
-from rramalloc.cli.output import note, print_csv, print_json, print_table, print_text, printable
+from rramalloc.cli.output import note, print_csv, print_json, print_table, print_text, printable, warn
 from rramalloc.cli.progress import LiveLine
 
 if TYPE_CHECKING:
@@ -87,8 +87,7 @@ def verify(
             note(str(result.difference))
     else:
         _show(result, quiet=quiet)
-    for warning in result.warnings:
-        note(f"warning: {warning}", quiet=quiet)
+    warn(result.warnings, quiet=quiet)
     if result.verdict == "different":
         raise typer.Exit(EXIT_CANNOT_SERVE)
 

@@ -11,7 +11,7 @@ from rramalloc.errors import SpecError
 from rramalloc.files import write_text
 from rramalloc.folders import make_folder
 from rramalloc.records import Record
-from rramalloc.shown import Shown, counted
+from rramalloc.shown import Shown, counted, frame_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,10 +60,7 @@ class Export(Shown, Record):
 
     def to_frame(self) -> pd.DataFrame:
         """One row per remark: layer, kind, text."""
-        import pandas as pd
-
-        rows = [remark.model_dump() for remark in self.remarks]
-        return pd.DataFrame(rows, columns=list(Remark.model_fields))
+        return frame_of(self.remarks, tuple(Remark.model_fields))
 
     def save(self, path: str | os.PathLike[str]) -> tuple[Path, ...]:
         """Write the file, or the files into the folder `path`, each whole or not at all.

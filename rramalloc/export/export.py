@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from rramalloc.allocation.given import given
 from rramalloc.allocation.saved import AllocationLike
 from rramalloc.export.bundle import Export
@@ -14,10 +12,8 @@ from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.network import Network
 from rramalloc.network.readers import InputShapes, NetworkLike, as_network
-from rramalloc.placement.placement import Placement, read_placement
+from rramalloc.placement.placement import PlacementLike, as_placement
 from rramalloc.timing.stage_graph import FullyConnected
-
-PlacementLike = Placement | str | os.PathLike[str]
 
 
 def export(
@@ -51,7 +47,7 @@ def subject_of(
     placement: PlacementLike | None = None,
 ) -> Subject:  # fmt: skip
     """What is exported. Raises FileError, SpecError, MisplacedError, UnknownNameError, UnsupportedError."""
-    placed = placement if placement is None or isinstance(placement, Placement) else read_placement(placement)
+    placed = None if placement is None else as_placement(placement)
     if placed is not None:
         hardware = hardware or placed.hardware
         mapping, fc = mapping or placed.options.mapping, fc or placed.options.fc

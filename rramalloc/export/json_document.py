@@ -94,7 +94,7 @@ def export(subject: Subject) -> Bundle:
     pairs = [(edge.producer, edge.consumer) for edge in graph.edges]
     pairs.sort(key=lambda pair: (place[pair[1]], place[pair[0]]))
     document = ExportDocument(
-        network=NetworkId(name=network.name, sha256=network.sha256),
+        network=NetworkId.of(network),
         hardware=subject.hardware,
         mapping=subject.mapping,
         fc=subject.fc,

@@ -103,7 +103,7 @@ def _general(subject: Subject, bits: Bits, pes: int) -> list[Remark]:
             texts.append(
                 f"a tile of {chip.arrays_per_tile} arrays is written as {wide} x {high} PEs of {bits.arrays}"
             )
-        texts.append(f"needs {pes} PEs, the tiles have {wide * high * (chip.arrays // chip.arrays_per_tile)}")
+        texts.append(f"needs {pes} PEs, the tiles have {wide * high * chip.tile_count}")
     texts.append("SimConfig.ini has only what follows from the allocation: merge it into the tool's own file")
     texts.append("give `multiple` to both TCG and Model_latency")
     return [Remark(layer=None, kind="note", text=text) for text in texts]

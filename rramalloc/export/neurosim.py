@@ -45,7 +45,7 @@ def export(subject: Subject) -> Bundle:
     """NetWork.csv and pipelineSpeedUp.json. Raises UnsupportedError."""
     rows, remarks = _rows(subject)
     crossbar = subject.hardware.crossbar
-    slices = -(-subject.hardware.precision.weight_bits // crossbar.cell_bits)
+    slices = subject.hardware.slices_per_weight
     matrices = [row.matrix for row in rows]
     plan = Floorplan.of(matrices, crossbar.wordlines, crossbar.bitlines, slices)
     if plan is None:

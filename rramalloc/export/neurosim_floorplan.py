@@ -9,7 +9,7 @@ Source: DNN_NeuroSim_V1.4, Chip.cpp: ChipDesignInitialize, ChipFloorPlan, TileDe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -76,9 +76,9 @@ def _by_position(blocks: Sequence[_Block], arrays: _Block) -> list[int]:
     """Copies in the PEs of novel mapping, one PE per kernel position."""
     if not blocks:
         return []
-    start = max(max(_raised(block.columns) for block in blocks), _LEAST_PE * arrays.rows)
     least = _LEAST_PE * arrays.rows
-    side = _best(start, least, Fraction(0), lambda side: _use(blocks, side), start)[0]
+    start = max(max(_raised(block.columns) for block in blocks), least)
+    side = _best(start, least, Fraction(0), lambda side: _use(blocks, side))[0]
     return [_copies(block, side, arrays) for block in blocks]
 
 
@@ -88,31 +88,28 @@ def _conventional(blocks: Sequence[_Block], arrays: _Block) -> list[int]:
         return []
     least = _LEAST_TILE * arrays.rows
     start = max(max(_raised(block.columns) for block in blocks), least)
-    tile, use = _best(start, least, Fraction(0), lambda side: _use(blocks, side), start)
+    tile, use = _best(start, least, Fraction(0), lambda side: _use(blocks, side))
     cells = _tiles(blocks, tile) * tile * tile
 
     def use_of_pes(side: int) -> Fraction:
         held = sum(_copies(block, tile, _Block(side, side)) * block.rows * block.columns for block in blocks)
         return Fraction(held, cells)
 
-    pe = _best(tile // 2, _LEAST_PE * arrays.rows, use, use_of_pes, tile // 2)[0]
+    pe = _best(tile // 2, _LEAST_PE * arrays.rows, use, use_of_pes)[0]
     return [_copies(block, tile, _Block(pe, pe)) * _copies(block, pe, arrays) for block in blocks]
 
 
-def _best(
-    start: int, least: int, use: Fraction, use_of: Callable[[int], Fraction], default: int
-) -> tuple[int, Fraction]:
-    """The first side from `start` down to above `least`, halved each time, that is used best."""
-    for side in _halved(start, least):
+def _best(start: int, least: int, use: Fraction, use_of: Callable[[int], Fraction]) -> tuple[int, Fraction]:
+    """The first side from `start` down to above `least`, halved each time, that is used best.
+
+    `start` if none is used better than `use`.
+    """
+    best = side = start
+    while side > least:
         if (found := use_of(side)) > use:
-            default, use = side, found
-    return default, use
-
-
-def _halved(start: int, least: int) -> Iterator[int]:
-    while start > least:
-        yield start
-        start //= 2
+            best, use = side, found
+        side //= 2
+    return best, use
 
 
 def _tiles(blocks: Sequence[_Block], side: int) -> int:

@@ -14,7 +14,7 @@ from rramalloc.export.pimcomp_network import NodeList, node_list
 from rramalloc.export.subject import Subject
 from rramalloc.files import to_json
 from rramalloc.network.counts import groups_of, kernel_of
-from rramalloc.network.node import Conv, Input, Linear, Stage
+from rramalloc.network.node import Conv, Input, Stage
 
 _TOOL: Final = "PIMCOMP"
 _MOST_NODES = 3000
@@ -44,7 +44,7 @@ def export(subject: Subject) -> Bundle:
     return Bundle(files, (*nodes.remarks, *_remarks(subject, columns)))
 
 
-def dense_demand(subject: Subject, stage: Stage, columns: int) -> int:
+def _dense_demand(subject: Subject, stage: Stage, columns: int) -> int:
     """Arrays of one copy as PIMCOMP counts them: im2col, a grouped convolution as if it were dense."""
     kernel, channels = kernel_of(stage), subject.network.input_shape(stage).channels
     rows = kernel[0] * kernel[1] * channels
@@ -67,11 +67,10 @@ def _logical_columns(subject: Subject) -> int:
 
 
 def _check_activations(subject: Subject, nodes: NodeList) -> None:
-    by_name = {entry["name"]: entry for entry in nodes.entries}
     stages = {stage.name: stage for stage in subject.network.stages}
     for entry in nodes.entries:
         if entry["operation"] in _ACTIVATIONS and entry["consumer"]:
-            source = by_name[entry["provider"][0]]["name"]
+            source = entry["provider"][0]
             if source in stages:
                 raise subject.refused(
                     stages[source],
@@ -83,8 +82,10 @@ def _check_activations(subject: Subject, nodes: NodeList) -> None:
 
 def _check_cores(subject: Subject, columns: int) -> None:
     chip = subject.hardware.chip
-    for stage in subject.network.stages if chip is not None else ():
-        if chip is not None and (wide := _width(subject, stage, columns)) > chip.arrays_per_tile:
+    if chip is None:
+        return
+    for stage in subject.network.stages:
+        if (wide := _width(subject, stage, columns)) > chip.arrays_per_tile:
             raise subject.refused(
                 stage,
                 _TOOL,
@@ -107,7 +108,7 @@ def _config(subject: Subject, columns: int) -> dict[str, Any]:
 def _remarks(subject: Subject, columns: int) -> list[Remark]:
     remarks, total = [], 0
     for stage in subject.network.stages:
-        theirs, ours = dense_demand(subject, stage, columns), subject.demand[stage.name]
+        theirs, ours = _dense_demand(subject, stage, columns), subject.demand[stage.name]
         total += theirs * subject.copies.get(stage.name, 1)
         if isinstance(stage, Conv) and groups_of(stage) > 1:
             text = f"{stage.groups} groups count as a dense convolution: {theirs} arrays a copy, not {ours}"
@@ -115,7 +116,7 @@ def _remarks(subject: Subject, columns: int) -> list[Remark]:
         elif theirs != ours:
             text = f"{theirs} arrays a copy, not {ours}: weights lie as in im2col, one weight a column"
             remarks.append(Remark(layer=stage.name, kind="changed", text=text))
-        if isinstance(stage, Linear) and subject.is_fully_connected(stage):
+        if subject.is_fully_connected(stage):
             text = f"stored once on {theirs} arrays, whoever computes it here"
             remarks.append(Remark(layer=stage.name, kind="changed", text=text))
     return [*remarks, *_chip_remarks(subject, total)]

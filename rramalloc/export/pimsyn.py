@@ -41,7 +41,7 @@ def _demand(subject: Subject, stage: Stage) -> int:
     crossbar, kernel = subject.hardware.crossbar, kernel_of(stage)
     rows = kernel[0] * kernel[1] * subject.network.input_shape(stage).channels
     outputs = subject.network.shapes[stage.name].channels
-    slices = -(-subject.hardware.precision.weight_bits // crossbar.cell_bits)
+    slices = subject.hardware.slices_per_weight
     return slices * -(-rows // crossbar.wordlines) * -(-outputs // crossbar.bitlines)
 
 

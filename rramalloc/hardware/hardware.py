@@ -47,6 +47,11 @@ class Crossbar(Record):
     bitlines: Lines
     cell_bits: Bits
 
+    @property
+    def size(self) -> str:
+        """Rows by columns as the command line takes them: "128x128"."""
+        return f"{self.wordlines}x{self.bitlines}"
+
 
 class Precision(Record):
     """Bits of weights, inputs and outputs, and how a signed weight is stored.
@@ -142,6 +147,11 @@ class Chip(Record):
         return self
 
     @property
+    def tile_count(self) -> int:
+        """Tiles of all chips."""
+        return self.arrays // self.arrays_per_tile
+
+    @property
     def arrays_per_chip(self) -> int:
         """Arrays of one chip."""
         return self.arrays_per_tile * self.tiles[0] * self.tiles[1]
@@ -191,12 +201,17 @@ class Hardware(Shown, Record):
         return self
 
     @property
+    def slices_per_weight(self) -> int:
+        """Cells that hold one value of a weight's bits."""
+        return _ceil_div(self.precision.weight_bits, self.crossbar.cell_bits)
+
+    @property
     def columns_per_weight(self) -> int:
         """Bitlines that one weight takes (S): slices of cell_bits, doubled when differential.
 
         Source: MODEL.md 3.
         """
-        slices = _ceil_div(self.precision.weight_bits, self.crossbar.cell_bits)
+        slices = self.slices_per_weight
         return 2 * slices if self.precision.signed == "differential" else slices
 
     def with_crossbar(self, wordlines: int, bitlines: int) -> Hardware:

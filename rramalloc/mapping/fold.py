@@ -15,7 +15,7 @@ from math import gcd
 from rramalloc.errors import SpecError
 from rramalloc.network.geometry import MAX_EXTENT, Pair
 from rramalloc.network.network import MAX_WEIGHTS
-from rramalloc.records import brief
+from rramalloc.records import brief, is_whole
 
 UNFOLDED: Pair = (1, 1)
 
@@ -40,7 +40,7 @@ class Filter:
         sizes = {"filter": self.shape, "stride": self.stride, "dilation": self.dilation}
         for where, values in (sizes | {"groups": (self.groups,)}).items():
             for value in values:
-                if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_EXTENT:
+                if not is_whole(value, 1, MAX_EXTENT):
                     reason = f"sizes must be whole numbers from 1 to {MAX_EXTENT}, got {brief(value)}"
                     raise SpecError(where, reason)
         if self.outputs % self.groups:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.errors import UnsupportedError
 from rramalloc.mapping.fold import Filter, Fold
-from rramalloc.mapping.fold_numeric import fold_input, fold_weights, folded_extent
+from rramalloc.mapping.fold_numeric import fold_input, fold_weights, folded_extent, output_extent
 from rramalloc.network.geometry import Pads, Pair
 
 Integers = npt.NDArray[np.int64]
@@ -24,6 +24,7 @@ def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) ->
     8 channels of each side a group, 3 groups, and an input of about 4 x 4 windows; kernel, stride, pads and
     fold are kept. Raises SpecError if the kernel does not fit, UnsupportedError if even that is too large.
     """
+    output_extent(fold, extent, pads)  # the kernel fits
     small, cut = _reduced(fold), _cut(fold.filter, extent, pads)
     _check_effort(small, cut, pads)
     random = np.random.default_rng(seed)
@@ -94,10 +95,6 @@ def _cut(filter_: Filter, extent: Pair, pads: Pads) -> Pair:
     sizes = []
     for axis in (0, 1):
         kernel, stride, margin = filter_.kernel[axis], filter_.stride[axis], sum(pads.along(axis))
-        if extent[axis] + margin < kernel:
-            side = "width" if axis else "height"
-            padded = extent[axis] + margin
-            raise SpecError("input", f"the kernel covers {kernel} pixels, the padded {side} is {padded}")
         sizes.append(min(extent[axis], max(1, kernel + 3 * stride + stride // 2 - margin)))
     return sizes[0], sizes[1]
 

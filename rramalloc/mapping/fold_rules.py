@@ -9,10 +9,10 @@ from collections.abc import Callable
 from math import gcd
 from typing import Literal, get_args
 
-from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.errors import SpecError
 from rramalloc.mapping.fold import Filter, Fold, folded_kernel
 from rramalloc.network.geometry import Pair
-from rramalloc.records import brief
+from rramalloc.records import brief, check_known, is_whole
 
 Rule = Literal["source", "width_first", "least_padding", "balanced"]
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -27,8 +27,7 @@ def fold_to(filter_: Filter, align: int, rule: Rule = "source") -> Fold:
     >>> fold_to(Filter(outputs=64, kernel=(6, 6), inputs=4, stride=(2, 2)), align=64).shape
     (64, 1, 3, 64)
     """
-    if rule not in _SPLITS:
-        raise UnknownNameError("rule", str(rule), RULES)
+    check_known("rule", rule, RULES)
     inputs, n_total = aligned_inputs(filter_.inputs, align)
     return Fold(filter=filter_, size=_SPLITS[rule](filter_, n_total), inputs=inputs)
 
@@ -42,7 +41,7 @@ def aligned_inputs(inputs: int, align: int) -> Pair:
     >>> aligned_inputs(3, 64), aligned_inputs(5, 64)
     ((4, 16), (8, 8))
     """
-    if isinstance(align, bool) or not isinstance(align, int) or not 1 <= align <= MAX_ALIGN:
+    if not is_whole(align, 1, MAX_ALIGN):
         raise SpecError("align", f"must be a whole number from 1 to {MAX_ALIGN}, got {brief(align)}")
     if inputs > align:
         return raised(inputs, align), 1

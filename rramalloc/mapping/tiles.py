@@ -80,7 +80,7 @@ class Tiles:
         """Tiles of all chips together; where copies may straddle, all arrays are one tile."""
         if chip.straddle:
             return cls(1, chip.arrays)
-        return cls(chip.arrays // chip.arrays_per_tile, chip.arrays_per_tile)
+        return cls(chip.tile_count, chip.arrays_per_tile)
 
     def too_large(self, demand: Ints) -> tuple[int, ...]:
         """Stages of which not even one copy fits a tile, in the order given."""

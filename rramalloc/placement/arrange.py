@@ -76,7 +76,7 @@ def arrange(
 
 
 def _filled(graph: StageGraph, demand: Ints, replication: Ints, chip: Chip) -> Filled:
-    tiles = Tiles(chip.arrays // chip.arrays_per_tile, chip.arrays_per_tile)
+    tiles = Tiles(chip.tile_count, chip.arrays_per_tile)
     arrays = [int(d) * int(n) for d, n in zip(demand, replication, strict=True)]
     order = graph.network_order
     most = max(order, key=lambda stage: arrays[stage])

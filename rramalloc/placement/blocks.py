@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rramalloc.errors import UnknownNameError
 from rramalloc.hardware.hardware import Crossbar
 from rramalloc.mapping.demand import MAPPINGS, Mapping, WeightMatrix
+from rramalloc.records import check_known
 
 
 class Part(NamedTuple):
@@ -57,8 +57,7 @@ def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[
     Each weight lies in exactly one of them. Raises UnknownNameError; `whole_kernel` supposes that a kernel
     has no more positions than an array has wordlines (`demand` refuses others).  Source: MODEL.md 3.
     """
-    if mapping not in MAPPINGS:
-        raise UnknownNameError("mapping", mapping, MAPPINGS)
+    check_known("mapping", mapping, MAPPINGS)
     cuts = _Cuts.of(weights, crossbar, mapping)
     found = [block for unit in range(cuts.units) for block in cuts.of_unit(unit)]
     return sorted(found, key=lambda block: (block.row_block, block.column_block))

@@ -91,7 +91,7 @@ def place_network(
     arrays = assembled(found.layout, demand, graph.names, held)
     placement = Placement(
         rramalloc_version=__version__,
-        network=NetworkId(name=network.name, sha256=network.sha256),
+        network=NetworkId.of(network),
         hardware=hardware,
         options=PlacementOptions(mapping=mapping, fc=fc, seed=seed, work=work),
         traffic=_traffic(found),

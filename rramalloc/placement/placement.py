@@ -9,7 +9,7 @@ from pydantic import FailFast, Field, TypeAdapter
 
 from rramalloc.allocation.allocation import Foldable, NetworkId
 from rramalloc.errors import SpecError
-from rramalloc.files import read_json, to_json, write_text
+from rramalloc.files import read_json, write_json
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
@@ -167,7 +167,7 @@ class Placement(Shown, Record):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the placement file whole or not at all. Raises FileError."""
-        write_text(path, to_json(self.to_dict()))
+        write_json(path, self.to_dict())
 
     @property
     def plot(self) -> PlacementPlots:
@@ -183,7 +183,13 @@ class Placement(Shown, Record):
         return frame_of(self.layers, ("name", "demand", "replication", "tiles", "straddling"))
 
 
+PlacementLike = Placement | str | os.PathLike[str]
 _PLACEMENT: TypeAdapter[Placement] = TypeAdapter(Placement)
+
+
+def as_placement(placement: PlacementLike) -> Placement:
+    """The placement itself, or the one in its file. Raises FileError, SpecError."""
+    return placement if isinstance(placement, Placement) else read_placement(placement)
 
 
 def read_placement(path: str | os.PathLike[str]) -> Placement:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rramalloc.placement.placement import Placement
 from rramalloc.report import style
+from rramalloc.shown import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,5 +118,5 @@ def _title(placement: Placement) -> str:
     tiles, arrays = len(placement.tiles), len(placement.arrays)
     return (
         f"{style.label(placement.network.name)} on {style.label(placement.hardware.name)}: {arrays:,} arrays "
-        f"in {tiles:,} tile{'s' if tiles > 1 else ''}, {placement.traffic.cost:,.0f} byte hops"
+        f"in {counted(tiles, 'tile')}, {placement.traffic.cost:,.0f} byte hops"
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.report import style
+from rramalloc.shown import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,5 +55,5 @@ def _title(allocation: Allocation) -> str:
     arrays, layers = allocation.arrays, len(allocation.layers)
     return (
         f"{style.label(allocation.network.name)}: {allocation.makespan:,} steps "
-        f"on {arrays.used:,} of {arrays.budget:,} arrays, {layers} layer{'s' if layers > 1 else ''}"
+        f"on {arrays.used:,} of {arrays.budget:,} arrays, {counted(layers, 'layer')}"
     )

@@ -122,7 +122,7 @@ def compare(
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
     return Comparison(
         rramalloc_version=__version__,
-        network=NetworkId(name=network.name, sha256=network.sha256),
+        network=NetworkId.of(network),
         hardware=hardware,
         options=CompareOptions(
             mapping=contest.mapping, fc=contest.fc, methods=methods, seed=contest.seed, seeds=contest.seeds,

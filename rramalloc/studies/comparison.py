@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal
 
 from rramalloc.allocation.allocation import Count, NetworkId, Steps
-from rramalloc.files import to_json, write_text
+from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
@@ -115,7 +115,7 @@ class Comparison(Shown, Record):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the comparison file whole or not at all. Raises FileError."""
-        write_text(path, to_json(self.to_dict()))
+        write_json(path, self.to_dict())
 
     def to_frame(self) -> pd.DataFrame:
         """One row per method and budget, columns as the fields of Row without the replication."""

@@ -97,7 +97,7 @@ def pareto(
     points = tuple(_checked(problem, measure, point) for point in found.points)
     return ParetoFront(
         rramalloc_version=__version__,
-        network=NetworkId(name=network.name, sha256=network.sha256),
+        network=NetworkId.of(network),
         hardware=hardware,
         options=ParetoOptions(
             mapping=quest.mapping, fc=quest.fc, work=stop.work, time_limit_s=stop.time_limit_s, gap=stop.gap,

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from rramalloc.csv_rows import check_columns, csv_lines, named_cells
 from rramalloc.errors import SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_text
 from rramalloc.records import brief
@@ -70,24 +71,14 @@ def csv_rows(
 
     Raises FileError, SpecError.
     """
-    reader = csv.reader(io.StringIO(read_text(where, CSV_LIMIT_BYTES), newline=""), strict=True)
     header: list[str] = []
-    try:
-        for line in reader:
-            found = [cell.strip() for cell in line]
-            if not any(found):
-                continue
-            place = f"{where}: line {reader.line_num}"
-            if not header:
-                header = found
-                _check_header(header, place, needed, known)
-            elif len(found) != len(header):
-                raise SpecError(place, f"has {len(found)} cells, the header has {len(header)} columns")
-            else:
-                row = {name: cell for name, cell in zip(header, found, strict=True) if cell}
-                yield place, row
-    except csv.Error as error:
-        raise SpecError(f"{where}: line {reader.line_num}", f"is not CSV: {error}") from None
+    for place, found in csv_lines(read_text(where, CSV_LIMIT_BYTES), where):
+        if header:
+            row = named_cells(header, found, place)
+            yield place, {name: cell for name, cell in row.items() if cell}
+        else:
+            header = found
+            _check_header(header, place, needed, known)
     if not header:
         raise SpecError(where, f"is empty; the first line is a header with {','.join(needed)}")
 
@@ -120,12 +111,7 @@ def number(row: dict[str, str], column: str, place: str) -> float:
 
 
 def _check_header(header: list[str], place: str, needed: tuple[str, ...], known: tuple[str, ...]) -> None:
-    for name in header:
-        if name not in known:
-            words = f"column {brief(name)} is not known; the columns are {','.join(known)}"
-            raise SpecError(place, words)
-        if header.count(name) > 1:
-            raise SpecError(place, f"column {name!r} appears {header.count(name)} times, once is allowed")
+    check_columns(header, place, known)
     missing = [name for name in needed if name not in header]
     if missing:
         raise SpecError(place, f"column {missing[0]!r} is missing; needed are {','.join(needed)}")

@@ -115,6 +115,11 @@ class MeasuredLayer(Record):
         return "" if self.operator == NETWORK else parameters_text(told)
 
 
+def timed_nodes(network: Network) -> list[Node]:
+    """Nodes that take time: all but inputs and free operators."""
+    return [node for node in network.nodes if not isinstance(node, Input) and node.op not in FREE]
+
+
 def parameters_text(parameters: dict[str, Any]) -> str:
     """Parameters in one line: "out_channels=16 kernel=3x3 stride=1x1"."""
     return " ".join(f"{name}={_value_text(value)}" for name, value in parameters.items())

@@ -13,7 +13,7 @@ from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record, from_list
 from rramalloc.timing.latency_table import LatencyTable, load_latency_table
 from rramalloc.timing.measured_layer import MeasuredLayer
-from rramalloc.timing.stage_graph import FullyConnected, is_stage
+from rramalloc.timing.stage_graph import FullyConnected, timed_stages
 
 LatencyTableLike = LatencyTable | str | os.PathLike[str]
 _LISTED = 8
@@ -103,11 +103,6 @@ class MeasuredSteps(Record):
         if self.below_noise:
             told.append(f"{_listed(self.below_noise)}: latency below the noise of its measurement")
         return tuple(told)
-
-
-def timed_stages(network: Network, fc: FullyConnected) -> tuple[Stage, ...]:
-    """Stages that are not left to the host, in network order."""
-    return tuple(stage for stage in network.stages if is_stage(network, stage, fc))
 
 
 def measured_steps(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from rramalloc.network.node import Conv, Linear, Stage
 from rramalloc.timing.dependencies import Edge, trace
 
 FullyConnected = Literal["host", "crossbar"]
+FC_CHOICES: tuple[FullyConnected, ...] = get_args(FullyConnected)
 STAGE_LIMIT = 2**14
 """Stages of one network; bounds the time of a single look at all of them."""
 WINDOW_LIMIT = 2**25
@@ -59,7 +60,7 @@ class StageGraph:
         Source: MODEL.md 2 and 4.
         """
         nodes = network.canonical_nodes
-        stages = tuple(node for node in network.stages if is_stage(network, node, fc))
+        stages = timed_stages(network, fc)
         if not stages:
             raise UnsupportedError(
                 network.where,
@@ -116,6 +117,11 @@ class StageGraph:
 def is_stage(network: Network, node: Stage, fc: FullyConnected) -> bool:
     """Whether a weight layer is timed; a linear layer on a 1 x 1 grid is left to the host by default."""
     return fc == "crossbar" or not isinstance(node, Linear) or network.shapes[node.name].pixels > 1
+
+
+def timed_stages(network: Network, fc: FullyConnected) -> tuple[Stage, ...]:
+    """Weight layers that are not left to the host, in network order."""
+    return tuple(stage for stage in network.stages if is_stage(network, stage, fc))
 
 
 def flatten(edges: Sequence[Edge], stages: int) -> FlatEdges:

@@ -15,6 +15,7 @@ ORDER = (
     "errors",
     "compiled",
     "records",
+    "csv_rows",
     "shown",
     "plots",
     "progress",

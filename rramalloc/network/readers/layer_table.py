@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rramalloc.csv_rows import check_columns, csv_lines, named_cells
 from rramalloc.errors import SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_text
 from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS
@@ -62,46 +61,27 @@ def read(path: str | os.PathLike[str]) -> Network:
 
 
 def _layers(text: str, where: str) -> Iterator[_Layer]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] = []
-    rows = 0
-    try:
-        for cells in reader:
-            cells = [cell.strip() for cell in cells]
-            if not any(cells):
-                continue
-            place = f"{where}: line {reader.line_num}"
-            if not header:
-                header = _header(cells, place)
-                continue
-            rows += 1
-            if rows > MAX_ROWS:
-                raise SpecError(place, f"the table has more than {MAX_ROWS} layers, the limit of this format")
-            yield _layer(header, cells, place)
-    except csv.Error as error:
-        raise SpecError(f"{where}: line {reader.line_num}", f"is not CSV: {error}") from None
+    for rows, (place, cells) in enumerate(csv_lines(text, where)):
+        if not header:
+            header = _header(cells, place)
+            continue
+        if rows > MAX_ROWS:
+            raise SpecError(place, f"the table has more than {MAX_ROWS} layers, the limit of this format")
+        yield _layer(named_cells(header, cells, place), place)
     if not header:
         raise SpecError(where, f"is empty; the first line is the header {','.join(COLUMNS)}")
 
 
 def _header(cells: list[str], place: str) -> list[str]:
-    for cell in cells:
-        if cell not in COLUMNS:
-            raise SpecError(
-                place, f"column {brief(cell)} is not known; the columns are {','.join(COLUMNS)}, with commas"
-            )
-        if cells.count(cell) > 1:
-            raise SpecError(place, f"column {cell!r} appears {cells.count(cell)} times, once is allowed")
+    check_columns(cells, place, COLUMNS, ", with commas")
     missing = [column for column in COLUMNS if column not in cells]
     if missing:
         raise SpecError(place, f"column {missing[0]!r} is missing; the columns are {','.join(COLUMNS)}")
     return cells
 
 
-def _layer(header: list[str], cells: list[str], place: str) -> _Layer:
-    if len(cells) != len(header):
-        raise SpecError(place, f"has {len(cells)} cells, the header has {len(header)} columns")
-    row = dict(zip(header, cells, strict=True))
+def _layer(row: dict[str, str], place: str) -> _Layer:
     name = row.pop("name")
     if not 1 <= len(name) <= 1000:
         raise SpecError(f"{place}: column 'name'", f"must have 1 to 1000 characters, got {len(name)}")

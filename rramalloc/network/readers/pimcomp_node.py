@@ -9,7 +9,7 @@ from typing import Any
 
 from rramalloc.errors import SpecError
 from rramalloc.network.geometry import MAX_EXTENT, Shape
-from rramalloc.records import brief
+from rramalloc.records import brief, is_whole
 
 _MAX_RANK = 8
 
@@ -50,7 +50,7 @@ class PimcompNode:
     def number(self, key: str, default: int | None = None, *, least: int = 1) -> int:
         """A whole number of `param`; without a default the field is required. Raises SpecError."""
         value = self.param.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_EXTENT:
+        if not is_whole(value, least, MAX_EXTENT):
             got = brief(value) if key in self.param else "nothing"
             raise self.fault(
                 f"param.{key}", f"must be a whole number from {least} to {MAX_EXTENT}, got {got}"
@@ -84,7 +84,7 @@ def _shape(dims: object, place: str) -> Shape:
     if not isinstance(dims, list) or not 1 <= len(dims) <= _MAX_RANK:
         raise SpecError(place, f"must be a list such as [1, channels, height, width], got {brief(dims)}")
     for index, extent in enumerate(dims):
-        if not isinstance(extent, int) or isinstance(extent, bool) or not 1 <= extent <= MAX_EXTENT:
+        if not is_whole(extent, 1, MAX_EXTENT):
             raise SpecError(
                 f"{place}[{index}]", f"must be a whole number from 1 to {MAX_EXTENT}, got {brief(extent)}"
             )

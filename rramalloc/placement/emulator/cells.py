@@ -38,8 +38,9 @@ class Storage:
     def of(cls, hardware: Hardware) -> Storage:
         """The storage that a hardware description asks for."""
         weight_bits, cell_bits = hardware.precision.weight_bits, hardware.crossbar.cell_bits
-        slices = -(-weight_bits // cell_bits)
-        return cls(weight_bits, cell_bits, slices, hardware.precision.signed == "differential")
+        return cls(
+            weight_bits, cell_bits, hardware.slices_per_weight, hardware.precision.signed == "differential"
+        )
 
     @property
     def offset(self) -> int:

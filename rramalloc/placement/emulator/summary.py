@@ -30,7 +30,7 @@ def summary(task: Task, comparison: Comparison, difference: Difference | None, i
     )  # fmt: skip
     return Verification(
         rramalloc_version=__version__,
-        network=NetworkId(name=task.network.name, sha256=task.network.sha256),
+        network=NetworkId.of(task.network),
         hardware=task.hardware.name,
         options=options,
         verdict="different" if difference is not None else "approximate" if changed else "equal",

@@ -17,11 +17,10 @@ from rramalloc.placement.check import check
 from rramalloc.placement.emulator.accelerator import held_by
 from rramalloc.placement.emulator.folded import NO_FOLDS, Folds
 from rramalloc.placement.place import place_network
-from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, read_placement
+from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
 from rramalloc.timing.simulate import replication_by_name
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 
-PlacementLike = Placement | str | os.PathLike[str]
 Placer = Literal["given", "placer", "in order"]
 
 
@@ -58,7 +57,7 @@ def task_of(
 
 def _given(network: Network, allocation: AllocationLike, placement: PlacementLike) -> Task:
     where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
-    found = placement if isinstance(placement, Placement) else read_placement(placement)
+    found = as_placement(placement)
     options = found.options
     known = given(network, allocation, hardware=found.hardware, mapping=options.mapping, fc=options.fc)
     check(found, network, known.replication, where)

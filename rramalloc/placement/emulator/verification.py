@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from rramalloc.allocation.allocation import NetworkId
-from rramalloc.files import to_json, write_text
+from rramalloc.files import write_json
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
 from rramalloc.records import Record
@@ -109,7 +109,7 @@ class Verification(Shown, Record):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the verification as JSON, whole or not at all. Raises FileError."""
-        write_text(path, to_json(self.to_dict()))
+        write_json(path, self.to_dict())
 
     def _headline(self) -> tuple[str, str]:
         found = str(self.difference) if self.difference is not None else self.verdict

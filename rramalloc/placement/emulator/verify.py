@@ -21,9 +21,10 @@ from rramalloc.placement.emulator.onnx_weights import weights_in
 from rramalloc.placement.emulator.reference import Reference
 from rramalloc.placement.emulator.schedule import Schedule
 from rramalloc.placement.emulator.summary import summary
-from rramalloc.placement.emulator.task import PlacementLike, Task, task_of
+from rramalloc.placement.emulator.task import Task, task_of
 from rramalloc.placement.emulator.verification import Verification
 from rramalloc.placement.emulator.weights import Weights
+from rramalloc.placement.placement import PlacementLike
 from rramalloc.records import check_range
 from rramalloc.timing.simulate import Timing, replication_by_name, simulate
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph

@@ -12,6 +12,7 @@ from rramalloc.report.page.layers import layer_table, replication_chart
 from rramalloc.report.page.parts import Chart, Detail, Fact, Note, Section, Table, duration, share, steps
 from rramalloc.report.page.timed import Timed
 from rramalloc.report.page.timeline import timeline_chart
+from rramalloc.shown import counted
 from rramalloc.studies.sweep.document import SweptNetwork
 
 _LEAD = "What limits it."
@@ -44,7 +45,7 @@ def allocation_section(allocation: Allocation, timed: Timed | None, detail: Deta
     if allocation.host:
         made.insert(4, ("Left to the host", ", ".join(allocation.host)))
     return Section(
-        title=f"{allocation.network.name} on {steps(arrays.budget, 'array')}",
+        title=f"{allocation.network.name} on {counted(arrays.budget, 'array')}",
         subtitle=f"Allocation · {hardware_words(allocation.hardware)}",
         facts=facts,
         limit=_limit(allocation.layers, allocation.makespan) if timed is None else timed.limit,
@@ -64,7 +65,7 @@ def simulation_section(simulation: Simulation, timed: Timed, detail: Detail) -> 
         Fact("Tight recurrence", steps(simulation.recurrence), "a lower bound of this allocation"),
     )
     return Section(
-        title=f"{simulation.network.name}, simulated on {steps(simulation.arrays, 'array')}",
+        title=f"{simulation.network.name}, simulated on {counted(simulation.arrays, 'array')}",
         subtitle=f"Simulation · {hardware_words(simulation.hardware)}",
         facts=facts,
         limit=simulation.critical_path_text,

@@ -12,6 +12,7 @@ from typing import Any
 from rramalloc.placement.placement import PlacedArray, Placement
 from rramalloc.report.page import charts
 from rramalloc.report.page.parts import Chart, Detail
+from rramalloc.shown import counted
 
 _FRAME, _EMPTY = "#9aa3ad", "#8a939d"
 _TILE = 0.92
@@ -80,8 +81,8 @@ def chip_map(placement: Placement, detail: Detail) -> Chart:
         axis.ticker.min_interval = 1
         axis.visible = chips == 1
     summary = (
-        f"{len(placement.arrays):,} arrays in {len(placement.tiles):,} tiles on {chips} "
-        f"chip{'' if chips == 1 else 's'}, coloured by layer. The table of placed layers has the tiles "
+        f"{len(placement.arrays):,} arrays in {len(placement.tiles):,} tiles on "
+        f"{counted(chips, 'chip')}, coloured by layer. The table of placed layers has the tiles "
         "of each."
     )
     told = f"Colours go from the first layer (dark) to the last. {note}"

@@ -7,7 +7,8 @@ from typing import Any
 from rramalloc.report import style
 from rramalloc.report.page import charts
 from rramalloc.report.page.allocation import warning_notes
-from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Section, Table, share, shown, steps
+from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Section, Table, share, shown
+from rramalloc.shown import counted
 from rramalloc.studies.chiplet.cost import ChipletCost
 
 _TERMS = (("compute", style.BLUE), ("communication", style.ORANGE), ("routing", style.GREEN))
@@ -41,7 +42,7 @@ def chiplet_section(cost: ChipletCost, detail: Detail) -> Section:
         facts=facts,
         blocks=tuple(blocks),
         limit=limit,
-        headline=f"{cost.total:,.6g} {cost.unit} in {steps(len(cost.groups), 'group')}",
+        headline=f"{cost.total:,.6g} {cost.unit} in {counted(len(cost.groups), 'group')}",
     )
 
 
@@ -88,7 +89,7 @@ def _chart(cost: ChipletCost, detail: Detail) -> Chart:
         charts.hover(drawn, [bars], told)
         entries.append(("moved to it before" if name == "before" else name, [bars]))
     drawn.y_range.start = 0
-    summary = f"Stacked bars of {steps(len(kept), 'group')}: the terms of the slowest operator of each."
+    summary = f"Stacked bars of {counted(len(kept), 'group')}: the terms of the slowest operator of each."
     return Chart("Cost of the groups", (drawn,), summary, "x", keys=charts.keys(entries))
 
 

@@ -8,6 +8,7 @@ from rramalloc.report import style
 from rramalloc.report.page import charts
 from rramalloc.report.page.allocation import hardware_words, mapping_words, network_words, warning_notes
 from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Note, Section, Table, share, shown, steps
+from rramalloc.shown import counted
 from rramalloc.studies.comparison import Comparison, Row
 from rramalloc.studies.judged import REFERENCE
 
@@ -71,7 +72,7 @@ def comparison_section(comparison: Comparison, detail: Detail) -> Section:
         facts=tuple(facts),
         blocks=tuple(blocks),
         limit=limit,
-        headline=f"{steps(len(rows), 'row')} at {steps(len(budgets), 'budget')}",
+        headline=f"{counted(len(rows), 'row')} at {counted(len(budgets), 'budget')}",
         made=(
             ("Network", network_words(comparison.network)),
             ("Hardware", hardware_words(comparison.hardware)),
@@ -108,7 +109,7 @@ def _chart(comparison: Comparison, budget: int) -> Chart:
     cut = " Bars that reach the right edge go on: their values are in the table." if ratios[-1] > end else ""
     told = ", ".join(f"{row.method} {row.ratio:.3f}" for row in rows[:6])
     summary = f"Ratio of the makespans to that of {best} with {budget:,} arrays: {told}."
-    return Chart(f"Methods with {steps(budget, 'array')}", (drawn,), summary, "x", cut.strip(), keys)
+    return Chart(f"Methods with {counted(budget, 'array')}", (drawn,), summary, "x", cut.strip(), keys)
 
 
 def _bars(drawn: Any, rows: tuple[Row, ...]) -> list[tuple[str, list[Any]]]:

@@ -16,9 +16,9 @@ from rramalloc.report.page.parts import (
     Table,
     share,
     shown,
-    steps,
     thinned,
 )
+from rramalloc.shown import counted
 from rramalloc.studies.pareto_front import FrontPoint, ParetoFront
 
 _QUANTITY = {"makespan": "makespan", "interval": "interval", "latency_ns": "latency"}
@@ -40,7 +40,9 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
         first, last = points[0], points[-1]
         facts.append(Fact("Mean gap", share(front.mean_gap)))
         name = _QUANTITY[front.objective]
-        facts.append(Fact(f"Least {name}", _value(front, last.value), f"with {steps(last.arrays, 'array')}"))
+        facts.append(
+            Fact(f"Least {name}", _value(front, last.value), f"with {counted(last.arrays, 'array')}")
+        )
         times = first.value / last.value if last.value else 1.0
         limit = (
             f"From {first.arrays:,} to {last.arrays:,} arrays the {name} falls from "
@@ -56,7 +58,7 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
         facts=tuple(facts),
         blocks=tuple(blocks),
         limit=limit,
-        headline=f"{steps(len(points), 'point')}, {front.proven:,} proven",
+        headline=f"{counted(len(points), 'point')}, {front.proven:,} proven",
         made=(
             ("Network", network_words(front.network)),
             ("Hardware", hardware_words(front.hardware)),

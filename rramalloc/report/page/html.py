@@ -9,6 +9,7 @@ from typing import Any
 
 from rramalloc.report.page.document import chart_json
 from rramalloc.report.page.parts import Chart, Column, Fact, Key, Note, Section, Table, share
+from rramalloc.shown import counted
 
 _NONE = "-"
 _LONG = 40
@@ -61,12 +62,13 @@ def table_html(table: Table, name: str) -> str:
     )
     body = "\n".join(f"<tr>{''.join(_cells(row, table.columns))}</tr>" for row in table.rows)
     note = f'<p class="note">{escaped(table.note)}</p>' if table.note else ""
+    rows = counted(len(table.rows), "row")
     file = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-") or "table"
     tools = (
         '<div class="tools"><label>Filter '
         f'<input type="search" autocomplete="off" aria-controls="{name}"></label>'
         f'<button type="button" class="csv" data-file="{file}.csv">Download CSV</button>'
-        f'<span class="count" role="status">{_rows(len(table.rows))}</span></div>'
+        f'<span class="count" role="status">{rows}</span></div>'
     )
     inner = (
         f'{tools}{note}<div class="scroll" tabindex="0" role="region" aria-label="{escaped(table.title)}">'
@@ -74,7 +76,7 @@ def table_html(table: Table, name: str) -> str:
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
     )
     if table.folded:
-        count = f'<span class="sub">{_rows(len(table.rows))}</span>'
+        count = f'<span class="sub">{rows}</span>'
         return f'<details class="table"><summary>{escaped(table.title)} {count}</summary>{inner}</details>'
     return f'<div class="table"><h3>{escaped(table.title)}</h3>{inner}</div>'
 
@@ -146,7 +148,3 @@ def _cells(row: Sequence[Any], columns: Sequence[Column]) -> Iterator[str]:
         else:
             text = escaped(str(value))
             yield f"<td class=w>{text}</td>" if len(text) > _LONG else f"<td>{text}</td>"
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"

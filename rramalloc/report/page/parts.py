@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rramalloc.shown import counted
+
 Kind = Literal["text", "int", "float", "percent"]
 Zoom = Literal["x", "y", "xy", ""]
 Shape = Literal["area", "hatched", "line", "dashed"]
@@ -115,9 +117,9 @@ def thinned(count: int, most: int) -> list[int]:
     return [place * (count - 1) // (most - 1) for place in range(most)]
 
 
-def steps(value: int, unit: str = "step") -> str:
+def steps(value: int) -> str:
     """ "1 step", "4,009 steps"."""
-    return f"{value:,} {unit}{'' if value == 1 else 's'}"
+    return counted(value, "step")
 
 
 def duration(value_ns: float) -> str:

@@ -17,8 +17,8 @@ from rramalloc.report.page.parts import (
     share,
     shown,
     size,
-    steps,
 )
+from rramalloc.shown import counted
 
 
 def placement_section(placement: Placement, detail: Detail) -> Section:
@@ -39,7 +39,7 @@ def placement_section(placement: Placement, detail: Detail) -> Section:
     options = placement.options
     drawn: tuple[Chart | Note, ...] = (chip_map(placement, detail),) if placement.arrays else ()
     return Section(
-        title=f"{placement.network.name} placed on {steps(len(placement.tiles), 'tile')}",
+        title=f"{placement.network.name} placed on {counted(len(placement.tiles), 'tile')}",
         subtitle=f"Placement · {hardware_words(placement.hardware)}",
         facts=facts,
         limit=limit,

@@ -17,11 +17,12 @@ from rramalloc.report.page.parts import (
     Section,
     Table,
     shown,
-    steps,
     thinned,
 )
+from rramalloc.shown import counted
 from rramalloc.studies.sweep.document import SweepDocument
 from rramalloc.studies.sweep.row import Row
+from rramalloc.studies.sweep.summary import summarised
 
 _MOST_SERIES = 12
 _WIDE = 20
@@ -60,7 +61,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
             shown(Table("Errors", (Column("First of each kind"),), [(text,) for text in kinds]), detail)
         )
     return Section(
-        title=f"{name}: {steps(document.points, 'point')}",
+        title=f"{name}: {counted(document.points, 'point')}",
         subtitle="Sweep",
         facts=(
             Fact("Points", f"{document.points:,}", f"{len(failed):,} failed"),
@@ -68,7 +69,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
             Fact("Hardware", f"{len(document.hardware):,}"),
         ),
         blocks=tuple(blocks),
-        headline=f"{steps(document.points, 'point')}, {len(failed):,} failed",
+        headline=f"{counted(document.points, 'point')}, {len(failed):,} failed",
         made=(
             *(("Network", network_words(network)) for network in document.networks),
             ("rramalloc", document.rramalloc_version),
@@ -128,19 +129,13 @@ def _chart(rows: Sequence[Row], detail: Detail) -> Chart:
     if len(series) > _MOST_SERIES:
         note = f"The first {_MOST_SERIES} of {len(series):,} combinations are drawn."
     summary = (
-        f"Lines of makespan over arrays for {steps(len(series), 'combination')}; the table has all values."
+        f"Lines of makespan over arrays for {counted(len(series), 'combination')}; the table has all values."
     )
     return Chart("Makespan against arrays", (drawn,), summary, "xy", note, charts.keys(entries))
 
 
 def _summary(rows: Sequence[Row], detail: Detail) -> Table:
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        found.setdefault((row.network, row.method), []).append(row)
-    lines = []
-    for (network, method), each in found.items():
-        known = [row.makespan for row in each if row.makespan is not None]
-        lines.append((network, method, len(each), len(each) - len(known), min(known, default=None)))
+    lines = summarised((row.network, row.method, row.makespan) for row in rows)
     heads = (
         Column("Network"),
         Column("Method"),

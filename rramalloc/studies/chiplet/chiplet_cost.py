@@ -8,9 +8,9 @@ from rramalloc.allocation.given import given
 from rramalloc.allocation.saved import AllocationLike
 from rramalloc.errors import SpecError
 from rramalloc.network.network import Network
-from rramalloc.network.readers import InputShapes, load
+from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.placement.check import check
-from rramalloc.placement.placement import Placement, read_placement
+from rramalloc.placement.placement import PlacementLike, as_placement
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.studies.chiplet.description import Description
 from rramalloc.studies.chiplet.from_description import described_cost, read_description
@@ -19,9 +19,9 @@ from rramalloc.timing.stage_graph import StageGraph
 
 
 def chiplet_cost(
-    source: Description | Network | str | os.PathLike[str],
+    source: Description | NetworkLike,
     allocation: AllocationLike | None = None,
-    placement: Placement | str | os.PathLike[str] | None = None,
+    placement: PlacementLike | None = None,
     *,
     input_shapes: InputShapes | None = None,
 ) -> ChipletCost:
@@ -31,20 +31,13 @@ def chiplet_cost(
     """
     if isinstance(source, Description):
         return described_cost(source, "description")
-    if (allocation is None) != (placement is None) or (allocation is None and isinstance(source, Network)):
+    if allocation is None and placement is None and not isinstance(source, Network):
+        return described_cost(read_description(source), os.fspath(source))
+    if allocation is None or placement is None:
         missing = "allocation" if allocation is None else "placement"
         raise SpecError(missing, "a network needs both allocation and placement, a description neither")
-    if allocation is None or placement is None:
-        return described_cost(read_description(_path(source)), os.fspath(_path(source)))
-    network = source if isinstance(source, Network) else load(source, input_shapes)
-    placed = placement if isinstance(placement, Placement) else read_placement(placement)
+    network, placed = as_network(source, input_shapes), as_placement(placement)
     options = placed.options
     known = given(network, allocation, hardware=placed.hardware, mapping=options.mapping, fc=options.fc)
     check(placed, network, known.replication)
     return placed_cost(StageGraph.build(network, known.fc), placed)
-
-
-def _path(source: Network | str | os.PathLike[str]) -> str | os.PathLike[str]:
-    if isinstance(source, Network):
-        raise AssertionError("checked before")
-    return source

@@ -14,7 +14,7 @@ from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input
 from rramalloc.records import Record, from_list
-from rramalloc.timing.measured_layer import FREE, MeasuredLayer
+from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 
 Auxiliary = Literal["avgpool", "conv1x1", "conv3x3"]
 AUXILIARIES: tuple[Auxiliary, ...] = ("avgpool", "conv1x1", "conv3x3")
@@ -56,10 +56,9 @@ class Plan(Record):
     def of(cls, network: Network, auxiliary: Auxiliary) -> Plan:
         """Each distinct layer once, the auxiliary layer on each layer's output and on a range of sizes."""
         layers: dict[str, MeasuredLayer] = {}
-        for node in network.nodes:
-            if not isinstance(node, Input) and node.op not in FREE:
-                layer = MeasuredLayer.of(network, node)
-                layers.setdefault(layer.text, layer)
+        for node in timed_nodes(network):
+            layer = MeasuredLayer.of(network, node)
+            layers.setdefault(layer.text, layer)
         alone = [behind(auxiliary, layer.output) for layer in layers.values()]
         largest = max((_bytes(layer.shapes) for layer in layers.values()), default=0)
         runs = [

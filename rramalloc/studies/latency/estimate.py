@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Input, Linear, Name
+from rramalloc.network.node import Conv, Linear, Name
 from rramalloc.records import Record
-from rramalloc.shown import Shown, counted
+from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.timing.latency_table import Flag, LatencyTable
-from rramalloc.timing.measured_layer import FREE, MeasuredLayer
+from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,9 +54,7 @@ class LatencyEstimate(Shown, Record):
 
     def to_frame(self) -> pd.DataFrame:
         """One row per layer, columns as the fields of EstimatedLayer."""
-        import pandas as pd
-
-        return pd.DataFrame([layer.model_dump() for layer in self.layers])
+        return frame_of(self.layers, tuple(EstimatedLayer.model_fields))
 
     def _headline(self) -> tuple[str, str]:
         end = "" if self.error is None else f", {self.error:+.1%} from what was measured"
@@ -68,7 +66,7 @@ def estimate_latency(network: Network, table: LatencyTable) -> LatencyEstimate:
 
     Raises MissingLatencyError if the table lacks a layer with weights.
     """
-    timed = [node for node in network.nodes if not isinstance(node, Input) and node.op not in FREE]
+    timed = timed_nodes(network)
     table.lookup(network, [node for node in timed if isinstance(node, Conv | Linear)])
     rows = [(node, table.find(network, node)) for node in timed]
     total_ns = sum(max(row.latency_ns, 0.0) for _, row in rows if row is not None)
@@ -87,7 +85,7 @@ def estimate_latency(network: Network, table: LatencyTable) -> LatencyEstimate:
     noisy = sum("below_noise" in layer.flags for layer in layers)
     missing = tuple(layer.name for layer in layers if layer.latency_ns is None)
     return LatencyEstimate(
-        network=NetworkId(name=network.name, sha256=network.sha256),
+        network=NetworkId.of(network),
         total_ns=total_ns,
         measured_ns=measured_ns,
         error=None if measured_ns is None else (total_ns - measured_ns) / measured_ns,

@@ -20,6 +20,7 @@ from rramalloc.studies.latency.auxiliary import Run
 from rramalloc.studies.latency.journal import Header, read_samples
 from rramalloc.studies.latency.summary import Summary
 from rramalloc.timing.latency_table import DATE, LatencyRow, LatencyTable, Method, Overhead
+from rramalloc.timing.measured_layer import MeasuredLayer
 
 WIDEST = 0.1
 """Relative width of a confidence interval above which a median is called unsteady."""
@@ -83,13 +84,14 @@ def table_of(header: Header, timed: Sequence[Timed], method: Method, date: str |
     by_auxiliary = {item.run.auxiliary.text: item for item in alone if item.run.auxiliary is not None}
     rows, warnings = [], [] if fit is None else _doubts(fit.overhead)
     for item in timed:
-        if item.run.layer is None:
+        layer = item.run.layer
+        if layer is None:
             continue
         outside = _outside(item, method, fit, by_auxiliary)
         if outside is None:
-            warnings.append(f"{item.run.layer.text}: left out, its auxiliary layer alone was not timed")
+            warnings.append(f"{layer.text}: left out, its auxiliary layer alone was not timed")
             continue
-        rows.append(_row(header, item, outside, method, date))
+        rows.append(_row(layer, item.summary, outside, device=header.device, method=method, date=date))
     if not rows:
         raise DeviceError(header.device, "no layer was timed yet: go on with `rramalloc latency measure`")
     overhead = None if fit is None else fit.overhead
@@ -133,11 +135,14 @@ def _outside(
 
 
 def _row(
-    header: Header, item: Timed, outside: tuple[float, float], method: Method, date: str | None
+    layer: MeasuredLayer,
+    summary: Summary,
+    outside: tuple[float, float],
+    *,
+    device: str,
+    method: Method,
+    date: str | None,
 ) -> LatencyRow:
-    if item.run.layer is None:
-        raise ValueError("the run has no layer")
-    summary = item.summary
     latency_ns = summary.median_ns - outside[0]
     noise_ns = float(np.hypot(summary.error_ns, outside[1]))
     flags = {
@@ -151,12 +156,12 @@ def _row(
         "noise_ns": noise_ns,
         "n": summary.n,
         "median_ns": summary.median_ns,
-        "device": header.device,
+        "device": device,
         "method": method,
         "date": date,
         "flags": tuple(flag for flag, holds in flags.items() if holds),
     }
-    return LatencyRow(**item.run.layer.model_dump(), **fields)
+    return LatencyRow(**layer.model_dump(), **fields)
 
 
 def _doubts(overhead: Overhead) -> list[str]:

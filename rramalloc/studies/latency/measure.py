@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rramalloc.errors import DeviceError, SpecError, UnknownNameError
+from rramalloc.errors import DeviceError, SpecError
 from rramalloc.network.network import Network
-from rramalloc.records import brief
+from rramalloc.records import brief, check_known, is_whole
 from rramalloc.studies.latency.auxiliary import AUXILIARIES, Auxiliary, Plan
 from rramalloc.studies.latency.device import Device
 from rramalloc.studies.latency.journal import Header, Journal
@@ -37,7 +37,7 @@ class Effort:
             raise SpecError("width", f"must be above 0 and at most 1, got {brief(self.width)}")
         for name in ("least", "most", "batch"):
             count = getattr(self, name)
-            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_SAMPLES:
+            if not is_whole(count, 1, MAX_SAMPLES):
                 raise SpecError(name, f"must be from 1 to {MAX_SAMPLES}, got {brief(count)}")
         if self.least > self.most:
             raise SpecError("least", f"{self.least} executions at least, but {self.most} at most")
@@ -81,8 +81,7 @@ def measure_latency(
     continued: nothing is measured twice.
     Raises DeviceError if the device can do nothing of it, FileError, SpecError, UnknownNameError.
     """
-    if auxiliary not in AUXILIARIES:
-        raise UnknownNameError("auxiliary layer", str(auxiliary), AUXILIARIES)
+    check_known("auxiliary layer", auxiliary, AUXILIARIES)
     plan = Plan.of(network, auxiliary)
     refused = {run.text: why for run in plan.runs if (why := device.refusal(run)) is not None}
     plan = plan.without(refused)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rramalloc.errors import DeviceError
-from rramalloc.network.node import Conv, Input, Linear
+from rramalloc.network.node import Conv, Linear
 from rramalloc.records import brief
 from rramalloc.studies.latency.auxiliary import Run
 from rramalloc.timing.latency_table import Method
-from rramalloc.timing.measured_layer import FREE, MeasuredLayer
+from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 
 if TYPE_CHECKING:
     from rramalloc.network.network import Network
@@ -89,9 +90,13 @@ class SimulatedDevice:
 
     def _work_ns(self, run: Run) -> float:
         if run.kind == "network":
-            nodes = (n for n in self._network.nodes if not isinstance(n, Input) and n.op not in FREE)
-            return sum(self.latency_ns(MeasuredLayer.of(self._network, node)) for node in nodes)
+            return self._network_ns
         return 0.0 if run.layer is None else self.latency_ns(run.layer)
+
+    @cached_property
+    def _network_ns(self) -> float:
+        network = self._network
+        return sum(self.latency_ns(MeasuredLayer.of(network, node)) for node in timed_nodes(network))
 
     def _factor(self, text: str, number: int) -> float:
         digest = hashlib.sha256(f"{self._seed} {number} {text}".encode()).digest()

@@ -6,12 +6,11 @@ import os
 from typing import Annotated, Any, Self, get_args
 
 from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
-from pydantic_core import PydanticCustomError
 
 from rramalloc.errors import SpecError
 from rramalloc.files import read_toml
 from rramalloc.network.node import Node
-from rramalloc.records import Record, brief, parse
+from rramalloc.records import Record, brief, fault, parse
 
 MAX_UNITS = 2**20
 """Compute or storage units of one chip."""
@@ -58,11 +57,8 @@ class ChipPerformance(Record):
     def _operators_exist(self) -> Self:
         for name in self.ns_per_byte:
             if name != DEFAULT and name not in OPERATORS:
-                raise PydanticCustomError(
-                    "operator",
-                    "ns_per_byte: no operator is named {name}; known: {known}",
-                    {"name": brief(name), "known": ", ".join((DEFAULT, *OPERATORS))},
-                )
+                known = ", ".join((DEFAULT, *OPERATORS))
+                raise fault(f"ns_per_byte: no operator is named {brief(name)}; known: {known}")
         return self
 
     def cost_ns_per_byte(self, operator: str, where: str) -> float:

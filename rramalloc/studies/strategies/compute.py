@@ -61,7 +61,7 @@ def evaluate_strategies(
     best = int(total.argmin())
     document = EvaluationDocument(
         rramalloc_version=__version__,
-        network=NetworkId(name=network.name, sha256=network.sha256),
+        network=NetworkId.of(network),
         chip=chip,
         precision=precision,
         fc=fc,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import comb
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ def count_ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> in
     With one storage unit at least this is the sum of Q! S(N, Q) S(M, Q).
     """
     blocks = _stirling(compute)
-    return sum(blocks[len(needs)] * _deals(storage, needs) for needs in least)
+    return sum(blocks[len(needs)] * _deals(storage, tuple(needs))[storage] for needs in least)
 
 
 def ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> Iterator[Way]:
@@ -57,15 +58,16 @@ def _stirling(units: int) -> list[int]:
     return row
 
 
-def _deals(units: int, needs: Sequence[int]) -> int:
-    """Ways to deal distinct units to distinct subtasks, each with as many as it needs or more."""
-    found = [1] + [0] * units
-    for need in needs:
-        found = [
-            sum(comb(total, own) * found[total - own] for own in range(need, total + 1))
-            for total in range(units + 1)
-        ]
-    return found[units]
+@lru_cache(maxsize=2 * MAX_ENUMERATED)  # one list is often the start of the next
+def _deals(units: int, needs: tuple[int, ...]) -> tuple[int, ...]:
+    """Ways to deal 0 ... `units` distinct units to distinct subtasks, each with its needs or more."""
+    if not needs:
+        return (1,) + (0,) * units
+    found = _deals(units, needs[:-1])
+    return tuple(
+        sum(comb(total, own) * found[total - own] for own in range(needs[-1], total + 1))
+        for total in range(units + 1)
+    )
 
 
 def _partitions(units: int, blocks: int) -> Iterator[tuple[int, ...]]:

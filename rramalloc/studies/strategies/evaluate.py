@@ -6,16 +6,16 @@ import os
 from collections.abc import Sequence
 
 from rramalloc.allocation.saved import AllocationLike
-from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.mapping.demand import MAPPINGS, Mapping
 from rramalloc.network.readers import InputShapes, NetworkLike, as_network
+from rramalloc.records import check_known
 from rramalloc.studies.strategies.chip import ChipPerformance, load_chip
 from rramalloc.studies.strategies.compute import DEFAULT_LIMIT, evaluate_strategies
 from rramalloc.studies.strategies.evaluation import Evaluation
 from rramalloc.studies.strategies.inputs import (
-    FC_CHOICES,
     Given,
     StrategyLike,
     allocation_planner,
@@ -26,7 +26,7 @@ from rramalloc.studies.strategies.inputs import (
     strategy_planner,
 )
 from rramalloc.studies.strategies.source import Progress
-from rramalloc.timing.stage_graph import FullyConnected
+from rramalloc.timing.stage_graph import FC_CHOICES, FullyConnected
 
 
 def evaluate(
@@ -52,8 +52,8 @@ def evaluate(
     Raises RramallocError.  Source: SYSTEMS.md 1.
     """
     for kind, name, known in (("mapping", mapping, MAPPINGS), ("fc", fc, FC_CHOICES)):
-        if name is not None and name not in known:
-            raise UnknownNameError(kind, name, known)
+        if name is not None:
+            check_known(kind, name, known)
     parameters = chip if isinstance(chip, ChipPerformance) else load_chip(chip)
     tables = [
         strategy_planner(strategy, number, parameters)
@@ -76,9 +76,7 @@ def evaluate(
 
 def _machines(given: Sequence[Given], hardware: HardwareLike | None, crossbar: str | None) -> list[Hardware]:
     """Hardware of every allocation, or of none: what was asked for, or its own, or the default."""
-    own: list[HardwareLike | None] = [found.saved.hardware for found in given] or [None]
-    machines = []
-    for found in own:
-        chosen = hardware if hardware is not None else found or DEFAULT_PRESET
-        machines.append(as_hardware(chosen, crossbar))
-    return machines
+    if hardware is not None:
+        return [as_hardware(hardware, crossbar)] * max(1, len(given))
+    own = [found.saved.hardware or DEFAULT_PRESET for found in given] or [DEFAULT_PRESET]
+    return [as_hardware(machine, crossbar) for machine in own]

@@ -6,13 +6,15 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
+from rramalloc.allocation.given import chosen
 from rramalloc.allocation.saved import AllocationLike, Saved, saved
-from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Precision
-from rramalloc.mapping.demand import MAPPINGS, Mapping, demands
+from rramalloc.mapping.demand import Mapping, demands
 from rramalloc.network.network import Network
+from rramalloc.records import check_known
 from rramalloc.studies.strategies.allocated import plan_of_copies
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.compute import Planner
@@ -20,9 +22,8 @@ from rramalloc.studies.strategies.plan import Plan
 from rramalloc.studies.strategies.strategy import Strategy, load_strategy
 from rramalloc.studies.strategies.tables import plan_of
 from rramalloc.studies.strategies.tasks import Task
-from rramalloc.timing.stage_graph import FullyConnected, is_stage
+from rramalloc.timing.stage_graph import FC_CHOICES, FullyConnected, timed_stages
 
-FC_CHOICES: tuple[FullyConnected, ...] = get_args(FullyConnected)
 StrategyLike = Strategy | str | os.PathLike[str]
 
 
@@ -75,14 +76,10 @@ def allocation_planner(
     fc: FullyConnected,
 ) -> Planner:
     """An allocation on its own hardware. mapping: instead of the allocation's."""
-    chosen = mapping or given.saved.options.get("mapping", "im2col")
-    fold = given.saved.fold and mapping in (None, "kernel_split")
-    if chosen not in MAPPINGS:
-        raise UnknownNameError("mapping", chosen, MAPPINGS)
+    mapped, _ = chosen(given.saved, mapping, fc)
 
     def plan(tasks: Sequence[Task]) -> Plan:
-        stages = tuple(node for node in network.stages if is_stage(network, node, fc))
-        need = demands(network, stages, hardware, chosen, fold=fold)
+        need = demands(network, timed_stages(network, fc), hardware, mapped, fold=given.saved.folds(mapping))
         return plan_of_copies(given.name, given.saved.replication, need, tasks, chip, given.where)
 
     return plan
@@ -94,8 +91,7 @@ def common_fc(given: Sequence[Given], fc: FullyConnected | None) -> FullyConnect
         return fc
     asked = {found.saved.options.get("fc", "host") for found in given}
     for name in asked:
-        if name not in FC_CHOICES:
-            raise UnknownNameError("fc", name, FC_CHOICES)
+        check_known("fc", name, FC_CHOICES)
     if len(asked) > 1:
         raise SpecError(
             "fc", "the allocations were made with both 'host' and 'crossbar': say which with --fc"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError
+from rramalloc.records import check_range
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.enumerate import MAX_ENUMERATED, Blocks, Way, count_ways, ways
 from rramalloc.studies.strategies.plan import Plan
@@ -97,8 +98,7 @@ class Enumeration:
         self._compute, self._storage, self._tasks = compute, storage, tasks
         most = min(compute, storage)
         _check_units(compute, storage, chip)
-        if not 1 <= limit <= MAX_LIMIT:
-            raise SpecError("limit", f"must be from 1 to {MAX_LIMIT}, got {limit}")
+        check_range("limit", limit, 1, MAX_LIMIT)
         self._least = [_least_storage(count, tasks, chip) for count in range(1, most + 1)]
         self.ways = count_ways(compute, [[1] * count for count in range(1, most + 1)], storage)
         self.fitting = count_ways(compute, self._least, storage)
@@ -169,9 +169,11 @@ def _least_storage(subtasks: int, tasks: Sequence[Task], chip: ChipPerformance) 
     """Storage units that each of so many subtasks needs for the data of every task, 1 at least."""
     least = [1] * subtasks
     for task in tasks:
-        for number, share in enumerate(task.even_shares(subtasks)):
+        units: list[int] = []
+        for share, equal in groupby(task.even_shares(subtasks)):
             need = task.need_bytes(share, keeps_weights=True)
-            least[number] = max(least[number], -(-need // chip.unit_bytes))
+            units += [-(-need // chip.unit_bytes)] * len(list(equal))
+        least = list(map(max, least, units))
     return least
 
 

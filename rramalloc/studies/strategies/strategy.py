@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
 from pathlib import Path
@@ -11,8 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, FailFast, Field, TypeAdapter
 
+from rramalloc.csv_rows import check_columns, csv_lines, named_cells
 from rramalloc.errors import SpecError
-from rramalloc.files import CSV_LIMIT_BYTES, parse_json, read_json, read_text, to_json, write_text
+from rramalloc.files import CSV_LIMIT_BYTES, parse_json, read_json, read_text, write_json
 from rramalloc.network.node import Name
 from rramalloc.records import Record, as_tuple, brief, from_list, parse
 from rramalloc.studies.strategies.chip import MAX_UNITS
@@ -92,7 +91,7 @@ class Strategy(Record):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the strategy file whole or not at all. Raises FileError."""
-        write_text(path, to_json(self.to_dict()))
+        write_json(path, self.to_dict())
 
 
 _STRATEGY: TypeAdapter[Strategy] = TypeAdapter(Strategy)
@@ -117,36 +116,21 @@ def load_strategy(path: str | os.PathLike[str]) -> Strategy:
 
 def _tasks(text: str, where: str) -> dict[str, list[dict[str, Any]]]:
     """Entries by task from a table with one row per subtask."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] = []
     tasks: dict[str, list[dict[str, Any]]] = {}
-    try:
-        for cells in reader:
-            cells = [cell.strip() for cell in cells]
-            place = f"{where}: line {reader.line_num}"
-            if not any(cells):
-                continue
-            if not header:
-                header = _header(cells, place)
-                continue
-            if len(cells) != len(header):
-                raise SpecError(place, f"has {len(cells)} cells, the header has {len(header)} columns")
-            row = dict(zip(header, cells, strict=True))
-            _add(tasks.setdefault(row["task"], []), row, place)
-    except csv.Error as error:
-        raise SpecError(f"{where}: line {reader.line_num}", f"is not CSV: {error}") from None
+    for place, cells in csv_lines(text, where):
+        if not header:
+            header = _header(cells, place)
+            continue
+        row = named_cells(header, cells, place)
+        _add(tasks.setdefault(row["task"], []), row, place)
     if not header:
         raise SpecError(where, f"is empty; the first line is the header {','.join(COLUMNS)}")
     return tasks
 
 
 def _header(cells: list[str], place: str) -> list[str]:
-    for cell in cells:
-        if cell not in COLUMNS:
-            known = ",".join(COLUMNS)
-            raise SpecError(place, f"column {brief(cell)} is not known; the columns are {known}")
-        if cells.count(cell) > 1:
-            raise SpecError(place, f"column {cell!r} appears {cells.count(cell)} times, once is allowed")
+    check_columns(cells, place, COLUMNS)
     for column in _NEEDED:
         if column not in cells:
             raise SpecError(place, f"column {column!r} is missing; the columns are {','.join(COLUMNS)}")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
@@ -29,6 +29,14 @@ class _Kind:
     limit: str
 
 
+class _Part(NamedTuple):
+    """A checked subtask: ids of its units, and its share if the strategy gives one."""
+
+    compute: tuple[int, ...]
+    storage: tuple[int, ...]
+    share: Fraction | None
+
+
 def plan_of(strategy: Strategy, tasks: Sequence[Task], chip: ChipPerformance, where: str) -> Plan:
     """Work a strategy out for every task.
 
@@ -37,7 +45,7 @@ def plan_of(strategy: Strategy, tasks: Sequence[Task], chip: ChipPerformance, wh
     Source: SYSTEMS.md 1.
     """
     check_task_names((name for name in strategy.tasks if name != EVERY), tasks, f"{where}: tasks")
-    checked: dict[str, tuple[SubtaskEntry, ...]] = {}
+    checked: dict[str, tuple[_Part, ...]] = {}
     splits = []
     for task in tasks:
         key = task.name if task.name in strategy.tasks else EVERY
@@ -54,7 +62,7 @@ def plan_of(strategy: Strategy, tasks: Sequence[Task], chip: ChipPerformance, wh
 
 def _checked(
     entries: tuple[SubtaskEntry, ...], idle: tuple[UnitId, ...], chip: ChipPerformance, place: str
-) -> tuple[SubtaskEntry, ...]:
+) -> tuple[_Part, ...]:
     """The subtasks among the entries, once their units obey the rules."""
     subtasks = tuple(entry for entry in entries if not entry.only_marks)
     if not subtasks:
@@ -70,7 +78,7 @@ def _checked(
     for kind, owner, unused in zip(kinds, owners, rest, strict=True):
         _check_all_used(kind, owner, unused, place)
     _check_shares(subtasks, place)
-    return subtasks
+    return tuple(_part(subtask) for subtask in subtasks)
 
 
 def _owners(subtasks: tuple[SubtaskEntry, ...], kind: _Kind, place: str) -> dict[int, int]:
@@ -95,14 +103,12 @@ def _owners(subtasks: tuple[SubtaskEntry, ...], kind: _Kind, place: str) -> dict
 
 def _number(unit: UnitId, kind: _Kind, where: str) -> int:
     """The number of a unit, written 3 or C3. Raises SpecError unless the chip has it."""
-    number = unit
-    if isinstance(unit, str):
-        if unit[0] != kind.letter:
-            raise SpecError(
-                where, f"{unit} is no {kind.field} unit; these are {kind.letter}1, {kind.letter}2, ..."
-            )
-        number = int(unit[1:].lstrip("_"))
-    if not isinstance(number, int) or not 1 <= number <= kind.count:
+    if isinstance(unit, str) and unit[0] != kind.letter:
+        raise SpecError(
+            where, f"{unit} is no {kind.field} unit; these are {kind.letter}1, {kind.letter}2, ..."
+        )
+    number = _bare(unit)
+    if not 1 <= number <= kind.count:
         raise SpecError(
             where,
             f"unit {brief(unit)} does not exist: the chip has {kind.letter}1 to {kind.letter}{kind.count} "
@@ -132,7 +138,7 @@ def _check_marks(
         if not own:
             told = " or ".join(f"{kind.letter}1 to {kind.letter}{kind.count}" for kind in kinds)
             raise SpecError(f"{place}: idle", f"unit {brief(mark)} does not exist: the chip has {told}")
-        number = mark if isinstance(mark, int) else int(mark[1:].lstrip("_"))
+        number = _bare(mark)
         if all(number in owner for _, owner in own):
             kind, owner = own[0]
             raise SpecError(
@@ -171,17 +177,19 @@ def _check_shares(subtasks: tuple[SubtaskEntry, ...], place: str) -> None:
         raise SpecError(place, f"the shares of its {len(shares)} subtasks must sum to 1, got {total:.6g}")
 
 
-def _split(subtasks: tuple[SubtaskEntry, ...], task: Task) -> Split:
-    even = task.even_shares(len(subtasks))
+def _part(subtask: SubtaskEntry) -> _Part:
+    share = None if subtask.share is None else Fraction(repr(subtask.share))
+    return _Part(tuple(map(_bare, subtask.compute)), tuple(map(_bare, subtask.storage)), share)
+
+
+def _split(parts: tuple[_Part, ...], task: Task) -> Split:
+    even = task.even_shares(len(parts))
     return tuple(
-        Subtask(
-            _ids(entry.compute),
-            _ids(entry.storage),
-            share if entry.share is None else Fraction(repr(entry.share)),
-        )
-        for entry, share in zip(subtasks, even, strict=True)
+        Subtask(part.compute, part.storage, share if part.share is None else part.share)
+        for part, share in zip(parts, even, strict=True)
     )
 
 
-def _ids(units: tuple[UnitId, ...]) -> tuple[int, ...]:
-    return tuple(unit if isinstance(unit, int) else int(unit[1:].lstrip("_")) for unit in units)
+def _bare(unit: UnitId) -> int:
+    """3 for 3, C3, C_3 and D3."""
+    return unit if isinstance(unit, int) else int(unit[1:].lstrip("_"))

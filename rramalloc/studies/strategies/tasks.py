@@ -12,7 +12,7 @@ from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.timing.access import BITS_PER_BYTE
-from rramalloc.timing.stage_graph import FullyConnected, is_stage
+from rramalloc.timing.stage_graph import FullyConnected, timed_stages
 
 Term = Literal["in_transfer", "compute", "out_transfer"]
 TERMS: tuple[Term, ...] = ("in_transfer", "compute", "out_transfer")
@@ -68,7 +68,7 @@ def tasks_of(
     Raises UnsupportedError if no layer is left, SpecError for an operator without cost.
     Source: SYSTEMS.md 1.
     """
-    stages = [node for node in network.stages if is_stage(network, node, fc)]
+    stages = timed_stages(network, fc)
     if not stages:
         raise UnsupportedError(
             network.where, "has no weight layer to evaluate; fully connected layers are with --fc crossbar"

@@ -5,26 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.studies.sweep import parts
 from rramalloc.studies.sweep.document import SweepDocument
+from rramalloc.studies.sweep.summary import Summary, summarised
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _REASONS = 3
-
-
-class Summary(NamedTuple):
-    """The rows of one network and method. makespan: the smallest, None if all failed."""
-
-    network: str
-    method: str
-    points: int
-    failed: int
-    makespan: int | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,16 +56,7 @@ class SweepResult(Shown):
 
     def summary(self) -> list[Summary]:
         """A line per network and method, in the order of their first points."""
-        lines: dict[tuple[str, str], Summary] = {}
-        for network, method, makespan in self._columns("network", "method", "makespan"):
-            old = lines.get((network, method), Summary(network, method, 0, 0, None))
-            known = [value for value in (old.makespan, makespan) if value is not None]
-            lines[network, method] = old._replace(
-                points=old.points + 1,
-                failed=old.failed + (makespan is None),
-                makespan=min(known, default=None),
-            )
-        return list(lines.values())
+        return summarised(self._columns("network", "method", "makespan"))
 
     def reasons(self) -> list[str]:
         """The first different errors of points that failed."""
@@ -84,7 +66,7 @@ class SweepResult(Shown):
                 found[f"{kind}: {error}"] = None
         return list(found)
 
-    def _columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
+    def _columns(self, *names: str) -> Iterator[Any]:
         for path in parts.find_parts(self.folder).values():
             table = parts.read_part(path, list(names))
             yield from zip(*(table.column(name).to_pylist() for name in names), strict=True)

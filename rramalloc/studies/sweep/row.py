@@ -56,13 +56,13 @@ class Row(Record):
 def asked(point: Point, network: NetworkText, hardware: str) -> dict[str, Any]:
     """What a row says before anything is computed; hardware: its document as JSON."""
     machine = machine_of(hardware, *point[2:5])
-    size, memory = machine.hardware.crossbar, machine.hardware.memory
+    crossbar, memory = machine.hardware.crossbar, machine.hardware.memory
     return {
         "network": network.name,
         "network_sha256": network.sha256,
         "hardware": machine.hardware.name,
-        "crossbar": f"{size.wordlines}x{size.bitlines}",
-        "cell_bits": size.cell_bits,
+        "crossbar": crossbar.size,
+        "cell_bits": crossbar.cell_bits,
         "bandwidth_gb_s": None if memory is None else memory.bandwidth_gb_s,
         "mapping": point.mapping,
         "fc": point.fc,

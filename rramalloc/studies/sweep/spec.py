@@ -15,7 +15,7 @@ from rramalloc.hardware.hardware import MAX_BITS, MAX_VALUE
 from rramalloc.hardware.loader import DEFAULT_PRESET, parse_crossbar
 from rramalloc.mapping.demand import Mapping
 from rramalloc.methods import method_names
-from rramalloc.records import Record, brief, fault, parse
+from rramalloc.records import Record, brief, fault, is_whole, parse
 from rramalloc.studies.budgets import multiple
 
 MAX_POINTS = 10**7
@@ -61,7 +61,7 @@ def _arrays(value: Any) -> Any:
         factor = multiple(value)
         if factor is None or factor < 1:
             raise fault('must be a number of arrays, or "x2" for twice the minimum, at least "x1"')
-    elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_ARRAYS:
+    elif not is_whole(value, 1, MAX_ARRAYS):
         raise fault(f'must be a number of arrays from 1 to {MAX_ARRAYS}, or a multiple such as "x2"')
     return value
 

@@ -12,7 +12,7 @@ from rramalloc.network.readers.onnx_graph.graph import Graph
 from rramalloc.network.readers.onnx_graph.protos import constant_of
 from rramalloc.network.readers.onnx_graph.shapes import MAX_DIM
 from rramalloc.network.readers.onnx_graph.tensors import Dims, canonical, gridded
-from rramalloc.records import brief
+from rramalloc.records import brief, is_whole
 
 MAX_RANK = 16
 _SLOTS = {
@@ -135,7 +135,7 @@ def _check(
         if not 1 <= len(dims) <= MAX_RANK and name in data and data[name] != ():
             raise SpecError(place, f"got {len(dims)} lengths, 1 to {MAX_RANK} make sense")
         for size in dims:
-            if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MAX_DIM:
+            if not is_whole(size, 1, MAX_DIM):
                 raise SpecError(place, f"got {brief(size)}, a length is an integer from 1 to {MAX_DIM}")
         axes = data.get(name)
         if axes is None:

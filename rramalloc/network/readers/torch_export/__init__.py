@@ -14,7 +14,7 @@ from rramalloc.network.readers.torch_export.graph import Dims, Program
 from rramalloc.network.readers.torch_export.lowering import lower
 from rramalloc.network.readers.torch_export.nodes import NodeList
 from rramalloc.network.readers.torch_export.operators import RULES
-from rramalloc.records import brief
+from rramalloc.records import brief, is_whole
 
 if TYPE_CHECKING:
     import torch
@@ -85,4 +85,4 @@ def _shapes(given: Any, where: str) -> tuple[Dims, ...]:
 
 
 def _is_extent(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MAX_VALUES
+    return is_whole(value, 1, _MAX_VALUES)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rramalloc.errors import SpecError
 from rramalloc.network.geometry import MAX_EXTENT
-from rramalloc.records import brief
+from rramalloc.records import brief, is_whole
 
 _MAX_RANK = 16
 _MAX_EXPRESSION = 2000
@@ -154,7 +154,7 @@ def checked_dims(dims: Iterable[object], where: str) -> Dims:
     """Dimensions as a tuple of whole numbers. Raises SpecError."""
     result: list[int] = []
     for extent in dims:
-        if not isinstance(extent, int) or isinstance(extent, bool) or not 0 <= extent <= MAX_EXTENT:
+        if not is_whole(extent, 0, MAX_EXTENT):
             raise SpecError(
                 where, f"a dimension must be a whole number from 0 to {MAX_EXTENT}, got {brief(extent)}"
             )
