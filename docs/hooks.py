@@ -63,7 +63,7 @@ def formats() -> str:
 
 def networks() -> str:
     """The shipped networks with their sources."""
-    from rramalloc.network.readers import load
+    from rramalloc.importers import load
     from rramalloc.network.shipped import shipped_names
 
     shipped = [load(name) for name in shipped_names()]

@@ -12,11 +12,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rramalloc.allocation.allocation import Allocation as Allocation
-    from rramalloc.allocation.folding import fold_filter as fold_filter
-    from rramalloc.allocation.folding import fold_network as fold_network
-    from rramalloc.allocation.inspection import Inspection as Inspection
-    from rramalloc.allocation.simulation import Simulation as Simulation
     from rramalloc.api import chiplet_cost as chiplet_cost
     from rramalloc.api import compare as compare
     from rramalloc.api import convert as convert
@@ -30,13 +25,18 @@ if TYPE_CHECKING:
     from rramalloc.errors import RramallocError as RramallocError
     from rramalloc.hardware.hardware import Hardware as Hardware
     from rramalloc.hardware.loader import load_hardware as load_hardware
+    from rramalloc.importers import load as load
+    from rramalloc.importers.torch import from_torch as from_torch
     from rramalloc.mapping.fold_numeric import fold_index as fold_index
     from rramalloc.mapping.fold_numeric import fold_input as fold_input
     from rramalloc.mapping.fold_numeric import fold_weights as fold_weights
     from rramalloc.network.network import Network as Network
-    from rramalloc.network.readers import load as load
-    from rramalloc.network.readers.torch_export import from_torch as from_torch
     from rramalloc.placement.placement import Placement as Placement
+    from rramalloc.results.allocation import Allocation as Allocation
+    from rramalloc.results.folding import fold_filter as fold_filter
+    from rramalloc.results.folding import fold_network as fold_network
+    from rramalloc.results.inspection import Inspection as Inspection
+    from rramalloc.results.simulation import Simulation as Simulation
     from rramalloc.studies.comparison import Comparison as Comparison
     from rramalloc.studies.latency.device import open_device as open_device
     from rramalloc.studies.latency.estimate import estimate_latency as estimate_latency
@@ -50,16 +50,16 @@ if TYPE_CHECKING:
     from rramalloc.version import __version__ as __version__
 
 _HOMES = {
-    "Allocation": "rramalloc.allocation.allocation",
+    "Allocation": "rramalloc.results.allocation",
     "Comparison": "rramalloc.studies.comparison",
     "Hardware": "rramalloc.hardware.hardware",
-    "Inspection": "rramalloc.allocation.inspection",
+    "Inspection": "rramalloc.results.inspection",
     "Evaluation": "rramalloc.studies.strategies.evaluation",
     "Network": "rramalloc.network.network",
     "ParetoFront": "rramalloc.studies.pareto_front",
     "Placement": "rramalloc.placement.placement",
     "RramallocError": "rramalloc.errors",
-    "Simulation": "rramalloc.allocation.simulation",
+    "Simulation": "rramalloc.results.simulation",
     "__version__": "rramalloc.version",
     "chiplet_cost": "rramalloc.api",
     "compare": "rramalloc.api",
@@ -67,14 +67,14 @@ _HOMES = {
     "estimate_latency": "rramalloc.studies.latency.estimate",
     "evaluate": "rramalloc.api",
     "fit_latency": "rramalloc.studies.latency.fit",
-    "fold_filter": "rramalloc.allocation.folding",
+    "fold_filter": "rramalloc.results.folding",
     "fold_index": "rramalloc.mapping.fold_numeric",
     "fold_input": "rramalloc.mapping.fold_numeric",
-    "fold_network": "rramalloc.allocation.folding",
+    "fold_network": "rramalloc.results.folding",
     "fold_weights": "rramalloc.mapping.fold_numeric",
-    "from_torch": "rramalloc.network.readers.torch_export",
+    "from_torch": "rramalloc.importers.torch",
     "inspect": "rramalloc.api",
-    "load": "rramalloc.network.readers",
+    "load": "rramalloc.importers",
     "load_hardware": "rramalloc.hardware.loader",
     "load_latency_table": "rramalloc.timing.latency_table",
     "measure_latency": "rramalloc.studies.latency.measure",

@@ -6,27 +6,27 @@ import os
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 
-from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.given import chosen
-from rramalloc.allocation.inspection import Inspection, inspect_network
-from rramalloc.allocation.optimize import Request
-from rramalloc.allocation.optimize import optimize as optimize_network
-from rramalloc.allocation.saved import AllocationLike, saved
-from rramalloc.allocation.simulation import Simulation, simulate_network
 from rramalloc.errors import SpecError
 from rramalloc.export.export import export as export
 from rramalloc.files import write_json
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
+from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import MAPPINGS, Mapping
-from rramalloc.methods import method_names
+from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
-from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.placement.emulator.verify import verify as verify
 from rramalloc.placement.place import place as place
 from rramalloc.placement.placed import optimize_placed
 from rramalloc.progress import followed, of_comparison, of_front, of_search
 from rramalloc.records import check_known, check_range
 from rramalloc.report.page.report import report as report
+from rramalloc.results.allocation import Allocation
+from rramalloc.results.given import chosen
+from rramalloc.results.inspection import Inspection, inspect_network
+from rramalloc.results.optimize import Request
+from rramalloc.results.optimize import optimize as optimize_network
+from rramalloc.results.saved import AllocationLike, saved
+from rramalloc.results.simulation import Simulation, simulate_network
 from rramalloc.search.front import DEFAULT_WORK as FRONT_WORK
 from rramalloc.search.front import Progress as FrontProgress
 from rramalloc.search.problem import DEFAULT_WORK, Objective, Progress, Stop

@@ -19,7 +19,7 @@ from pages import blocks, follow
 import rramalloc
 from rramalloc.cli.main import app
 from rramalloc.hardware.loader import preset_names
-from rramalloc.methods import METHODS
+from rramalloc.methods.registry import METHODS
 from rramalloc.network.shipped import shipped_names
 from rramalloc.schemas import json_schema, schema_names
 

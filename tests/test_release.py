@@ -24,8 +24,8 @@ from rramalloc.errors import UnknownNameError
 from rramalloc.export import targets
 from rramalloc.export.bundle import Export
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.methods import METHODS, Entry
-from rramalloc.network.readers import load
+from rramalloc.importers import load
+from rramalloc.methods.registry import METHODS, Entry
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

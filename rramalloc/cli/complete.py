@@ -21,7 +21,7 @@ def presets(incomplete: str) -> list[str]:
 
 def methods(incomplete: str) -> list[str]:
     """Methods."""
-    from rramalloc.methods import method_names
+    from rramalloc.methods.registry import method_names
 
     return _beginning(incomplete, method_names())
 

@@ -13,7 +13,7 @@ from rramalloc.cli.output import note, print_lines, print_result, warn
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rramalloc.allocation.folded import FilterFold, NetworkFold
+    from rramalloc.results.folded import FilterFold, NetworkFold
 
 _FILTER_COLUMNS = {
     name: name
@@ -101,8 +101,8 @@ def fold(
 
     Example: rramalloc fold --filter 64,6,6,4 --stride 2,2 --align 64 --check
     """
-    from rramalloc.allocation import folding
     from rramalloc.files import check_writable, write_json
+    from rramalloc.results import folding
 
     _check_usage(context, network, filter_, align)
     check_writable(output)
@@ -144,7 +144,7 @@ def _check_usage(context: typer.Context, network: str | None, filter_: str | Non
 
 
 def _print(found: FilterFold | NetworkFold, output_format: options.Format, *, quiet: bool) -> None:
-    from rramalloc.allocation.folded import FilterFold
+    from rramalloc.results.folded import FilterFold
 
     if isinstance(found, FilterFold):
         if output_format is options.Format.table:

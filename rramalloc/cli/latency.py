@@ -106,7 +106,7 @@ def measure(
     Example: rramalloc latency measure squeezenet --device onnxruntime -o t.json
     """
     from rramalloc.files import check_writable
-    from rramalloc.network.readers import load
+    from rramalloc.importers import load
     from rramalloc.studies.latency.device import open_device
     from rramalloc.studies.latency.fit import check_date, fit_latency
     from rramalloc.studies.latency.measure import Effort, measure_latency
@@ -145,7 +145,7 @@ def plan(
 
     Example: rramalloc latency plan squeezenet
     """
-    from rramalloc.network.readers import load
+    from rramalloc.importers import load
     from rramalloc.studies.latency.auxiliary import Plan
 
     found = Plan.of(load(network, options.parse_input_shapes(input_shape)), auxiliary.value)
@@ -196,7 +196,7 @@ def estimate(
     Example: rramalloc latency estimate squeezenet --table t.json
     """
     from rramalloc.files import check_writable, write_json
-    from rramalloc.network.readers import load
+    from rramalloc.importers import load
     from rramalloc.studies.latency.estimate import estimate_latency
     from rramalloc.timing.latency_table import load_latency_table
 

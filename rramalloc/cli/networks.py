@@ -19,7 +19,7 @@ def networks(output_format: options.OutputFormat = options.Format.table) -> None
 
     Example: rramalloc networks --format json
     """
-    from rramalloc.network.readers import load
+    from rramalloc.importers import load
     from rramalloc.network.shipped import shipped_names
 
     found = [load(name) for name in shipped_names()]

@@ -15,7 +15,7 @@ from rramalloc.cli.progress import SearchLine
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rramalloc.allocation.allocation import Allocation
+    from rramalloc.results.allocation import Allocation
 
 _COLUMNS = {
     "layer": "name",

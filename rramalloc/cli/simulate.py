@@ -11,7 +11,7 @@ from rramalloc.cli import options
 from rramalloc.cli.output import print_lines, print_result, print_table, warn
 
 if TYPE_CHECKING:
-    from rramalloc.allocation.simulation import Simulation
+    from rramalloc.results.simulation import Simulation
 
 _COLUMNS = {
     "layer": "name",
@@ -60,7 +60,7 @@ def simulate(
     """
     from rramalloc import api
     from rramalloc.files import write_json
-    from rramalloc.network.readers import load
+    from rramalloc.importers import load
     from rramalloc.report import style, timeline
 
     style.check_figure(figure)

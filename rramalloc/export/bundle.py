@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rramalloc.allocation.allocation import NetworkId
 from rramalloc.errors import SpecError
 from rramalloc.files import write_text
 from rramalloc.folders import make_folder
 from rramalloc.records import Record
+from rramalloc.results.allocation import NetworkId
 from rramalloc.shown import Shown, counted, frame_of
 
 if TYPE_CHECKING:

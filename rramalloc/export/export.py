@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from rramalloc.allocation.given import given
-from rramalloc.allocation.saved import AllocationLike
 from rramalloc.export.bundle import Export
 from rramalloc.export.subject import Subject
 from rramalloc.export.targets import export_to
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
+from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.network import Network
-from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.placement.placement import PlacementLike, as_placement
+from rramalloc.results.given import given
+from rramalloc.results.saved import AllocationLike
 from rramalloc.timing.stage_graph import FullyConnected
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rramalloc.allocation.allocation import Count, NetworkId, Product
 from rramalloc.export.bundle import Bundle, ExportedFile
 from rramalloc.export.subject import Subject
 from rramalloc.files import to_json
@@ -14,6 +13,7 @@ from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Conv, Name
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.records import Record
+from rramalloc.results.allocation import Count, NetworkId, Product
 
 
 class ExportedLayer(Record):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rramalloc.allocation.allocation import NetworkId
 from rramalloc.errors import UnsupportedError
 from rramalloc.export import csv_table, json_document, mnsim, neurosim, pimcomp, pimsyn
 from rramalloc.export.bundle import Bundle, Export
 from rramalloc.export.subject import Subject
 from rramalloc.records import check_known
+from rramalloc.results.allocation import NetworkId
 
 Target = Callable[[Subject], Bundle]
 TARGETS: Mapping[str, Target] = {

@@ -37,7 +37,7 @@ def solve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: 
     tiles = len(layout.sites)
     if not pairs or len(pairs) * tiles * tiles > _MOST_PRODUCTS:
         return None
-    from rramalloc.search.milp_solvers import run_highs
+    from rramalloc.methods.milp_solvers import run_highs
 
     distance = mesh.distances(layout.sites)
     unit = max(weight for *_, weight in pairs)
@@ -82,7 +82,7 @@ def _program(
 ) -> tuple[Any, list[list[Any]]]:
     import pulp
 
-    from rramalloc.search.milp_solvers import binary, variable
+    from rramalloc.methods.milp_solvers import binary, variable
 
     program = pulp.LpProblem("placement", pulp.LpMinimize)
     tiles = range(len(layout.sites))

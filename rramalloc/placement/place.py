@@ -6,17 +6,13 @@ from collections.abc import Mapping as MappingOf
 
 import numpy as np
 
-from rramalloc.allocation.allocation import NetworkId
-from rramalloc.allocation.given import given
-from rramalloc.allocation.optimize import hardware_warnings
-from rramalloc.allocation.saved import AllocationLike
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
+from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import Mapping, demands, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.placement.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
 from rramalloc.placement.assemble import assembled
 from rramalloc.placement.blocks import blocks
@@ -33,6 +29,10 @@ from rramalloc.placement.placement import (
     Traffic,
 )
 from rramalloc.records import check_range
+from rramalloc.results.allocation import NetworkId
+from rramalloc.results.given import given
+from rramalloc.results.optimize import hardware_warnings
+from rramalloc.results.saved import AllocationLike
 from rramalloc.timing.simulate import replication_by_name
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 from rramalloc.version import __version__

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rramalloc.allocation.allocation import Allocation, Placed
-from rramalloc.allocation.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
 from rramalloc.placement.arrange import DEFAULT_WORK, arrange
 from rramalloc.placement.transfer import check_transfer, transfer
+from rramalloc.results.allocation import Allocation, Placed
+from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime, Transfer
 from rramalloc.timing.simulate import makespan_of

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import FailFast, Field, TypeAdapter
 
-from rramalloc.allocation.allocation import Foldable, NetworkId
 from rramalloc.errors import SpecError
 from rramalloc.files import read_json, write_json
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
@@ -15,6 +14,7 @@ from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
 from rramalloc.plots import PlacementPlots
 from rramalloc.records import Record, brief, from_list, parse
+from rramalloc.results.allocation import Foldable, NetworkId
 from rramalloc.shown import Shown, counted, frame_of
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rramalloc.allocation.allocation import Allocation
 from rramalloc.report import style
+from rramalloc.results.allocation import Allocation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.simulation import Simulation
 from rramalloc.report import style
+from rramalloc.results.allocation import Allocation
+from rramalloc.results.simulation import Simulation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

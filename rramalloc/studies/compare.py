@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from rramalloc.allocation.allocation import NetworkId
-from rramalloc.allocation.optimize import Request, hardware_warnings, make_problem, propose
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping
-from rramalloc.methods import METHODS, entry
+from rramalloc.methods.registry import METHODS, entry
 from rramalloc.network.network import Network
+from rramalloc.results.allocation import NetworkId
+from rramalloc.results.optimize import Request, hardware_warnings, make_problem, propose
 from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
 from rramalloc.studies.comparison import CompareOptions, Comparison, Row, Skipped
 from rramalloc.studies.judged import REFERENCE, Runs, judged, rows_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
-from rramalloc.allocation.allocation import Count, NetworkId, Steps
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
 from rramalloc.plots import ComparisonPlots
 from rramalloc.records import Record
+from rramalloc.results.allocation import Count, NetworkId, Steps
 from rramalloc.shown import Shown, counted, frame_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rramalloc.allocation.check import recheck, recheck_placement
 from rramalloc.errors import SolverError
+from rramalloc.results.check import recheck, recheck_placement
 from rramalloc.search.problem import Candidate, Problem
 from rramalloc.studies.comparison import Row
 from rramalloc.timing.published import ChainLayer, published

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rramalloc.allocation.allocation import NetworkId
-from rramalloc.allocation.check import recheck, recheck_placement
-from rramalloc.allocation.optimize import Request, hardware_warnings, make_problem, propose
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.network import Network
+from rramalloc.results.allocation import NetworkId
+from rramalloc.results.check import recheck, recheck_placement
+from rramalloc.results.optimize import Request, hardware_warnings, make_problem, propose
 from rramalloc.search import front, interval_front, latency_front
 from rramalloc.search.front import Front, Point, Progress
 from rramalloc.search.problem import Problem, Stop

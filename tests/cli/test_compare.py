@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from rramalloc.methods import METHODS
+from rramalloc.methods.registry import METHODS
 from rramalloc.studies.comparison import SCALARS
 
 Run = Callable[..., Any]

@@ -11,7 +11,7 @@ from cli.probe import imported
 
 from rramalloc.errors import FileError, UnknownNameError, suggestion
 from rramalloc.hardware.shipped import preset_names
-from rramalloc.methods import method_names
+from rramalloc.methods.registry import method_names
 from rramalloc.network.shipped import shipped_names
 from rramalloc.schemas import schema_names
 

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from rramalloc.network.readers import load
+from rramalloc.importers import load
 from rramalloc.network.shipped import shipped_names
 
 Run = Callable[..., Any]

@@ -17,8 +17,8 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.export import mnsim
 from rramalloc.export.bundle import Bundle
 from rramalloc.hardware.hardware import Chip
+from rramalloc.importers import load
 from rramalloc.network.network import Network
-from rramalloc.network.readers import load
 
 
 def read(bundle: Bundle) -> tuple[configparser.ConfigParser, list[dict[str, Any]], list[int]]:

@@ -17,11 +17,11 @@ from rramalloc.export import pimcomp, pimsyn
 from rramalloc.export.bundle import Bundle
 from rramalloc.export.subject import Subject
 from rramalloc.hardware.hardware import Chip
+from rramalloc.importers import load
+from rramalloc.importers.pimcomp import from_document
 from rramalloc.mapping.demand import demands
 from rramalloc.network.network import Network
 from rramalloc.network.node import Linear
-from rramalloc.network.readers import load
-from rramalloc.network.readers.pimcomp import from_document
 from rramalloc.timing.stage_graph import StageGraph
 
 

@@ -17,7 +17,7 @@ from rramalloc.export.bundle import Export
 from rramalloc.export.export import subject_of
 from rramalloc.export.json_document import ExportDocument
 from rramalloc.export.targets import TARGETS, export_to
-from rramalloc.network.readers import load
+from rramalloc.importers import load
 
 
 def test_csv_reads_back() -> None:

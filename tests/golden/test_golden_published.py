@@ -10,9 +10,9 @@ import pytest
 
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
 from rramalloc.mapping.demand import demands
 from rramalloc.network.network import Network
-from rramalloc.network.readers import load
 from rramalloc.timing.published import ChainLayer, chain_layers, published
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load, network_json
 from rramalloc.mapping.demand import demands
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
-from rramalloc.network.readers import load, network_json
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import makespan_of_each, replication_by_name, simulate

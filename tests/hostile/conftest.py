@@ -15,7 +15,7 @@ import pytest
 
 from rramalloc.cli.main import main
 from rramalloc.files import to_json
-from rramalloc.network.readers import load
+from rramalloc.importers import load
 
 LIMIT_S = 10.0
 

@@ -9,9 +9,9 @@ import pytest
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
 from rramalloc.mapping.demand import MAPPINGS, WeightMatrix, demand, demands
 from rramalloc.network.network import Network
-from rramalloc.network.readers import load
 from rramalloc.timing.stage_graph import StageGraph
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
 from rramalloc.mapping.demand import demands, fold_refusal, folds
 from rramalloc.network.network import Network
-from rramalloc.network.readers import load
 
 PLAIN = load_hardware("plain")
 

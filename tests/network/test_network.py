@@ -10,8 +10,8 @@ from hypothesis import given
 from laws.strategies import random_network, randoms
 
 from rramalloc.errors import NetworkError, SpecError
+from rramalloc.importers import load, network_json
 from rramalloc.network.network import Network, natural_key
-from rramalloc.network.readers import load, network_json
 from rramalloc.network.shipped import shipped_names
 
 INPUT: dict[str, Any] = {"name": "in", "op": "input", "shape": [4, 8, 8]}

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from rramalloc.importers import load
 from rramalloc.network import counts
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Node, Pool, Stage
-from rramalloc.network.readers import load
 from rramalloc.network.shipped import shipped_names, shipped_text
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,8 +13,6 @@ from laws.strategies import ANY, random_problem, randoms
 from placement.machines import chain, chip, machine, memory
 
 import rramalloc
-from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.optimize import Request
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Timing
 from rramalloc.placement.arrange import Arrangement, arrange
@@ -23,6 +21,8 @@ from rramalloc.placement.improve import Layout
 from rramalloc.placement.mesh import Mesh
 from rramalloc.placement.placed import optimize_placed
 from rramalloc.placement.transfer import transfer
+from rramalloc.results.allocation import Allocation
+from rramalloc.results.optimize import Request
 from rramalloc.search import bandwidth
 from rramalloc.search.problem import Stop
 from rramalloc.timing.access import StepTime, Transfer

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rramalloc
-from rramalloc.allocation.allocation import Allocation
 from rramalloc.errors import FileError, SpecError
 from rramalloc.network.network import Network
 from rramalloc.report import comparison, convergence, replication, style, timeline
+from rramalloc.results.allocation import Allocation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

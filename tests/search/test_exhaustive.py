@@ -13,7 +13,7 @@ from laws.reference import reference
 from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumerate_all, enumerated
 
 from rramalloc.errors import TargetError
-from rramalloc.methods import method, method_names
+from rramalloc.methods.registry import method, method_names
 from rramalloc.search import auto, fewest, interval, relaxation
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.branch import Branching

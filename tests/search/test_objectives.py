@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from laws.strategies import ANY, Enumerated, enumerate_all, random_network, randoms
 
-from rramalloc.allocation.optimize import make_problem
 from rramalloc.api import optimize
 from rramalloc.errors import BudgetError, TargetError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.results.optimize import make_problem
 
 STEP_NS = 10.0
 

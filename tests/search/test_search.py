@@ -18,15 +18,15 @@ from hypothesis import given, settings
 from laws.figures import PUBLISHED_STEPS
 from laws.strategies import by_name, random_network, randoms
 
-from rramalloc.allocation.check import recheck
-from rramalloc.allocation.optimize import make_problem
 from rramalloc.api import optimize
 from rramalloc.errors import BudgetError, SpecError, TargetError, UnknownNameError
 from rramalloc.files import to_json
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.methods import method
+from rramalloc.importers import load
+from rramalloc.methods.registry import method
 from rramalloc.network.network import Network
-from rramalloc.network.readers import load
+from rramalloc.results.check import recheck
+from rramalloc.results.optimize import make_problem
 from rramalloc.search import auto
 from rramalloc.search.bound import Bounder
 from rramalloc.search.breakpoints import breakpoints

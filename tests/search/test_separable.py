@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, enumerated, random_network, randoms
 
-from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
+from rramalloc.methods import milp
 from rramalloc.network.network import Network
-from rramalloc.network.readers import load
-from rramalloc.search import milp, separable
+from rramalloc.results.optimize import make_problem
+from rramalloc.search import separable
 from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication, makespan_of

@@ -11,14 +11,14 @@ from hypothesis import assume, given, settings
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated, randoms
 
 import rramalloc
-from rramalloc.allocation.check import recheck_placement
-from rramalloc.allocation.optimize import make_problem
 from rramalloc.errors import PlacementError, SolverError, TileError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
 from rramalloc.mapping.tiles import Tiles
-from rramalloc.methods import method
-from rramalloc.network.readers import load
+from rramalloc.methods.registry import method
+from rramalloc.results.check import recheck_placement
+from rramalloc.results.optimize import make_problem
 from rramalloc.search import auto, fewest, interval, repair
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import makespan_of

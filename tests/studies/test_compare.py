@@ -13,7 +13,7 @@ from rramalloc.errors import BudgetError, SolverError, SpecError, UnknownNameErr
 from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.methods import METHODS, Entry
+from rramalloc.methods.registry import METHODS, Entry
 from rramalloc.network.network import Network
 from rramalloc.schemas import json_schema
 from rramalloc.studies.compare import Ending

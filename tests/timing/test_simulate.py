@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from laws.reference import reference
 from laws.strategies import ALL_PIXELS, ANY, CHAIN, by_name, random_network, random_replication, randoms
 
-from rramalloc.allocation.check import finish_by_cumulative_maximum, recheck
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.network.network import Network
+from rramalloc.results.check import finish_by_cumulative_maximum, recheck
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import critical_path, describe
 from rramalloc.timing.simulate import makespan_of_each, replication_by_name, simulate

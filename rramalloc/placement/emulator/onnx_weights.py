@@ -24,8 +24,8 @@ def weights_in(path: str | os.PathLike[str], network: Network) -> dict[str, npt.
     Left out: what another operator computes, what lies in another file, and tensors of one repeated value,
     which hold the place of weights that were taken out. Raises FileError, SpecError.
     """
-    from rramalloc.network.readers.onnx_graph.functions import inlined
-    from rramalloc.network.readers.onnx_graph.graph import decode, graph_of
+    from rramalloc.importers.onnx.functions import inlined
+    from rramalloc.importers.onnx.graph import decode, graph_of
 
     where = os.fspath(path)
     graph = graph_of(inlined(decode(Path(path)), where), where)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rramalloc.allocation.allocation import NetworkId
 from rramalloc.network.node import Conv, Linear
 from rramalloc.placement.emulator.comparison import Comparison
 from rramalloc.placement.emulator.task import Task
@@ -15,6 +14,7 @@ from rramalloc.placement.emulator.verification import (
     VerifiedLayer,
 )
 from rramalloc.records import brief
+from rramalloc.results.allocation import NetworkId
 from rramalloc.version import __version__
 
 

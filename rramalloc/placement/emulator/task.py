@@ -7,8 +7,6 @@ from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from rramalloc.allocation.given import Given, given
-from rramalloc.allocation.saved import AllocationLike
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Mapping, demands, folds
@@ -18,6 +16,8 @@ from rramalloc.placement.emulator.accelerator import held_by
 from rramalloc.placement.emulator.folded import NO_FOLDS, Folds
 from rramalloc.placement.place import place_network
 from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
+from rramalloc.results.given import Given, given
+from rramalloc.results.saved import AllocationLike
 from rramalloc.timing.simulate import replication_by_name
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import NetworkId
 from rramalloc.files import write_json
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.node import Name
 from rramalloc.records import Record
+from rramalloc.results.allocation import NetworkId
 from rramalloc.shown import Shown, counted, one_line
 
 if TYPE_CHECKING:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
-from rramalloc.allocation.saved import AllocationLike
 from rramalloc.hardware.loader import HardwareLike, as_hardware
+from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.network import Network
-from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.placement.emulator.accelerator import Accelerator, held_by
 from rramalloc.placement.emulator.cells import Storage
 from rramalloc.placement.emulator.comparison import Comparison, Told
@@ -26,6 +25,7 @@ from rramalloc.placement.emulator.verification import Verification
 from rramalloc.placement.emulator.weights import Weights
 from rramalloc.placement.placement import PlacementLike
 from rramalloc.records import check_range
+from rramalloc.results.saved import AllocationLike
 from rramalloc.timing.simulate import Timing, replication_by_name, simulate
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 

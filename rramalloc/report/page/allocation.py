@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rramalloc.allocation.allocation import Allocation, Layer, NetworkId
-from rramalloc.allocation.simulation import Simulation
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.report.page.buffers import buffer_blocks
 from rramalloc.report.page.layers import layer_table, replication_chart
 from rramalloc.report.page.parts import Chart, Detail, Fact, Note, Section, Table, duration, share, steps
 from rramalloc.report.page.timed import Timed
 from rramalloc.report.page.timeline import timeline_chart
+from rramalloc.results.allocation import Allocation, Layer, NetworkId
+from rramalloc.results.simulation import Simulation
 from rramalloc.shown import counted
 from rramalloc.studies.sweep.document import SweptNetwork
 

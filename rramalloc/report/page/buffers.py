@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rramalloc.allocation.simulation import BufferedEdge
 from rramalloc.report import style
 from rramalloc.report.page import charts
 from rramalloc.report.page.parts import Chart, Column, Detail, Note, Table, shown, size
+from rramalloc.results.simulation import BufferedEdge
 
 _MOST_BARS = 24
 

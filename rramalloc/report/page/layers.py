@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rramalloc.allocation.allocation import Layer
 from rramalloc.report import style
 from rramalloc.report.page import charts
 from rramalloc.report.page.parts import Chart, Column, Detail, Table, shown
+from rramalloc.results.allocation import Layer
 
 _LINEAR = 100
 """Copies up to which their axis is linear."""

@@ -74,9 +74,9 @@ def report(
 
 def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed | None:
     """What the network tells beyond the file, or for an allocation a simulation among the other files."""
-    from rramalloc.allocation.allocation import Allocation
-    from rramalloc.allocation.simulation import Simulation
     from rramalloc.report.page.timed import time_allocation, time_simulation
+    from rramalloc.results.allocation import Allocation
+    from rramalloc.results.simulation import Simulation
 
     result = source.result
     if not isinstance(result, Allocation | Simulation):
@@ -95,7 +95,7 @@ def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed 
 
 
 def _same(replication: Mapping[str, int], simulation: object, sha256: str) -> bool:
-    from rramalloc.allocation.simulation import Simulation
+    from rramalloc.results.simulation import Simulation
 
     if not isinstance(simulation, Simulation) or simulation.handoff != "next":
         return False
@@ -112,10 +112,10 @@ def _section(source: Source, timed: Timed | None, detail: Detail) -> Section:
 
 
 def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
-    from rramalloc.allocation.allocation import Allocation
-    from rramalloc.allocation.simulation import Simulation
     from rramalloc.placement.placement import Placement
     from rramalloc.report.page import allocation, chiplet, comparison, front, placement, sweep
+    from rramalloc.results.allocation import Allocation
+    from rramalloc.results.simulation import Simulation
     from rramalloc.studies.comparison import Comparison
     from rramalloc.studies.pareto_front import ParetoFront
     from rramalloc.studies.sweep.document import SweepDocument

@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.simulation import Simulation
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import parse_json, read_bytes, to_json
 from rramalloc.placement.placement import FILE_LIMIT_BYTES, Placement
 from rramalloc.records import Record, brief, describe
+from rramalloc.results.allocation import Allocation
+from rramalloc.results.simulation import Simulation
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.studies.comparison import Comparison
 from rramalloc.studies.pareto_front import ParetoFront

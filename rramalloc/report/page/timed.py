@@ -9,18 +9,18 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.simulation import (
+from rramalloc.errors import RramallocError, SpecError
+from rramalloc.importers import load
+from rramalloc.network.network import Network
+from rramalloc.network.shipped import shipped_names
+from rramalloc.results.allocation import Allocation
+from rramalloc.results.simulation import (
     BufferedEdge,
     CriticalSegment,
     Simulation,
     buffered_edges,
     critical_segments,
 )
-from rramalloc.errors import RramallocError, SpecError
-from rramalloc.network.network import Network
-from rramalloc.network.readers import load
-from rramalloc.network.shipped import shipped_names
 from rramalloc.timing.critical_path import critical_path, describe
 from rramalloc.timing.simulate import Handoff, Timing, replication_by_name, simulate
 from rramalloc.timing.stage_graph import FullyConnected, StageGraph

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from rramalloc.allocation.allocation import Allocation, Layer
-from rramalloc.allocation.simulation import CriticalSegment, Simulation
 from rramalloc.report import style
 from rramalloc.report.page import charts
 from rramalloc.report.page.parts import Chart, Detail, Zoom, steps
 from rramalloc.report.page.timed import Run, Timed
+from rramalloc.results.allocation import Allocation, Layer
+from rramalloc.results.simulation import CriticalSegment, Simulation
 
 _WAIT = "#E69F00"
 _FEW_ROWS = 45

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from rramalloc.allocation.given import given
-from rramalloc.allocation.saved import AllocationLike
 from rramalloc.errors import SpecError
+from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.network.network import Network
-from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.placement.check import check
 from rramalloc.placement.placement import PlacementLike, as_placement
+from rramalloc.results.given import given
+from rramalloc.results.saved import AllocationLike
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.studies.chiplet.description import Description
 from rramalloc.studies.chiplet.from_description import described_cost, read_description

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from rramalloc.allocation.allocation import NetworkId
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear, Name
 from rramalloc.records import Record
+from rramalloc.results.allocation import NetworkId
 from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.timing.latency_table import Flag, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from rramalloc.allocation.allocation import NetworkId
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Precision
 from rramalloc.network.network import Network
 from rramalloc.records import brief
+from rramalloc.results.allocation import NetworkId
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.evaluation import (
     Enumerated,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from rramalloc.allocation.saved import AllocationLike
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
+from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import MAPPINGS, Mapping
-from rramalloc.network.readers import InputShapes, NetworkLike, as_network
 from rramalloc.records import check_known
+from rramalloc.results.saved import AllocationLike
 from rramalloc.studies.strategies.chip import ChipPerformance, load_chip
 from rramalloc.studies.strategies.compute import DEFAULT_LIMIT, evaluate_strategies
 from rramalloc.studies.strategies.evaluation import Evaluation

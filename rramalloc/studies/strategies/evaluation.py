@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from rramalloc.allocation.allocation import Count, NetworkId
 from rramalloc.hardware.hardware import Precision
 from rramalloc.network.node import Name
 from rramalloc.records import Record
+from rramalloc.results.allocation import Count, NetworkId
 from rramalloc.shown import Shown, frame_of, one_line
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.load import write_load

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rramalloc.allocation.given import chosen
-from rramalloc.allocation.saved import AllocationLike, Saved, saved
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Precision
 from rramalloc.mapping.demand import Mapping, demands
 from rramalloc.network.network import Network
 from rramalloc.records import check_known
+from rramalloc.results.given import chosen
+from rramalloc.results.saved import AllocationLike, Saved, saved
 from rramalloc.studies.strategies.allocated import plan_of_copies
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.compute import Planner

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, BinaryIO, Literal
 
-from rramalloc.allocation.allocation import NetworkId
 from rramalloc.files import open_to_write
 from rramalloc.records import Record
+from rramalloc.results.allocation import NetworkId
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.source import Source
 

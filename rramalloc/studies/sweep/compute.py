@@ -6,12 +6,12 @@ import json
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
-from rramalloc.allocation.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.importers import network_json
 from rramalloc.mapping.demand import Mapping, demands
 from rramalloc.network.network import Network
-from rramalloc.network.readers import network_json
+from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.search.problem import Objective, Problem, Stop
 from rramalloc.studies.budgets import budget
 from rramalloc.studies.sweep.point import Point, machine_of

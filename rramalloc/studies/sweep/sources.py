@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeVar
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
 from rramalloc.network.network import Network
-from rramalloc.network.readers import load
 from rramalloc.studies.sweep.point import Point, changed, key_of, machine_of
 from rramalloc.studies.sweep.spec import Spec
 

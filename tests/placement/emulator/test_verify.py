@@ -18,9 +18,9 @@ from placement.machines import chain, chip, machine
 import rramalloc
 from rramalloc.api import verify
 from rramalloc.errors import MisplacedError, RramallocError, SpecError, UnsupportedError
+from rramalloc.importers import load
 from rramalloc.mapping.demand import MAPPINGS
 from rramalloc.network.network import Network
-from rramalloc.network.readers import load
 from rramalloc.placement.emulator.schedule import EarlyReadError
 from rramalloc.placement.emulator.verify import verify_task
 from rramalloc.placement.emulator.weights import Weights, quantised

@@ -12,9 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from placement.emulator.naive import emulated, hardware, task
 
+from rramalloc.importers import load
 from rramalloc.mapping.demand import MAPPINGS
 from rramalloc.network.network import Network
-from rramalloc.network.readers import load
 from rramalloc.placement.emulator.weights import Weights
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rramalloc.errors import FileError, RramallocError, SpecError
-from rramalloc.methods import method_names
+from rramalloc.methods.registry import method_names
 from rramalloc.search.problem import DEFAULT_WORK
 from rramalloc.studies.sweep import spec as module
 from rramalloc.studies.sweep.grid import Grid

@@ -1,0 +1,525 @@
+"""The search against other ways to allocate: makespan, bound, time and memory, each run in its own process.
+
+python results/search.py [--networks N ...] [--crossbars 128 ...] [--factors 2 ...] [--methods auto ...]
+                             [--limit RUNS] [--fresh] [--page]
+
+Runs what results/search.csv lacks and appends it there, then writes results/search.md and results/search.svg.
+Needs the extras `test` and `bench`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
+from itertools import product
+from typing import Any, NamedTuple
+
+import pages
+from measured import RESULTS, in_own_process, peak_mb
+from pydantic import TypeAdapter
+
+from rramalloc.report import style
+
+CHAINS = ("alexnet", "vgg16", "vgg19")
+NETWORKS = (
+    *CHAINS, "resnet18", "resnet50", "resnet152", "squeezenet", "inception_v1", "densenet121", "mobilenet_v2",
+    "shufflenet", "unet",
+)  # fmt: skip
+CROSSBARS = (128, 256)
+FACTORS = (1.2, 2.0, 4.0, 16.0)
+"""Budgets as multiples of the minimum, rounded down."""
+SERIES = {
+    "auto": style.Series("auto", style.BLUE, "o"),
+    "interval": style.Series("interval", style.ORANGE, "s"),
+    "separable": style.Series("separable", style.GREEN, "^"),
+    "milp-cbc": style.Series("PuLP + CBC", style.RED, "D"),
+    "milp": style.Series("PuLP + HiGHS", style.PURPLE, "X"),
+}
+SOLVER_LIMIT_S, MUCH_WORK = 60.0, 10**9
+REPEATS, ENOUGH_S = 5, 20.0
+"""Calls of a fast solver of which the fastest counts, and the seconds after which there is no further one."""
+PROCESS_LIMIT_S = 1800.0
+DAG_GOAL = 0.15
+CSV, PAGE, FIGURE = RESULTS / "search.csv", RESULTS / "search.md", RESULTS / "search.svg"
+
+
+class Case(NamedTuple):
+    """What is to be allocated. factor: the budget as a multiple of the minimum."""
+
+    network: str
+    crossbar: int
+    factor: float
+
+    @property
+    def label(self) -> str:
+        return f"{self.network} {self.crossbar} x{self.factor:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One run. makespan: exact steps, None without an answer; proven: by `auto` of the exact makespan, by the
+    solvers of the separable model's optimum; seconds: from the network's name to the answer; first_s: to the
+    first answer; solve_s: of the method alone, on a problem that was built before (auto: None).
+    """
+
+    network: str
+    crossbar: int
+    factor: float
+    arrays: int
+    method: str
+    makespan: int | None
+    lower_bound: int | None
+    gap: float | None
+    proven: bool
+    first_s: float
+    seconds: float
+    solve_s: float | None
+    peak_mb: float
+
+    @property
+    def case(self) -> Case:
+        return Case(self.network, self.crossbar, self.factor)
+
+
+Table = dict[Case, dict[str, Row]]
+
+
+def measure(case: Case, method: str) -> dict[str, Any]:
+    """Run one method on one case in this process, after runs that are not counted."""
+    from rramalloc.api import inspect, optimize
+
+    for network, few in (("alexnet", 193), ("squeezenet", 216)):
+        optimize(network, few, method=method, work=10)
+    arrays = int(inspect(case.network, crossbar=f"{case.crossbar}x{case.crossbar}").minimum * case.factor)
+    run = measure_auto if method == "auto" else measure_other
+    return {"arrays": arrays} | run(case, arrays, method) | {"peak_mb": peak_mb()}
+
+
+def measure_auto(case: Case, arrays: int, method: str) -> dict[str, Any]:
+    """The call that users make; its first report of progress is its first answer."""
+    from rramalloc.api import optimize
+
+    reports: list[float] = []
+    begun = time.perf_counter()
+    found = optimize(
+        case.network, arrays, crossbar=f"{case.crossbar}x{case.crossbar}", method=method,
+        on_progress=lambda *_: reports.append(time.perf_counter() - begun),
+    )  # fmt: skip
+    seconds = time.perf_counter() - begun
+    return {
+        "makespan": found.makespan,
+        "lower_bound": found.lower_bound,
+        "proven": found.lower_bound == found.makespan,
+        "first_s": reports[0] if reports else seconds,
+        "seconds": seconds,
+        "solve_s": None,
+    }
+
+
+def measure_other(case: Case, arrays: int, method: str) -> dict[str, Any]:
+    """A method by itself, because `optimize` would replace its bound by a better one."""
+    from rramalloc.errors import SolverError
+    from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
+    from rramalloc.importers import load
+    from rramalloc.methods.registry import method as method_named
+    from rramalloc.results.optimize import make_problem
+    from rramalloc.search.problem import Candidate, Stop
+    from rramalloc.timing.simulate import simulate
+
+    solve = method_named(method)
+    candidate: Candidate | None = None
+    solved: list[float] = []
+    begun = time.perf_counter()
+    hardware = load_hardware(DEFAULT_PRESET).with_crossbar(case.crossbar, case.crossbar)
+    problem = make_problem(load(case.network), hardware, arrays, "im2col", "host")
+    built = time.perf_counter()
+    try:
+        candidate = solve(problem, Stop(work=MUCH_WORK, time_limit_s=SOLVER_LIMIT_S), 0)
+        solved.append(time.perf_counter() - built)
+        makespan = simulate(problem.graph, candidate.replication).makespan
+    except SolverError:
+        makespan = None
+        solved.append(time.perf_counter() - built)
+    seconds = time.perf_counter() - begun
+    while method == "separable" and len(solved) < REPEATS and sum(solved) < ENOUGH_S:
+        again = time.perf_counter()
+        solve(problem, Stop(work=MUCH_WORK, time_limit_s=SOLVER_LIMIT_S), 0)
+        solved.append(time.perf_counter() - again)
+    return {
+        "makespan": makespan,
+        "lower_bound": candidate.lower_bound if candidate else None,
+        "proven": candidate is not None and "solved to optimality" in candidate.proof,
+        "first_s": seconds,
+        "seconds": seconds,
+        "solve_s": min(solved),
+    }
+
+
+def run(case: Case, method: str) -> Row:
+    """One run in a process of its own. Raises RuntimeError, TimeoutError."""
+    asked = {"case": case, "method": method}
+    got = in_own_process(__file__, asked, PROCESS_LIMIT_S, has_solver=method == "milp-cbc")
+    makespan, bound = got["makespan"], got["lower_bound"]
+    got["gap"] = None if makespan is None or bound is None else round((makespan - bound) / makespan, 6)
+    for name in ("first_s", "seconds", "solve_s"):
+        got[name] = None if got[name] is None else round(got[name], 6)
+    return Row(**case._asdict(), method=method, **got)
+
+
+def read_rows() -> list[Row]:
+    """The rows measured so far."""
+    if not CSV.exists():
+        return []
+    with CSV.open(newline="", encoding="utf-8") as file:
+        lines = [{name: text or None for name, text in line.items()} for line in csv.DictReader(file)]
+    return TypeAdapter(list[Row]).validate_python(lines)
+
+
+def write_rows(rows: Iterable[Row], mode: str) -> None:
+    """Add rows at the end (mode "a") or write the file anew ("w")."""
+    fresh = mode == "w" or not CSV.exists()
+    with CSV.open(mode, newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
+        if fresh:
+            writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+
+
+def run_missing(chosen: argparse.Namespace) -> None:
+    """Run what was chosen and is not there, one process at a time."""
+    wanted = [
+        (Case(*case), method)
+        for case in product(chosen.networks, chosen.crossbars, chosen.factors)
+        for method in chosen.methods
+    ]
+    rows = read_rows()
+    if chosen.fresh:
+        rows = [row for row in rows if (row.case, row.method) not in wanted]
+        write_rows(rows, "w")
+    there = {(row.case, row.method) for row in rows}
+    missing = [item for item in wanted if item not in there][: chosen.limit]
+    for method in sorted({method for _, method in missing}):
+        run(Case("alexnet", 128, 1.2), method)  # compiles what changed, which takes memory
+    for number, (case, method) in enumerate(missing, start=1):
+        print(f"{number}/{len(missing)}  {case.label}  {method}", end="  ", flush=True)
+        try:
+            row = run(case, method)
+        except (RuntimeError, TimeoutError) as error:
+            print(f"left out: {error}", flush=True)
+            continue
+        write_rows([row], "a")
+        print(f"{row.makespan} >= {row.lower_bound}  {row.seconds:.2f} s  {row.peak_mb:.0f} MB", flush=True)
+
+
+def table_of(rows: list[Row]) -> Table:
+    """Rows by case and method, in the order of the constants; the last of equals counts."""
+    by_key = {(row.case, row.method): row for row in rows}
+    table: Table = {}
+    for case in map(Case._make, product(NETWORKS, CROSSBARS, FACTORS)):
+        found = {method: by_key[case, method] for method in SERIES if (case, method) in by_key}
+        if found:
+            table[case] = found
+    return table
+
+
+def best_of(runs: dict[str, Row]) -> int:
+    """The smallest makespan that any method found."""
+    return min(row.makespan for row in runs.values() if row.makespan is not None)
+
+
+def column(table: Table, method: str, value: Callable[[Row], float | None]) -> list[float]:
+    """A value of all runs of a method that have it."""
+    found = (value(runs[method]) for runs in table.values() if method in runs)
+    return [each for each in found if each is not None]
+
+
+def median(values: list[float], form: str) -> str:
+    return format(statistics.median(values), form) if values else "-"
+
+
+def most(values: list[float], form: str) -> str:
+    return format(max(values), form) if values else "-"
+
+
+def listed(items: list[str], before: str = ": ") -> str:
+    return before + ", ".join(items) if items else ""
+
+
+def summary(table: Table) -> Iterator[tuple[str, str, str]]:
+    """What, reached, goal."""
+    for name, chains, middle, goal in (
+        ("chains", True, "0 (proven)", "at most 3%"),
+        ("other networks", False, "at most 5%", f"at most {DAG_GOAL:.0%}"),
+    ):
+        part = {case: runs for case, runs in table.items() if (case.network in CHAINS) == chains}
+        gaps = column(part, "auto", lambda row: row.gap)
+        yield f"gap of auto, {name}, median", median(gaps, ".1%"), middle
+        yield f"gap of auto, {name}, largest", most(gaps, ".1%"), goal
+    total = len(column(table, "auto", lambda row: row.makespan))
+    proven = column(table, "auto", lambda row: float(row.proven))
+    yield "cases in which auto proves its makespan the best", f"{sum(proven):.0f} of {total}", "-"
+    yield "cases in which no method is faster than auto", f"{total - len(beaten(table))} of {total}", "all"
+    yield "lower bounds above a makespan that any method found", str(len(wrong_bounds(table))), "none"
+    times: tuple[tuple[str, Callable[[Row], float], str], ...] = (
+        ("time to the first answer", lambda row: row.first_s, ".2f"),
+        ("time to the end", lambda row: row.seconds, ".2f"),
+        ("peak memory", lambda row: row.peak_mb, ".0f"),
+    )
+    for what, value, form in times:
+        unit = "MB" if what == "peak memory" else "s"
+        for method in ("auto", "milp-cbc", "milp") if what != "time to the first answer" else ("auto",):
+            values = column(table, method, value)
+            shown = f"{median(values, form)} {unit}, {most(values, form)} {unit}"
+            yield f"{what}, {SERIES[method].label}: median, largest", shown, "-"
+
+
+def wide(table: Table) -> list[str]:
+    """Gaps above the goal."""
+    return [
+        f"{case.label} ({row.gap:.1%})"
+        for case, runs in table.items()
+        if case.network not in CHAINS and (row := runs.get("auto")) and row.gap and row.gap > DAG_GOAL
+    ]
+
+
+def beaten(table: Table) -> list[str]:
+    """Cases in which another method is faster than auto."""
+    found = []
+    for case, runs in table.items():
+        best = best_of(runs)
+        if "auto" in runs and runs["auto"].makespan != best:
+            faster = ", ".join(SERIES[method].label for method, row in runs.items() if row.makespan == best)
+            found.append(f"{case.label} (auto {runs['auto'].makespan}, {faster} {best})")
+    return found
+
+
+def wrong_bounds(table: Table) -> list[str]:
+    """Lower bounds that some allocation undercuts."""
+    return [
+        f"{case.label} ({SERIES[method].label} {row.lower_bound}, makespan {best_of(runs)})"
+        for case, runs in table.items()
+        for method, row in runs.items()
+        if row.lower_bound is not None and row.lower_bound > best_of(runs)
+    ]
+
+
+def methods_table(table: Table) -> Iterator[list[str]]:
+    yield ["method", "runs", "answers", "best or equal", "proven", "ratio, median", "largest",
+           "s, median", "largest", "MB, median", "largest"]  # fmt: skip
+    for method, series in SERIES.items():
+        runs = [(row, best_of(others)) for others in table.values() if (row := others.get(method))]
+        ratios = [row.makespan / best for row, best in runs if row.makespan is not None]
+        memory, seconds = [row.peak_mb for row, _ in runs], [row.seconds for row, _ in runs]
+        times = [pages.seconds_text(of(seconds)) if runs else "-" for of in (statistics.median, max)]
+        yield [
+            series.label, str(len(runs)), str(len(ratios)), str(sum(ratio == 1 for ratio in ratios)),
+            str(sum(row.proven for row, _ in runs)), median(ratios, ".3f"), most(ratios, ".3f"),
+            *times, median(memory, ".0f"), most(memory, ".0f"),
+        ]  # fmt: skip
+
+
+def cases_table(table: Table) -> Iterator[list[str]]:
+    yield ["network", "lines", "x min", "arrays", "bound", "gap", "first s", "MB",
+           *(series.label for series in SERIES.values())]  # fmt: skip
+    for case, runs in table.items():
+        auto, best = runs.get("auto"), best_of(runs)
+        arrays = next(iter(runs.values())).arrays
+        cells = [case.network, str(case.crossbar), f"{case.factor:g}", str(arrays)]
+        if auto is None:
+            cells += ["-"] * 4
+        else:
+            first = pages.seconds_text(auto.first_s)
+            cells += [str(auto.lower_bound), f"{auto.gap:.1%}", first, f"{auto.peak_mb:.0f}"]
+        yield cells + [answer_cell(runs.get(method), best) for method in SERIES]
+
+
+def answer_cell(row: Row | None, best: int) -> str:
+    """Makespan, bold if no method has a smaller one, and seconds."""
+    if row is None:
+        return "-"
+    steps = "-" if row.makespan is None else str(row.makespan)
+    return f"{f'**{steps}**' if row.makespan == best else steps} ({pages.seconds_text(row.seconds)})"
+
+
+def model_pairs(table: Table) -> list[tuple[Row, Row]]:
+    """Runs of `separable` and of CBC on the same case."""
+    return [(r["separable"], r["milp-cbc"]) for r in table.values() if {"separable", "milp-cbc"} <= r.keys()]
+
+
+def times_faster(ours: Row, cbc: Row) -> float:
+    """Time of CBC over that of `separable`, both on a problem that was built before."""
+    return (cbc.solve_s or 0.0) / (ours.solve_s or math.inf)
+
+
+def speed_table(table: Table) -> Iterator[list[str]]:
+    yield ["time of CBC / time of separable", "cases", "median", "smallest"]
+    pairs = model_pairs(table)
+    for what, part in (
+        ("where CBC proves its optimum", [pair for pair in pairs if pair[1].proven]),
+        ("in all cases", pairs),
+    ):
+        ratios = [times_faster(*pair) for pair in part]
+        smallest = f"{min(ratios):,.0f}" if ratios else "-"
+        yield [what, str(len(ratios)), median(ratios, ",.0f"), smallest]
+
+
+def model_words(table: Table) -> str:
+    """Whether our solver and CBC agree."""
+    pairs = model_pairs(table)
+    solved = sum(ours.proven for ours, _ in pairs)
+    both = [(ours, cbc) for ours, cbc in pairs if ours.proven and cbc.proven]
+    differ = [
+        f"{ours.case.label} ({ours.lower_bound}, CBC {cbc.lower_bound})"
+        for ours, cbc in both
+        if ours.lower_bound != cbc.lower_bound
+    ]
+    return (
+        f"`separable` proves the optimum of the model in {solved} of {len(pairs)} cases, CBC in "
+        f"{sum(cbc.proven for _, cbc in pairs)}, both in {len(both)}. "
+        f"Optima that differ: {len(differ)}{listed(differ)}."
+    )
+
+
+def model_table(table: Table) -> Iterator[list[str]]:
+    yield ["network", "lines", "x min", "separable", "s", "CBC", "s", "HiGHS", "s", "CBC / separable"]
+    for case, runs in table.items():
+        cells = [case.network, str(case.crossbar), f"{case.factor:g}"]
+        for method in ("separable", "milp-cbc", "milp"):
+            cells += model_cells(runs.get(method))
+        both = "separable" in runs and "milp-cbc" in runs
+        yield [*cells, f"{times_faster(runs['separable'], runs['milp-cbc']):,.0f}" if both else "-"]
+
+
+def model_cells(row: Row | None) -> list[str]:
+    """Bound of the model, in brackets where it is not the optimum, and seconds."""
+    if row is None or row.solve_s is None:
+        return ["-", "-"]
+    bound = "-" if row.lower_bound is None else str(row.lower_bound)
+    return [
+        bound if row.proven or row.lower_bound is None else f"({bound})",
+        pages.seconds_text(row.solve_s),
+    ]
+
+
+@style.look()
+def draw(table: Table) -> None:
+    """Makespan over the best known against seconds, one point per run, and the medians.
+
+    The height is the root of the excess: what is close to the best stays apart, the best itself has a place.
+    """
+    import numpy as np
+
+    drawn, (axes,) = style.figure(4.2)
+    for method, series in SERIES.items():
+        runs = [
+            (row.seconds, row.makespan / best_of(others))
+            for others in table.values()
+            if (row := others.get(method)) and row.makespan is not None
+        ]
+        if not runs:
+            continue
+        seconds, ratios = zip(*runs, strict=True)
+        look: dict[str, Any] = {"c": series.colour, "marker": series.marker, "clip_on": False}
+        axes.scatter(seconds, ratios, s=18, alpha=0.55, linewidths=0, **look)
+        middle = statistics.median(seconds), statistics.median(ratios)
+        axes.scatter(*middle, s=80, edgecolors="black", linewidths=1.1, zorder=3, label=series.label, **look)
+    axes.set_xscale("log")
+    axes.set_yscale(
+        "function",
+        functions=(lambda ratio: np.sqrt(np.maximum(ratio - 1, 0)), lambda height: 1 + height**2),
+    )
+    style.plain_ticks(axes.xaxis, (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100))
+    style.plain_ticks(axes.yaxis, (1, 1.01, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10))
+    axes.set_ylim(bottom=1)
+    axes.set_xlabel("seconds from the network's name to the end of the search")
+    axes.set_ylabel("makespan / best known of the case")
+    drawn.legend(loc="outside upper center", ncols=len(SERIES), frameon=False, handletextpad=0.2)
+    style.save(drawn, FIGURE)
+
+
+NOTES = f"""\
+{len(NETWORKS)} networks x crossbars of 128 and 256 lines x budgets of 1.2, 2, 4 and 16 times the minimum.
+Each run is a process of its own, one at a time, after runs that are not counted: no time includes the start
+of the program or compilation. auto ends at proof or after its default work; the separable model is solved by
+our own `separable`, by PuLP + CBC and by PuLP + HiGHS, each for at most {SOLVER_LIMIT_S:.0f} s. Every
+allocation is simulated exactly. interval: fewest arrays with the smallest interval. Peak memory is that of
+the whole process and, for CBC, of the solver it starts. All numbers: `search.csv`."""
+CASES_NOTES = """\
+lines: wordlines and bitlines; x min: budget over the minimum. bound, gap, first s (time to the first answer),
+MB (peak memory): of auto. Then for each method the exact makespan in steps, the best in bold, and in brackets
+the seconds from the network's name to the end."""
+MODEL_NOTES = f"""\
+Bound of the model's optimum, in brackets where it is not proven to be the optimum, and seconds of the method
+on a problem that was built before: for `separable` the fastest of {REPEATS} calls, for CBC and HiGHS one
+call, which builds the PuLP model."""
+
+
+def write_page(note: str) -> None:
+    """Write results/search.md and its figure from the rows measured so far; note: on how they were."""
+    rows = read_rows()
+    table = {
+        case: runs for case, runs in table_of(rows).items() if any(row.makespan for row in runs.values())
+    }
+    if not table:
+        sys.exit(f"{CSV.name} has no rows")
+    runs, wanted = sum(map(len, table.values())), len(NETWORKS) * len(CROSSBARS) * len(FACTORS) * len(SERIES)
+    lines = ["# Search", "", NOTES, "", "Regenerate with `python results/search.py --fresh`.", ""]
+    lines += [note, ""] if note else []
+    if runs < wanted:
+        lines += [f"**Incomplete: {runs} of {wanted} runs.**", ""]
+    lines += pages.markdown([["what", "measured", "goal"], *map(list, summary(table))])
+    for what, items in (
+        (f"Gaps of auto above {DAG_GOAL:.0%}, chains left out", wide(table)),
+        ("Cases in which another method is faster than auto", beaten(table)),
+        ("Lower bounds above a makespan", wrong_bounds(table)),
+    ):
+        lines += [f"{what}: {len(items)}{':' if items else '.'}", "", *(f"- {item}" for item in items)]
+        lines += [""] if items else []
+    lines += [
+        "## Methods",
+        "",
+        "ratio: makespan over the best known of the case. Large marks are medians.",
+        "",
+    ]
+    lines += [*pages.markdown(methods_table(table)), f"![makespan ratio against time]({FIGURE.name})", ""]
+    lines += ["## Cases", "", CASES_NOTES, "", *pages.markdown(cases_table(table))]
+    lines += ["## The separable model", "", model_words(table), "", *pages.markdown(speed_table(table))]
+    lines += [MODEL_NOTES, "", *pages.markdown(model_table(table))]
+    PAGE.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    draw(table)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure the search and write results/search.*")
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS, metavar="NAME")
+    parser.add_argument("--crossbars", nargs="+", type=int, choices=CROSSBARS, default=CROSSBARS)
+    parser.add_argument("--factors", nargs="+", type=float, choices=FACTORS, default=FACTORS)
+    parser.add_argument("--methods", nargs="+", choices=tuple(SERIES), default=tuple(SERIES))
+    parser.add_argument("--limit", type=int, help="runs at most")
+    parser.add_argument("--fresh", action="store_true", help="run again what is there already")
+    parser.add_argument("--page", action="store_true", help="run nothing, write the page")
+    parser.add_argument("--note", default="", help="a sentence for the page on how it was measured")
+    parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure what is missing and write the page."""
+    chosen = arguments()
+    if chosen.one is not None:
+        print(json.dumps(measure(Case(*chosen.one["case"]), chosen.one["method"])))
+        return
+    if not chosen.page:
+        run_missing(chosen)
+    write_page(chosen.note)
+
+
+if __name__ == "__main__":
+    main()

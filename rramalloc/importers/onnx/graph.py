@@ -1,0 +1,202 @@
+"""The graph in an ONNX file: decoded, checked, in order, without what no output needs."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from rramalloc.errors import FileError, NetworkError, SpecError, UnsupportedError
+from rramalloc.files import ONNX_LIMIT_BYTES, read_bytes
+from rramalloc.importers.onnx.drawing import MAX_NAME, Uses
+from rramalloc.records import brief
+
+MAX_NODES = 200_000
+CONTROL_FLOW = ("If", "Loop", "Scan")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """What of an ONNX graph matters: nodes that outputs need, producers before consumers, file order kept.
+
+    names: of the network node that each ONNX node becomes; uses: readers of each tensor.
+    """
+
+    where: str
+    proto: Any
+    opset: int
+    nodes: Sequence[Any]
+    names: Sequence[str]
+    uses: Uses
+    outputs: tuple[str, ...]
+
+    def place(self, index: int) -> str:
+        """How messages call a node."""
+        return _place(self.where, self.nodes[index])
+
+
+def decode(path: Path) -> Any:
+    """The ModelProto in a file; external data is not looked at. Raises FileError."""
+    content = read_bytes(path, ONNX_LIMIT_BYTES)
+    try:
+        return onnx.ModelProto.FromString(content)
+    except (DecodeError, RuntimeError, ValueError):
+        raise FileError(
+            os.fspath(path),
+            "is not an ONNX model: it cannot be decoded; is it damaged, cut off or another format?",
+        ) from None
+
+
+def graph_of(model: Any, where: str) -> Graph:
+    """Check a model's graph. Raises SpecError, NetworkError, UnsupportedError."""
+    proto = model.graph
+    if not proto.node:
+        raise SpecError(where, "graph.node: holds no operators; is it an ONNX model?")
+    if len(proto.node) > MAX_NODES:
+        raise NetworkError(where, f"graph.node: has {len(proto.node)} operators, the limit is {MAX_NODES}")
+    _check_texts(proto, where)
+    outputs = tuple(dict.fromkeys(info.name for info in proto.output if info.name))
+    if not outputs:
+        raise SpecError(where, "graph.output: the model has no output")
+    given = {info.name for info in proto.input} | {tensor.name for tensor in proto.initializer}
+    given |= {tensor.values.name for tensor in proto.sparse_initializer}
+    producer = _producers(proto.node, given, where)
+    nodes = _ordered(_alive(proto.node, producer, given, outputs, where), producer, where)
+    for node in nodes:
+        if node.op_type in CONTROL_FLOW and node.domain in ("", "ai.onnx"):
+            raise UnsupportedError(
+                _place(where, node),
+                "control flow cannot be expressed: what runs depends on data; export the model without "
+                "it (fixed shapes, one branch), or convert the wanted branch to a model of its own",
+            )
+    return Graph(
+        where=where,
+        proto=proto,
+        opset=_opset(model, where),
+        nodes=nodes,
+        names=_names(nodes, {info.name for info in proto.input}),
+        uses=_uses(nodes, outputs),
+        outputs=outputs,
+    )
+
+
+def _check_texts(proto: Any, where: str) -> None:
+    """Some protobuf versions hand out bytes where a text is not UTF-8, others refuse."""
+    texts = [
+        text
+        for node in proto.node
+        for text in (node.name, node.op_type, node.domain, *node.input, *node.output)
+    ]
+    texts += [info.name for info in (*proto.input, *proto.output, *proto.initializer)]
+    for text in texts:
+        if not isinstance(text, str):
+            raise SpecError(
+                where, f"a name in the graph is not UTF-8 text, got {brief(text)}; the file is damaged"
+            )
+
+
+def _place(where: str, node: Any) -> str:
+    shown = node.name or next((name for name in node.output if name), "")
+    return f"{where}: node {brief(shown)} ({node.op_type[:60]})"
+
+
+def _opset(model: Any, where: str) -> int:
+    versions = [int(entry.version) for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if not versions and model.ir_version >= 3 and any(not node.domain for node in model.graph.node):
+        raise SpecError(where, "opset_import: the version of the ONNX operators is missing")
+    opset = versions[0] if versions else 1
+    if not 1 <= opset <= 10_000:
+        raise SpecError(where, f"opset_import: got version {brief(opset)}")
+    return opset
+
+
+def _producers(nodes: Iterable[Any], given: set[str], where: str) -> dict[str, int]:
+    producer: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        for name in node.output:
+            if name and (name in producer or name in given):
+                raise NetworkError(_place(where, node), f"output: tensor {brief(name)} is defined twice")
+            producer[name] = index
+    producer.pop("", None)
+    return producer
+
+
+def _alive(
+    nodes: Sequence[Any], producer: dict[str, int], given: set[str], outputs: Sequence[str], where: str
+) -> list[tuple[int, Any]]:
+    """Nodes that some graph output needs, with their position in the file."""
+    for name in outputs:
+        if name not in producer and name not in given:
+            raise NetworkError(where, f"graph.output: no operator yields {brief(name)}")
+    alive: set[int] = set()
+    pending = [producer[name] for name in outputs if name in producer]
+    while pending:
+        index = pending.pop()
+        if index in alive:
+            continue
+        alive.add(index)
+        for name in nodes[index].input:
+            if name in producer:
+                pending.append(producer[name])
+            elif name and name not in given:
+                raise NetworkError(_place(where, nodes[index]), f"input: tensor {brief(name)} is not defined")
+    return [(index, nodes[index]) for index in sorted(alive)]
+
+
+def _ordered(alive: Sequence[tuple[int, Any]], producer: dict[str, int], where: str) -> list[Any]:
+    nodes = dict(alive)
+    needs = {index: {producer[name] for name in node.input if name in producer} for index, node in alive}
+    consumers: dict[int, list[int]] = {index: [] for index in nodes}
+    for index, producers in needs.items():
+        for other in producers:
+            consumers[other].append(index)
+    waiting = {index: len(producers) for index, producers in needs.items()}
+    ready = [index for index, count in waiting.items() if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(nodes[index])
+        for consumer in consumers[index]:
+            waiting[consumer] -= 1
+            if not waiting[consumer]:
+                heapq.heappush(ready, consumer)
+    if len(order) < len(nodes):
+        stuck = next(nodes[index] for index, count in waiting.items() if count)
+        raise NetworkError(_place(where, stuck), "is on a cycle or behind one; a network has no cycles")
+    return order
+
+
+def _uses(nodes: Sequence[Any], outputs: Sequence[str]) -> Uses:
+    uses: dict[str, list[tuple[str, int]]] = {}
+    for node in nodes:
+        for position, name in enumerate(node.input):
+            uses.setdefault(name, []).append((node.op_type, position))
+    for name in outputs:
+        uses.setdefault(name, []).append(("", 0))
+    return uses
+
+
+def _names(nodes: Sequence[Any], taken: set[str]) -> list[str]:
+    """The ONNX node's name if no other node has it, else its first output's, numbered if that is taken."""
+    counts = Counter(node.name for node in nodes)
+    used, names = set(taken), []
+    for node in nodes:
+        own = node.name if node.name and counts[node.name] == 1 else ""
+        stem = (own or next((name for name in node.output if name), "") or node.op_type)[
+            : MAX_NAME - 8
+        ] or "node"
+        name, count = stem, 1
+        while name in used:
+            count += 1
+            name = f"{stem}_{count}"
+        used.add(name)
+        names.append(name)
+    return names

@@ -1,0 +1,217 @@
+"""From an ONNX model to a network: visits the operators in order and keeps what the outputs need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rramalloc.errors import FileError, SpecError, UnsupportedError
+from rramalloc.importers.onnx import protos
+from rramalloc.importers.onnx.constants import evaluate
+from rramalloc.importers.onnx.drawing import Drawing, barrier
+from rramalloc.importers.onnx.functions import inlined
+from rramalloc.importers.onnx.graph import Graph, decode, graph_of
+from rramalloc.importers.onnx.inputs import Inputs, inputs_of, layouts_of
+from rramalloc.importers.onnx.operators import HANDLERS
+from rramalloc.importers.onnx.outputs import outputs_of
+from rramalloc.importers.onnx.shapes import MAX_DIM
+from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.tensors import (
+    Constant,
+    Dims,
+    Tensor,
+    Value,
+    shape_of,
+    tensor,
+    usual,
+)
+from rramalloc.network.network import Network
+from rramalloc.network.node import Barrier, Conv, Linear, Node
+from rramalloc.records import brief
+
+OLDEST_OPSET = 7
+_DOMAINS = ("", "ai.onnx", "com.microsoft")
+_MAX_TRIALS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Import:
+    nodes: tuple[Node, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def barriers(self) -> int:
+        return sum(isinstance(node, Barrier) for node in self.nodes)
+
+
+def read(path: Path, input_shapes: Mapping[str, Sequence[int]]) -> Network:
+    """The network in an ONNX file; `input_shapes`: with batch, for every input with open axes.
+
+    Raises FileError, SpecError, NetworkError, UnsupportedError.
+    """
+    return from_model(decode(path), os.fspath(path), input_shapes)
+
+
+def from_model(model: Any, where: str, input_shapes: Mapping[str, Sequence[int]]) -> Network:
+    """The network of an onnx.ModelProto; `where`: its file, as messages shall call it.
+
+    Raises SpecError, NetworkError, UnsupportedError; FileError if a text in it is not UTF-8.
+    """
+    try:
+        return _from_model(model, where, input_shapes)
+    except UnicodeDecodeError:
+        raise FileError(where, "is damaged: a name in the model is not UTF-8 text") from None
+
+
+def _from_model(model: Any, where: str, input_shapes: Mapping[str, Sequence[int]]) -> Network:
+    graph = graph_of(inlined(model, where), where)
+    inputs = inputs_of(graph, input_shapes)
+    found = _best(graph, inputs)
+    if not any(isinstance(node, Conv | Linear) for node in found.nodes):
+        raise UnsupportedError(where, "holds neither a convolution nor a linear layer with constant weights")
+    made_by = (model.producer_name, model.producer_version)
+    producer = " ".join(part for part in made_by if part and isinstance(part, str))
+    name = Path(where).name
+    return Network.build(
+        Path(name).stem or name,
+        found.nodes,
+        source=f"ONNX file {name}, opset {graph.opset}, producer {producer[:100] or 'unknown'}",
+        where=where,
+        warnings=(*_general(graph, inputs), *found.warnings),
+    )
+
+
+def _general(graph: Graph, inputs: Inputs) -> list[str]:
+    warnings = []
+    if graph.opset < OLDEST_OPSET:
+        warnings.append(f"opset {graph.opset} is older than {OLDEST_OPSET}: broadcasting may be read wrongly")
+    warnings.extend(
+        f"input {brief(name)} has a batch of {inputs.batch}: taken as 1, one input at a time"
+        for name in inputs.batched
+    )
+    return warnings
+
+
+def _best(graph: Graph, inputs: Inputs) -> _Import:
+    """The likely meaning of the inputs' axes, which ONNX does not tell, that takes the fewest barriers."""
+    layouts = {name: layouts_of(dims)[0] for name, dims in inputs.data.items()}
+    best = _import(graph, inputs, layouts)
+    for name, dims in list(inputs.data.items())[:_MAX_TRIALS]:
+        for layout in layouts_of(dims)[1:]:
+            if not best.barriers:
+                return best
+            try:
+                trial = _import(graph, inputs, {**layouts, name: layout})
+            except SpecError:
+                continue
+            if trial.barriers < best.barriers:
+                best, layouts[name] = trial, layout
+    return best
+
+
+def _import(graph: Graph, inputs: Inputs, layouts: Mapping[str, str]) -> _Import:
+    drawing = Drawing(graph.where, inputs.batch, graph.uses, graph.names)
+    values: dict[str, Value] = {
+        proto.name: protos.constant_of(proto, f"{graph.where}: initializer {brief(proto.name)}")
+        for proto in graph.proto.initializer
+        if proto.name in graph.uses
+    }
+    for sparse in graph.proto.sparse_initializer:
+        values[sparse.values.name] = Constant(dims=protos.dims_of(sparse, graph.where))
+    values.update({name: Constant(dims=dims) for name, dims in inputs.weights.items()})
+    for name, dims in inputs.data.items():
+        node = drawing.add_input(name, shape_of(dims, layouts[name]))
+        values[name] = tensor(node, dims, layouts[name])
+    declared = _declared(graph, inputs)
+    for index, proto in enumerate(graph.nodes):
+        step = Step(
+            proto=proto,
+            name=graph.names[index],
+            place=graph.place(index),
+            opset=graph.opset,
+            values=tuple(values[name] if name else None for name in proto.input),
+        )
+        _store(values, proto.output, _visit(drawing, step, declared))
+    ends = [value.node for name in graph.outputs if isinstance(value := values[name], Tensor)]
+    if not ends:
+        raise SpecError(graph.where, "graph.output: no output of the model depends on an input")
+    return _Import(nodes=_needed(drawing.nodes, ends), warnings=drawing.warnings)
+
+
+def _store(values: dict[str, Value], names: Sequence[str], results: Sequence[Value]) -> None:
+    for index, name in enumerate(names):
+        if name:
+            values[name] = results[min(index, len(results) - 1)]
+
+
+def _visit(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
+    known = step.proto.domain in _DOMAINS
+    if known and step.op in ("Shape", "Size") and step.need(0).dims is not None:
+        return [_measure(step)]
+    if all(not isinstance(value, Tensor) for value in step.values):
+        return evaluate(step, drawing.room)
+    handler = HANDLERS.get(step.op) if known else None
+    return handler(drawing, step) if handler is not None else _unknown(drawing, step, declared)
+
+
+def _measure(step: Step) -> Constant:
+    dims = step.dims(0)
+    if step.op == "Size":
+        return Constant(dims=(), array=np.array(np.prod(dims, dtype=np.float64)).astype(np.int64))
+    start, end = step.integer("start", 0), step.integer("end", len(dims))
+    array = np.array(dims[slice(start, end)], dtype=np.int64)
+    return Constant(dims=array.shape, array=array)
+
+
+def _unknown(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
+    """A barrier for every output of an operator without a rule."""
+    data = [value for value in step.values if isinstance(value, Tensor)]
+    results: list[Value] = []
+    for index, (name, dims) in enumerate(zip(step.proto.output, outputs_of(step), strict=True)):
+        shape = declared.get(name) if dims is None else dims
+        if shape is None and name:
+            raise step.unsupported(
+                f"the operator is not known and the shape of its output {brief(name)} is not in the file: "
+                f"run onnx.shape_inference on the model, or add the shape to graph.value_info"
+            )
+        if shape is None or not name:
+            results.append(Constant(dims=None))
+            continue
+        layout = data[0].layout if data[0].dims == shape else usual(shape)
+        results.append(barrier(drawing, step, data, shape, layout, f"{index}" if index else ""))
+    subject = f"operator {f'{step.proto.domain}.' if step.proto.domain else ''}{step.op}"
+    weights = any(isinstance(value, Constant) and len(value.dims or ()) > 1 for value in step.values)
+    remark = "is not known: treated as a barrier" + ", its weights take no arrays" * weights
+    drawing.note(subject[:100], remark, step.name)
+    return results
+
+
+def _declared(graph: Graph, inputs: Inputs) -> dict[str, Dims]:
+    """Shapes that the file states for inner tensors, with batch 1, where no other axis is open."""
+    shapes: dict[str, Dims] = {}
+    for info in (*graph.proto.value_info, *graph.proto.output):
+        kind = info.type.tensor_type
+        if info.type.HasField("tensor_type") and kind.HasField("shape"):
+            dims = [int(axis.dim_value) for axis in kind.shape.dim]
+            if dims and (dims[0] <= 0 or dims[0] == inputs.batch):
+                dims[0] = 1
+            if all(1 <= size <= MAX_DIM for size in dims):
+                shapes[info.name] = tuple(dims)
+    return shapes
+
+
+def _needed(nodes: Sequence[Node], ends: Sequence[str]) -> tuple[Node, ...]:
+    by_name = {node.name: node for node in nodes}
+    needed: set[str] = set()
+    pending = list(ends)
+    while pending:
+        name = pending.pop()
+        if name not in needed:
+            needed.add(name)
+            pending.extend(by_name[name].inputs)
+    return tuple(node for node in nodes if node.name in needed)

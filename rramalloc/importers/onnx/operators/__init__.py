@@ -1,0 +1,29 @@
+"""What each ONNX operator becomes: one module per family, all rules in `HANDLERS`."""
+
+from __future__ import annotations
+
+from rramalloc.importers.onnx.operators import (
+    arrange,
+    channels,
+    elementwise,
+    matmul,
+    normalise,
+    reduce,
+    resize,
+    transposed,
+    windowed,
+)
+from rramalloc.importers.onnx.operators.handler import Handler
+
+HANDLERS: dict[str, Handler] = {
+    **windowed.HANDLERS,
+    **transposed.HANDLERS,
+    **matmul.HANDLERS,
+    **elementwise.HANDLERS,
+    **arrange.HANDLERS,
+    **channels.HANDLERS,
+    **normalise.HANDLERS,
+    **reduce.HANDLERS,
+    **resize.HANDLERS,
+}
+"""By operator type; the same for every domain that uses the name."""

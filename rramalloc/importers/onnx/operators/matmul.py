@@ -1,0 +1,169 @@
+"""Matrix products: with constant weights a stage, of two data tensors a digital node."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rramalloc.importers.onnx.drawing import Drawing, barrier, relayout, select
+from rramalloc.importers.onnx.operators.elementwise import combine
+from rramalloc.importers.onnx.operators.handler import Handler
+from rramalloc.importers.onnx.shapes import broadcast, shown
+from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.tensors import (
+    Constant,
+    Dims,
+    Tensor,
+    Value,
+    canonical,
+    gridded,
+    shape_of,
+    tensor,
+)
+from rramalloc.network.node import Conv, Elementwise, Linear
+
+
+def linear(drawing: Drawing, step: Step, x: Tensor, axis: int, features: int) -> Tensor:
+    """Constant weights applied along one axis; every other axis is the grid."""
+    layout = canonical(x.dims, "".join("C" if k == axis else role for k, role in enumerate(x.layout)))
+    if x.layout[axis] not in "C1" or layout.replace("1", "").count("C") > (x.dims[axis] > 1):
+        x = relayout(drawing, step, x, gridded(x.dims, [axis]))
+    dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
+    layout = "".join("C" if k == axis else role for k, role in enumerate(x.layout))
+    return tensor(drawing.emit(step, Linear, [x.node], out_features=features), dims, layout)
+
+
+def _product(drawing: Drawing, step: Step, a: Value, b: Value, first: int = 0, second: int = 1) -> Tensor:
+    """MatMul of operands with at least one that is data. Raises NetworkError if inner lengths differ."""
+    left, right = step.dims(first), step.dims(second)
+    if not left or not right:
+        raise step.mismatch("inputs", "a scalar cannot be multiplied as a matrix")
+    inner = left[-1], right[-2] if len(right) > 1 else right[0]
+    if inner[0] != inner[1]:
+        raise step.mismatch(
+            "inputs", f"{shown(left)} times {shown(right)}: inner lengths {inner[0]} and {inner[1]} differ"
+        )
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return _dynamic(drawing, step, a, b)
+    if isinstance(a, Tensor):
+        return _by_weight(drawing, step, a, right, after=True)
+    if isinstance(b, Tensor):
+        return _by_weight(drawing, step, b, left, after=False)
+    raise step.unsupported("none of its operands is data")
+
+
+def _by_weight(drawing: Drawing, step: Step, x: Tensor, weight: Dims, *, after: bool) -> Tensor:
+    """x @ weight if after, else weight @ x."""
+    rank = len(x.dims)
+    groups = math.prod(weight[:-2])
+    features = (weight[-1] if after else weight[-2]) if len(weight) > 1 else 1
+    axis = rank - 1 if after or rank == 1 else rank - 2
+    if groups > 1:
+        return _grouped(drawing, step, x, weight, features, axis)
+    lead = len(weight) - rank
+    if lead > 0:
+        x, axis = x.aligned(len(weight)), axis + lead
+    y = linear(drawing, step, x, axis, features)
+    if len(weight) == 1:
+        return tensor(y.node, y.dims[:axis] + y.dims[axis + 1 :], y.layout[:axis] + y.layout[axis + 1 :])
+    return y
+
+
+def _grouped(drawing: Drawing, step: Step, x: Tensor, weight: Dims, features: int, axis: int) -> Tensor:
+    """A stack of weight matrices, one for each group of channels."""
+    lead = weight[:-2]
+    heads = x.dims[:-2][-len(lead) :]
+    fits = heads == lead and all(
+        x.layout[k] in "C1" for k in range(len(x.dims) - 2 - len(lead), len(x.dims) - 2)
+    )
+    if not fits or x.layout[axis] not in "C1":
+        raise step.unsupported(
+            f"a stack of {math.prod(lead)} weight matrices ({shown(weight)}) on data of {shown(x.dims)} "
+            f"is no grouped layer"
+        )
+    groups = math.prod(lead)
+    name = drawing.emit(step, Conv, [x.node], out_channels=groups * features, kernel=(1, 1), groups=groups)
+    dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
+    return tensor(name, dims, "".join("C" if k == axis else role for k, role in enumerate(x.layout)))
+
+
+def _dynamic(drawing: Drawing, step: Step, a: Tensor, b: Tensor) -> Tensor:
+    """Product of two data tensors: an output pixel needs its pixel of one operand and all of the other.
+
+    Source: MODEL.md 2 (dynamic matmul's second operand: all pixels).
+    """
+    rank = max(len(a.dims), len(b.dims), 2)
+    if min(len(a.dims), len(b.dims)) < 2:
+        dims = _vector_product(a.dims, b.dims)
+        return barrier(drawing, step, [a, b], dims, gridded(dims, [len(dims) - 1] if dims else []))
+    a, b = a.aligned(rank), b.aligned(rank)
+    lead = broadcast(step, [a.dims[:-2], b.dims[:-2]])
+    dims = (*lead, a.dims[-2], b.dims[-1])
+    if a.layout[-1] in "C1" and a.dims[:-2] == lead:
+        streamed, other, layout = a, b, a.layout[:-1] + "C"
+    elif b.layout[-2] in "C1" and b.dims[:-2] == lead:
+        streamed, other, layout = b, a, b.layout[:-2] + "C" + b.layout[-1]
+    else:
+        return barrier(drawing, step, [a, b], dims, gridded(dims, [*range(rank - 2), rank - 1]))
+    channels = shape_of(dims, canonical(dims, layout)).channels
+    whole = barrier(drawing, step, [other], (1, channels), "1C", "operand")
+    if streamed.shape.channels != channels:
+        streamed = select(drawing, step, streamed, dims, layout, "match")
+    return tensor(drawing.emit(step, Elementwise, [streamed.node, whole.node], op="mul"), dims, layout)
+
+
+def _vector_product(a: Dims, b: Dims) -> Dims:
+    if len(a) == 1:
+        return (*b[:-2], *b[-1:]) if len(b) > 1 else ()
+    return a[:-1]
+
+
+def matmul(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """MatMul, MatMulInteger: operands are inputs 0 and 1."""
+    return [_product(drawing, step, step.need(0), step.need(1))]
+
+
+def quantised_matmul(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """QLinearMatMul: operands are inputs 0 and 3."""
+    return [_product(drawing, step, step.need(0), step.need(3), 0, 3)]
+
+
+def gemm(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """Gemm: the bias costs nothing unless it is data. Raises NetworkError if shapes do not match."""
+    flipped = [bool(step.integer("transA", 0)), bool(step.integer("transB", 0))]
+    operands = [_flip(step, index, flip) for index, flip in enumerate(flipped)]
+    a, b = operands
+    left, right = a.dims or (), b.dims or ()
+    if left[1] != right[0]:
+        raise step.mismatch(
+            "inputs", f"{shown(left)} times {shown(right)}: inner lengths {left[1]} and {right[0]} differ"
+        )
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        y = _dynamic(drawing, step, a, b)
+    elif isinstance(a, Tensor):
+        y = _by_weight(drawing, step, a, right, after=True)
+    elif isinstance(b, Tensor):
+        y = _by_weight(drawing, step, b, left, after=False)
+    else:
+        raise step.unsupported("both operands are constant and only the bias is data")
+    bias = step.value(2)
+    return [combine(drawing, step, "add", [y, bias], "bias") if isinstance(bias, Tensor) else y]
+
+
+def _flip(step: Step, index: int, flip: bool) -> Value:
+    value, dims = step.need(index), step.dims(index)
+    if len(dims) != 2:
+        raise step.mismatch("inputs", f"Gemm multiplies matrices, input {index} is {shown(dims)}")
+    if not flip:
+        return value
+    if isinstance(value, Constant):
+        return Constant(dims=dims[::-1])
+    return tensor(value.node, dims[::-1], value.layout[::-1])
+
+
+HANDLERS: dict[str, Handler] = {
+    "MatMul": matmul,
+    "MatMulInteger": matmul,
+    "QLinearMatMul": quantised_matmul,
+    "Gemm": gemm,
+}

@@ -1,0 +1,84 @@
+"""Reductions: over the grid a global pooling, over channels pixelwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from rramalloc.importers.onnx.drawing import Drawing, barrier, pixelwise, relayout, select
+from rramalloc.importers.onnx.operators.channels import OVER_GRID
+from rramalloc.importers.onnx.operators.handler import Handler
+from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.tensors import Dims, Tensor, Value, gridded, tensor
+from rramalloc.network.node import GlobalPool
+
+
+def reduced(drawing: Drawing, step: Step, x: Tensor, axes: Dims, keepdims: bool, op: str) -> Tensor:
+    """One value for all along the axes; `op`: the network's global pooling that stands for it."""
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.dims))
+    roles = {x.layout[axis] for axis in axes}
+    grid = {axis for axis, role in enumerate(x.layout) if role in "YX"}
+    if grid and grid <= set(axes):
+        suffix = "pool" if "C" in roles else ""
+        pooled = drawing.emit(step, GlobalPool, [x.node], suffix, op=op)
+        layout = "".join("1" if axis in grid else role for axis, role in enumerate(x.layout))
+        sizes = tuple(1 if axis in grid else size for axis, size in enumerate(x.dims))
+        y = tensor(pooled, sizes, layout)
+        y = select(drawing, step, y, kept, layout) if "C" in roles else y
+    elif grid & set(axes):
+        drawing.note(f"operator {step.op}", OVER_GRID, step.name)
+        y = barrier(drawing, step, [x], kept, x.layout)
+    elif "C" in roles:
+        y = select(drawing, step, x, kept, x.layout)
+    elif not grid and (step.op.startswith("Global") or {2, 3} <= set(axes)):
+        y = tensor(drawing.emit(step, GlobalPool, [x.node], op=op), kept, x.layout)
+    else:
+        y = pixelwise(drawing, step, x, "identity")
+    if keepdims:
+        return y
+    rest = [axis for axis in range(len(y.dims)) if axis not in axes]
+    return tensor(y.node, [y.dims[axis] for axis in rest], "".join(y.layout[axis] for axis in rest))
+
+
+def reduction(drawing: Drawing, step: Step, op: str, since: int) -> Sequence[Value]:
+    """ReduceMean and its kin; `since`: the opset in which axes became an input."""
+    x = step.data()
+    axes = step.axes_of(len(x.dims), 1, since)
+    if not axes:
+        if step.integer("noop_with_empty_axes", 0):
+            return [pixelwise(drawing, step, x, "identity")]
+        axes = tuple(range(len(x.dims)))
+    return [reduced(drawing, step, x, axes, bool(step.integer("keepdims", 1)), op)]
+
+
+def global_pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
+    """Global pooling over every axis behind the channels."""
+    x = step.data()
+    rank = len(x.dims)
+    if rank < 3:
+        raise step.mismatch("X", f"global pooling needs data with a grid, got rank {rank}")
+    if x.layout[1] not in "C1" or any(role == "C" for role in x.layout[2:]):
+        x = relayout(drawing, step, x, gridded(x.dims, [0, 1]))
+    return [reduced(drawing, step, x, tuple(range(2, rank)), True, op)]
+
+
+_MEANS = (
+    "ReduceMean",
+    "ReduceSumSquare",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceProd",
+)
+
+HANDLERS: dict[str, Handler] = {
+    **{op: partial(reduction, op="global_avgpool", since=18) for op in _MEANS},
+    "ReduceSum": partial(reduction, op="global_avgpool", since=13),
+    "ReduceMax": partial(reduction, op="global_maxpool", since=18),
+    "ReduceMin": partial(reduction, op="global_maxpool", since=18),
+    "GlobalAveragePool": partial(global_pool, op="global_avgpool"),
+    "QLinearGlobalAveragePool": partial(global_pool, op="global_avgpool"),
+    "GlobalLpPool": partial(global_pool, op="global_avgpool"),
+    "GlobalMaxPool": partial(global_pool, op="global_maxpool"),
+}

@@ -1,0 +1,112 @@
+"""Resizing: whole factors are an upsampling, anything else is a barrier."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rramalloc.importers.onnx.drawing import Drawing, barrier, pixelwise
+from rramalloc.importers.onnx.operators.handler import Handler
+from rramalloc.importers.onnx.shapes import MAX_DIM, shown
+from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.tensors import Dims, Tensor, Value, tensor
+from rramalloc.network.node import Upsample
+from rramalloc.records import brief
+
+
+def resize(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """Resize (sizes or scales) and Upsample. Raises SpecError, UnsupportedError."""
+    x = step.data()
+    dims = _output(drawing, step, x.dims)
+    mode = step.text("mode", "nearest")
+    changed = [axis for axis, (old, new) in enumerate(zip(x.dims, dims, strict=True)) if old != new]
+    if not changed:
+        return [pixelwise(drawing, step, x, "identity")]
+    whole = all(dims[axis] % x.dims[axis] == 0 and _is_grid(x, axis) for axis in changed)
+    if not whole:
+        drawing.note(
+            f"operator {step.op}", "does not enlarge by whole factors: treated as a barrier", step.name
+        )
+        return [barrier(drawing, step, [x], dims, _layout(x))]
+    if mode != "nearest":
+        drawing.note(
+            f"operator {step.op}", f"interpolates ({mode[:20]}): taken as the nearest pixel", step.name
+        )
+    factors = {"Y": 1, "X": 1}
+    layout = _layout(x)
+    for axis in changed:
+        factors[layout[axis]] = dims[axis] // x.dims[axis]
+    name = drawing.emit(step, Upsample, [x.node], scale=(factors["Y"], factors["X"]))
+    return [tensor(name, dims, layout)]
+
+
+def _layout(x: Tensor) -> str:
+    """Axes of length 1 behind the channels may grow: they take the grid axis that is left."""
+    roles = list(x.layout)
+    free = [role for role in "YX" if role not in roles]
+    for axis in range(2, len(roles)):
+        if roles[axis] == "1" and free:
+            roles[axis] = free.pop(0)
+    return "".join(roles)
+
+
+def _is_grid(x: Tensor, axis: int) -> bool:
+    layout = _layout(x)
+    return layout[axis] in ("Y", "X") and layout.count(layout[axis]) == 1
+
+
+def _output(drawing: Drawing, step: Step, dims: Dims) -> Dims:
+    given = step.integers("axes") if step.opset >= 18 else None
+    axes = (
+        tuple(range(len(dims)))
+        if given is None
+        else tuple(step.axis(axis, len(dims), "axes") for axis in given)
+    )
+    sizes = step.known_integers(3, "sizes") if step.op == "Resize" and step.opset >= 11 else None
+    if sizes is not None:
+        if len(sizes) != len(axes) or any(not 1 <= size <= MAX_DIM for size in sizes):
+            raise step.fault("sizes", f"got {brief(str(sizes))} for data of {shown(dims)}")
+        wanted = dict(zip(axes, sizes, strict=True))
+        if drawing.batch > 1 and dims[0] == 1 and wanted.get(0) == drawing.batch:
+            wanted[0] = 1
+        return _respecting(step, dims, wanted)
+    scales = _scales(step)
+    if len(scales) != len(axes):
+        raise step.fault("scales", f"got {len(scales)} values for data of {shown(dims)}")
+    result = list(dims)
+    for axis, scale in zip(axes, scales, strict=True):
+        grown = dims[axis] * scale
+        if not (math.isfinite(grown) and 1 <= grown <= MAX_DIM):
+            raise step.fault("scales", f"got {scale:g} for an axis of {dims[axis]}")
+        result[axis] = math.floor(grown)
+    return tuple(result)
+
+
+def _scales(step: Step) -> tuple[float, ...]:
+    listed = step.numbers("scales")
+    if listed is not None:
+        return listed
+    pair = step.number("height_scale"), step.number("width_scale")
+    if pair[0] is not None and pair[1] is not None:
+        return (1.0, 1.0, pair[0], pair[1])
+    index = 2 if step.op == "Resize" and step.opset >= 11 else 1
+    array = step.known(index, "scales")
+    if array is None:
+        raise step.fault("scales", "neither sizes nor scales are given")
+    return tuple(float(value) for value in array.reshape(-1))
+
+
+def _respecting(step: Step, dims: Dims, wanted: dict[int, int]) -> Dims:
+    """Sizes after keep_aspect_ratio_policy (opset 18)."""
+    policy = step.text("keep_aspect_ratio_policy", "stretch")
+    result = list(dims)
+    if policy in ("not_larger", "not_smaller"):
+        choose = min if policy == "not_larger" else max
+        scale = choose(size / dims[axis] for axis, size in wanted.items())
+        wanted = {axis: max(math.floor(scale * dims[axis] + 0.5), 1) for axis in wanted}
+    for axis, size in wanted.items():
+        result[axis] = size
+    return tuple(result)
+
+
+HANDLERS: dict[str, Handler] = {"Resize": resize, "Upsample": resize}

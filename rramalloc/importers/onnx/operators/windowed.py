@@ -1,0 +1,222 @@
+"""Convolutions and pooling: a receptive field slides over one or two axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rramalloc.importers.onnx.drawing import Drawing, relayout
+from rramalloc.importers.onnx.operators.handler import Handler
+from rramalloc.importers.onnx.shapes import shown
+from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.tensors import NO_PADS, Dims, Tensor, Value, tensor
+from rramalloc.network.geometry import Pads, pooled_extent
+from rramalloc.network.node import Conv, Pool
+from rramalloc.records import brief
+
+AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """Receptive field per spatial axis of an ONNX tensor; pads: (before, after) of each."""
+
+    kernel: Dims
+    stride: Dims
+    dilation: Dims
+    pads: tuple[tuple[int, int], ...]
+
+    def span(self, axis: int) -> int:
+        """Input pixels from the first to the last one of a window."""
+        return (self.kernel[axis] - 1) * self.dilation[axis] + 1
+
+
+def on_grid(drawing: Drawing, step: Step, x: Tensor) -> tuple[Tensor, str]:
+    """The tensor as (batch, channels, one or two grid axes), and which grid axis each spatial one is.
+
+    Raises UnsupportedError for three spatial axes or a batch that is not 1.
+    """
+    rank = len(x.dims)
+    if rank not in (3, 4):
+        what = "3-D data" if rank == 5 else f"a tensor of rank {rank}"
+        raise step.unsupported(
+            f"{step.op} works on {what}, {shown(x.dims)}; only 1-D and 2-D grids can be expressed"
+        )
+    if x.dims[0] != 1:
+        raise step.unsupported(
+            f"{step.op} gets a batch of {x.dims[0]} that the model itself makes ({shown(x.dims)}); "
+            f"only networks that keep one input together can be expressed"
+        )
+    if x.layout[1] in "C1":
+        for roles in ("YX", "XY") if rank == 4 else ("Y", "X"):
+            swapped = roles == "XY" and "1" not in x.layout[2:]
+            if not swapped and all(h in (r, "1") for h, r in zip(x.layout[2:], roles, strict=True)):
+                return x, roles
+    return relayout(drawing, step, x, "1CYX"[:rank]), "YX"[: rank - 2]
+
+
+def windows_of(step: Step, kernel: Dims, extents: Dims) -> Windows:
+    """Attributes of a convolution or pooling. Raises SpecError for wrong lengths or values."""
+    rank = len(extents)
+    if len(kernel) != rank:
+        raise step.fault("kernel_shape", f"got {brief(str(kernel))} for {rank} spatial axes")
+    stride, dilation = _spatial(step, "strides", rank), _spatial(step, "dilations", rank)
+    for field, sizes in (("kernel_shape", kernel), ("strides", stride), ("dilations", dilation)):
+        if min(sizes) < 1:
+            raise step.fault(field, f"got {brief(str(sizes))}, every value must be at least 1")
+    auto = step.text("auto_pad", "NOTSET") or "NOTSET"
+    if auto not in AUTO_PADS:
+        raise step.fault("auto_pad", f"got {brief(auto)}, known: {', '.join(AUTO_PADS)}")
+    windows = Windows(kernel=kernel, stride=stride, dilation=dilation, pads=((0, 0),) * rank)
+    if auto == "VALID":
+        return windows
+    if auto == "NOTSET":
+        return Windows(kernel=kernel, stride=stride, dilation=dilation, pads=explicit_pads(step, rank))
+    pads = []
+    for axis, extent in enumerate(extents):
+        total = max((-(-extent // stride[axis]) - 1) * stride[axis] + windows.span(axis) - extent, 0)
+        small = total // 2
+        pads.append((small, total - small) if auto == "SAME_UPPER" else (total - small, small))
+    return Windows(kernel=kernel, stride=stride, dilation=dilation, pads=tuple(pads))
+
+
+def explicit_pads(step: Step, rank: int) -> tuple[tuple[int, int], ...]:
+    """The `pads` attribute as (before, after) per spatial axis. Raises SpecError, UnsupportedError."""
+    pads = step.integers("pads") or (0,) * (2 * rank)
+    if len(pads) != 2 * rank:
+        raise step.fault("pads", f"got {len(pads)} values, {rank} spatial axes have {2 * rank}")
+    if min(pads) < 0:
+        raise step.unsupported(
+            f"pads: got {brief(str(pads))}; negative pads cut the input and cannot be expressed"
+        )
+    return tuple((pads[axis], pads[axis + rank]) for axis in range(rank))
+
+
+def _spatial(step: Step, field: str, rank: int) -> Dims:
+    values = step.integers(field) or (1,) * rank
+    if len(values) != rank:
+        raise step.fault(field, f"got {len(values)} values for {rank} spatial axes")
+    return values
+
+
+def fields_of(windows: Windows, roles: str, border: Pads) -> dict[str, Any]:
+    """Kernel, stride, pads and dilation as network nodes have them: (rows, columns)."""
+
+    def pair(values: Dims) -> tuple[int, int]:
+        at = dict(zip(roles, values, strict=True))
+        return at.get("Y", 1), at.get("X", 1)
+
+    pads = dict(zip(roles, windows.pads, strict=True))
+    (top, bottom), (left, right) = pads.get("Y", (0, 0)), pads.get("X", (0, 0))
+    added = (top + border.top, left + border.left, bottom + border.bottom, right + border.right)
+    return {
+        "kernel": pair(windows.kernel),
+        "stride": pair(windows.stride),
+        "dilation": pair(windows.dilation),
+        "pads": added,
+    }
+
+
+def kernel_of(step: Step, weight: Dims) -> Dims:
+    """Spatial lengths of a weight tensor. Raises SpecError if `kernel_shape` says otherwise."""
+    kernel = weight[2:]
+    declared = step.integers("kernel_shape")
+    if declared is not None and declared != kernel:
+        raise step.fault("kernel_shape", f"got {brief(str(declared))}, the weights are {shown(weight)}")
+    return kernel
+
+
+def constant_weight(step: Step, index: int) -> Dims:
+    """Shape of the weights. Raises UnsupportedError if they are computed from the network's input."""
+    if isinstance(step.need(index), Tensor):
+        raise step.unsupported(
+            f"its weights (input {index}) are computed from data; a stage holds constant weights"
+        )
+    return step.dims(index)
+
+
+def _conv(drawing: Drawing, step: Step, weight_index: int) -> Sequence[Value]:
+    x, roles = on_grid(drawing, step, step.data())
+    weight = constant_weight(step, weight_index)
+    if len(weight) != len(x.dims):
+        raise step.mismatch("W", f"weights {shown(weight)} do not fit data of {shown(x.dims)}")
+    windows = windows_of(step, kernel_of(step, weight), x.dims[2:])
+    groups = step.integer("group", 1)
+    if weight[1] * groups != x.shape.channels:
+        raise step.mismatch(
+            "W",
+            f"weights {shown(weight)} with {brief(groups)} groups take {brief(weight[1] * groups)} channels, "
+            f"the input has {x.shape.channels}",
+        )
+    name = drawing.emit(
+        step, Conv, [x.node], out_channels=weight[0], groups=groups, **fields_of(windows, roles, x.pads)
+    )
+    return [placed(drawing, name, roles)]
+
+
+def placed(drawing: Drawing, name: str, roles: str) -> Tensor:
+    """A node's output as (1, channels, spatial axes)."""
+    shape = drawing.shapes[name]
+    extents = {"Y": shape.height, "X": shape.width}
+    return tensor(name, (1, shape.channels, *(extents[role] for role in roles)), "1C" + roles)
+
+
+def _pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
+    x, roles = on_grid(drawing, step, step.data())
+    kernel = step.integers("kernel_shape")
+    if kernel is None:
+        raise step.fault("kernel_shape", "this attribute is missing")
+    windows = windows_of(step, kernel, x.dims[2:])
+    ceil_mode = bool(step.integer("ceil_mode", 0)) and step.text("auto_pad", "NOTSET") in (
+        "NOTSET",
+        "VALID",
+        "",
+    )
+    fields = fields_of(windows, roles, x.pads)
+    name = drawing.emit(step, Pool, [x.node], op=op, ceil_mode=ceil_mode, **fields)
+    y = placed(drawing, name, roles)
+    if x.pads != NO_PADS and ceil_mode:
+        expected = tuple(
+            pooled_extent(
+                extent, windows.span(axis), windows.stride[axis], windows.pads[axis], ceil_mode=True
+            )
+            for axis, extent in enumerate(x.dims[2:])
+        )
+        if expected != y.dims[2:]:
+            raise step.unsupported(
+                "ceil_mode after a separate Pad makes another size than one padded pooling"
+            )
+    return [y]
+
+
+def conv(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """Conv, ConvInteger: weights are input 1."""
+    return _conv(drawing, step, 1)
+
+
+def quantised_conv(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """QLinearConv: weights are input 3."""
+    return _conv(drawing, step, 3)
+
+
+def max_pool(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """MaxPool; its second output, the indices, exists pixel by pixel too."""
+    return _pool(drawing, step, "maxpool")
+
+
+def average_pool(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """AveragePool, LpPool: count_include_pad and p do not change what a window needs."""
+    return _pool(drawing, step, "avgpool")
+
+
+HANDLERS: dict[str, Handler] = {
+    "Conv": conv,
+    "ConvInteger": conv,
+    "FusedConv": conv,
+    "QLinearConv": quantised_conv,
+    "MaxPool": max_pool,
+    "AveragePool": average_pool,
+    "LpPool": average_pool,
+    "QLinearAveragePool": average_pool,
+}

@@ -1,0 +1,197 @@
+"""One ATen call during the conversion: typed access to its arguments, and the nodes it emits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rramalloc.errors import SpecError
+from rramalloc.importers.torch.graph import Argument, Dims, Operation, Ref, references
+from rramalloc.importers.torch.layout import Layout, Tensor, default_layout
+from rramalloc.importers.torch.nodes import NodeList
+from rramalloc.records import brief
+
+Result = Tensor | Sequence[Tensor | None]
+Frame = dict[str, Tensor | None]
+"""Tensors by name; one that depends on constants only is absent or None."""
+_COMPOSITE = ("MultiheadAttention", "torch.nn.modules.transformer.", "torch.nn.modules.container.")
+
+
+class Call:
+    """nodes: where to emit; frame: what the names stand for; name: the node name reserved for this call."""
+
+    def __init__(
+        self, nodes: NodeList, operation: Operation, shapes: Mapping[str, Dims], frame: Frame
+    ) -> None:
+        self.nodes, self.operation, self.frame = nodes, operation, frame
+        self._shapes = shapes
+        self.name = nodes.unique(_base_name(operation))
+        self._emitted = False
+
+    def fault(self, field: str, reason: str) -> SpecError:
+        """The error to raise for an argument of this call."""
+        place = f"{self.nodes.where}: operation {self.operation.name[:60]!r} ({self.operation.op[:60]})"
+        return SpecError(f"{place}.{field}" if field else place, reason)
+
+    def given(self, key: str) -> Argument:
+        """An argument, None if left out."""
+        return self.operation.args.get(key)
+
+    def tensor(self, *keys: str) -> Tensor | None:
+        """The tensor under the first key that is there; None if it is constant or left out."""
+        for key in keys:
+            argument = self.given(key)
+            if isinstance(argument, Ref):
+                return self.frame.get(argument.name)
+        return None
+
+    def operand(self, *keys: str) -> Tensor:
+        """Like `tensor`, but without one the first tensor that is not constant."""
+        return self.tensor(*keys) or self.tensors()[0]
+
+    def tensors(self) -> list[Tensor]:
+        """All operands that are not constant, in order."""
+        found = (
+            self.frame.get(ref.name)
+            for argument in self.operation.args.values()
+            for ref in references(argument)
+        )
+        return [tensor for tensor in found if tensor is not None]
+
+    def dims(self, *keys: str) -> Dims | None:
+        """Dimensions of a tensor argument, constant or not; None without one."""
+        for key in keys:
+            argument = self.given(key)
+            if isinstance(argument, Ref):
+                return self.dims_of(argument.name)
+        return None
+
+    def dims_of(self, name: str) -> Dims:
+        """Dimensions of a tensor by name. Raises SpecError if the graph does not state them."""
+        if name not in self._shapes:
+            raise self.fault("", f"the graph states no shape for the tensor {brief(name)}")
+        return self._shapes[name]
+
+    def out(self, index: int = 0) -> Dims:
+        """Dimensions of an output."""
+        outputs = self.operation.outputs
+        name = outputs[index] if index < len(outputs) else None
+        if name is None:
+            raise self.fault("outputs", f"output {index} is no tensor")
+        return self.dims_of(name)
+
+    def number(self, key: str, default: int) -> int:
+        """A whole number. Raises SpecError for anything else."""
+        value = self.operation.args.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.fault(key, f"must be a fixed whole number, got {brief(value)}")
+        return value
+
+    def ints(self, key: str, count: int, default: int) -> Dims:
+        """`count` whole numbers; one number stands for all, none or an empty list for the default."""
+        value = self.given(key)
+        items = value if isinstance(value, tuple) else (default if value is None else value,)
+        items = items or (default,)
+        items = items * count if len(items) == 1 else items
+        if len(items) != count or not all(type(item) is int and item >= 0 for item in items):
+            raise self.fault(key, f"must be {count} whole numbers of at least 0, got {brief(value)}")
+        return tuple(item for item in items if isinstance(item, int))
+
+    def axes(self, key: str, rank: int) -> tuple[int, ...]:
+        """Axes counted from 0, one number or a list; all axes if left out or empty."""
+        value = self.given(key)
+        items = value if isinstance(value, tuple) else () if value is None else (value,)
+        if not all(type(item) is int and -rank <= item < rank for item in items):
+            raise self.fault(key, f"must be axes from {-rank} to {rank - 1}, got {brief(value)}")
+        return tuple(item % rank for item in items if isinstance(item, int)) or tuple(range(rank))
+
+    def axis(self, key: str, rank: int, default: int = 0) -> int:
+        """One axis counted from 0."""
+        value = self.number(key, default)
+        if not -rank <= value < rank:
+            raise self.fault(key, f"must be an axis from {-rank} to {rank - 1}, got {brief(value)}")
+        return value % rank
+
+    def emit(
+        self,
+        op: str,
+        inputs: Sequence[Tensor],
+        dims: Dims,
+        layout: Layout,
+        *,
+        suffix: str = "",
+        **fields: Any,
+    ) -> Tensor:
+        """Append a node. Without a suffix it takes the name of the call, further ones a number."""
+        if suffix or self._emitted:
+            name = self.nodes.unique(self.name + suffix)
+        else:
+            self._emitted, name = True, self.name
+        tensor = Tensor(name, dims, layout)
+        return self.nodes.add(tensor, op, [source.node for source in inputs], **fields)
+
+    def select(self, source: Tensor, dims: Dims, layout: Layout, *, suffix: str = "") -> Tensor:
+        """The same pixels with other channels."""
+        channels = Tensor("", dims, layout).shape.channels
+        return self.emit("select", [source], dims, layout, suffix=suffix, channels=channels)
+
+    def barrier(
+        self, sources: Sequence[Tensor], dims: Dims, layout: Layout | None = None, *, suffix: str = ""
+    ) -> Tensor:
+        """A node that waits for all pixels of its inputs."""
+        layout = default_layout(dims) if layout is None else layout
+        shape = list(Tensor("", dims, layout).shape)
+        return self.emit("barrier", sources, dims, layout, suffix=suffix, shape=shape)
+
+    def collapsed(self, source: Tensor, *, suffix: str = "_whole") -> Tensor:
+        """All channels at one pixel, once every pixel is there; the tensor itself if it has one pixel."""
+        if source.shape.pixels == 1:
+            return source
+        dims = (source.shape.channels,)
+        return self.barrier([source], dims, Layout(), suffix=suffix)
+
+    def placed(self, source: Tensor, layout: Layout) -> Tensor:
+        """The tensor with its pixels in `layout`."""
+        return self.nodes.placed(source, layout)
+
+    def unknown(self, note: str = "") -> Result:
+        """Every output waits for all pixels of all inputs; says so in a warning."""
+        if note:
+            self.nodes.notes[note] += 1
+        else:
+            self.nodes.unknown[self.operation.op] += 1
+            if any(self._is_weight(argument) for argument in self.operation.args.values()):
+                self.nodes.notes[f"{self.operation.op[:60]}: its constant weights take no arrays"] += 1
+        sources = list(dict.fromkeys(self.tensors()))
+        results: list[Tensor | None] = []
+        for name in self.operation.outputs:
+            dims = self.dims_of(name) if name is not None else None
+            same = next((source for source in sources if source.dims == dims), None)
+            results.append(
+                None if dims is None else self.barrier(sources, dims, same.layout if same else None)
+            )
+        return results
+
+    def _is_weight(self, argument: Argument) -> bool:
+        """Is there a constant of at least two axes in an argument?"""
+        return any(
+            self.frame.get(ref.name) is None
+            and sum(extent > 1 for extent in self._shapes.get(ref.name, ())) >= 2
+            for ref in references(argument)
+        )
+
+
+def same_values(first: Dims, second: Dims) -> bool:
+    """Do two shapes hold equally many values?"""
+    return math.prod(first) == math.prod(second)
+
+
+def _base_name(operation: Operation) -> str:
+    """`features.0` for the call of a layer; `layer1.0.add` for a call in the code of a larger module."""
+    layer = operation.module_type.startswith("torch.nn.modules.")
+    if not operation.module:
+        return operation.name
+    if layer and not any(part in operation.module_type for part in _COMPOSITE):
+        return operation.module
+    return f"{operation.module}.{operation.name}"

@@ -1,0 +1,34 @@
+"""`balance`: one more copy for the slowest layer, until half of the arrays are given away.
+
+Source: PIMCOMP (Sun et al., DAC 2023), its code's WeightReplication, method "balance". Available at first are
+all arrays but those of fully connected layers; first copies are not taken off. While more is available than
+one copy of the layer with most windows per copy needs, and more than half of what was available at first,
+that layer gets a copy. Where first copies take more than half, it asks for more than there is.
+
+Our reading: layers enter the queue in canonical order; a layer has no more copies than windows; layers of a
+single window count as fully connected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rramalloc.methods.slowest import Fed, fed
+from rramalloc.search.problem import Candidate, Problem, Stop
+
+MARGIN = 50
+"""Percent of the arrays that are kept back."""
+
+
+def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+    """PIMCOMP's rule with its margin of a half."""
+    made = with_margins(problem, [MARGIN])
+    words = "heuristic: copies for the slowest layer with a margin of 50 %"
+    return Candidate(made.allocations[0], 1, words, made.seconds)
+
+
+def with_margins(problem: Problem, margins: Sequence[int]) -> Fed:
+    """An allocation for each margin, in percent of the arrays and falling."""
+    single = problem.graph.windows == 1
+    available = problem.budget - int((problem.demand * problem.smallest)[single].sum())
+    return fed(problem, available, [available * margin // 100 for margin in margins])

@@ -1,0 +1,107 @@
+"""`genetic`: PIMCOMP's genetic search, with mutation and without crossover.
+
+Source: PIMCOMP (Sun et al., DAC 2023), its code's GeneticAlgorithm: individuals come from the rule of
+balance.py with random margins of 0.1 ... 0.9; in each of 3 iterations the fastest 30 % of the population
+survive and of the others one in five by chance; mutants of survivors fill the population up: one in five has
+a copy of a random layer more, one in five has one less, the others are placed differently. Individuals that
+do not fit are drawn again. A last selection ends it.
+
+Our reading: populations of 100 and of 200 individuals, one after the other, the better result counts. The
+fitness is the exact makespan, then the arrays used: PIMCOMP's own estimate runs its instructions on its own
+machine. A mutant that is only placed differently is a copy of its parent. If no margin gives an individual
+that fits, the search starts with every layer stored once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.methods.balance import with_margins
+from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.timing.simulate import Replication, makespan_of_each
+
+POPULATIONS = (100, 200)
+ITERATIONS = 3
+SURVIVING, SPARED = 0.3, 0.2
+"""Fraction that survives by fitness, and chance of the others to survive."""
+MORE, FEWER = 0.2, 0.4
+"""Below which draw a mutant has a copy more, and below which one fewer."""
+_TRIES = 1000
+_NS_PER_BATCH, _SECONDS_PER_INDIVIDUAL = 4.0, 2e-5
+
+Rows = npt.NDArray[np.int64]
+
+
+def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    """The fastest individual that both populations come to."""
+    search = _Search(problem, stop, np.random.Generator(np.random.PCG64(seed)))
+    founders = search.founders()
+    best = founders[:1]
+    for size in POPULATIONS:
+        best = search.by_fitness(np.concatenate((best, search.evolved(founders, size)[:1])))[:1]
+    words = f"heuristic: genetic search, populations of 100 and 200, {ITERATIONS} iterations"
+    words += ", stopped before its end" if search.stopped else ""
+    return Candidate(best[0].copy(), 1, words, search.seconds)
+
+
+@dataclass(eq=False)
+class _Search:
+    problem: Problem
+    stop: Stop
+    draw: np.random.Generator
+    seconds: float = 0.0
+    stopped: bool = False
+
+    def founders(self) -> Rows:
+        """Individuals by the rule of `balance` that fit, one for each margin."""
+        made = with_margins(self.problem, range(90, 9, -1))
+        self.seconds += made.seconds
+        fitting = [
+            copies for copies in made.allocations if self.problem.arrays(copies) <= self.problem.budget
+        ]
+        return np.array(fitting or [self.problem.smallest], dtype=np.int64)
+
+    def evolved(self, founders: Rows, size: int) -> Rows:
+        """A population after all iterations, the fittest first."""
+        population = founders[self.draw.integers(len(founders), size=size)]
+        for _ in range(ITERATIONS):
+            if self.stop.out_of_time or self.seconds >= self.stop.work * SECONDS_PER_WORK:
+                self.stopped = True
+                break
+            survivors = self._survivors(self.by_fitness(population))
+            mutants = [self._mutant(survivors) for _ in range(size - len(survivors))]
+            population = np.concatenate((survivors, np.array(mutants, dtype=np.int64)))
+        return self.by_fitness(population)
+
+    def by_fitness(self, population: Rows) -> Rows:
+        """The same individuals, the fastest first, of equals those with fewer arrays."""
+        batches = float((-(-self.problem.graph.windows // population)).sum())
+        self.seconds += 1e-9 * _NS_PER_BATCH * batches + _SECONDS_PER_INDIVIDUAL * len(population)
+        makespans = makespan_of_each(self.problem.graph, population)
+        return population[np.lexsort((population @ self.problem.demand, makespans))]
+
+    def _survivors(self, ordered: Rows) -> Rows:
+        kept = -(-int(SURVIVING * 100) * len(ordered) // 100)
+        spared = self.draw.random(len(ordered)) < SPARED
+        spared[:kept] = True
+        return ordered[spared]
+
+    def _mutant(self, survivors: Rows) -> Replication:
+        """One copy more or fewer, or neither; a draw that cannot be is drawn again."""
+        parent: Replication = survivors[0]
+        for _ in range(_TRIES):
+            parent = survivors[self.draw.integers(len(survivors))]
+            change = self.draw.random()
+            if change >= FEWER:
+                break
+            mutant = parent.copy()
+            mutant[self.draw.integers(len(mutant))] += 1 if change < MORE else -1
+            if self.problem.arrays(mutant) <= self.problem.budget and self._allowed(mutant):
+                return mutant
+        return parent
+
+    def _allowed(self, copies: Replication) -> bool:
+        return bool(((copies >= self.problem.smallest) & (copies <= self.problem.largest)).all())

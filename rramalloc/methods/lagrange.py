@@ -1,0 +1,68 @@
+"""`lagrange`: arrays in proportion to the square root of windows times demand.
+
+Source: doi 10.3390/info15070409: the sum of layer times, sum of W_i / d_i, is least under sum of
+c_i * d_i = A (W_i windows, c_i arrays of a copy) where d_i = x * sqrt(W_i / c_i) with one x for all, by
+Lagrange multipliers. Our reading for whole copies: rounded down, at least 1, at most the windows, with the
+largest x that fits; what is left goes, copy by copy, where W_i / d_i falls most per array.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from rramalloc.methods.limits import clipped, most_copies
+from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.timing.simulate import Replication
+
+_HALVINGS = 100
+_NS_PER_STAGE, _NS_PER_COPY = 20.0, 2000.0
+
+
+def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+    """Continuous optimum rounded down, the rest greedily."""
+    copies = _rounded_down(problem)
+    steps = _spend(problem, copies)
+    seconds = 1e-9 * (_NS_PER_STAGE * len(copies) * _HALVINGS + _NS_PER_COPY * steps)
+    words = "heuristic: arrays by the square root of windows times demand"
+    return Candidate(copies, 1, words, seconds)
+
+
+def _rounded_down(problem: Problem) -> Replication:
+    shape = np.sqrt(problem.graph.windows / problem.demand)
+    low, high = 0.0, 2.0 * float((problem.graph.windows / shape).max())
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if problem.arrays(_scaled(problem, middle * shape)) <= problem.budget:
+            low = middle
+        else:
+            high = middle
+    return _scaled(problem, low * shape)
+
+
+def _scaled(problem: Problem, copies: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Replication:
+    return clipped(problem, np.minimum(copies, problem.graph.windows).astype(np.int64))
+
+
+def _spend(problem: Problem, copies: Replication) -> int:
+    """Add copies while any fits, those first that save most of W / d per array; how many were looked at."""
+    windows, demand, most = problem.graph.windows.tolist(), problem.demand.tolist(), most_copies(problem)
+    left = problem.budget - problem.arrays(copies)
+
+    def saving(stage: int) -> float:
+        have = int(copies[stage])
+        saved: float = windows[stage] / (have * (have + 1) * demand[stage])
+        return saved
+
+    heap = [(-saving(stage), stage) for stage in range(len(copies))]
+    heapq.heapify(heap)
+    looked_at = 0
+    while heap:
+        stage = heapq.heappop(heap)[1]
+        looked_at += 1
+        if copies[stage] < most[stage] and demand[stage] <= left:
+            copies[stage] += 1
+            left -= demand[stage]
+            heapq.heappush(heap, (-saving(stage), stage))
+    return looked_at

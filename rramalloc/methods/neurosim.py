@@ -1,0 +1,28 @@
+"""`neurosim`: copies by the size of a layer's input grid, whatever they take.
+
+Source: DNN+NeuroSim V1.4 (Peng et al.), ChipDesignInitialize, pipelineSpeedUp: a layer of H input rows is
+stored ceil((H / ceil(H_max / degree))^2) times, with H_max the largest H and degree 8, its default. The rows
+are those without padding, as in the networks shipped with it. Our reading: the degree stays 8; NeuroSim
+lowers it to floor(H_max / H_min) of the layers with kernels above 1 x 1 where that is less. It knows no
+budget.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rramalloc.methods.limits import clipped
+from rramalloc.search.problem import Candidate, Problem, Stop
+
+DEGREE = 8
+_NS_PER_STAGE = 1000.0
+
+
+def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+    """Copies by the square of a stage's rows."""
+    network = problem.graph.network
+    rows = [network.input_shape(stage).height for stage in problem.graph.stages]
+    unit = -(-max(rows) // DEGREE)
+    wanted = np.array([-(-(count**2) // unit**2) for count in rows], dtype=np.int64)
+    words = f"heuristic: copies by the square of input rows, one for {unit} rows"
+    return Candidate(clipped(problem, wanted), 1, words, 1e-9 * _NS_PER_STAGE * len(rows))

@@ -1,0 +1,39 @@
+"""`proportional`: copies in proportion to the windows of a layer, so that all layers take equally long.
+
+Source: PipeLayer (Song et al., HPCA 2017), whose layers with larger grids are stored more often to balance
+the pipeline; PIMCOMP calls it "W0H0". MODEL.md 9, column W. The sources take a few whole multiples of the
+smallest grid; our reading is the largest scale of all: copies = max(1, floor(scale * windows)).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rramalloc.methods.limits import clipped
+from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.timing.simulate import Replication
+
+_BITS = 52
+"""Scales are multiples of 2**-52. The windows of all stages are at most 2**25 together, so two different
+scales at which some floor(scale * windows) changes are more than 2**-50 apart, and none is missed."""
+_NS_PER_STAGE = 200.0
+
+
+def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+    """The largest scale that keeps to the budget, by bisection."""
+    low, high = 0, 2**_BITS
+    if problem.arrays(_scaled(problem, high)) <= problem.budget:
+        low = high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if problem.arrays(_scaled(problem, middle)) <= problem.budget:
+            low = middle
+        else:
+            high = middle
+    seconds = 1e-9 * _NS_PER_STAGE * len(problem.demand) * _BITS
+    return Candidate(_scaled(problem, low), 1, "heuristic: copies in proportion to windows", seconds)
+
+
+def _scaled(problem: Problem, scale: int) -> Replication:
+    exact = [windows * scale >> _BITS for windows in problem.graph.windows.tolist()]
+    return clipped(problem, np.array(exact, dtype=np.int64))

@@ -1,0 +1,31 @@
+"""`uniform`: the same number of copies for all layers, as many as the budget holds.
+
+Source: PIMCOMP (Sun et al., DAC 2023), its code's WeightReplication, method "uniform": copies of every
+convolution = floor(arrays / arrays of one copy of everything), fully connected layers once. PIMCOMP divides
+by a margin of 1.2 for what does not fit its cores; here there is no such margin. Our reading: a layer gets
+no more copies than it has windows, and what that leaves goes to the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rramalloc.methods.limits import clipped, most_copies
+from rramalloc.search.problem import Candidate, Problem, Stop
+
+_NS_PER_STAGE = 10.0
+
+
+def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+    """The largest number of copies that, given to every stage, keeps to the budget; by bisection."""
+    low, high, tried = 1, int(most_copies(problem).max()), 0
+    while low < high:
+        middle = (low + high + 1) // 2
+        tried += 1
+        if problem.arrays(clipped(problem, np.full_like(problem.demand, middle))) <= problem.budget:
+            low = middle
+        else:
+            high = middle - 1
+    copies = clipped(problem, np.full_like(problem.demand, low))
+    seconds = 1e-9 * _NS_PER_STAGE * len(copies) * tried
+    return Candidate(copies, 1, f"heuristic: {low} copies of every layer that can use them", seconds)

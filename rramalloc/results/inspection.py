@@ -1,0 +1,122 @@
+"""What `inspect` tells of a network before anything is optimised: stages, demand, smallest budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping, WeightMatrix, demands, folds
+from rramalloc.network.counts import groups_of, kernel_of, macs, weights
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, Name
+from rramalloc.records import Record
+from rramalloc.results.allocation import Count, Foldable, NetworkId, Product
+from rramalloc.results.optimize import left_to_host
+from rramalloc.shown import Shown, counted, frame_of, one_line
+from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class InspectedLayer(Foldable):
+    """One stage. demand: arrays of one copy; utilisation: share of their cells that hold weights.
+
+    input, output: channels, height, width; weights: without bias; macs: for one input.
+    """
+
+    name: Name
+    op: str
+    input: tuple[int, int, int]
+    output: tuple[int, int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    groups: int
+    windows: Count
+    demand: Count
+    utilisation: float
+    weights: Count
+    macs: Product
+
+
+class Inspection(Shown, Record):
+    """Stages of a network on a hardware. minimum: arrays with every layer stored once, the least budget.
+
+    saturation: arrays with every layer at as many copies as it has windows; more are of no use.
+    host: weight layers left to the host, untimed; warnings: what the reader assumed or ignored.
+    """
+
+    format: Literal["rramalloc-inspection/1"] = "rramalloc-inspection/1"
+    network: NetworkId
+    source: str
+    hardware: Hardware
+    mapping: Mapping
+    fold: bool = False
+    minimum: Count
+    saturation: Product
+    layers: tuple[InspectedLayer, ...]
+    host: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `inspect --format json` prints."""
+        return self.model_dump(mode="json")
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per layer, columns as the fields of InspectedLayer."""
+        import pandas as pd
+
+        return pd.DataFrame([layer.model_dump() for layer in self.layers])
+
+    def _headline(self) -> tuple[str, str]:
+        least = f"at least {counted(self.minimum, 'array')} of {one_line(self.hardware.name, 60)}"
+        return self.network.name, f"{counted(len(self.layers), 'stage')}, {least}"
+
+    def _table(self) -> pd.DataFrame:
+        fold = ("fold",) if self.fold else ()
+        columns = ("name", "op", "input", "output", "kernel", "stride", "groups", "windows", "demand")
+        return frame_of(self.layers, (*columns, "utilisation", *fold))
+
+
+def inspect_network(
+    network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected, *, fold: bool = False
+) -> Inspection:
+    """Stages in network order with their demand; fold: as `optimize --fold` folds them.
+
+    Raises SpecError, UnsupportedError.
+    """
+    graph = StageGraph.build(network, fc)
+    cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
+    arrays = demands(network, graph.stages, hardware, mapping, fold=fold)
+    demand = dict(zip(graph.names, arrays, strict=True))
+    sizes = folds(network, graph.stages, hardware, mapping) if fold else None
+    layers = tuple(
+        InspectedLayer(
+            name=stage.name,
+            op=stage.op,
+            input=network.input_shape(stage).as_tuple(),
+            output=network.shapes[stage.name].as_tuple(),
+            kernel=kernel_of(stage),
+            stride=stage.stride if isinstance(stage, Conv) else (1, 1),
+            groups=groups_of(stage),
+            windows=network.shapes[stage.name].pixels,
+            demand=demand[stage.name],
+            utilisation=WeightMatrix.of(network, stage, hardware).cells / (demand[stage.name] * cells),
+            weights=weights(network, stage),
+            macs=macs(network, stage),
+            fold=None if sizes is None else sizes[index],
+        )
+        for index, stage in ((index, graph.stages[index]) for index in graph.network_order)
+    )
+    return Inspection(
+        network=NetworkId.of(network),
+        source=network.source,
+        hardware=hardware,
+        mapping=mapping,
+        fold=fold,
+        minimum=sum(demand.values()),
+        saturation=sum(layer.windows * layer.demand for layer in layers),
+        layers=layers,
+        host=left_to_host(network, graph),
+        warnings=network.warnings,
+    )

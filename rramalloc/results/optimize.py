@@ -1,0 +1,247 @@
+"""`optimize`: the one call from a network and a budget to a checked allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import Mapping, demands, folds
+from rramalloc.mapping.tiles import Tiles
+from rramalloc.methods.registry import method as method_named
+from rramalloc.network.geometry import Pair
+from rramalloc.network.network import Network
+from rramalloc.records import brief
+from rramalloc.results.allocation import Allocation, Arrays, Layer, NetworkId, Options, Progress
+from rramalloc.results.check import recheck, recheck_placement
+from rramalloc.search import bandwidth, fewest, interval, repair
+from rramalloc.search.auto import solve as solve_auto
+from rramalloc.search.bound import Bounder
+from rramalloc.search.problem import Candidate, Objective, Problem, Stop
+from rramalloc.timing.access import Absolute, StepTime
+from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.recurrence import recurrence
+from rramalloc.timing.simulate import Timing, simulate
+from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.version import __version__
+
+MAX_ARRAYS = 2**40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to optimise for. target_steps or target_ns is needed with objective "arrays".
+
+    fold: every filter folded for the fewest arrays first (SYSTEMS.md 3), with mapping "kernel_split";
+    measured: step times instead of those of the hardware.
+    """
+
+    mapping: Mapping = "im2col"
+    fc: FullyConnected = "host"
+    objective: Objective = "latency"
+    method: str = "auto"
+    seed: int = 0
+    target_steps: int | None = None
+    target_ns: float | None = None
+    measured: MeasuredSteps | None = None
+    fold: bool = False
+
+
+def optimize(network: Network, hardware: Hardware, arrays: int, request: Request, stop: Stop) -> Allocation:
+    """The best replication of every layer of `network` within a budget of `arrays`.
+
+    Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
+    does not survive the check.  Source: MODEL.md.
+    """
+    problem = make_problem(
+        network, hardware, arrays, request.mapping, request.fc, fold=request.fold, measured=request.measured
+    )
+    candidate = propose(problem, request, stop)
+    return checked_allocation(network, hardware, arrays, problem, request, stop, candidate)
+
+
+def make_problem(
+    network: Network,
+    hardware: Hardware,
+    arrays: int,
+    mapping: Mapping,
+    fc: FullyConnected,
+    graph: StageGraph | None = None,
+    *,
+    fold: bool = False,
+    measured: MeasuredSteps | None = None,
+) -> Problem:
+    """The search problem of a network on a hardware: with chips, what can be placed on them.
+
+    graph: of this network and fc, if it is there already; fold, measured: as in Request.
+    Raises BudgetError, TileError, PlacementError, SpecError.
+    """
+    if isinstance(arrays, bool) or not 1 <= arrays <= MAX_ARRAYS:
+        raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
+    graph = graph or StageGraph.build(network, fc)
+    demand = np.array(demands(network, graph.stages, hardware, mapping, fold=fold), dtype=np.int64)
+    problem = Problem(graph, demand, arrays, StepTime.of(graph, hardware, measured))
+    if hardware.chip is None:
+        return problem
+    tiles = Tiles.of(hardware.chip)
+    if not hardware.chip.straddle:
+        problem = replace(problem, tiles=tiles)
+    return replace(problem, budget=min(arrays, tiles.usable(demand)))
+
+
+def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
+    """What the method asked for comes to, made to fit; its makespan is not checked yet.
+
+    Raises TargetError, SpecError, UnknownNameError, SolverError, UnsupportedError.
+    """
+    if request.objective == "arrays":
+        return fewest.solve(problem, stop, request.seed, _target(problem, request))
+    if request.objective == "interval":
+        return _within_interval(problem, request, stop)
+    moves = problem.step_time is not None and problem.step_time.moves
+    if moves and request.method == "auto":
+        return bandwidth.solve(problem, stop, request.seed)
+    candidate = method_named(request.method)(problem, stop, request.seed)
+    if request.method == "auto":
+        return candidate
+    bound = max(candidate.lower_bound, _root_bound(problem))
+    fitting = repair.fitting(problem, candidate.replication)
+    if fitting is not candidate.replication:
+        words = f"{candidate.proof}; repaired: copies taken away until the rest fits"
+        candidate = replace(candidate, replication=fitting, proof=words, repaired=True)
+    return replace(candidate, lower_bound=bound)
+
+
+@lru_cache(maxsize=4)
+def _root_bound(problem: Problem) -> int:
+    """The same for every method that is tried on one problem."""
+    return Bounder(problem).root_bound()
+
+
+def _within_interval(problem: Problem, request: Request, stop: Stop) -> Candidate:
+    """Smallest interval * step_ns, then the least makespan among the allocations that reach it."""
+    steps = interval.fastest_interval(problem)
+    least = interval.fewest_copies(problem, steps)
+    most, fixed_ns = None, 0.0
+    if problem.step_time is not None:
+        fixed_ns = problem.step_time.step_ns(least)
+        most = problem.step_time.most_copies(fixed_ns, least)
+    found = solve_auto(replace(problem, least=least, most=most), stop, request.seed)
+    step_time = problem.step_time
+    if step_time is not None and step_time.step_ns(found.replication) > fixed_ns * (1 + 1e-12):
+        found = replace(found, replication=least)
+    words = f"interval {steps} proven best by trying every one; makespan at that interval: {found.proof}"
+    return replace(found, proof=words)
+
+
+def _target(problem: Problem, request: Request) -> int:
+    if request.target_steps is not None and request.target_ns is None:
+        return request.target_steps
+    if request.target_ns is None or request.target_steps is not None:
+        raise SpecError("target", "objective 'arrays' needs either --target STEPS or --target-ns NS")
+    if problem.step_time is None:
+        raise SpecError(
+            "target_ns", "the hardware has no [timing], so give --target in steps or --latency-table"
+        )
+    if problem.step_time.moves:
+        raise SpecError("target_ns", "the hardware's [memory] changes the step time: give --target in steps")
+    return int(request.target_ns / problem.step_time.compute_ns)
+
+
+def checked_allocation(
+    network: Network, hardware: Hardware, arrays: int, problem: Problem, request: Request, stop: Stop,
+    found: Candidate,
+) -> Allocation:  # fmt: skip
+    """What a method found, re-timed and re-checked. Raises SolverError."""
+    graph = problem.graph
+    timing = simulate(graph, found.replication)
+    recheck(timing, problem.demand.tolist(), arrays, found.lower_bound, request.method)
+    if problem.tiles is not None:
+        recheck_placement(problem.tiles, problem.demand, timing.replication, request.method)
+    absolute = Absolute.of(problem.step_time, timing)
+    return Allocation(
+        rramalloc_version=__version__,
+        network=NetworkId.of(network),
+        hardware=hardware,
+        options=Options(
+            mapping=request.mapping, fc=request.fc, work=stop.work, time_limit_s=stop.time_limit_s,
+            gap=stop.gap, target_steps=request.target_steps, target_ns=request.target_ns,
+            latency_table=request.measured,
+            fold=request.fold,
+        ),
+        objective=request.objective,
+        method=request.method,
+        seed=request.seed,
+        seconds=None if found.seconds is None else round(found.seconds, 6),
+        arrays=Arrays(
+            budget=arrays, used=problem.arrays(timing.replication), minimum=problem.minimum
+        ),
+        makespan=timing.makespan,
+        interval=timing.interval,
+        lower_bound=found.lower_bound,
+        gap=(timing.makespan - found.lower_bound) / timing.makespan,
+        proof=found.proof,
+        step_ns=absolute.step_ns,
+        latency_ns=absolute.latency_ns,
+        throughput_per_s=absolute.throughput_per_s,
+        layers=layers_of(
+            timing,
+            problem.demand.tolist(),
+            folds(network, graph.stages, hardware, request.mapping) if request.fold else None,
+        ),
+        history=tuple(
+            Progress(seconds=round(seconds, 6), makespan=best, lower_bound=bound)
+            for seconds, best, bound in stop.history
+        ),
+        host=left_to_host(network, graph),
+        warnings=(
+            *network.warnings, *hardware_warnings(hardware, arrays),
+            *(() if request.measured is None else request.measured.warnings),
+        ),
+    )  # fmt: skip
+
+
+def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
+    """What is assumed of the hardware, for a budget of `arrays`."""
+    warnings = []
+    if hardware.unconfirmed:
+        warnings.append(f"hardware {hardware.name}: not confirmed: {', '.join(hardware.unconfirmed)}")
+    if hardware.chip is not None and arrays > hardware.chip.arrays:
+        warnings.append(
+            f"hardware {hardware.name}: the budget of {arrays} arrays is more than the "
+            f"{hardware.chip.arrays} that its chips have; no more than those are used"
+        )
+    return tuple(warnings)
+
+
+def layers_of(timing: Timing, demand: Sequence[int], sizes: Sequence[Pair] | None) -> tuple[Layer, ...]:
+    """One row per stage in network order; demand, and the sizes of folds if any, in canonical order."""
+    graph, terms = timing.graph, recurrence(timing.graph, timing.replication, timing.handoff)
+    return tuple(
+        Layer(
+            name=graph.names[stage],
+            windows=int(graph.windows[stage]),
+            demand=int(demand[stage]),
+            replication=int(timing.replication[stage]),
+            arrays=int(timing.replication[stage]) * int(demand[stage]),
+            batches=int(timing.batches[stage]),
+            normal_op=int(terms.normal_op[stage]),
+            pre_op=int(terms.pre_op[stage]),
+            tail=int(terms.tail[stage]),
+            op=int(terms.op[stage]),
+            start=int(timing.start[stage]),
+            finish=int(timing.finish[stage]),
+            fold=None if sizes is None else sizes[stage],
+        )
+        for stage in graph.network_order
+    )
+
+
+def left_to_host(network: Network, graph: StageGraph) -> tuple[str, ...]:
+    """Weight layers that are not stages, in network order: the host computes them, untimed."""
+    timed = set(graph.names)
+    return tuple(node.name for node in network.stages if node.name not in timed)

@@ -1,0 +1,615 @@
+"""Every ONNX operator that the reader knows: which nodes it becomes and with which shape (MODEL.md 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.importers.onnx import from_model, importer
+from rramalloc.importers.onnx.tensors import NO_PADS, Tensor
+from rramalloc.network.network import Network
+
+FLOAT = TensorProto.FLOAT
+Dims = Sequence[int | str]
+
+
+def weight(name: str, *dims: int) -> TensorProto:
+    return helper.make_tensor(name, FLOAT, dims, np.zeros(int(np.prod(dims)), dtype=np.float32))
+
+
+def ints(name: str, values: Any) -> TensorProto:
+    return numpy_helper.from_array(np.array(values, dtype=np.int64), name)
+
+
+def floats(name: str, *values: float) -> TensorProto:
+    return numpy_helper.from_array(np.array(values, dtype=np.float32), name)
+
+
+def node(op: str, inputs: str, output: str = "y", name: str = "", domain: str = "", **attributes: Any) -> Any:
+    names = ["" if part == "-" else part for part in inputs.split()]
+    return helper.make_node(op, names, output.split(), name=name or op.lower(), domain=domain, **attributes)
+
+
+def model(
+    nodes: Sequence[Any],
+    initializers: Sequence[TensorProto] = (),
+    inputs: dict[str, Dims] | None = None,
+    outputs: Sequence[str] = ("y",),
+    opset: int = 21,
+    value_info: dict[str, Dims] | None = None,
+) -> Any:
+    def info(name: str, dims: Dims) -> Any:
+        return helper.make_tensor_value_info(name, FLOAT, dims)
+
+    graph = helper.make_graph(
+        list(nodes),
+        "graph",
+        [info(name, dims) for name, dims in (inputs or {"x": (1, 8, 12, 10)}).items()],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        list(initializers),
+        value_info=[info(name, dims) for name, dims in (value_info or {}).items()],
+    )
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("acme", 1)]
+    )
+
+
+def load(proto: Any, **input_shapes: Sequence[int]) -> Network:
+    return from_model(proto, "net.onnx", input_shapes)
+
+
+def last(network: Network) -> tuple[str, str]:
+    """Operator and shape of the last node."""
+    return network.nodes[-1].op, str(network.shapes[network.nodes[-1].name])
+
+
+def ops(network: Network) -> str:
+    return " ".join(item.op for item in network.nodes)
+
+
+def inferred(proto: Any, name: str) -> tuple[int, ...]:
+    """Shape by ONNX's own inference, () if it cannot tell."""
+    graph = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
+    found = {info.name: info for info in (*graph.output, *graph.value_info)}
+    axes = found[name].type.tensor_type.shape.dim if name in found else []
+    return tuple(axis.dim_value for axis in axes)
+
+
+@pytest.fixture(autouse=True)
+def _tensors_agree_with_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every ONNX tensor that the reader tracks has the shape of the node that yields it."""
+    visit = importer._visit
+
+    def checked(drawing: Any, step: Any, declared: Any) -> Any:
+        results = visit(drawing, step, declared)
+        for value in results:
+            if isinstance(value, Tensor) and value.pads == NO_PADS:
+                assert value.shape == drawing.shapes[value.node], (step.place, value)
+                assert len(value.dims) == len(value.layout)
+        return results
+
+    monkeypatch.setattr(importer, "_visit", checked)
+
+
+STEM = node("Conv", "x w", "c", "stem")
+W = weight("w", 16, 8, 1, 1)
+
+
+# fmt: off
+AFTER_STEM = [  # c: 16 x 12 x 10; operator, its inputs, attributes, constants, opset, nodes, output shape
+    ("Relu", "c", {}, [], 21, "relu", "16 x 12 x 10"),
+    *[(op, "c", {}, [], 21, "activation", "16 x 12 x 10") for op in (
+        "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Elu", "Selu", "Gelu", "Erf", "Tanh", "Exp",
+        "Log", "Sqrt", "Softplus", "Clip", "Mish", "Celu", "Sin", "Neg", "Abs", "Reciprocal", "Floor", "Ceil",
+        "Round", "Softsign", "ThresholdedRelu", "Sign", "Shrink")],
+    ("PRelu", "c s", {}, [weight("s", 16, 1, 1)], 21, "activation", "16 x 12 x 10"),
+    ("LRN", "c", {"size": 5}, [], 21, "activation", "16 x 12 x 10"),
+    ("Identity", "c", {}, [], 21, "identity", "16 x 12 x 10"),
+    ("Cast", "c", {"to": TensorProto.FLOAT16}, [], 21, "identity", "16 x 12 x 10"),
+    ("Dropout", "c", {}, [], 21, "dropout", "16 x 12 x 10"),
+    ("BatchNormalization", "c s s s s", {}, [weight("s", 16)], 21, "batchnorm", "16 x 12 x 10"),
+    ("InstanceNormalization", "c s s", {}, [weight("s", 16)], 21, "barrier", "16 x 12 x 10"),
+    ("GroupNormalization", "c s s", {"num_groups": 4}, [weight("s", 16)], 21, "barrier", "16 x 12 x 10"),
+    ("LpNormalization", "c", {"axis": 1}, [], 21, "layernorm", "16 x 12 x 10"),
+    ("LpNormalization", "c", {"axis": 2}, [], 21, "barrier", "16 x 12 x 10"),
+    ("MeanVarianceNormalization", "c", {}, [], 21, "barrier", "16 x 12 x 10"),
+    ("LayerNormalization", "c s", {"axis": 1}, [weight("s", 16, 12, 10)], 21, "barrier", "16 x 12 x 10"),
+    ("Softmax", "c", {"axis": 1}, [], 21, "softmax", "16 x 12 x 10"),
+    ("Softmax", "c", {}, [], 21, "barrier", "16 x 12 x 10"),
+    ("Softmax", "c", {}, [], 12, "barrier", "16 x 12 x 10"),
+    ("LogSoftmax", "c", {"axis": -3}, [], 21, "softmax", "16 x 12 x 10"),
+    *[(op, "c k", {}, [weight("k", 1, 16, 1, 1)], 21, "activation", "16 x 12 x 10") for op in (
+        "Add", "Sub", "Mul", "Div", "Max", "Min", "Mean", "Sum", "Pow")],
+    ("Add", "c k", {}, [weight("k", 5, 16, 12, 10)], 21, None, None),
+    ("Add", "c c", {}, [], 21, "add", "16 x 12 x 10"),
+    ("Div", "c c", {}, [], 21, "mul", "16 x 12 x 10"),
+    ("Concat", "c c", {"axis": 1}, [], 21, "concat", "32 x 12 x 10"),
+    ("Concat", "c k", {"axis": 1}, [weight("k", 1, 3, 12, 10)], 21, "select", "19 x 12 x 10"),
+    ("Concat", "c c", {"axis": 3}, [], 21, "barrier", "16 x 12 x 20"),
+    ("MaxPool", "c", {"kernel_shape": [2, 2], "strides": [2, 2]}, [], 21, "maxpool", "16 x 6 x 5"),
+    ("MaxPool", "c", {"kernel_shape": [3, 3], "dilations": [2, 2]}, [], 21, "maxpool", "16 x 8 x 6"),
+    ("MaxPool", "c", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, [], 21, "maxpool",
+     "16 x 6 x 5"),
+    ("AveragePool", "c", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}, [], 21, "avgpool", "16 x 12 x 10"),
+    ("LpPool", "c", {"kernel_shape": [3, 1]}, [], 21, "avgpool", "16 x 10 x 10"),
+    ("GlobalAveragePool", "c", {}, [], 21, "global_avgpool", "16 x 1 x 1"),
+    ("GlobalMaxPool", "c", {}, [], 21, "global_maxpool", "16 x 1 x 1"),
+    ("GlobalLpPool", "c", {}, [], 21, "global_avgpool", "16 x 1 x 1"),
+    ("ReduceMean", "c", {"axes": [2, 3]}, [], 13, "global_avgpool", "16 x 1 x 1"),
+    ("ReduceMean", "c a", {"keepdims": 0}, [ints("a", [-1, -2])], 18, "global_avgpool", "16 x 1 x 1"),
+    ("ReduceMax", "c", {"axes": [2, 3], "keepdims": 0}, [], 13, "global_maxpool", "16 x 1 x 1"),
+    ("ReduceSum", "c a", {}, [ints("a", [1])], 13, "select", "1 x 12 x 10"),
+    ("ReduceMean", "c", {"axes": [2]}, [], 13, "barrier", "16 x 1 x 10"),
+    ("ReduceMean", "c", {}, [], 13, "global_avgpool select", "1 x 1 x 1"),
+    ("ArgMax", "c", {"axis": 1, "keepdims": 0}, [], 13, "select", "1 x 12 x 10"),
+    ("Flatten", "c", {}, [], 21, "flatten", "1920 x 1 x 1"),
+    ("Reshape", "c t", {}, [ints("t", [0, -1])], 21, "flatten", "1920 x 1 x 1"),
+    ("Reshape", "c t", {}, [ints("t", [-1, 1920])], 21, "flatten", "1920 x 1 x 1"),
+    ("Reshape", "c t", {}, [ints("t", [1, 16, 120])], 21, "barrier", "16 x 120 x 1"),
+    ("Reshape", "c t", {}, [ints("t", [1, 16, 6, 20])], 21, "barrier", "16 x 6 x 20"),
+    ("Reshape", "c t", {}, [ints("t", [1, 4, 4, 12, 10])], 21, "", "16 x 12 x 10"),
+    ("Transpose", "c", {"perm": [0, 2, 3, 1]}, [], 21, "", "16 x 12 x 10"),
+    ("Unsqueeze", "c a", {}, [ints("a", [2])], 21, "", "16 x 12 x 10"),
+    ("Unsqueeze", "c", {"axes": [0]}, [], 11, "", "16 x 12 x 10"),
+    ("Expand", "c t", {}, [ints("t", [1, 16, 12, 10])], 21, "activation", "16 x 12 x 10"),
+    ("Slice", "c b e a", {}, [ints("b", [4]), ints("e", [9]), ints("a", [1])], 21, "select", "5 x 12 x 10"),
+    ("Slice", "c", {"starts": [0], "ends": [-1], "axes": [1]}, [], 9, "select", "15 x 12 x 10"),
+    ("Slice", "c b e a s", {}, [ints("b", [0]), ints("e", [99]), ints("a", [2]), ints("s", [2])], 21,
+     "barrier", "16 x 6 x 10"),
+    ("Slice", "c b e a", {}, [ints("b", [0]), ints("e", [2**62]), ints("a", [3])], 21, "", "16 x 12 x 10"),
+    ("Gather", "c i", {"axis": 1}, [ints("i", [3, 1, 2])], 21, "select", "3 x 12 x 10"),
+    ("Gather", "c i", {"axis": 2}, [ints("i", 3)], 21, "barrier", "16 x 1 x 10"),
+    ("Tile", "c r", {}, [ints("r", [1, 2, 1, 1])], 21, "select", "32 x 12 x 10"),
+    ("Tile", "c r", {}, [ints("r", [1, 1, 2, 1])], 21, "barrier", "16 x 24 x 10"),
+    ("DepthToSpace", "c", {"blocksize": 2}, [], 21, "upsample select", "4 x 24 x 20"),
+    ("SpaceToDepth", "c", {"blocksize": 2}, [], 21, "maxpool select", "64 x 6 x 5"),
+    ("Resize", "c - s", {}, [floats("s", 1, 1, 2, 3)], 21, "upsample", "16 x 24 x 30"),
+    ("Resize", "c - - z", {}, [ints("z", [1, 16, 24, 20])], 21, "upsample", "16 x 24 x 20"),
+    ("Resize", "c - - z", {"axes": [2, 3]}, [ints("z", [36, 10])], 21, "upsample", "16 x 36 x 10"),
+    ("Resize", "c - s", {"mode": "linear"}, [floats("s", 1, 1, 2, 2)], 21, "upsample", "16 x 24 x 20"),
+    ("Resize", "c - s", {}, [floats("s", 1, 1, 0.5, 0.5)], 21, "barrier", "16 x 6 x 5"),
+    ("Resize", "c - s", {}, [floats("s", 1, 1, 1, 1)], 21, "identity", "16 x 12 x 10"),
+    ("Resize", "c s", {}, [floats("s", 1, 1, 2, 2)], 10, "upsample", "16 x 24 x 20"),
+    ("Upsample", "c", {"scales": [1.0, 1.0, 2.0, 2.0]}, [], 7, "upsample", "16 x 24 x 20"),
+    ("Upsample", "c s", {}, [floats("s", 1, 1, 2, 2)], 9, "upsample", "16 x 24 x 20"),
+    ("Pad", "c p", {}, [ints("p", [0] * 8)], 21, "identity", "16 x 12 x 10"),
+    ("Pad", "c p", {}, [ints("p", [0, 0, 1, 1, 0, 0, 1, 1])], 21, "barrier", "16 x 14 x 12"),
+    ("Pad", "c p", {}, [ints("p", [0, 4, 0, 0, 0, 4, 0, 0])], 21, "select", "24 x 12 x 10"),
+    ("Pad", "c", {"pads": [0, 0, 2, 0, 0, 0, 0, 0]}, [], 9, "barrier", "16 x 14 x 10"),
+    ("Where", "q c k", {}, [helper.make_tensor("q", TensorProto.BOOL, [1], [True]), weight("k", 1)], 21,
+     "activation", "16 x 12 x 10"),
+    ("QuantizeLinear", "c s", {}, [weight("s")], 21, "identity", "16 x 12 x 10"),
+    ("CumSum", "c a", {}, [ints("a", 2)], 21, "barrier", "16 x 12 x 10"),
+    ("Trilu", "c", {}, [], 21, "barrier", "16 x 12 x 10"),
+    ("ScatterND", "c i u", {}, [ints("i", [[0, 0]]), weight("u", 1, 12, 10)], 21, "barrier", "16 x 12 x 10"),
+    ("GatherElements", "c i", {}, [ints("i", [[[[1, 2]]]])], 21, "barrier", "1 x 2 x 1"),
+    ("GatherND", "c i", {}, [ints("i", [[0, 1], [0, 2]])], 21, "barrier", "12 x 2 x 10"),
+    ("Einsum", "c k", {"equation": "nchw,co->nohw"}, [weight("k", 16, 5)], 21, "barrier", "5 x 12 x 10"),
+    ("OneHot", "c k v", {}, [ints("k", 3), weight("v", 2)], 21, "barrier", None),
+    ("RoiAlign", "c r i", {"output_height": 7, "output_width": 6}, [weight("r", 1, 4), ints("i", [0])], 21,
+     "barrier", "16 x 7 x 6"),
+    ("GridSample", "c g", {}, [weight("g", 1, 6, 5, 2)], 21, "barrier", "16 x 6 x 5"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes", "constants", "opset", "nodes", "shape"),
+    [pytest.param(*case, id=f"{case[0]} {case[2]} opset {case[4]}") for case in AFTER_STEM],
+)
+def test_operator(
+    op: str, inputs: str, attributes: Any, constants: Any, opset: int, nodes: str | None, shape: str | None
+) -> None:
+    proto = model([STEM, node(op, inputs, **attributes)], [W, *constants], opset=opset)
+    network = load(proto)
+    if nodes is None:
+        return
+    assert ops(network) == f"input conv {nodes}".strip()
+    assert shape is None or last(network)[1] == shape
+    dims = inferred(proto, "y")
+    if dims and all(dims):
+        channels, height, width = network.shapes[network.nodes[-1].name]
+        assert np.prod(dims) == channels * height * width
+
+
+SILENT = "Softmax Flatten Reshape Transpose Concat InstanceNormalization GroupNormalization LpNormalization"
+
+
+def test_known_barriers_do_not_warn() -> None:
+    """A barrier of a known operator is exact, not an assumption."""
+    for op, inputs, attributes, constants, opset, nodes, _ in AFTER_STEM:
+        if op in SILENT.split() and nodes == "barrier":
+            proto = model([STEM, node(op, inputs, **attributes)], [W, *constants], opset=opset)
+            assert load(proto).warnings == ()
+
+
+@pytest.mark.parametrize("op", ["Conv", "MaxPool", "AveragePool"])
+@pytest.mark.parametrize("auto_pad", ["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_auto_pad_sizes(op: str, auto_pad: str, stride: int, dilation: int) -> None:
+    """Sizes agree with ONNX's own shape inference."""
+    attributes: dict[str, Any] = {"auto_pad": auto_pad, "strides": [stride] * 2, "dilations": [dilation] * 2}
+    if op == "Conv":
+        nodes = [node("Conv", "x v", kernel_shape=[3, 2], **attributes)]
+    else:
+        nodes = [STEM, node(op, "c", kernel_shape=[3, 2], **attributes)]
+    proto = model(nodes, [W, weight("v", 16, 8, 3, 2)], {"x": (1, 8, 13, 11)})
+    network = load(proto)
+    dims = inferred(proto, "y")
+    assert tuple(network.shapes[network.nodes[-1].name]) == dims[1:]
+
+
+@pytest.mark.parametrize(
+    ("auto_pad", "pads"),
+    [
+        pytest.param("SAME_UPPER", (0, 1, 1, 1), id="odd row goes below"),
+        pytest.param("SAME_LOWER", (1, 1, 0, 1), id="odd row goes above"),
+        pytest.param("VALID", (0, 0, 0, 0), id="none"),
+    ],
+)
+def test_auto_pad_sides(auto_pad: str, pads: tuple[int, ...]) -> None:
+    """12 rows, kernel 3, stride 2: 6 windows span 13 rows; 10 columns, kernel 3, stride 1: 12 columns."""
+    proto = model([node("Conv", "x v", auto_pad=auto_pad, strides=[2, 1])], [weight("v", 4, 8, 3, 3)])
+    assert load(proto).stages[0].pads == pads  # type: ignore[union-attr]
+
+
+def test_conv_attributes() -> None:
+    proto = model(
+        [node("Conv", "x v", group=4, strides=[2, 1], pads=[1, 2, 3, 4], dilations=[1, 2])],
+        [weight("v", 12, 2, 3, 5)],
+    )
+    conv: Any = load(proto).stages[0]
+    assert (conv.name, conv.out_channels, conv.kernel, conv.groups) == ("conv", 12, (3, 5), 4)
+    assert (conv.stride, conv.pads, conv.dilation) == ((2, 1), (1, 2, 3, 4), (1, 2))
+
+
+def test_conv_1d_is_a_column() -> None:
+    proto = model([node("Conv", "x v", strides=[2], pads=[1, 0])], [weight("v", 4, 2, 3)], {"x": (1, 2, 100)})
+    network = load(proto)
+    conv: Any = network.stages[0]
+    assert (conv.kernel, conv.stride, conv.pads) == ((3, 1), (2, 1), (1, 0, 0, 0))
+    assert str(network.shapes["conv"]) == "4 x 50 x 1"
+
+
+def test_signal_becomes_one_channel() -> None:
+    """(1, L) with a channel axis inserted: the input is a grid of L pixels, no barrier."""
+    proto = model(
+        [node("Unsqueeze", "x a", "u"), node("Conv", "u v")],
+        [ints("a", [1]), weight("v", 4, 1, 3)],
+        {"x": (1, 100)},
+    )
+    assert ops(load(proto)) == "input conv"
+
+
+def test_channels_last_input() -> None:
+    """(1, H, W, C) brought to channels first: the input has C channels, no barrier."""
+    proto = model(
+        [node("Transpose", "x", "t", perm=[0, 3, 1, 2]), node("Conv", "t v")],
+        [weight("v", 4, 3, 3, 3)],
+        {"x": (1, 20, 30, 3)},
+    )
+    network = load(proto)
+    assert ops(network) == "input conv"
+    assert str(network.shapes["x"]) == "3 x 20 x 30"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "kernel", "expected", "pads"),
+    [
+        pytest.param({"strides": [2, 2]}, (2, 2), "6 x 24 x 20", (1, 1, 0, 0), id="doubling"),
+        pytest.param(
+            {"strides": [2, 2], "pads": [1, 1, 1, 1]}, (4, 4), "6 x 24 x 20", (2, 2, 1, 1), id="kernel 4"
+        ),
+        pytest.param(
+            {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]},
+            (3, 3),
+            "6 x 24 x 20",
+            (1, 1, 1, 1),
+            id="output_padding",
+        ),
+        pytest.param(
+            {"strides": [2, 2], "output_shape": [25, 21]}, (3, 3), "6 x 25 x 21", (2, 2, 1, 1), id="shape"
+        ),
+        pytest.param(
+            {"strides": [3, 3], "auto_pad": "SAME_UPPER"}, (3, 3), "6 x 36 x 30", (2, 2, 0, 0), id="same"
+        ),
+        pytest.param({}, (3, 3), "6 x 14 x 12", (2, 2, 2, 2), id="stride 1"),
+        pytest.param({"dilations": [2, 2]}, (3, 3), "6 x 16 x 14", (4, 4, 4, 4), id="dilated"),
+    ],
+)
+def test_transposed_conv(attributes: Any, kernel: Any, expected: str, pads: tuple[int, ...]) -> None:
+    """Upsampled by the stride, then a convolution with stride 1 and leading pads span - 1 - p."""
+    proto = model([node("ConvTranspose", "x v", **attributes)], [weight("v", 8, 6, *kernel)])
+    network = load(proto)
+    conv: Any = network.stages[0]
+    assert str(network.shapes["convtranspose"]) == expected
+    assert str(network.shapes["convtranspose"]) == " x ".join(map(str, inferred(proto, "y")[1:]))
+    assert (conv.stride, conv.kernel, conv.pads) == ((1, 1), kernel, pads)
+    assert ("upsample" in ops(network)) == (attributes.get("strides", [1])[0] > 1)
+
+
+def test_transposed_conv_with_small_kernel() -> None:
+    proto = model([node("ConvTranspose", "x v", strides=[2, 2])], [weight("v", 8, 6, 1, 1)])
+    with pytest.raises(UnsupportedError, match="kernel is smaller than the stride"):
+        load(proto)
+
+
+def test_padding_joins_the_convolution() -> None:
+    constants = [weight("v", 4, 8, 3, 3), ints("p", [0, 0, 1, 2, 0, 0, 3, 4])]
+    network = load(model([node("Pad", "x p", "d"), node("Conv", "d v", pads=[1, 0, 0, 0])], constants))
+    conv: Any = network.stages[0]
+    assert (ops(network), conv.pads) == ("input conv", (2, 2, 3, 4))
+    shared = [node("Pad", "x p", "d"), node("Conv", "d v", "e"), node("Relu", "d", "r")]
+    network = load(model(shared, constants, outputs=["e", "r"]))
+    assert ops(network) == "input barrier conv relu"
+    assert "operator Pad (1 node, first 'pad')" in network.warnings[0]
+
+
+def test_vector_layers() -> None:
+    """Gemm with and without transposed weights, MatMul and its bias: linear stages on a 1 x 1 grid."""
+    proto = model(
+        [
+            node("Gemm", "x a", "g", "fc1"),
+            node("Gemm", "g b", "h", "fc2", transB=1),
+            node("MatMul", "h c", "m", "fc3"),
+            node("Add", "m d", "y", "bias"),
+        ],
+        [weight("a", 20, 30), weight("b", 40, 30), weight("c", 40, 5), weight("d", 5)],
+        {"x": ("N", 20)},
+    )
+    network = load(proto)
+    assert ops(network) == "input linear linear linear activation"
+    assert [network.shapes[stage.name].channels for stage in network.stages] == [30, 40, 5]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "nodes", "constants", "expected"),
+    [
+        pytest.param((1, 50, 64), [node("MatMul", "x a")], [weight("a", 64, 32)], "32 x 50 x 1", id="tokens"),
+        pytest.param(
+            (1, 7, 9, 64), [node("MatMul", "x a")], [weight("a", 64, 32)], "32 x 7 x 9", id="channels last"
+        ),
+        pytest.param(
+            (1, 64, 50), [node("MatMul", "a x")], [weight("a", 32, 64)], "32 x 50 x 1", id="weight first"
+        ),
+        pytest.param(
+            (1, 50, 64),
+            [node("Reshape", "x r", "t"), node("Gemm", "t a")],
+            [ints("r", [-1, 64]), weight("a", 64, 32)],
+            "32 x 50 x 1",
+            id="tokens as matrix",
+        ),
+        pytest.param(
+            (1, 50, 64),
+            [node("Transpose", "x", "t", perm=[0, 2, 1]), node("Conv", "t a")],
+            [weight("a", 32, 64, 1)],
+            "32 x 50 x 1",
+            id="tokens to conv",
+        ),
+    ],
+)
+def test_token_layers(inputs: tuple[int, ...], nodes: Any, constants: Any, expected: str) -> None:
+    network = load(model(nodes, constants, {"x": inputs}))
+    assert len(network.nodes) == 2
+    assert str(network.shapes[network.stages[0].name]) == expected
+
+
+def test_patches_to_tokens() -> None:
+    """MODEL.md 2: merging the grid is a barrier, the transpose behind it is pixelwise."""
+    network = load(
+        model(
+            [
+                node("Conv", "x v", "c", strides=[4, 4]),
+                node("Reshape", "c r", "t"),
+                node("Transpose", "t", "s", perm=[0, 2, 1]),
+                node("LayerNormalization", "s g", "n"),
+                node("MatMul", "n m"),
+            ],
+            [weight("v", 24, 8, 4, 4), ints("r", [0, 24, -1]), weight("g", 24), weight("m", 24, 48)],
+        )
+    )
+    assert ops(network) == "input conv barrier layernorm linear"
+    assert str(network.shapes["reshape"]) == "24 x 6 x 1"
+    assert network.warnings == ()
+
+
+def test_channel_shuffle_is_pixelwise() -> None:
+    network = load(
+        model(
+            [
+                STEM,
+                node("Reshape", "c a", "r", "split"),
+                node("Transpose", "r", "t", perm=[0, 2, 1, 3, 4]),
+                node("Reshape", "t b", "s", "join"),
+                node("Conv", "s v"),
+            ],
+            [W, ints("a", [1, 4, 4, 12, 10]), ints("b", [1, 16, 12, 10]), weight("v", 4, 16, 1, 1)],
+        )
+    )
+    assert ops(network) == "input conv conv"
+
+
+def test_swapped_grid_is_a_barrier() -> None:
+    network = load(
+        model(
+            [STEM, node("Transpose", "c", "t", perm=[0, 1, 3, 2]), node("Conv", "t v")],
+            [W, weight("v", 4, 16, 1, 1)],
+        )
+    )
+    assert ops(network) == "input conv barrier conv"
+    assert str(network.shapes["conv"]) == "4 x 10 x 12"
+
+
+def test_attention() -> None:
+    """A pixel of Q K^T needs its pixel of Q and every pixel of K; softmax over keys is pixelwise."""
+    heads = [ints("h", [1, 50, 4, 16])]
+    nodes = []
+    for name in "qkv":
+        perm = [0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]
+        nodes += [
+            node("MatMul", f"x w{name}", f"{name}1", f"{name}_proj"),
+            node("Reshape", f"{name}1 h", f"{name}2", f"{name}_heads"),
+            node("Transpose", f"{name}2", name, f"{name}_turn", perm=perm),
+        ]
+    nodes += [
+        node("MatMul", "q k", "s", "scores"),
+        node("Softmax", "s", "p"),
+        node("MatMul", "p v", "o", "mix"),
+        node("Transpose", "o", "o1", perm=[0, 2, 1, 3]),
+        node("Reshape", "o1 j", "o2", "join"),
+        node("MatMul", "o2 wo", "y", "out"),
+    ]
+    weights = [weight(f"w{name}", 64, 64) for name in "qkvo"]
+    network = load(model(nodes, [*heads, ints("j", [1, 50, 64]), *weights], {"x": (1, 50, 64)}))
+    assert ops(network) == ("input linear linear linear barrier select mul softmax barrier select mul linear")
+    assert str(network.shapes["scores"]) == "200 x 50 x 1"
+    assert str(network.shapes["mix"]) == "64 x 50 x 1"
+    assert network.warnings == ()
+
+
+def test_broadcasting_of_data() -> None:
+    """Squeeze-and-excitation, and a column repeated along rows: one pixel, or an upsampling."""
+    gate = [STEM, node("GlobalAveragePool", "c", "g"), node("Conv", "g v", "f", "fc"), node("Mul", "c f")]
+    assert ops(load(model(gate, [W, weight("v", 16, 16, 1, 1)]))) == "input conv global_avgpool conv mul"
+    column = [STEM, node("ReduceMean", "c a", "m"), node("Sub", "c m")]
+    network = load(model(column, [W, ints("a", [3])]))
+    assert ops(network) == "input conv barrier upsample add"
+    assert last(network) == ("add", "16 x 12 x 10")
+    small = [node("Conv", "x v", "c"), node("Add", "c k")]
+    network = load(model(small, [weight("v", 4, 8, 12, 10), weight("k", 1, 4, 6, 5)]))
+    assert ops(network) == "input conv upsample activation"
+
+
+def test_split_of_channels_and_of_the_grid() -> None:
+    proto = model(
+        [STEM, node("Split", "c s", "a b", axis=1), node("Conv", "a v", "d"), node("Concat", "d b", axis=1)],
+        [W, ints("s", [4, 12]), weight("v", 4, 4, 1, 1)],
+    )
+    network = load(proto)
+    assert ops(network) == "input conv select select conv concat"
+    assert [str(network.shapes[name]) for name in ("split", "split/1")] == ["4 x 12 x 10", "12 x 12 x 10"]
+    halves = [STEM, node("Split", "c", "a b", axis=2, num_outputs=2), node("Add", "a b")]
+    network = load(model(halves, [W], opset=18))
+    assert ops(network) == "input conv barrier barrier add"
+    assert network.warnings == (
+        "operator Split (2 nodes, first 'split') works over the grid: treated as a barrier",
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants"),
+    [
+        pytest.param(
+            [node("QLinearConv", "x s z w s z s z")], [W, weight("s"), weight("z")], id="QLinearConv"
+        ),
+        pytest.param([node("ConvInteger", "x w")], [W], id="ConvInteger"),
+        pytest.param(
+            [
+                node("DynamicQuantizeLinear", "x", "q s z"),
+                node("ConvInteger", "q w z", "i"),
+                node("Cast", "i", "f", to=1),
+                node("Mul", "f s"),
+            ],
+            [W],
+            id="dynamic quantisation",
+        ),
+        pytest.param(
+            [node("DequantizeLinear", "w s", "d"), node("Conv", "x d")],
+            [W, weight("s")],
+            id="DequantizeLinear weight",
+        ),
+    ],
+)
+def test_quantised_conv(nodes: Any, constants: Any) -> None:
+    network = load(model(nodes, constants))
+    assert [network.shapes[stage.name].channels for stage in network.stages] == [16]
+    assert "barrier" not in ops(network)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        pytest.param([node("QLinearMatMul", "x s z a s z s z")], id="QLinearMatMul"),
+        pytest.param([node("MatMulInteger", "x a")], id="MatMulInteger"),
+    ],
+)
+def test_quantised_matmul(nodes: Any) -> None:
+    network = load(model(nodes, [weight("a", 64, 32), weight("s"), weight("z")], {"x": (1, 50, 64)}))
+    assert (ops(network), str(network.shapes[network.stages[0].name])) == ("input linear", "32 x 50 x 1")
+
+
+def test_unknown_operators_become_barriers_with_one_warning() -> None:
+    nodes = [
+        STEM,
+        node("Warp", "c", "a", "warp1", domain="acme"),
+        node("Warp", "a", "y", "warp2", domain="acme"),
+    ]
+    shapes: dict[str, Dims] = {"a": ("N", 16, 6, 5), "y": ("N", 3, 6, 5)}
+    network = load(model(nodes, [W], value_info=shapes))
+    assert ops(network) == "input conv barrier barrier"
+    assert last(network)[1] == "3 x 6 x 5"
+    assert network.warnings == (
+        "operator acme.Warp (2 nodes, first 'warp1') is not known: treated as a barrier",
+    )
+
+
+def test_recurrent_layer_is_a_barrier() -> None:
+    nodes = [node("LSTM", "x u r", "s h", hidden_size=20), node("Squeeze", "s a", "t"), node("MatMul", "t m")]
+    constants = [weight("u", 1, 80, 8), weight("r", 1, 80, 20), ints("a", [1]), weight("m", 20, 5)]
+    network = load(model(nodes, constants, {"x": (30, 1, 8)}))
+    assert last(network) == ("linear", "5 x 30 x 1")
+    assert network.warnings == (
+        "operator LSTM (1 node, first 'lstm') is not known: treated as a barrier, its weights take no arrays",
+    )
+
+
+def test_unknown_operator_without_shape() -> None:
+    proto = model([STEM, node("Warp", "c", domain="acme")], [W])
+    with pytest.raises(UnsupportedError, match=r"'warp' \(Warp\).*value_info"):
+        load(proto)
+
+
+@pytest.mark.parametrize("op", ["If", "Loop", "Scan"])
+def test_control_flow_is_refused(op: str) -> None:
+    with pytest.raises(UnsupportedError, match="control flow"):
+        load(model([STEM, node(op, "c")], [W]))
+
+
+def test_control_flow_that_no_output_needs_does_not_matter() -> None:
+    assert ops(load(model([STEM, node("If", "c", "z"), node("Relu", "c")], [W]))) == "input conv relu"
+
+
+@pytest.mark.parametrize(
+    ("dims", "kernel"),
+    [pytest.param((1, 2, 8, 8, 8), (4, 2, 3, 3, 3), id="3-D"), pytest.param((1, 2), (4, 2), id="0-D")],
+)
+def test_conv_of_other_rank(dims: Any, kernel: Any) -> None:
+    with pytest.raises(UnsupportedError, match="1-D and 2-D grids"):
+        load(model([node("Conv", "x v")], [weight("v", *kernel)], {"x": dims}))
+
+
+def test_network_without_stage() -> None:
+    with pytest.raises(UnsupportedError, match="neither a convolution nor a linear"):
+        load(model([node("Relu", "x")]))
+
+
+def test_fused_batch_is_refused() -> None:
+    nodes = [node("Reshape", "x r", "t"), node("Conv", "t v")]
+    with pytest.raises(UnsupportedError, match="batch of 4"):
+        load(model(nodes, [ints("r", [4, 2, 12, 10]), weight("v", 3, 2, 1, 1)]))
+
+
+def test_errors_name_file_node_and_field() -> None:
+    with pytest.raises(SpecError, match=r"^net.onnx: node 'conv' \(Conv\): strides: got 3 values for 2"):
+        load(model([node("Conv", "x w", strides=[1, 1, 1])], [W]))
+    with pytest.raises(
+        SpecError, match=r"'conv' \(Conv\): W: weights 16 x 8 x 1 x 1 with 2 groups take 16 channels"
+    ):
+        load(model([node("Conv", "x w", group=2)], [W]))

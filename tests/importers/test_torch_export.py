@@ -1,0 +1,663 @@
+"""PyTorch programs: shapes are compared with those that PyTorch computes; dependencies with MODEL.md 2."""
+
+import contextlib
+import io
+import json
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402, N812
+
+from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError  # noqa: E402
+from rramalloc.importers import load  # noqa: E402
+from rramalloc.importers.torch import from_torch, read  # noqa: E402
+from rramalloc.network.network import Network  # noqa: E402
+from rramalloc.network.node import Conv, Linear, Pool, Upsample  # noqa: E402
+
+Function = Callable[..., Any]
+
+
+class Made(nn.Module):
+    """Layers by name and a forward function over them: a network in one expression."""
+
+    def __init__(self, forward: Function, **layers: Any) -> None:
+        super().__init__()
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+        self.function = forward
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.function(self, *inputs)
+
+
+def vgg() -> nn.Module:
+    features = [nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
+    features += [
+        nn.Conv2d(8, 16, 3, padding="same"),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.MaxPool2d(2, ceil_mode=True),
+    ]
+    classifier = nn.Sequential(nn.Linear(1024, 32), nn.ReLU(), nn.Dropout(), nn.Linear(32, 10))
+    return Made(
+        lambda m, x: m.classifier(torch.flatten(m.features(x), 1)),
+        features=nn.Sequential(*features),
+        classifier=classifier,
+    )
+
+
+def residual() -> nn.Module:
+    def forward(m: Any, x: Any) -> Any:
+        y = m.conv2(m.relu(m.bn1(m.conv1(x))))
+        y += m.down(x)
+        return m.fc(torch.flatten(m.pool(m.relu(y)), 1))
+
+    return Made(
+        forward,
+        conv1=nn.Conv2d(4, 8, 3, 2, 1, bias=False),
+        bn1=nn.BatchNorm2d(8),
+        relu=nn.ReLU(inplace=True),
+        conv2=nn.Conv2d(8, 8, 3, 1, 1),
+        down=nn.Conv2d(4, 8, 1, 2),
+        pool=nn.AdaptiveAvgPool2d(1),
+        fc=nn.Linear(8, 3),
+    )
+
+
+def inception() -> nn.Module:
+    return Made(
+        lambda m, x: torch.cat([m.a(x), m.c(m.b(x)), m.p(x)], 1),
+        a=nn.Conv2d(3, 4, 1),
+        b=nn.Conv2d(3, 5, (1, 7), padding=(0, 3)),
+        c=nn.Conv2d(5, 6, (7, 1), padding=(3, 0)),
+        p=nn.AvgPool2d(3, 1, 1),
+    )
+
+
+def unet() -> nn.Module:
+    def forward(m: Any, x: Any) -> Any:
+        a = m.enc(x)
+        b = m.down(a)
+        return m.out(torch.cat([a, m.up2(b), m.up3(b)], 1))
+
+    return Made(
+        forward,
+        enc=nn.Conv2d(1, 4, 3, padding=1),
+        down=nn.Conv2d(4, 8, 3, 2, 1),
+        up2=nn.ConvTranspose2d(8, 4, 2, 2),
+        up3=nn.ConvTranspose2d(8, 4, 3, 2, 1, output_padding=1),
+        out=nn.Conv2d(12, 2, 1),
+    )
+
+
+def shuffle() -> nn.Module:
+    def forward(m: Any, x: Any) -> Any:
+        left, right = m.group(x).chunk(2, 1)
+        x = torch.cat([left, m.depth(right)], 1)
+        n, c, h, w = x.shape
+        return x.view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
+
+    return Made(forward, group=nn.Conv2d(8, 8, 1, groups=2), depth=nn.Conv2d(4, 4, 3, padding=1, groups=4))
+
+
+def mobile() -> nn.Module:
+    gate = nn.Sequential(
+        nn.AdaptiveAvgPool2d(1), nn.Conv2d(24, 6, 1), nn.SiLU(), nn.Conv2d(6, 24, 1), nn.Sigmoid()
+    )
+
+    def forward(m: Any, x: Any) -> Any:
+        x = m.swish(m.depth(m.relu6(m.expand(x))))
+        return m.project(x * m.gate(x)).mean([2, 3])
+
+    return Made(
+        forward,
+        expand=nn.Conv2d(4, 24, 1),
+        depth=nn.Conv2d(24, 24, 3, 2, 1, groups=24),
+        relu6=nn.ReLU6(),
+        swish=nn.Hardswish(),
+        gate=gate,
+        project=nn.Conv2d(24, 4, 1),
+    )
+
+
+def transformer() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+
+    def forward(m: Any, x: Any) -> Any:
+        tokens = m.patch(x).flatten(2).transpose(1, 2)
+        tokens = torch.cat([m.cls.expand(1, -1, -1), tokens], 1) + m.position
+        return m.head(m.encoder(tokens)[:, 0])
+
+    return Made(
+        forward,
+        patch=nn.Conv2d(3, 16, 4, 4),
+        cls=nn.Parameter(torch.zeros(1, 1, 16)),
+        position=nn.Parameter(torch.zeros(1, 17, 16)),
+        encoder=layer,
+        head=nn.Linear(16, 5),
+    )
+
+
+def convnext() -> nn.Module:
+    def forward(m: Any, x: Any) -> Any:
+        y = m.norm(m.depth(x).permute(0, 2, 3, 1))
+        return x + (m.scale * m.narrow(m.gelu(m.widen(y)))).permute(0, 3, 1, 2)
+
+    return Made(
+        forward,
+        depth=nn.Conv2d(8, 8, 7, padding=3, groups=8),
+        norm=nn.LayerNorm(8),
+        widen=nn.Linear(8, 32),
+        gelu=nn.GELU(),
+        narrow=nn.Linear(32, 8),
+        scale=nn.Parameter(torch.ones(8)),
+    )
+
+
+def signal() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv1d(2, 4, 5, 2, 2), nn.BatchNorm1d(4), nn.MaxPool1d(2), nn.ConvTranspose1d(4, 2, 4, 2, 1)
+    )
+
+
+NETWORKS = {
+    "vgg": (vgg, (1, 3, 30, 30)),
+    "residual": (residual, (1, 4, 16, 12)),
+    "inception": (inception, (1, 3, 9, 8)),
+    "unet": (unet, (1, 1, 16, 16)),
+    "shuffle": (shuffle, (1, 8, 8, 6)),
+    "mobile": (mobile, (1, 4, 16, 16)),
+    "transformer": (transformer, (1, 3, 16, 16)),
+    "convnext": (convnext, (1, 8, 6, 7)),
+    "signal": (signal, (1, 2, 32)),
+}
+each_network = pytest.mark.parametrize(("build", "shape"), NETWORKS.values(), ids=NETWORKS)
+
+
+def saved(module: nn.Module, shape: tuple[int, ...], path: Path, **options: Any) -> Path:
+    torch.export.save(torch.export.export(module.eval(), (torch.randn(shape),), **options), path)
+    return path
+
+
+def grid_shape(name: str, tensor: Any) -> tuple[int, int, int]:
+    """MODEL.md 2: images are grids, 1-D signals and token sequences T x 1, vectors 1 x 1."""
+    dims = tuple(tensor.shape)
+    if name in ("norm", "widen", "gelu", "narrow"):  # channels last
+        return dims[3], dims[1], dims[2]
+    match dims:
+        case (_, channels, height, width):
+            return channels, height, width
+        case (_, channels, length) if name.isdigit():  # signal
+            return channels, length, 1
+        case (_, tokens, channels):
+            return channels, tokens, 1
+    return dims[-1], 1, 1
+
+
+@each_network
+def test_shapes_are_those_of_pytorch(build: Function, shape: tuple[int, ...]) -> None:
+    module = build().eval()
+    network = from_torch(module, shape)
+    computed: dict[str, Any] = {}
+    for path, layer in module.named_modules():
+        if path and not list(layer.children()):
+            layer.register_forward_hook(
+                lambda _layer, _inputs, output, path=path: computed.setdefault(path, output)
+            )
+    with torch.no_grad(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        torch.backends.mha.set_fastpath_enabled(False)
+        module(torch.zeros(shape))
+        torch.backends.mha.set_fastpath_enabled(True)
+    named = {name: tensor for name, tensor in computed.items() if name in network.shapes}
+    assert set(named) >= {name for name in computed if "out_proj" not in name} - {"encoder.self_attn"}
+    for name, tensor in named.items():
+        assert network.shapes[name] == grid_shape(name, tensor), name
+    assert network.warnings == ()
+
+
+@each_network
+def test_archive_live_module_and_exported_program_agree(
+    build: Function, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    module = build()
+    path = saved(module, shape, tmp_path / "net.pt2")
+    live, archived = from_torch(module, shape), load(path)
+    assert archived.nodes == live.nodes
+    assert archived.warnings == live.warnings
+    assert archived.name == "net"
+    assert from_torch(torch.export.load(path)).nodes == live.nodes
+
+
+def ops(network: Network) -> dict[str, str]:
+    return {node.name: node.op for node in network.nodes}
+
+
+def test_names_of_the_vgg() -> None:
+    network = from_torch(vgg(), (1, 3, 30, 30), name="small")
+    assert network.name == "small"
+    assert ops(network) == {
+        "inputs_0": "input",
+        "features.0": "conv",
+        "features.1": "relu",
+        "features.2": "maxpool",
+        "features.3": "conv",
+        "features.4": "batchnorm",
+        "features.5": "relu",
+        "features.6": "maxpool",
+        "flatten": "flatten",
+        "classifier.0": "linear",
+        "classifier.1": "relu",
+        "classifier.2": "dropout",
+        "classifier.3": "linear",
+    }
+    conv = network.stages[1]
+    assert conv == Conv(
+        name="features.3", inputs=("features.2",), out_channels=16, kernel=(3, 3), pads=(1, 1, 1, 1)
+    )
+    assert network.shapes["features.6"] == (16, 8, 8)  # 15 pixels, rounded up
+
+
+def test_in_place_call_changes_every_name_of_the_tensor() -> None:
+    """relu_ overwrites conv1's output, so the later use of it reads the relu."""
+
+    def forward(m: Any, x: Any) -> Any:
+        y = m.conv(x)
+        m.relu(y)
+        return y + x
+
+    module = Made(forward, conv=nn.Conv2d(2, 2, 1), relu=nn.ReLU(inplace=True))
+    network = from_torch(module, (1, 2, 4, 4))
+    assert network.nodes[-1].inputs == ("relu", "inputs_0")
+
+
+def test_transposed_convolution_is_upsample_and_conv() -> None:
+    """out = (8 - 1) * 2 - 2 * 1 + 2 + 1 + 1 = 16: leading pads k - 1 - p = 1, trailing to fit 16."""
+    network = from_torch(unet(), (1, 1, 16, 16))
+    nodes = {node.name: node for node in network.nodes}
+    assert nodes["up3_upsample"] == Upsample(name="up3_upsample", inputs=("down",), scale=(2, 2))
+    assert nodes["up3"] == Conv(
+        name="up3", inputs=("up3_upsample",), out_channels=4, kernel=(3, 3), pads=(1, 1, 1, 1)
+    )
+    assert nodes["up2"] == Conv(
+        name="up2", inputs=("up2_upsample",), out_channels=4, kernel=(2, 2), pads=(1, 1, 0, 0)
+    )
+
+
+def test_channel_shuffle_stays_pixelwise() -> None:
+    assert "barrier" not in ops(from_torch(shuffle(), (1, 8, 8, 6))).values()
+
+
+def test_attention_streams_queries_and_waits_for_keys_and_values() -> None:
+    module = Made(lambda m, x: F.scaled_dot_product_attention(m.q(x), m.k(x), m.v(x)))
+    module.q, module.k, module.v = (nn.Linear(8, 4) for _ in range(3))
+    network = from_torch(module, (1, 6, 8))
+    nodes = {node.name: node for node in network.nodes}
+    barriers = [node for node in network.nodes if node.op == "barrier"]
+    assert [(node.inputs, network.shapes[node.name]) for node in barriers] == [
+        (("k",), (4, 1, 1)),
+        (("v",), (4, 1, 1)),
+    ]
+    joined = nodes["scaled_dot_product_attention_inputs"]
+    assert joined.inputs == ("q", *(node.name for node in barriers))
+    assert network.shapes["scaled_dot_product_attention"] == (4, 6, 1)
+
+
+ONE_OPERATOR: list[Any] = [
+    pytest.param(lambda x: x.relu_(), "relu", (4, 8, 6), id="relu_"),
+    pytest.param(lambda x: F.gelu(x), "activation", (4, 8, 6), id="gelu"),
+    pytest.param(lambda x: x.clamp(0, 6), "activation", (4, 8, 6), id="clamp"),
+    pytest.param(lambda x: 1 - x, "activation", (4, 8, 6), id="rsub"),
+    pytest.param(lambda x: x + torch.ones(4, 1, 1), "activation", (4, 8, 6), id="plus constant"),
+    pytest.param(lambda x: x * x, "activation", (4, 8, 6), id="square"),
+    pytest.param(lambda x: x.to(torch.float64), "identity", (4, 8, 6), id="cast"),
+    pytest.param(lambda x: x.clone(), "identity", (4, 8, 6), id="clone"),
+    pytest.param(lambda x: F.softmax(x, 1), "softmax", (4, 8, 6), id="softmax over channels"),
+    pytest.param(lambda x: F.softmax(x, 2), "barrier", (4, 8, 6), id="softmax over rows"),
+    pytest.param(lambda x: F.layer_norm(x, (4, 8, 6)), "barrier", (4, 8, 6), id="layer norm over the grid"),
+    pytest.param(lambda x: F.group_norm(x, 2), "barrier", (4, 8, 6), id="group norm"),
+    pytest.param(lambda x: F.instance_norm(x), "barrier", (4, 8, 6), id="instance norm"),
+    pytest.param(lambda x: x.mean((2, 3)), "global_avgpool", (4, 1, 1), id="mean over the grid"),
+    pytest.param(lambda x: x.amax((2, 3), True), "global_maxpool", (4, 1, 1), id="max over the grid"),
+    pytest.param(lambda x: x.mean(1, True), "select", (1, 8, 6), id="mean over channels"),
+    pytest.param(lambda x: x.max(1, keepdim=True)[0], "select", (1, 8, 6), id="max over channels"),
+    pytest.param(lambda x: x.mean(3, True), "barrier", (4, 8, 1), id="mean over columns"),
+    pytest.param(lambda x: F.max_pool2d(x, 3, 2, 1), "maxpool", (4, 4, 3), id="max pool"),
+    pytest.param(lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True), "avgpool", (4, 4, 3), id="avg pool"),
+    pytest.param(lambda x: F.adaptive_avg_pool2d(x, 1), "global_avgpool", (4, 1, 1), id="adaptive to 1"),
+    pytest.param(lambda x: F.adaptive_avg_pool2d(x, (4, 2)), "avgpool", (4, 4, 2), id="adaptive by a factor"),
+    pytest.param(lambda x: F.adaptive_max_pool2d(x, 2), "maxpool", (4, 2, 2), id="adaptive max"),
+    pytest.param(lambda x: F.interpolate(x, scale_factor=2), "upsample", (4, 16, 12), id="nearest"),
+    pytest.param(
+        lambda x: F.interpolate(x, (16, 18), mode="bilinear"), "avgpool", (4, 16, 18), id="bilinear"
+    ),
+    pytest.param(lambda x: F.pixel_shuffle(x, 2), "upsample", (1, 16, 12), id="pixel shuffle"),
+    pytest.param(lambda x: F.pixel_unshuffle(x, 2), "select", (16, 4, 3), id="pixel unshuffle"),
+    pytest.param(lambda x: F.channel_shuffle(x, 2), "identity", (4, 8, 6), id="channel shuffle"),
+    pytest.param(lambda x: F.pad(x, (1, 2, 3, 4)), "maxpool", (4, 15, 9), id="pad"),
+    pytest.param(lambda x: F.pad(x, (-1, 0, 0, 2)), "maxpool", (4, 10, 5), id="pad and crop"),
+    pytest.param(lambda x: F.pad(x, (0, 0, 0, 0, 1, 1)), "select", (6, 8, 6), id="pad channels"),
+    pytest.param(lambda x: x[:, 1:3], "select", (2, 8, 6), id="slice of channels"),
+    pytest.param(lambda x: x[:, 1], "select", (1, 8, 6), id="one channel"),
+    pytest.param(lambda x: x[:, :, 1::2], "maxpool", (4, 4, 6), id="every second row"),
+    pytest.param(lambda x: x[:, :, 2:-2, :], "maxpool", (4, 4, 6), id="crop"),
+    pytest.param(lambda x: x.split([1, 3], 1)[1], "select", (3, 8, 6), id="split"),
+    pytest.param(lambda x: torch.stack([x, x], 1), "concat", (8, 8, 6), id="stack"),
+    pytest.param(lambda x: torch.cat([x, x], 2), "barrier", (4, 16, 6), id="concat of rows"),
+    pytest.param(
+        lambda x: torch.cat([x, torch.ones(1, 1, 8, 6)], 1), "select", (5, 8, 6), id="constant channel"
+    ),
+    pytest.param(lambda x: x.flatten(1), "flatten", (192, 1, 1), id="flatten"),
+    pytest.param(lambda x: x.flatten(2), "barrier", (4, 48, 1), id="to tokens"),
+    pytest.param(lambda x: x.view(1, 2, 2, 8, 6), "identity", (4, 8, 6), id="split channels"),
+    pytest.param(lambda x: x.permute(0, 2, 3, 1), "identity", (4, 8, 6), id="channels last"),
+    pytest.param(lambda x: x.unsqueeze(2).squeeze(2), "identity", (4, 8, 6), id="squeeze"),
+    pytest.param(lambda x: x.roll(1, 1), "select", (4, 8, 6), id="roll channels"),
+    pytest.param(lambda x: x.flip(3), "barrier", (4, 8, 6), id="flip columns"),
+    pytest.param(lambda x: F.glu(x, 1), "select", (2, 8, 6), id="glu"),
+    pytest.param(
+        lambda x: torch.einsum("bchw,cd->bdhw", x, torch.ones(4, 7)), "linear", (7, 8, 6), id="einsum"
+    ),
+    pytest.param(lambda x: x @ torch.ones(6, 9), "linear", (9, 4, 8), id="product along columns"),
+    pytest.param(lambda x: F.dropout(x, 0.5), "dropout", (4, 8, 6), id="dropout"),
+]
+
+
+@pytest.mark.parametrize(("function", "op", "shape"), ONE_OPERATOR)
+@pytest.mark.filterwarnings("ignore")
+def test_one_operator(function: Function, op: str, shape: tuple[int, int, int]) -> None:
+    """Input 4 x 8 x 6, behind a convolution that makes it an image."""
+    module = Made(lambda m, x: function(m.conv(x)), conv=nn.Conv2d(4, 4, 1))
+    network = from_torch(module, (1, 4, 8, 6))
+    last = network.nodes[-1]
+    assert (last.op, network.shapes[last.name]) == (op, shape)
+    assert network.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("function", "warning"),
+    [
+        pytest.param(lambda x: F.unfold(x, 3), "operator 'im2col' is not known: 1 node(s)", id="unfold"),
+        pytest.param(lambda x: F.adaptive_avg_pool2d(x, 5), "adaptive pooling by a fraction", id="adaptive"),
+        pytest.param(lambda x: F.interpolate(x, (9, 9)), "enlargement by a fraction", id="interpolate"),
+        pytest.param(lambda x: F.conv2d(x, x[:, :, :1, :1]), "weights are computed", id="dynamic weights"),
+        pytest.param(
+            lambda x: x.sort(1)[0] + x.sort(1)[0], "operator 'sort' is not known: 2", id="counted once"
+        ),
+    ],
+)
+def test_barriers_with_one_warning(function: Function, warning: str) -> None:
+    module = Made(lambda m, x: function(m.conv(x)), conv=nn.Conv2d(4, 1, 1))
+    network = from_torch(module, (1, 4, 8, 6))
+    assert "barrier" in ops(network).values()
+    assert len(network.warnings) == 1
+    assert warning in network.warnings[0]
+
+
+def test_weights_in_unknown_operators_are_mentioned() -> None:
+    module = Made(lambda m, x: m.lstm(x)[0], lstm=nn.LSTM(4, 4, batch_first=True))
+    assert any("take no arrays" in line for line in from_torch(module, (1, 5, 4)).warnings)
+
+
+def test_linear_on_tokens_vectors_and_images() -> None:
+    linear = nn.Linear(4, 2)
+    for shape, expected in [((1, 4), (2, 1, 1)), ((1, 9, 4), (2, 9, 1)), ((1, 3, 5, 4), (2, 3, 5))]:
+        network = from_torch(linear, shape)
+        assert isinstance(network.stages[0], Linear)
+        assert network.shapes[network.stages[0].name] == expected
+
+
+def test_two_inputs_keep_their_names() -> None:
+    module = Made(
+        lambda m, x, y: m.conv(x) * m.fc(y)[:, :, None, None], conv=nn.Conv2d(2, 3, 1), fc=nn.Linear(5, 3)
+    )
+    network = from_torch(module, [(1, 2, 4, 4), (1, 5)])
+    assert [network.shapes[name] for name in ("inputs_0", "inputs_1")] == [(2, 4, 4), (5, 1, 1)]
+    assert network.nodes[-1].op == "mul"
+
+
+def test_unbatched_image() -> None:
+    assert from_torch(nn.Sequential(nn.Conv2d(2, 3, 3)), (2, 8, 8)).shapes["0"] == (3, 6, 6)
+
+
+def test_no_grad_is_read_in_place() -> None:
+    def forward(m: Any, x: Any) -> Any:
+        y = m.first(x)
+        with torch.no_grad():
+            y = m.second(y)
+        return m.third(y)
+
+    module = Made(forward, first=nn.Conv2d(1, 1, 1), second=nn.Conv2d(1, 2, 3), third=nn.Conv2d(2, 1, 1))
+    network = from_torch(module, (1, 1, 5, 5))
+    assert [stage.name for stage in network.stages] == ["first", "second", "third"]
+    assert network.stages[2].inputs == ("second",)
+
+
+def test_module_is_not_changed() -> None:
+    module = vgg().train()
+    before = {
+        name: (id(value), value.device.type) for name, value in module.state_dict(keep_vars=True).items()
+    }
+    from_torch(module, (1, 3, 30, 30))
+    assert module.training
+    assert {n: (id(v), v.device.type) for n, v in module.state_dict(keep_vars=True).items()} == before
+
+
+def test_large_weights_are_not_allocated() -> None:
+    with torch.device("meta"):
+        module = nn.Linear(10**6, 10**6)  # 4 TB
+    assert from_torch(module, (1, 10**6)).stages[0].out_features == 10**6  # type: ignore[union-attr]
+
+
+def test_dynamic_batch_counts_as_one(tmp_path: Path) -> None:
+    module, batch = transformer(), torch.export.Dim("batch", min=2, max=64)
+    module.function = lambda m, x: m.encoder(m.patch(x).flatten(2).transpose(1, 2)).mean(1)
+    dynamic = torch.export.export(
+        module.eval(), (torch.zeros(2, 3, 16, 16),), dynamic_shapes={"inputs": ({0: batch},)}
+    )
+    torch.export.save(dynamic, tmp_path / "n.pt2")
+    fixed = from_torch(module, (1, 3, 16, 16))
+    assert from_torch(dynamic).sha256 == fixed.sha256
+    assert read(tmp_path / "n.pt2").sha256 == fixed.sha256
+
+
+def test_dynamic_extent_is_that_of_the_example(tmp_path: Path) -> None:
+    module, width = nn.Sequential(nn.Conv2d(3, 4, 3), nn.MaxPool2d(2)), torch.export.Dim("width", min=8)
+    shapes = {"input": {3: 2 * width}}
+    saved(module, (1, 3, 20, 20), tmp_path / "n.pt2", dynamic_shapes=shapes)
+    assert read(tmp_path / "n.pt2").shapes["1"] == (4, 9, 9)
+
+
+class Choice(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))
+
+
+@pytest.mark.parametrize(
+    ("build", "shape", "error", "reason"),
+    [
+        pytest.param(Choice, (1, 4), UnsupportedError, "control flow", id="cond"),
+        pytest.param(
+            lambda: nn.Conv3d(1, 1, 3), (1, 1, 8, 8, 8), UnsupportedError, "3 spatial axes", id="conv3d"
+        ),
+        pytest.param(vgg, (2, 3, 30, 30), SpecError, "batch and must be 1", id="batch of two"),
+        pytest.param(
+            vgg, (1, 4, 30, 30), SpecError, "cannot trace it with inputs of 1x4x30x30", id="channels"
+        ),
+        pytest.param(vgg, (), SpecError, "cannot trace it with inputs of no shape", id="no shape"),
+        pytest.param(vgg, (1, 3, 0, 30), SpecError, "at least 1", id="zero"),
+        pytest.param(vgg, (1, 3, 30.0, 30), SpecError, "at least 1", id="float"),
+        pytest.param(vgg, "1333", SpecError, "must be a shape", id="text"),
+        pytest.param(vgg, (1, (3,)), SpecError, "at least 1", id="mixed"),
+        pytest.param(lambda: 3, (1, 3), SpecError, "must be a torch.nn.Module", id="no module"),
+    ],
+)
+def test_faults_of_live_modules(build: Function, shape: Any, error: type[Exception], reason: str) -> None:
+    with pytest.raises(error, match=reason):
+        from_torch(build(), shape)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return saved(residual(), (1, 4, 8, 8), tmp_path_factory.mktemp("pt2") / "n.pt2").read_bytes()
+
+
+def rewritten(archive: bytes, change: Callable[[str, bytes], bytes | None]) -> bytes:
+    """The archive with every entry passed through `change`; None drops it."""
+    target = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(archive)) as old,
+        zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for entry in old.infolist():
+            content = change(entry.filename, old.read(entry))
+            if content is not None:
+                new.writestr(entry.filename, content)
+    return target.getvalue()
+
+
+def with_graph(archive: bytes, content: bytes) -> bytes:
+    return rewritten(archive, lambda name, old: content if name.endswith("models/model.json") else old)
+
+
+def read_bytes(content: bytes, folder: Path) -> Network:
+    path = folder / "n.pt2"
+    path.write_bytes(content)
+    return read(path)
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (pytest.fail, ("a pickle was executed",))
+
+
+def test_pickles_are_never_opened(archive: bytes, tmp_path: Path) -> None:
+    bomb = pickle.dumps(Bomb())
+    content = rewritten(archive, lambda name, old: bomb if name.endswith((".pt", "weight_0")) else old)
+    assert read_bytes(content, tmp_path).nodes == read_bytes(archive, tmp_path).nodes
+
+
+def test_older_archive_layout(archive: bytes, tmp_path: Path) -> None:
+    """torch 2.6 stores the same document as serialized_exported_program.json."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as old:
+        name = next(entry for entry in old.namelist() if entry.endswith("models/model.json"))
+        content = old.read(name)
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as new:
+        new.writestr("serialized_exported_program.json", content)
+    assert read_bytes(target.getvalue(), tmp_path).nodes == read_bytes(archive, tmp_path).nodes
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        pytest.param(lambda a: b"", "no zip file", id="empty"),
+        pytest.param(lambda a: b"PK" * 99, "no zip file", id="no zip"),
+        pytest.param(lambda a: a[: len(a) // 2], "not a readable", id="truncated"),
+        pytest.param(lambda a: a[: len(a) // 2] + a[len(a) // 2 + 9 :], "not a readable", id="bytes missing"),
+        pytest.param(lambda a: rewritten(a, lambda n, old: None), "holds no graph", id="no entries"),
+        pytest.param(
+            lambda a: rewritten(a, lambda n, old: None if "models" in n else old),
+            "holds no graph",
+            id="no graph",
+        ),
+        pytest.param(lambda a: with_graph(a, b" " * (64 * 2**20 + 1)), "the limit is", id="zip bomb"),
+        pytest.param(lambda a: with_graph(a, b"\xff"), "UTF-8", id="encoding"),
+        pytest.param(lambda a: with_graph(a, b"{"), "not JSON", id="json"),
+        pytest.param(lambda a: with_graph(a, b"[" * 10**5), "nested too deeply", id="deep json"),
+        pytest.param(lambda a: with_graph(a, b"[]"), "must be an object", id="list"),
+        pytest.param(lambda a: with_graph(a, b"{}"), "schema version", id="no version"),
+        pytest.param(
+            lambda a: with_graph(a, b'{"schema_version": {"major": 5}}'), "version 5", id="old version"
+        ),
+    ],
+)
+def test_broken_archives(archive: bytes, tmp_path: Path, make: Function, reason: str) -> None:
+    with pytest.raises(RramallocError, match=reason):
+        read_bytes(make(archive), tmp_path)
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    for path, reason in ((tmp_path / "none.pt2", "no such file"), (tmp_path, "is a folder")):
+        with pytest.raises(FileError, match=reason):
+            read(path)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_any_change_gives_a_network_or_a_typed_error(
+    archive: bytes, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """One value of the graph, anywhere in it, is replaced by another one."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as old:
+        document = json.loads(old.read(next(n for n in old.namelist() if n.endswith("models/model.json"))))
+    place: Any = document["graph_module"] if data.draw(st.booleans()) else document
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = data.draw(st.sampled_from(keys))
+        if not place[key] or not isinstance(place[key], dict | list) or data.draw(st.integers(0, 9)) == 0:
+            break
+        place = place[key]
+    place[key] = data.draw(
+        st.sampled_from(
+            [
+                None,
+                True,
+                -1,
+                0,
+                10**30,
+                1.5,
+                "",
+                "x",
+                [],
+                {},
+                [1],
+                {"as_int": 0},
+                {"as_tensor": {"name": "x"}},
+            ]
+        )
+    )
+    with contextlib.suppress(RramallocError):
+        folder = tmp_path_factory.mktemp("fuzz")
+        assert isinstance(read_bytes(with_graph(archive, json.dumps(document).encode()), folder), Network)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.binary(min_size=1, max_size=8))
+def test_any_bytes_give_a_network_or_a_typed_error(
+    archive: bytes, tmp_path_factory: pytest.TempPathFactory, offset: int, noise: bytes
+) -> None:
+    offset %= len(archive)
+    content = archive[:offset] + noise + archive[offset + len(noise) :]
+    with contextlib.suppress(RramallocError):
+        assert isinstance(read_bytes(content, tmp_path_factory.mktemp("fuzz")), Network)
+
+
+def test_reading_an_archive_does_not_import_torch(archive: bytes, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    path = tmp_path / "n.pt2"
+    path.write_bytes(archive)
+    code = (
+        "import sys; from rramalloc.importers import load; load(sys.argv[1]); print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_pool_fields_of_a_strided_slice() -> None:
+    """x[..., 1::2]: output column x needs column 2 x + 1, the last of a window of two."""
+    module = Made(lambda m, x: m.conv(x)[..., 1::2], conv=nn.Conv2d(1, 1, 1))
+    last = from_torch(module, (1, 1, 4, 8)).nodes[-1]
+    assert isinstance(last, Pool)
+    assert (last.kernel, last.stride) == ((1, 2), (1, 2))

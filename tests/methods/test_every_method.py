@@ -1,0 +1,161 @@
+"""Laws that every method keeps, searches and baselines alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, random_problem, randoms
+from methods.small import random_chain
+
+from rramalloc import optimize
+from rramalloc.errors import UnsupportedError
+from rramalloc.hardware.hardware import Chip
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
+from rramalloc.mapping.tiles import Tiles
+from rramalloc.methods import published
+from rramalloc.methods.registry import METHODS, entry, method
+from rramalloc.network.network import Network
+from rramalloc.results.optimize import Request, make_problem, propose
+from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.timing.simulate import makespan_of
+from rramalloc.timing.stage_graph import StageGraph
+
+SLOW = ("milp", "milp-cbc", "separable")
+"""A solver or large tables for every example; tested on their own."""
+BASELINES = [name for name in METHODS if entry(name).path.startswith("rramalloc.methods")]
+CHAINS_ONLY = ("published", "published-dp")
+EVERY = pytest.mark.parametrize("name", [name for name in METHODS if name not in SLOW])
+LITTLE = 2
+
+
+def small_case(random: Random, name: str) -> Enumerated:
+    """A problem that the method takes, with all its allocations."""
+    return random_chain(random) if name in CHAINS_ONLY else random_problem(random, 7, 5, ANY + ALL_PIXELS, 5)
+
+
+def proposed(problem: Problem, name: str, seed: int = 0) -> Candidate:
+    """What `optimize` returns."""
+    return propose(problem, Request(method=name, seed=seed), Stop(work=LITTLE))
+
+
+def test_the_list_of_baselines() -> None:
+    assert set(BASELINES) == {
+        "none", "uniform", "proportional", "isaac", "neurosim", "bottleneck", "balance", "lagrange",
+        "sequential", "gain", "annealing", "genetic", "published-dp",
+    }  # fmt: skip
+    assert [name for name in METHODS if entry(name).seeded] == ["annealing", "genetic"]
+
+
+@EVERY
+@settings(max_examples=25)
+@given(random=randoms)
+def test_within_the_problem_and_never_better_than_the_best(name: str, random: Random) -> None:
+    case = small_case(random, name)
+    seed = random.randrange(4)
+    candidate = proposed(case.problem, name, seed)
+    assert (case.allocations == candidate.replication).all(axis=1).any(), "outside the problem"
+    reached = makespan_of(case.problem.graph, candidate.replication)
+    assert candidate.lower_bound <= case.optimum <= reached
+    if name in BASELINES:
+        alone = method(name)(case.problem, Stop(work=LITTLE), seed)
+        assert alone.lower_bound == 1
+        assert alone.replication.dtype == np.int64
+        assert ((alone.replication >= 1) & (alone.replication <= case.problem.graph.windows)).all()
+        assert candidate.repaired == (case.problem.arrays(alone.replication) > case.problem.budget)
+
+
+@EVERY
+@settings(max_examples=10)
+@given(random=randoms)
+def test_same_seed_same_answer_in_any_order_of_nodes(name: str, random: Random) -> None:
+    case = small_case(random, name)
+    graph = case.problem.graph
+    nodes = [node.model_dump(mode="json") for node in graph.network.nodes]
+    random.shuffle(nodes)
+    shuffled = StageGraph.build(Network.build("random", nodes))
+    assert shuffled.names == graph.names
+    first, second = (
+        proposed(source, name, 3) for source in (case.problem, replace(case.problem, graph=shuffled))
+    )
+    assert first.replication.tolist() == second.replication.tolist()
+    assert (first.proof, first.seconds) == (second.proof, second.seconds)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+@settings(max_examples=15)
+@given(random=randoms)
+def test_bounds_on_copies_are_kept(name: str, random: Random) -> None:
+    case = small_case(random, name)
+    row = case.allocations[random.randrange(len(case.allocations))]
+    most = random.choice((row, case.problem.graph.windows))
+    small = enumerate_all(replace(case.problem, least=np.minimum(row, 2), most=most))
+    candidate = proposed(small.problem, name)
+    assert (small.allocations == candidate.replication).all(axis=1).any()
+
+
+@pytest.mark.parametrize("name", BASELINES)
+@settings(max_examples=15)
+@given(random=randoms)
+def test_copies_that_may_not_straddle_tiles(name: str, random: Random) -> None:
+    problem = small_case(random, name).problem
+    arrays = int(problem.demand.max()) + random.randint(0, 4)
+    tiles = Tiles(-(-random.randint(problem.minimum, problem.budget) // arrays), arrays)
+    assume(tiles.pack(problem.demand, problem.smallest).fit == "fits")
+    tiled = replace(problem, tiles=tiles)
+    candidate = proposed(tiled, name)
+    assert tiled.fits(candidate.replication)
+    asked = method(name)(tiled, Stop(work=LITTLE), 0).replication
+    assert candidate.repaired == (not tiled.holds(asked))
+
+
+@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("spare", [0, 1, 10**9])
+def test_from_the_minimum_to_every_window(name: str, spare: int) -> None:
+    """Fully connected layers as stages too: they have one window and one copy."""
+    network = load("alexnet")
+    needed = make_problem(network, load_hardware("plain"), 2**40, "im2col", "crossbar").minimum
+    problem = make_problem(network, load_hardware("plain"), needed + spare, "im2col", "crossbar")
+    candidate = propose(problem, Request(method=name), Stop(work=LITTLE))
+    assert problem.fits(candidate.replication)
+    if spare == 0:
+        assert candidate.replication.tolist() == [1] * len(problem.demand)
+    if spare == 10**9 and name in ("uniform", "proportional", "bottleneck", "lagrange", "sequential", "gain"):
+        assert candidate.replication.tolist() == problem.graph.windows.tolist()
+
+
+@pytest.mark.parametrize("name", [name for name in BASELINES if name not in CHAINS_ONLY])
+def test_no_baseline_beats_the_bound(name: str) -> None:
+    problem = make_problem(load("resnet18"), load_hardware("isaac"), 12_000, "im2col", "host")
+    candidate = propose(problem, Request(method=name), Stop(work=LITTLE))
+    assert problem.fits(candidate.replication)
+    assert 1 < candidate.lower_bound <= makespan_of(problem.graph, candidate.replication)
+
+
+@pytest.mark.parametrize("name", ["isaac", "neurosim"])
+def test_repairs_are_told(name: str) -> None:
+    allocation = optimize("vgg16", 1000, method=name)
+    assert allocation.arrays.used <= 1000
+    assert "repaired" in allocation.proof
+
+
+def test_chips_are_served() -> None:
+    chip = Chip(arrays_per_tile=150, straddle=False, tiles=(1, 10), chips=(1, 1))
+    hardware = load_hardware("plain").model_copy(update={"chip": chip})
+    for name in ("bottleneck", "gain", "annealing", "sequential"):
+        allocation = optimize("vgg16", 1500, hardware=hardware, method=name, work=LITTLE)
+        assert allocation.arrays.used <= 1500
+
+
+def test_published_dp_is_the_published_search() -> None:
+    """MODEL.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
+    problem = make_problem(load("vgg11"), load_hardware("plain"), 2304, "im2col", "host")
+    found = method("published-dp")(problem, Stop(), 0)
+    assert found.replication.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
+    assert found.proof == published.solve(problem, Stop(), 0).proof
+    with pytest.raises(UnsupportedError, match="chains only"):
+        optimize("resnet18", 4096, method="published-dp")

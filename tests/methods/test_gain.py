@@ -1,0 +1,101 @@
+"""`gain` on cases worked by hand, and its parts against plain code."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.strategies import random_problem, random_replication, randoms
+from methods.small import conv, copies, node, problem
+
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
+from rramalloc.methods import gain
+from rramalloc.results.optimize import make_problem
+from rramalloc.search import climb_kernel
+from rramalloc.search.problem import Problem, Stop
+from rramalloc.timing.simulate import makespan_of, simulate
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        pytest.param(2, [1, 1], id="17 steps: 16, then 1"),
+        pytest.param(3, [2, 1], id="8 batches: 9 steps"),
+        pytest.param(4, [3, 1], id="6 batches: 7 steps"),
+        pytest.param(5, [4, 1], id="4 batches: 5 steps"),
+        pytest.param(6, [4, 1], id="3 batches need 6 copies"),
+        pytest.param(7, [6, 1], id="3 batches: 4 steps"),
+        pytest.param(10**6, [16, 1], id="every window"),
+    ],
+)
+def test_one_stage_feeds_another(budget: int, expected: list[int]) -> None:
+    """16 windows, pooled into one."""
+    nodes = [conv("c1", "in"), node("p", "maxpool", "c1", kernel=4, stride=4), conv("c2", "p")]
+    assert copies(gain, problem(4, nodes, [1, 1], budget)) == expected
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected", "makespan"),
+    [
+        pytest.param(21, [1, 1], 5, id="one stage alone gains nothing"),
+        pytest.param(22, [2, 2], 3, id="both together do"),
+        pytest.param(44, [4, 4], 2, id="every window"),
+    ],
+)
+def test_stages_that_wait_for_each_other(budget: int, expected: list[int], makespan: int) -> None:
+    """4 windows each, demand 1 and 10. Alone, c1 is not waited for, and c2 waits for c1's batches."""
+    case = problem(2, [conv("c1", "in"), conv("c2", "c1")], [1, 10], budget)
+    found = gain.solve(case, Stop(), 0).replication
+    assert found.tolist() == expected
+    assert makespan_of(case.graph, found) == makespan
+
+
+@settings(max_examples=100)
+@given(random=randoms)
+def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> None:
+    """What depends on a change is timed again; a stage alone saves no more than the chain says."""
+    case = random_problem(random, 8, 6, ("conv", "conv", "add", "maxpool", "concat", "flatten"), 6).problem
+    graph = (case.graph.windows, *case.graph.flat_binding)
+    copies_now = random_replication(random, case.graph)
+    windows = case.graph.windows
+    base = np.concatenate(([0], np.cumsum(windows)[:-1]))
+    starts = np.full((2, int(windows.sum())), -1, dtype=np.int32)
+    moved, drops = np.zeros(len(windows), dtype=bool), np.zeros_like(copies_now)
+    makespan, _ = climb_kernel._timed(
+        graph, base, np.zeros_like(copies_now), copies_now, 2**62, starts[0], moved, starts[1]
+    )
+    climb_kernel._keep(windows, base, copies_now, moved, starts)
+    timing = simulate(case.graph, copies_now)
+    assert makespan == timing.makespan
+    for stage, batches in enumerate(timing.batches.tolist()):
+        assert starts[0, base[stage] : base[stage] + batches].tolist() == timing.of_stage(stage).tolist()
+    climb_kernel._chain(graph, base, copies_now, starts[0], makespan, drops)
+    for stage in range(len(windows)):
+        more = copies_now.copy()
+        climb_kernel._raise(windows, copies_now, stage, more)
+        exact = makespan_of(case.graph, more)
+        reached, _ = climb_kernel._timed(graph, base, copies_now, more, 2**62, starts[0], moved, starts[1])
+        assert reached == exact
+        assert makespan - exact <= max(0, drops[stage])
+        reached, _ = climb_kernel._timed(
+            graph, base, copies_now, more, exact - 1, starts[0], moved, starts[1]
+        )
+        assert reached == 2**62
+
+
+@settings(max_examples=40)
+@given(random=randoms)
+def test_more_work_is_never_worse(random: Random) -> None:
+    case = random_problem(random, 6, 5, ("conv", "conv", "add", "maxpool"), 4).problem
+    reached = [makespan_of(case.graph, gain.solve(case, Stop(work=w), 0).replication) for w in (0, 1, 100)]
+    assert reached == sorted(reached, reverse=True)
+
+
+def test_no_work_at_all() -> None:
+    case: Problem = make_problem(load("vgg16"), load_hardware("plain"), 2048, "im2col", "host")
+    candidate = gain.solve(case, Stop(work=0), 0)
+    assert candidate.replication.tolist() == [1] * 13
+    assert "stopped after the work allowed" in candidate.proof

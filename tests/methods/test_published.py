@@ -1,0 +1,231 @@
+"""The published recurrence as an objective: compiled, minimised, proven on small chains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from laws.figures import PUBLISHED_STEPS
+from laws.strategies import Enumerated, enumerate_all, random_replication, randoms
+
+from rramalloc import optimize
+from rramalloc.errors import UnsupportedError
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
+from rramalloc.methods import published as method
+from rramalloc.methods.published_kernel import published_steps
+from rramalloc.network.network import Network
+from rramalloc.results.optimize import make_problem
+from rramalloc.search import interval
+from rramalloc.search.problem import Problem, Stop
+from rramalloc.timing.published import chain_layers, published
+from rramalloc.timing.stage_graph import StageGraph
+
+PROVEN = "the fewest there are"
+
+
+def chain(random: Random, layers: int, extent: int, *, padded: bool = False) -> Network:
+    """Square convolutions and pools in a row; padded: also with as much padding as the kernel or more."""
+    nodes = [
+        {"name": "in", "op": "input", "shape": [1, random.randint(2, extent), random.randint(2, extent)]}
+    ]
+    side = min(nodes[0]["shape"][1:])
+    for index in range(random.randint(2, layers)):
+        kernel = random.choice([k for k in (1, 2, 3, 3, 5) if k <= side + 2 * (k // 2)])
+        pads = random.choice((kernel // 2, kernel // 2, 0)) if kernel <= side else kernel // 2
+        pads = random.randint(kernel, kernel + 1) if padded and random.random() < 0.5 else pads
+        stride = random.choice((1, 1, 1, 2))
+        nodes.append(
+            {"name": f"c{index}", "op": "conv", "inputs": [nodes[-1]["name"]], "out_channels": 1,
+             "kernel": kernel, "stride": stride, "pads": pads}
+        )  # fmt: skip
+        side = (side + 2 * pads - kernel) // stride + 1
+        if side >= 4 and random.random() < 0.4:
+            pool = random.choice((2, 3))
+            nodes.append(
+                {"name": f"p{index}", "op": "maxpool", "inputs": [nodes[-1]["name"]], "kernel": pool,
+                 "stride": 2, "pads": random.choice((0, pool // 2))}
+            )  # fmt: skip
+            side = Network.build("part", nodes).shapes[f"p{index}"].height
+            side = min(side, Network.build("part", nodes).shapes[f"p{index}"].width)
+    return Network.build("chain", nodes, source="generated")
+
+
+def small_problem(random: Random) -> Enumerated:
+    """A chain with a budget for which every allocation can be tried."""
+    while True:
+        graph = StageGraph.build(chain(random, 4, 7))
+        demand = np.array([random.randint(1, 4) for _ in graph.stages], dtype=np.int64)
+        case = Problem(graph, demand, int(demand.sum()) + random.randint(1, 25))
+        if np.prod(case.largest.astype(float)) < 200_000:
+            return enumerate_all(case)
+
+
+def reference(source: Problem, replication: npt.NDArray[np.int64]) -> int:
+    """Steps by the readable recurrence."""
+    copies = dict(zip(source.graph.names, replication.tolist(), strict=True))
+    layers = chain_layers(source.graph.network)
+    return published(layers, [copies[layer.name] for layer in layers]).steps
+
+
+def problem(name: str, arrays: int) -> Problem:
+    return make_problem(load(name), load_hardware("plain"), arrays, "im2col", "host")
+
+
+@settings(max_examples=150)
+@given(random=randoms)
+def test_compiled_recurrence_is_the_readable_one(random: Random) -> None:
+    graph = StageGraph.build(chain(random, 7, 12, padded=random.random() < 0.5))
+    source = Problem(graph, np.ones(len(graph.stages), dtype=np.int64), int(graph.windows.sum()))
+    layers = method.rows_of(chain_layers(graph.network))
+    for _ in range(5):
+        copies = random_replication(random, graph)
+        assert published_steps(layers, copies) == reference(source, copies)
+
+
+@pytest.mark.parametrize("name", ["alexnet_todaes", "vgg11", "vgg19"])
+def test_canonical_order_of_a_chain_is_its_own(name: str) -> None:
+    network = load(name)
+    assert StageGraph.build(network).names == tuple(layer.name for layer in chain_layers(network))
+
+
+@settings(max_examples=150)
+@given(random=randoms)
+def test_proven_means_least_of_all(random: Random) -> None:
+    case = small_problem(random)
+    candidate = method.solve(case.problem, Stop(work=4), 0)
+    assert case.problem.fits(candidate.replication)
+    every = [reference(case.problem, row) for row in case.allocations]
+    reached = reference(case.problem, candidate.replication)
+    assert candidate.proof.startswith(f"{reached} steps by the published recurrence, {PROVEN}")
+    assert reached == min(every)
+    assert candidate.lower_bound == 1
+
+
+@settings(max_examples=60)
+@given(random=randoms)
+def test_bounds_on_copies_are_kept(random: Random) -> None:
+    case = small_problem(random)
+    row = case.allocations[random.randrange(len(case.allocations))]
+    least, most = (np.minimum(row, 2), row) if random.random() < 0.5 else (row, case.problem.graph.windows)
+    small = enumerate_all(replace(case.problem, least=least, most=most))
+    candidate = method.solve(small.problem, Stop(work=4), 0)
+    assert small.problem.fits(candidate.replication)
+    every = [reference(small.problem, row) for row in small.allocations]
+    assert reference(small.problem, candidate.replication) == min(every)
+
+
+@settings(max_examples=40)
+@given(random=randoms)
+def test_padding_beyond_the_kernel_is_never_called_proven(random: Random) -> None:
+    graph = StageGraph.build(chain(random, 6, 9, padded=True))
+    source = Problem(graph, np.ones(len(graph.stages), dtype=np.int64), len(graph.stages) + 40)
+    candidate = method.solve(source, Stop(work=2), 0)
+    assert source.fits(candidate.replication)
+    usual = all(layer.k > layer.p for layer in chain_layers(graph.network)[1:])
+    assert usual or PROVEN not in candidate.proof
+    start = interval.solve(source, Stop(), 0).replication
+    assert reference(source, candidate.replication) <= reference(source, start)
+
+
+def every_useful(source: Problem, steps: int) -> Iterator[npt.NDArray[np.int64]]:
+    """All allocations with no NormalOp above `steps`; the first layer, which never waits, takes the rest."""
+    demand, windows = source.demand.tolist(), source.graph.windows.tolist()
+    least = [-(-count // steps) for count in windows]
+
+    def choose(layer: int, spare: int) -> Iterator[tuple[int, ...]]:
+        if layer == 0:
+            yield (min(windows[0], least[0] + spare // demand[0]),)
+            return
+        for more in range(min(windows[layer] - least[layer], spare // demand[layer]) + 1):
+            for first in choose(layer - 1, spare - more * demand[layer]):
+                yield (*first, least[layer] + more)
+
+    spare = source.budget - sum(d * each for d, each in zip(least, demand, strict=True))
+    for copies in choose(len(windows) - 1, spare):
+        yield np.array(copies, dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays", "figure"),
+    PUBLISHED_STEPS,
+)
+def test_published_budgets(name: str, arrays: int, figure: int) -> None:
+    """MODEL.md 9, column P, against all allocations: 162 on VGG-A is out of reach of the recurrence, by 2."""
+    source = problem(name, arrays)
+    candidate = method.solve(source, Stop(), 0)
+    reached = reference(source, candidate.replication)
+    assert PROVEN in candidate.proof
+    layers = method.rows_of(chain_layers(source.graph.network))
+    assert reached == min(published_steps(layers, copies) for copies in every_useful(source, reached))
+    assert reached <= figure + 2 * (name == "vgg11" and arrays == 4096)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "lines", "figure"),
+    [
+        pytest.param(4096, 256, 201, id="4096 arrays of 256"),
+        pytest.param(8192, 128, 280, id="8192 arrays of 128"),
+        pytest.param(8192, 256, 112, id="8192 arrays of 256"),
+    ],
+)
+def test_published_figures_of_vgg_e_are_beaten(arrays: int, lines: int, figure: int) -> None:
+    hardware = load_hardware("plain").with_crossbar(lines, lines)
+    source = make_problem(load("vgg19"), hardware, arrays, "im2col", "host")
+    candidate = method.solve(source, Stop(work=8), 0)
+    assert reference(source, candidate.replication) < figure
+
+
+def test_published_allocation_of_vgg_a_is_the_optimum() -> None:
+    """MODEL.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
+    candidate = method.solve(problem("vgg11", 2304), Stop(), 0)
+    assert PROVEN in candidate.proof
+    assert candidate.replication.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        pytest.param(Stop(work=0), id="no work"),
+        pytest.param(Stop(work=1), id="little work"),
+        pytest.param(Stop(gap=1.0), id="anything is good enough"),
+        pytest.param(Stop(time_limit_s=0.0), id="no time"),
+        pytest.param(Stop(interrupted=True), id="interrupted"),
+    ],
+)
+def test_never_worse_than_the_smallest_interval(stop: Stop) -> None:
+    source = problem("vgg19", 4000)
+    candidate = method.solve(source, stop, 0)
+    assert source.fits(candidate.replication)
+    start = interval.solve(source, Stop(), 0).replication
+    assert reference(source, candidate.replication) <= reference(source, start)
+    again = method.solve(source, replace(stop), 7)
+    assert again.replication.tolist() == candidate.replication.tolist()
+
+
+def test_other_than_chains_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="chains only"):
+        optimize("resnet18", 4096, method="published")
+
+
+def test_through_optimize() -> None:
+    allocation = optimize("vgg11", arrays=4096, method="published")
+    assert allocation.method == "published"
+    assert allocation.proof.startswith("164 steps by the published recurrence")
+    assert allocation.arrays.used <= 4096
+    assert 1 < allocation.lower_bound <= allocation.makespan
+
+
+def test_fully_connected_stages_keep_one_copy() -> None:
+    """Their arrays are off the budget; the recurrence does not time them."""
+    with_them = optimize("vgg11", arrays=12_000, method="published", fc="crossbar", work=2)
+    others = {layer.name: layer.demand for layer in with_them.layers if layer.windows == 1}
+    assert len(others) == 3
+    assert all(with_them.replication[name] == 1 for name in others)
+    without = optimize("vgg11", arrays=12_000 - sum(others.values()), method="published", work=2)
+    assert {name: with_them.replication[name] for name in without.replication} == without.replication

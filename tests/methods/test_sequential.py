@@ -1,0 +1,116 @@
+"""`sequential`: the least sum of batches, by hand, by trying everything and by a plain dynamic program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, enumerated, randoms
+from methods.small import conv, copies, problem, pyramid
+
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
+from rramalloc.methods import sequential
+from rramalloc.results.optimize import make_problem
+from rramalloc.search.problem import Problem, Stop
+
+
+def side_by_side(windows: list[int], demand: list[int], budget: int) -> Problem:
+    """Stages of so many windows, without edges."""
+    nodes = []
+    for index, count in enumerate(windows):
+        nodes.append({"name": f"i{index}", "op": "input", "shape": [1, 1, count]})
+        nodes.append(conv(f"c{index}", f"i{index}"))
+    return problem(1, nodes, demand, budget)
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        pytest.param(3, [1, 1], id="the minimum"),
+        pytest.param(4, [2, 1], id="2 + 6; 1 + 2 * 2 does not fit"),
+        pytest.param(5, [1, 2], id="4 + 3 = 7; [3, 1] has 2 + 6"),
+        pytest.param(6, [2, 2], id="2 + 3 = 5; [4, 1] has 1 + 6"),
+        pytest.param(7, [2, 2], id="[3, 2] and [1, 3] are no better: the sixth array is enough"),
+        pytest.param(16, [4, 6], id="every window"),
+    ],
+)
+def test_by_hand(budget: int, expected: list[int]) -> None:
+    """4 and 6 windows, demand 1 and 2."""
+    assert copies(sequential, side_by_side([4, 6], [1, 2], budget)) == expected
+
+
+@settings(max_examples=100)
+@given(case=enumerated(ops=ANY + ALL_PIXELS))
+def test_least_sum_then_fewest_arrays(case: Enumerated) -> None:
+    sums = (-(-case.problem.graph.windows // case.allocations)).sum(axis=1)
+    candidate = sequential.solve(case.problem, Stop(), 0)
+    found = candidate.replication
+    assert "the fewest there are" in candidate.proof
+    assert int((-(-case.problem.graph.windows // found)).sum()) == sums.min()
+    assert int(found @ case.problem.demand) == case.arrays[sums == sums.min()].min()
+
+
+@settings(max_examples=40)
+@given(case=enumerated(), random=randoms)
+def test_bounds_on_copies_are_kept(case: Enumerated, random: Random) -> None:
+    row = case.allocations[random.randrange(len(case.allocations))]
+    small = enumerate_all(replace(case.problem, least=np.minimum(row, 2), most=row))
+    sums = (-(-small.problem.graph.windows // small.allocations)).sum(axis=1)
+    found = sequential.solve(small.problem, Stop(), 0).replication
+    assert small.problem.fits(found)
+    assert int((-(-small.problem.graph.windows // found)).sum()) == sums.min()
+
+
+def least_sum(windows: list[int], demand: list[int], budget: int) -> int:
+    """Array by array: least[a] is the least sum of the stages so far within a arrays."""
+    least = np.zeros(budget + 1)
+    for count, each in zip(windows, demand, strict=True):
+        following = np.full(budget + 1, np.inf)
+        for d in range(1, min(count, budget // each) + 1):
+            following[d * each :] = np.minimum(
+                following[d * each :], least[: budget + 1 - d * each] + -(-count // d)
+            )
+        least = following
+    return int(least[budget])
+
+
+@settings(max_examples=40)
+@given(random=randoms)
+def test_plain_dynamic_program(random: Random) -> None:
+    stages = random.randint(1, 14)
+    windows = [random.choice((1, random.randint(1, 20), random.randint(50, 400))) for _ in range(stages)]
+    demand = [random.choice((1, random.randint(1, 9), random.randint(10, 60))) for _ in range(stages)]
+    budget = sum(demand) + random.randint(0, 900)
+    case = side_by_side(windows, demand, budget)
+    position = [case.graph.names.index(f"c{index}") for index in range(stages)]
+    ordered = np.zeros(stages, dtype=np.int64)
+    ordered[position] = demand
+    case = Problem(case.graph, ordered, budget)
+    found = sequential.solve(case, Stop(), 0).replication
+    assert case.fits(found)
+    assert int((-(-case.graph.windows // found)).sum()) == least_sum(windows, demand, budget)
+
+
+def test_a_budget_beyond_all_need() -> None:
+    """Every window has a copy; nothing is spent beyond."""
+    case = make_problem(load("vgg16"), load_hardware("plain"), 2**40, "im2col", "host")
+    assert copies(sequential, case) == case.graph.windows.tolist()
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        pytest.param(Stop(work=0), id="no work"),
+        pytest.param(Stop(interrupted=True), id="interrupted"),
+        pytest.param(Stop(time_limit_s=0.0), id="no time"),
+    ],
+)
+def test_says_when_it_gave_up(stop: Stop) -> None:
+    case = pyramid([1, 2, 3], 40)
+    candidate = sequential.solve(case, stop, 0)
+    assert "not proven" in candidate.proof
+    assert case.fits(candidate.replication)
