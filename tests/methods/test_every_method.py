@@ -27,7 +27,8 @@ from rramalloc.timing.stage_graph import StageGraph
 
 SLOW = ("milp", "milp-cbc", "separable")
 """A solver or large tables for every example; tested on their own."""
-BASELINES = [name for name in METHODS if entry(name).path.startswith("rramalloc.methods")]
+SEARCHES = ("auto", "interval", "recurrence", "published", "milp", "milp-cbc", "separable")
+BASELINES = [name for name in METHODS if name not in SEARCHES]
 CHAINS_ONLY = ("published", "published-dp")
 EVERY = pytest.mark.parametrize("name", [name for name in METHODS if name not in SLOW])
 LITTLE = 2
