@@ -17,6 +17,7 @@ ORDER = (
     "records",
     "csv_rows",
     "shown",
+    "units",
     "plots",
     "progress",
     "version",

@@ -7,13 +7,14 @@ from typing import Protocol
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.report.page.buffers import buffer_blocks
 from rramalloc.report.page.layers import layer_table, replication_chart
-from rramalloc.report.page.parts import Chart, Detail, Fact, Note, Section, Table, duration, share, steps
+from rramalloc.report.page.parts import Chart, Detail, Fact, Note, Section, Table
 from rramalloc.report.page.timed import Timed
 from rramalloc.report.page.timeline import timeline_chart
 from rramalloc.results.allocation import Allocation, Layer, NetworkId
 from rramalloc.results.simulation import Simulation
 from rramalloc.shown import counted
 from rramalloc.studies.sweep.document import SweptNetwork
+from rramalloc.units import duration, share, steps
 
 _LEAD = "What limits it."
 _LACKS = (

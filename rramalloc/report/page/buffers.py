@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from rramalloc.report import style
 from rramalloc.report.page import charts
-from rramalloc.report.page.parts import Chart, Column, Detail, Note, Table, shown, size
+from rramalloc.report.page.parts import Chart, Column, Detail, Note, Table, shown
 from rramalloc.results.simulation import BufferedEdge
+from rramalloc.units import size
 
 _MOST_BARS = 24
 

@@ -7,9 +7,10 @@ from typing import Any
 from rramalloc.report import style
 from rramalloc.report.page import charts
 from rramalloc.report.page.allocation import warning_notes
-from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Section, Table, share, shown
+from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Section, Table, shown
 from rramalloc.shown import counted
 from rramalloc.studies.chiplet.cost import ChipletCost
+from rramalloc.units import share
 
 _TERMS = (("compute", style.BLUE), ("communication", style.ORANGE), ("routing", style.GREEN))
 

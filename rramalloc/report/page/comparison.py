@@ -7,10 +7,11 @@ from typing import Any
 from rramalloc.report import style
 from rramalloc.report.page import charts
 from rramalloc.report.page.allocation import hardware_words, mapping_words, network_words, warning_notes
-from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Note, Section, Table, share, shown, steps
+from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Note, Section, Table, shown
 from rramalloc.shown import counted
 from rramalloc.studies.comparison import Comparison, Row
 from rramalloc.studies.judged import REFERENCE
+from rramalloc.units import share, steps
 
 _MOST_PANELS = 8
 _BEYOND = 2.5

@@ -7,19 +7,10 @@ from typing import Any
 from rramalloc.report import style
 from rramalloc.report.page import charts
 from rramalloc.report.page.allocation import hardware_words, mapping_words, network_words, warning_notes
-from rramalloc.report.page.parts import (
-    Chart,
-    Column,
-    Detail,
-    Fact,
-    Section,
-    Table,
-    share,
-    shown,
-    thinned,
-)
+from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Section, Table, shown, thinned
 from rramalloc.shown import counted
 from rramalloc.studies.pareto_front import FrontPoint, ParetoFront
+from rramalloc.units import share
 
 _QUANTITY = {"makespan": "makespan", "interval": "interval", "latency_ns": "latency"}
 _WIDE = 20

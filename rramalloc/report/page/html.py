@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rramalloc.report.page.document import chart_json
-from rramalloc.report.page.parts import Chart, Column, Fact, Key, Note, Section, Table, share
+from rramalloc.report.page.parts import Chart, Column, Fact, Key, Note, Section, Table
 from rramalloc.shown import counted
+from rramalloc.units import share
 
 _NONE = "-"
 _LONG = 40

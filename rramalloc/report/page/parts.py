@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rramalloc.shown import counted
-
 Kind = Literal["text", "int", "float", "percent"]
 Zoom = Literal["x", "y", "xy", ""]
 Shape = Literal["area", "hatched", "line", "dashed"]
@@ -115,40 +113,3 @@ def thinned(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return [place * (count - 1) // (most - 1) for place in range(most)]
-
-
-def steps(value: int) -> str:
-    """ "1 step", "4,009 steps"."""
-    return counted(value, "step")
-
-
-def duration(value_ns: float) -> str:
-    """Nanoseconds in the unit that reads best."""
-    for unit, factor in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if value_ns >= factor:
-            return (
-                f"{value_ns / factor:,.4g} {unit}"
-                if value_ns < 1e5 * factor
-                else f"{value_ns / factor:,.0f} {unit}"
-            )
-    return f"{value_ns:.4g} ns"
-
-
-def share(part: float) -> str:
-    """A share of 1 in per cent: 12.3 %; what is not 0 is not shown as 0."""
-    if 0 < part < 0.0005:
-        return "< 0.1 %"
-    return "0 %" if part == 0 else f"{part:.1%}".replace("%", " %")
-
-
-def rounded(value: float) -> str:
-    """Four figures of a large number: 87,310,000."""
-    return f"{float(f'{value:.4g}'):,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def size(value_bytes: float) -> str:
-    """Bytes in the unit that reads best."""
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if value_bytes >= factor:
-            return f"{value_bytes / factor:,.1f} {unit}"
-    return f"{value_bytes:,.0f} bytes"

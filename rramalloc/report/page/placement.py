@@ -5,20 +5,9 @@ from __future__ import annotations
 from rramalloc.placement.placement import Placement
 from rramalloc.report.page.allocation import hardware_words, network_words, warning_notes
 from rramalloc.report.page.chip_map import chip_map
-from rramalloc.report.page.parts import (
-    Chart,
-    Column,
-    Detail,
-    Fact,
-    Note,
-    Section,
-    Table,
-    rounded,
-    share,
-    shown,
-    size,
-)
+from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Note, Section, Table, shown
 from rramalloc.shown import counted
+from rramalloc.units import rounded, share, size
 
 
 def placement_section(placement: Placement, detail: Detail) -> Section:

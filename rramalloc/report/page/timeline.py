@@ -8,10 +8,11 @@ from typing import Any
 
 from rramalloc.report import style
 from rramalloc.report.page import charts
-from rramalloc.report.page.parts import Chart, Detail, Zoom, steps
+from rramalloc.report.page.parts import Chart, Detail, Zoom
 from rramalloc.report.page.timed import Run, Timed
 from rramalloc.results.allocation import Allocation, Layer
 from rramalloc.results.simulation import CriticalSegment, Simulation
+from rramalloc.units import steps
 
 _WAIT = "#E69F00"
 _FEW_ROWS = 45

@@ -18,8 +18,9 @@ from rramalloc.api import report
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.report.page.document import safe_json
 from rramalloc.report.page.html import escaped, table_html
-from rramalloc.report.page.parts import Column, Table, duration, share, size, thinned
+from rramalloc.report.page.parts import Column, Table, thinned
 from rramalloc.report.page.report import SIZE_LIMIT_BYTES
+from rramalloc.units import duration, share, size
 
 
 class Page(HTMLParser):
@@ -280,7 +281,14 @@ def test_large_results_keep_to_the_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0 ns"), (999.0, "999 ns"), (1600.0, "1.6 µs"), (1.9152e6, "1.915 ms"), (2.5e9, "2.5 s")],
+    [
+        (0.0, "0 ns"),
+        (999.0, "999 ns"),
+        (1600.0, "1.6 us"),
+        (366_400.0, "366.4 us"),
+        (1.9152e6, "1.915 ms"),
+        (2.5e9, "2.5 s"),
+    ],
 )
 def test_durations(value: float, text: str) -> None:
     assert duration(value) == text
