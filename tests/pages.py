@@ -2,20 +2,36 @@
 
 A `sh` block holds commands and a `python` block a program; a `text` block after one is the output of its last
 command; a `toml`, `json` or `csv` block after a line "File `name`:" is a file that the reader writes.
+
+Commands and programs run in this process, which saves the start of an interpreter for each. Output must agree
+in all words. Its numbers must agree too, unless the page searches: tuning the search may then move numbers in
+tables, but an objective, a budget or a count of arrays stays within a few per cent.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rramalloc.cli.main import main
+
 _BLOCK = re.compile(r"(?:File `(?P<file>[\w.-]+)`:\n\n?)?```(?P<kind>\w+)\n(?P<text>.*?)```", re.DOTALL)
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
+SEARCHES = re.compile(r"\b(optimize|compare|pareto|sweep|place)\b|--enumerate")
+"""Commands and calls whose answer a better search may change."""
+FREE = ("proof", "search", "gap", "critical path", "seconds")
+"""Labels of lines that tell how a search went: only the label must agree."""
+FIRM = ("makespan", "interval", "latency", "arrays", "lower bound", "minimum")
+"""Labels of lines whose numbers may differ by no more than TOLERANCE where a page searches."""
+TOLERANCE = 0.05
 
 
 class Block(NamedTuple):
@@ -32,18 +48,51 @@ def blocks(page: str) -> Iterator[Block]:
         yield Block(found["kind"], found["text"], found["file"] or "")
 
 
-def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A command of the program as a user would start it there."""
-    program = Path(sys.executable).with_name("rramalloc")
-    words = [str(program), *shlex.split(command)[1:]]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+class Outcome(NamedTuple):
+    """How a command ended and what it wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@contextlib.contextmanager
+def _captured(folder: Path) -> Iterator[tuple[io.StringIO, io.StringIO]]:
+    out, err = io.StringIO(), io.StringIO()
+    before, arguments = Path.cwd(), sys.argv
+    os.chdir(folder)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            yield out, err
+    finally:
+        os.chdir(before)
+        sys.argv = arguments
+
+
+def run(command: str, folder: Path) -> Outcome:
+    """A command of the program as a user would give it in `folder`."""
+    code: object = 0
+    with _captured(folder) as (out, err):
+        sys.argv = shlex.split(command)
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+    return Outcome(int(str(code or 0)), out.getvalue(), err.getvalue())
+
+
+def run_python(program: str, folder: Path) -> str:
+    """What a program prints that a user would start in `folder`."""
+    with _captured(folder) as (out, _):
+        exec(compile(program, "page", "exec"), {"__name__": "__main__"})  # noqa: S102 - from our own pages
+    return out.getvalue()
 
 
 def follow(page: str, folder: Path, examples: Path) -> int:
     """Do what a page says in `folder`, which begins with the examples; returns the number of runs."""
     for example in sorted(examples.glob("*")):
         shutil.copy(example, folder)
-    commands, printed = 0, ""
+    commands, printed, searches = 0, "", False
     for block in blocks(page):
         if block.file:
             (folder / block.file).write_text(block.text, encoding="utf-8")
@@ -53,13 +102,50 @@ def follow(page: str, folder: Path, examples: Path) -> int:
                     done = run(command, folder)
                     assert done.returncode == 0, (command, done.stderr)
                     printed, commands = done.stdout, commands + 1
+                    searches = searches or bool(SEARCHES.search(command))
         elif block.kind == "python":
-            command = [sys.executable, "-c", block.text]
-            done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
-            )
-            assert done.returncode == 0, done.stderr
-            printed, commands = done.stdout, commands + 1
+            searches = searches or bool(SEARCHES.search(block.text))
+            printed, commands = run_python(block.text, folder), commands + 1
         elif block.kind == "text":
-            assert [line.rstrip() for line in printed.splitlines()] == block.text.rstrip().splitlines()
+            disagreement = differences(printed, block.text, searches=searches)
+            assert not disagreement, "\n".join(disagreement)
     return commands
+
+
+def differences(printed: str, shown: str, *, searches: bool) -> list[str]:
+    """Lines of the output that differ from the page; searches: numbers may differ where that is no fault."""
+    new, old = _lines(printed), _lines(shown)
+    if not searches:
+        return [] if new == old else _pairs(new, old, lambda a, b: a == b)
+    return _pairs(new, old, _agree)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().splitlines()]
+
+
+def _pairs(new: list[str], old: list[str], agree: object) -> list[str]:
+    assert callable(agree)
+    if len(new) != len(old):
+        return [f"{len(new)} lines, the page shows {len(old)}:", *new]
+    return [f"printed: {a}\n  shown: {b}" for a, b in zip(new, old, strict=True) if not agree(a, b)]
+
+
+def _agree(printed: str, shown: str) -> bool:
+    if shown.startswith(FREE):
+        label = next(label for label in FREE if shown.startswith(label))
+        return printed.startswith(label)
+    if _words(printed) != _words(shown):
+        return False
+    if not shown.startswith(FIRM):
+        return True
+    pairs = zip(_values(printed), _values(shown), strict=True)
+    return all(abs(a - b) <= TOLERANCE * abs(b) for a, b in pairs)
+
+
+def _words(line: str) -> list[str]:
+    return [word for word in re.split(r"[\s─]+", _NUMBER.sub("", line)) if word.strip("-")]
+
+
+def _values(line: str) -> list[float]:
+    return [float(number.replace(",", "")) for number in _NUMBER.findall(line)]
