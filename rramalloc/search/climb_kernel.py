@@ -12,6 +12,9 @@ _NEVER = 2**62
 _WORK_PER_STAGE = 16
 """Work of choosing among the moves, as if so many batches of every stage were timed."""
 
+_OVERRUN = 2
+"""A choice of move that was begun within the work allowed may take it to so many times that work."""
+
 
 @compiled
 def _timed(
@@ -124,9 +127,12 @@ def _raise(windows: Any, copies: Any, move: int, new: Any) -> None:
 @compiled
 def _best_move(
     graph: Any, base: Any, demand: Any, left: int, largest: Any, copies: Any, makespan: int, moved: Any,
-    starts: Any, drops: Any, new: Any,
+    starts: Any, drops: Any, new: Any, most_work: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """(move, work): the one with the largest drop per array, else the most promising; -1 if none fits."""
+    """(move, work): the one with the largest drop per array, else the most promising; -1 if none fits.
+
+    No further move is timed once `most_work` is done: with n stages there are up to n moves of n stages.
+    """
     n = len(demand)
     arrays, promise = np.zeros(n + 1, dtype=np.int64), np.full(n + 1, -1.0)
     for move in range(n):
@@ -141,7 +147,7 @@ def _best_move(
     order = np.argsort(-promise, kind="mergesort")
     work, chosen, drop = _WORK_PER_STAGE * n, -1, 0.0
     for move in order:
-        if promise[move] < 0 or promise[move] <= drop:
+        if promise[move] < 0 or promise[move] <= drop or work >= most_work:
             break
         _raise(graph[0], copies, move, new)
         cutoff = makespan - 1 - int(drop * arrays[move])
@@ -172,8 +178,9 @@ def climb(graph: Any, demand: Any, budget: int, largest: Any, copies: Any, most_
         _chain(graph, base, copies, starts[0], makespan, drops)
         left = budget - (copies * demand).sum()
         move, spent = _best_move(
-            graph, base, demand, left, largest, copies, makespan, moved, starts, drops, new
-        )
+            graph, base, demand, left, largest, copies, makespan, moved, starts, drops, new,
+            _OVERRUN * most_work - work,
+        )  # fmt: skip
         work += spent
         if move < 0:
             break

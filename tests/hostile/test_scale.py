@@ -1,4 +1,8 @@
-"""Networks of absurd size: served or refused within 10 s and 2 GB, each in a process of its own."""
+"""Networks of absurd size: served or refused within the work allowed and 2 GB, each in its own process.
+
+The work is what the search counts, which no neighbour on the machine changes; the limit of processor time
+only tells an answer from a hang and is several times what a quiet machine takes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,9 @@ from typing import Any
 
 import pytest
 
-LIMIT_S = 10.0
+HANG_S = 60.0
+MOST_COUNTED_S = 1.0
+"""Of one unit of work, 0.05 s, and of what is begun with it and ends only with a result."""
 LIMIT_BYTES = 2 * 10**9
 MANY = 100_000
 CHILD = """
@@ -166,14 +172,14 @@ def save(nodes: Nodes, folder: Path) -> Path:
 
 
 def limited(*arguments: str) -> tuple[int, str]:
-    """Run a command in a process of its own; its code and message. Fails beyond time or memory."""
+    """Run a command in a process of its own; its code and message. Fails beyond memory or without an end."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, *arguments],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=4 * LIMIT_S, check=False,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=10 * HANG_S, check=False,
     )  # fmt: skip
     message, _, used = done.stderr.rpartition("@")
     seconds, peak = map(float, used.split())
-    assert seconds < LIMIT_S, f"{seconds} s of processor time"
+    assert seconds < HANG_S, f"{seconds} s of processor time"
     assert peak < LIMIT_BYTES, f"{peak / 1e9} GB"
     return done.returncode, message
 
@@ -191,8 +197,11 @@ def check(outcome: tuple[int, str], expected: int) -> None:
 @pytest.mark.parametrize("name", OPTIMIZED)
 def test_optimize(name: str, tmp_path: Path) -> None:
     nodes, code = OPTIMIZED[name]
-    path = save(nodes(), tmp_path)
-    check(limited("optimize", str(path), "--arrays", "30000", "--work", "1", "--quiet"), code)
+    path, result = save(nodes(), tmp_path), tmp_path / "result.json"
+    outcome = limited("optimize", str(path), "--arrays", "30000", "--work", "1", "--quiet", "-o", str(result))
+    check(outcome, code)
+    if not code:
+        assert json.loads(result.read_text())["seconds"] <= MOST_COUNTED_S
 
 
 @pytest.mark.parametrize("name", INSPECTED)

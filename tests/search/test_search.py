@@ -30,8 +30,9 @@ from rramalloc.results.optimize import make_problem
 from rramalloc.search import auto
 from rramalloc.search.bound import Bounder
 from rramalloc.search.breakpoints import breakpoints
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop
 from rramalloc.timing.simulate import simulate
+from rramalloc.timing.stage_graph import StageGraph
 
 
 def problem(name: str, arrays: int) -> Problem:
@@ -54,6 +55,33 @@ def test_vgg16_on_1024_arrays() -> None:
     assert allocation.lower_bound == 4009
     assert allocation.proof.startswith("proven optimal")
     assert allocation.gap == 0
+
+
+@pytest.mark.parametrize("copies", [2.0, 5.0, 50.0])
+def test_the_work_allowed_holds_at_every_budget(copies: float) -> None:
+    """A long chain of equal stages, where every one of the many moves times almost the whole chain.
+
+    3,000 stages at 5 copies each once took 9.9 s where 1 s was allowed, 10,000 stages 104 s.
+    """
+    nodes: list[dict[str, Any]] = [{"name": "input", "op": "input", "shape": [16, 16, 16]}]
+    for stage in range(3000):
+        before = nodes[-1]["name"]
+        nodes.append(
+            {
+                "name": f"c{stage}",
+                "op": "conv",
+                "inputs": [before],
+                "out_channels": 16,
+                "kernel": 3,
+                "pads": 1,
+            }
+        )
+    graph = StageGraph.build(Network.build("chain", nodes, source="generated"))
+    demand = np.full(3000, 2, dtype=np.int64)
+    chain = Problem(graph, demand, int(copies * demand.sum()))
+    candidate = auto.solve(chain, Stop(work=20, cores=1), 0)
+    assert candidate.seconds is not None
+    assert candidate.seconds <= 2 * 20 * SECONDS_PER_WORK
 
 
 @pytest.mark.parametrize(
