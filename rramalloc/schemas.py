@@ -32,7 +32,7 @@ _RECORDS = {
     "evaluation": "rramalloc.studies.strategies.evaluation:EvaluationDocument",
     "placement": "rramalloc.placement.placement:Placement",
     "verification": "rramalloc.placement.emulator.verification:Verification",
-    "export": "rramalloc.export.json_document:ExportDocument",
+    "export": "rramalloc.export.targets.json:ExportDocument",
     "chiplet": "rramalloc.studies.chiplet.description:Description",
     "chiplet-cost": "rramalloc.studies.chiplet.cost:ChipletCost",
 }

@@ -21,8 +21,8 @@ from pages import blocks
 import rramalloc
 from rramalloc.api import export
 from rramalloc.errors import UnknownNameError
-from rramalloc.export import targets
 from rramalloc.export.bundle import Export
+from rramalloc.export.discovery import target_names
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods.registry import METHODS, Entry
@@ -153,8 +153,9 @@ def guide() -> dict[str, str]:
         for block in blocks(GUIDE)
         if block.kind in ("python", "toml")
     ]
-    names = [re.findall(r"^(?:def (\w+)|name = \"(\w+)\")", text, re.MULTILINE)[0] for _, text in written]
-    return {first or second: text for (first, second), (_, text) in zip(names, written, strict=True)}
+    named = re.compile(r"^(?:def (\w+)|name = \"(\w+)\"|\[project\.(entry-points))", re.MULTILINE)
+    names = (match for _, text in written if (match := named.search(text)))
+    return {next(filter(None, match.groups())): text for match, (_, text) in zip(names, written, strict=True)}
 
 
 def defined(program: str, name: str) -> Any:
@@ -192,8 +193,19 @@ def test_the_baseline_of_the_guide(guide: dict[str, str], monkeypatch: pytest.Mo
     assert found.arrays.used == 2 * (3 + 26 + 42 + 54 + 36)
 
 
-def test_the_export_of_the_guide(guide: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(targets, "TARGETS", {**targets.TARGETS, "copies": defined(guide["export"], "export")})
+def test_the_export_of_the_guide(
+    guide: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands in a package of its own, as pip installs it."""
+    (tmp_path / "copies_export.py").write_text(guide["export"], encoding="utf-8")
+    about = tmp_path / "copies-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: copies\nVersion: 1\n", encoding="utf-8")
+    points = tomllib.loads(guide["entry-points"])["project"]["entry-points"]["rramalloc.exports"]
+    lines = ["[rramalloc.exports]", *(f"{name} = {value}" for name, value in points.items())]
+    (about / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert target_names()[-1] == "copies"
     exported = export("alexnet", {"conv1": 3}, "copies")
     assert isinstance(exported, Export)
     assert exported.files[0].text.startswith("{\n")

@@ -33,6 +33,13 @@ def method_lists(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in methods(last) if name not in taken]
 
 
+def targets(incomplete: str) -> list[str]:
+    """Tools that can be exported to."""
+    from rramalloc.export.discovery import target_names
+
+    return _beginning(incomplete, target_names())
+
+
 def schemas(incomplete: str) -> list[str]:
     """File formats that have a schema."""
     from rramalloc.schemas import schema_names

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import options
+from rramalloc.cli import complete, options
 from rramalloc.cli.output import note, print_table
+from rramalloc.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from rramalloc.export.bundle import Export
 
 
-class TargetChoice(StrEnum):
-    """The tools that can be written for."""
+def _is_target(name: str) -> str:
+    from rramalloc.export.discovery import target_names
 
-    pimcomp = "pimcomp"
-    pimsyn = "pimsyn"
-    mnsim = "mnsim"
-    neurosim = "neurosim"
-    csv = "csv"
-    json = "json"
+    if name not in target_names():
+        raise typer.BadParameter(str(UnknownNameError("tool", name, target_names())))
+    return name
 
 
-To = Annotated[TargetChoice, typer.Option("--to", help="The tool to write for.")]
+To = Annotated[
+    str,
+    typer.Option(
+        "--to", metavar="TOOL", callback=_is_target, autocompletion=complete.targets,
+        help="The tool to write for; a name that does not exist lists all.",
+    ),
+]  # fmt: skip
 Destination = Annotated[
     str | None,
     typer.Option("-o", "--output", metavar="FILE|DIR", help="A folder where the tool takes several files."),
@@ -58,7 +61,7 @@ def export(
     from rramalloc import api
 
     made = api.export(
-        network, allocation, to.value, placement=placement, hardware=hardware,
+        network, allocation, to, placement=placement, hardware=hardware,
         mapping=None if mapping is None else mapping.value, fc=None if fc is None else fc.value,
         input_shapes=options.parse_input_shapes(input_shape),
     )  # fmt: skip

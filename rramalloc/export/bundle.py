@@ -1,4 +1,4 @@
-"""Export: the files made for one tool, and what that tool will round, ignore or count otherwise."""
+"""Export: the files made for one tool, and what that tool will round, ignore or count in another way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rramalloc.errors import SpecError
-from rramalloc.files import write_text
+from rramalloc.files import read_text, write_text
 from rramalloc.folders import make_folder
 from rramalloc.records import Record
 from rramalloc.results.allocation import NetworkId
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["rounded", "ignored", "changed", "note"]
+_RUNS = Path(__file__).parent / "runs"
+_SCRIPT_LIMIT_BYTES = 1_000_000
 
 
 class Remark(Record):
-    """One thing that the tool does otherwise; layer: None if it concerns all.
+    """One thing that the tool does in another way; layer: None if it concerns all.
 
     kind: "rounded" a number the tool will round, "ignored" what it does not look at, "changed" what is
     written or counted in another way, "note" what its user should know.
@@ -32,17 +34,30 @@ class Remark(Record):
 
 
 class ExportedFile(Record):
-    """A file of an export: its name within the folder, and its text."""
+    """A file of an export: its name within the folder, its text, and what it is, in one line."""
 
     name: str
     text: str
+    about: str = ""
+
+
+def run_script(name: str, about: str) -> ExportedFile:
+    """run.py of an export: the script `runs/NAME.py`, which needs nothing but the folder and the tool."""
+    text = read_text(_RUNS / f"{name}.py", _SCRIPT_LIMIT_BYTES)
+    return ExportedFile(name="run.py", text=text, about=about)
 
 
 class Bundle(NamedTuple):
-    """What a target makes of a subject."""
+    """What a target makes of a subject.
+
+    command: what goes from a checkout of the tool to its figures, "" for files without a tool;
+    places: whether the files hold the placement of the subject, if it has one.
+    """
 
     files: tuple[ExportedFile, ...]
     remarks: tuple[Remark, ...]
+    command: str = ""
+    places: bool = False
 
 
 class Export(Shown, Record):
@@ -53,6 +68,14 @@ class Export(Shown, Record):
     network: NetworkId
     files: tuple[ExportedFile, ...]
     remarks: tuple[Remark, ...]
+
+    @classmethod
+    def of(cls, target: str, network: NetworkId, bundle: Bundle) -> Export:
+        """The files of a bundle; where they are for a tool that is run, with a README.md of the folder."""
+        files = bundle.files
+        if bundle.command:
+            files = (*files, ExportedFile(name="README.md", text=_readme(target, network, bundle)))
+        return cls(target=target, network=network, files=files, remarks=bundle.remarks)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, the files with their text."""
@@ -88,3 +111,16 @@ class Export(Shown, Record):
     def _headline(self) -> tuple[str, str]:
         names = ", ".join(file.name for file in self.files)
         return f"{self.network.name} for {self.target}", f"{names}; {counted(len(self.remarks), 'remark')}"
+
+
+def _readme(target: str, network: NetworkId, bundle: Bundle) -> str:
+    """What is in the folder, the command that runs it, and all remarks."""
+    lines = [f"# {network.name} for {target}", "", "From a checkout of the tool to its figures:", ""]
+    lines += ["```sh", bundle.command, "```", "", "| file | what it is |", "|---|---|"]
+    lines += [f"| `{file.name}` | {file.about} |" for file in bundle.files]
+    if bundle.remarks:
+        lines += ["", "What the tool counts or does in another way than rramalloc:", ""]
+        lines += [
+            f"- {remark.layer or 'all layers'} ({remark.kind}): {remark.text}" for remark in bundle.remarks
+        ]
+    return "\n".join([*lines, "", f"Network: {network.name}, sha256 {network.sha256}.", ""])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from rramalloc.errors import UnsupportedError
 from rramalloc.export.bundle import Export
+from rramalloc.export.discovery import target_function
 from rramalloc.export.subject import Subject
-from rramalloc.export.targets import export_to
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import Mapping
 from rramalloc.network.network import Network
 from rramalloc.placement.placement import PlacementLike, as_placement
+from rramalloc.results.allocation import NetworkId
 from rramalloc.results.given import given
 from rramalloc.results.saved import AllocationLike
 from rramalloc.timing.stage_graph import FullyConnected
@@ -27,18 +29,42 @@ def export(
     fc: FullyConnected | None = None,
     input_shapes: InputShapes | None = None,
 ) -> Export:
-    """An allocation as the files of another tool: pimcomp, pimsyn, mnsim, neurosim, csv or json.
+    """An allocation as the files of another tool.
 
-    allocation: an Allocation, its file, or copies by layer name; placement: of it, for csv and json;
-    hardware, mapping and fc, unless given, are those of the placement or of the allocation. Nothing is
-    written before `Export.save`. Raises RramallocError: UnsupportedError for what the tool cannot express,
-    FileError, SpecError, MisplacedError, UnknownNameError.
+    Nothing is written before `Export.save`.
+
+    Parameters
+    ----------
+    network : a Network, a file, or the name of a shipped network
+    allocation : an Allocation, its file, or copies by layer name
+    target : the tool, or csv, json; `discovery.target_names` lists them
+    placement : of the allocation, for csv and json
+    hardware, mapping, fc : instead of those of the placement or of the allocation
+    input_shapes : of dynamic inputs, by name
+
+    Returns
+    -------
+    Export : the files, and what the tool rounds, ignores or counts in another way
+
+    Raises
+    ------
+    RramallocError : UnsupportedError for what the tool cannot express, FileError, SpecError, MisplacedError,
+        UnknownNameError
     """
     source = as_network(network, input_shapes)
     machine = None if hardware is None else as_hardware(hardware)
-    return export_to(
-        subject_of(source, allocation, placement=placement, hardware=machine, mapping=mapping, fc=fc), target
-    )
+    subject = subject_of(source, allocation, placement=placement, hardware=machine, mapping=mapping, fc=fc)
+    return export_subject(subject, target)
+
+
+def export_subject(subject: Subject, target: str) -> Export:
+    """The files of one target. Raises UnknownNameError, UnsupportedError for what the tool cannot express."""
+    bundle = target_function(target)(subject)
+    if subject.placement is not None and not bundle.places:
+        raise UnsupportedError(
+            "placement", f"{target} places arrays itself; leave --placement out, or use --to csv or json"
+        )
+    return Export.of(target, NetworkId.of(subject.network), bundle)
 
 
 def subject_of(

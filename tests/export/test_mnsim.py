@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from laws.strategies import randoms
 
 from rramalloc.errors import UnsupportedError
-from rramalloc.export import mnsim
 from rramalloc.export.bundle import Bundle
+from rramalloc.export.targets import mnsim
 from rramalloc.hardware.hardware import Chip
 from rramalloc.importers import load
 from rramalloc.network.network import Network

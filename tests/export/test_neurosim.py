@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from laws.strategies import randoms
 
 from rramalloc.errors import UnsupportedError
-from rramalloc.export import neurosim
 from rramalloc.export.neurosim_floorplan import Floorplan, Matrix
+from rramalloc.export.targets import neurosim
 from rramalloc.network.network import Network
 
 

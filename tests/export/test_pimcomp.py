@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from laws.strategies import random_network, randoms
 
 from rramalloc.errors import UnsupportedError
-from rramalloc.export import pimcomp, pimsyn
 from rramalloc.export.bundle import Bundle
 from rramalloc.export.subject import Subject
+from rramalloc.export.targets import pimcomp, pimsyn
 from rramalloc.hardware.hardware import Chip
 from rramalloc.importers import load
 from rramalloc.importers.pimcomp import from_document

@@ -12,11 +12,12 @@ from export.nets import machine, residual, subject
 
 import rramalloc.api as api
 from rramalloc.errors import FileError, SpecError, UnknownNameError
-from rramalloc.export import csv_table, json_document
 from rramalloc.export.bundle import Export
-from rramalloc.export.export import subject_of
-from rramalloc.export.json_document import ExportDocument
-from rramalloc.export.targets import TARGETS, export_to
+from rramalloc.export.discovery import target_names
+from rramalloc.export.export import export_subject, subject_of
+from rramalloc.export.targets import csv as csv_table
+from rramalloc.export.targets import json as json_document
+from rramalloc.export.targets.json import ExportDocument
 from rramalloc.importers import load
 
 
@@ -56,12 +57,12 @@ def test_copies_of_unknown_layers_and_too_many_are_refused() -> None:
 
 def test_unknown_target() -> None:
     with pytest.raises(UnknownNameError, match="did you mean mnsim"):
-        export_to(subject(residual()), "mnsin")
+        export_subject(subject(residual()), "mnsin")
 
 
-@pytest.mark.parametrize("target", sorted(set(TARGETS) - {"neurosim"}))
+@pytest.mark.parametrize("target", sorted(set(target_names()) - {"neurosim"}))
 def test_same_bytes_every_time_and_three_forms(target: str, tmp_path: Path) -> None:
-    first, second = (export_to(subject(residual(), {"c1": 2}), target) for _ in range(2))
+    first, second = (export_subject(subject(residual(), {"c1": 2}), target) for _ in range(2))
     assert first == second
     assert first.to_dict()["target"] == target
     assert list(first.to_frame().columns) == ["layer", "kind", "text"]
@@ -71,7 +72,7 @@ def test_same_bytes_every_time_and_three_forms(target: str, tmp_path: Path) -> N
 
 
 def test_several_files_need_a_folder(tmp_path: Path) -> None:
-    made: Export = export_to(subject(residual()), "pimsyn")
+    made: Export = export_subject(subject(residual()), "pimsyn")
     with pytest.raises(SpecError, match="name a folder with -o"):
         made.single_text()
     (tmp_path / "taken").write_text("x")

@@ -106,4 +106,4 @@ def export(subject: Subject) -> Bundle:
         placement=None if subject.placement is None else subject.placement.arrays,
     )
     text = to_json(document.model_dump(mode="json"))
-    return Bundle((ExportedFile(name="export.json", text=text),), ())
+    return Bundle((ExportedFile(name="export.json", text=text),), (), places=True)

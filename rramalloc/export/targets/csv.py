@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rramalloc.export.bundle import Bundle, ExportedFile
-from rramalloc.export.json_document import ExportedLayer, layers
 from rramalloc.export.subject import Subject
+from rramalloc.export.targets.json import ExportedLayer, layers
 from rramalloc.placement.placement import PlacedArray
 
 _PLACES = ("chip", "tile")
@@ -25,7 +25,7 @@ def export(subject: Subject) -> Bundle:
         rows = ([*array.chip, *array.tile, *(getattr(array, name) for name in rest)]
                 for array in subject.placement.arrays)  # fmt: skip
         files.append(_file("placement.csv", heading, rows))
-    return Bundle(tuple(files), ())
+    return Bundle(tuple(files), (), places=True)
 
 
 def _cells(layer: ExportedLayer, columns: Sequence[str]) -> list[Any]:

@@ -1,0 +1,49 @@
+"""Every tool that an allocation can be exported to, by name.
+
+The modules of `rramalloc.export.targets`, and the entry points `rramalloc.exports` of other packages: each
+names a function from a `Subject` to a `Bundle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.export.bundle import Bundle
+from rramalloc.export.subject import Subject
+
+Target = Callable[[Subject], Bundle]
+GROUP = "rramalloc.exports"
+"""Entry points in which other packages name their exports."""
+
+_OWN = Path(__file__).parent / "targets"
+
+
+def target_names() -> tuple[str, ...]:
+    """Names of all targets, sorted; own ones first."""
+    own = sorted(path.stem for path in _OWN.glob("[a-z]*.py"))
+    return (*own, *sorted(set(_foreign()) - set(own)))
+
+
+def target_function(name: str) -> Target:
+    """What makes the files of that target; imported only now. Raises UnknownNameError, SpecError."""
+    if name not in target_names():
+        raise UnknownNameError("export target", name, target_names())
+    if (_OWN / f"{name}.py").exists():
+        own: Target = import_module(f"rramalloc.export.targets.{name}").export
+        return own
+    point = _foreign()[name]
+    try:
+        foreign: Target = point.load()
+    except (ImportError, AttributeError) as error:
+        raise SpecError(
+            f"export target {name!r}", f"the entry point {point.value!r} cannot be imported: {error}"
+        ) from error
+    return foreign
+
+
+def _foreign() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
