@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rramalloc.records import Record
 
 _RECORDS = {
-    "network": "rramalloc.importers.network_json:NetworkDocument",
+    "network": "rramalloc.network.network:NetworkDocument",
     "hardware": "rramalloc.hardware.hardware:Hardware",
     "allocation": "rramalloc.results.allocation:Allocation",
     "replication": "rramalloc.results.allocation:BareReplication",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rramalloc.errors import FileError, UnknownNameError
 from rramalloc.files import parse_json, read_json
-from rramalloc.importers import network_json
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names, shipped_text
 
@@ -36,7 +35,7 @@ def load(network: str | os.PathLike[str], input_shapes: InputShapes | None = Non
     name = path.name.removesuffix(".json")
     is_absent = path.name == os.fspath(network) and not os.path.exists(path)  # unlike Path, never an OSError
     if is_absent and name in shipped_names():
-        return network_json.from_document(parse_json(shipped_text(name), path.name), path.name)
+        return Network.from_document(parse_json(shipped_text(name), path.name), path.name)
     if is_absent and path.suffix in ("", ".json"):
         raise UnknownNameError("file or shipped network", name, shipped_names())
     try:
@@ -72,4 +71,4 @@ def _read_json(path: Path) -> Network:
     document = read_json(path)
     if pimcomp.recognises(document):
         return pimcomp.from_document(document, os.fspath(path))
-    return network_json.from_document(document, os.fspath(path))
+    return Network.from_document(document, os.fspath(path))

@@ -1,1 +1,1 @@
-"""Networks: typed graph, shapes, and which pixels each node needs (MODEL.md 2)."""
+"""Networks: typed graph, shapes, and which pixels each node needs (docs/sources/model.md 2)."""

@@ -18,7 +18,7 @@ def groups_of(stage: Stage) -> int:
 
 
 def windows(network: Network, stage: Stage) -> int:
-    """Output pixels of a stage, W = H_out * W_out.  Source: MODEL.md 2."""
+    """Output pixels of a stage, W = H_out * W_out.  Source: docs/sources/model.md 2."""
     return network.shapes[stage.name].pixels
 
 

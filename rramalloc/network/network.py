@@ -7,29 +7,56 @@ import heapq
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import FailFast, TypeAdapter
 
 from rramalloc.errors import NetworkError
 from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS, Shape
-from rramalloc.network.node import Conv, Input, Linear, Node, ShapeFault, Stage
-from rramalloc.records import parse
+from rramalloc.network.node import (
+    Approximation,
+    Conv,
+    Input,
+    Linear,
+    Name,
+    Node,
+    ShapeFault,
+    Stage,
+    Unmodelled,
+)
+from rramalloc.records import Record, from_list, parse
 from rramalloc.shown import Shown, counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = "rramalloc-network/1"
+FORMAT: Literal["rramalloc-network/1"] = "rramalloc-network/1"
 MAX_NODES = 200_000
 MAX_WEIGHTS = 2**46
 """Of all stages together: keeps every count of arrays within 64 bits, for any array and precision."""
 Nodes = Annotated[list[Node], FailFast()]
-"""Only the first faulty node is told: a file can hold millions."""
+"""Only the first faulty node is reported: a file can hold millions."""
 _NODES: TypeAdapter[dict[str, list[Node]]] = TypeAdapter(dict[str, Nodes])
+
+
+class NetworkDocument(Record):
+    """The network JSON file: nodes in any order, shapes are (channels, height, width).
+
+    unmodelled, approximations: what the file that this one was converted from holds beyond the nodes.
+    """
+
+    format: Literal["rramalloc-network/1"]
+    name: Name
+    source: str = ""
+    nodes: Nodes
+    unmodelled: Annotated[tuple[Unmodelled, ...], from_list(list[Unmodelled])] = ()
+    approximations: Annotated[tuple[Approximation, ...], from_list(list[Approximation])] = ()
+
+
+_DOCUMENT: TypeAdapter[NetworkDocument] = TypeAdapter(NetworkDocument)
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,8 +64,9 @@ class Network(Shown):
     """A CNN as the allocation sees it. Build it with `Network.build`, which checks everything.
 
     nodes: producers before consumers, file order kept wherever it allows that;
-    shapes: output shape of every node; warnings: what a reader assumed or ignored;
-    where: the file it came from, as messages call it.
+    shapes: output shape of every node; warnings: what an importer assumed or ignored;
+    where: the file it came from, as messages name it; unmodelled: operators of that file whose weights no
+    stage stands for; approximations: nodes that stand for an operator only approximately.
     """
 
     name: str
@@ -47,6 +75,21 @@ class Network(Shown):
     shapes: Mapping[str, Shape]
     warnings: tuple[str, ...] = ()
     where: str = field(default="", compare=False)
+    unmodelled: tuple[Unmodelled, ...] = ()
+    approximations: tuple[Approximation, ...] = ()
+
+    @classmethod
+    def from_document(cls, document: Any, where: str) -> Network:
+        """The network of a parsed network JSON file. Raises SpecError, NetworkError."""
+        checked = parse(_DOCUMENT, document, where)
+        return cls.build(
+            checked.name,
+            checked.nodes,
+            source=checked.source,
+            where=where,
+            unmodelled=checked.unmodelled,
+            approximations=checked.approximations,
+        )
 
     @classmethod
     def build(
@@ -57,10 +100,12 @@ class Network(Shown):
         source: str = "",
         where: str | None = None,
         warnings: Iterable[str] = (),
+        unmodelled: Iterable[Unmodelled] = (),
+        approximations: Iterable[Approximation] = (),
     ) -> Network:
         """Check nodes (records or their JSON form) in any order and infer all shapes.
 
-        where: how messages call the file. Raises SpecError for a field, NetworkError for the graph.
+        where: how messages name the file. Raises SpecError for a field, NetworkError for the graph.
         """
         place = where if where is not None else name
         items = list(nodes)
@@ -71,7 +116,23 @@ class Network(Shown):
         ordered = topological(checked, place)
         shapes = _shapes(ordered, place)
         _check_weights(ordered, shapes, place)
-        return cls(name, source, tuple(ordered), shapes, tuple(warnings), place)
+        return cls(
+            name,
+            source,
+            tuple(ordered),
+            shapes,
+            tuple(warnings),
+            place,
+            tuple(unmodelled),
+            tuple(approximations),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone, so that networks can be copied and sent to other processes."""
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"shapes": dict(self.shapes)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"shapes": MappingProxyType(state["shapes"])})
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -91,19 +152,28 @@ class Network(Shown):
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the graph, equal for every file format and order of nodes that yield it."""
+        """Hash of the graph, equal for every file format and order of nodes that yield it.
+
+        Without `shares`, which does not change what is computed when.
+        """
         document = [_dump(node) for node in self.canonical_nodes]
+        for node in document:
+            node.pop("shares", None)
         text = json.dumps(document, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """The document of the network JSON format, `rramalloc-network/1`."""
-        return {
+        document: dict[str, Any] = {
             "format": FORMAT,
             "name": self.name,
             "source": self.source,
             "nodes": [_dump(node) for node in self.nodes],
         }
+        for key in ("unmodelled", "approximations"):
+            if getattr(self, key):
+                document[key] = [item.model_dump(mode="json") for item in getattr(self, key)]
+        return document
 
     def to_frame(self) -> pd.DataFrame:
         """One row per node: name, op, inputs, and its output's channels, height and width."""
@@ -187,17 +257,25 @@ def _shapes(nodes: list[Node], where: str) -> Mapping[str, Shape]:
 
 def _check_weights(nodes: list[Node], shapes: Mapping[str, Shape], where: str) -> None:
     total = 0
-    for node in nodes:
-        if isinstance(node, Conv | Linear):
-            count = node.weight_count(shapes[node.inputs[0]].channels)
-            total += count
-            if total > MAX_WEIGHTS:
-                outputs = "out_channels" if isinstance(node, Conv) else "out_features"
+    stages = {node.name: node for node in nodes if isinstance(node, Conv | Linear)}
+    counts = {name: node.weight_count(shapes[node.inputs[0]].channels) for name, node in stages.items()}
+    for name, node in stages.items():
+        total += counts[name]
+        if node.shares is not None:
+            owner = stages.get(node.shares)
+            if owner is None or owner.shares is not None or counts[owner.name] != counts[name]:
                 raise NetworkError(
                     _place(where, node),
-                    f"{outputs}: makes {count} weights, {total} with the layers before it; "
-                    f"the limit of a network is {MAX_WEIGHTS}",
+                    f"shares: must name a weight layer with {counts[name]} weights of its own, "
+                    f"got {node.shares[:60]!r}",
                 )
+        if total > MAX_WEIGHTS:
+            outputs = "out_channels" if isinstance(node, Conv) else "out_features"
+            raise NetworkError(
+                _place(where, node),
+                f"{outputs}: makes {counts[name]} weights, {total} with the layers before it; "
+                f"the limit of a network is {MAX_WEIGHTS}",
+            )
 
 
 def _place(where: str, node: Node) -> str:
@@ -205,9 +283,11 @@ def _place(where: str, node: Node) -> str:
 
 
 def _dump(node: Node) -> dict[str, Any]:
-    """Fields as JSON: name, op and inputs first, pairs as lists, defaults written out."""
-    fields = node.model_dump(mode="json")
+    """Fields as JSON: name, op and inputs first, pairs as lists, defaults but `shares` written out."""
+    values = node.model_dump(mode="json")
     head = {"name": node.name, "op": node.op}
     if not isinstance(node, Input):
         head["inputs"] = list(node.inputs)  # type: ignore[assignment]
-    return head | {key: value for key, value in fields.items() if key not in head}
+    if values.get("shares", "") is None:
+        del values["shares"]
+    return head | {key: value for key, value in values.items() if key not in head}

@@ -77,7 +77,10 @@ class Input(_Node):
 
 
 class Conv(_Consumer):
-    """Convolution with constant weights: a stage. kernel, stride, dilation: (height, width)."""
+    """Convolution with constant weights: a stage.
+
+    kernel, stride, dilation: (height, width); shares: the stage whose weights this one uses.
+    """
 
     op: Literal["conv"] = "conv"
     out_channels: Size
@@ -86,6 +89,7 @@ class Conv(_Consumer):
     pads: PadsField = (0, 0, 0, 0)
     dilation: SizePair = (1, 1)
     groups: Size = 1
+    shares: Name | None = None
 
     @property
     def geometry(self) -> Geometry:
@@ -97,7 +101,7 @@ class Conv(_Consumer):
         return self.kernel[0] * self.kernel[1] * (channels // self.groups) * self.out_channels
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
-        """Source: MODEL.md 2."""
+        """Source: docs/sources/model.md 2."""
         for field, count in (("groups", inputs[0].channels), ("out_channels", self.out_channels)):
             if count % self.groups:
                 return ShapeFault(
@@ -107,17 +111,21 @@ class Conv(_Consumer):
 
 
 class Linear(_Consumer):
-    """Fully connected layer applied to every pixel: a stage, or left to the host on a 1 x 1 grid."""
+    """Fully connected layer applied to every pixel: a stage, or left to the host on a 1 x 1 grid.
+
+    shares: the stage whose weights this one uses.
+    """
 
     op: Literal["linear"] = "linear"
     out_features: Size
+    shares: Name | None = None
 
     def weight_count(self, channels: int) -> int:
         """Weights without biases for an input of `channels`."""
         return channels * self.out_features
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
-        """Source: MODEL.md 2."""
+        """Source: docs/sources/model.md 2."""
         return inputs[0]._replace(channels=self.out_features)
 
 
@@ -137,7 +145,7 @@ class Pool(_Consumer):
         return Geometry(self.kernel, self.stride, Pads(*self.pads), self.dilation)
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
-        """Source: INTERFACE.md, network JSON (`ceil_mode` drops a window beyond the input)."""
+        """Source: docs/sources/interface.md, network JSON (`ceil_mode` drops a window beyond the input)."""
         return _windowed(inputs[0], self.geometry, inputs[0].channels, ceil_mode=self.ceil_mode)
 
 
@@ -147,7 +155,7 @@ class GlobalPool(_Consumer):
     op: Literal["global_avgpool", "global_maxpool"]
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
-        """Source: MODEL.md 2."""
+        """Source: docs/sources/model.md 2."""
         return Shape(inputs[0].channels, 1, 1)
 
 
@@ -157,7 +165,7 @@ class Flatten(_Consumer):
     op: Literal["flatten"] = "flatten"
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
-        """Source: MODEL.md 2."""
+        """Source: docs/sources/model.md 2."""
         return Shape(inputs[0].channels * inputs[0].pixels, 1, 1)
 
 
@@ -168,7 +176,7 @@ class Concat(_Consumer):
     op: Literal["concat"] = "concat"
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
-        """Source: MODEL.md 2; a 1 x 1 input is broadcast."""
+        """Source: docs/sources/model.md 2; a 1 x 1 input is broadcast."""
         grid = _common_grid(inputs)
         if isinstance(grid, ShapeFault):
             return grid
@@ -182,7 +190,7 @@ class Elementwise(_Consumer):
     op: Literal["add", "mul"]
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
-        """Source: MODEL.md 2."""
+        """Source: docs/sources/model.md 2."""
         grid = _common_grid(inputs)
         if isinstance(grid, ShapeFault):
             return grid
@@ -199,7 +207,7 @@ class Pixelwise(_Consumer):
     op: Literal["relu", "activation", "batchnorm", "identity", "dropout", "layernorm", "softmax"]
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
-        """Source: INTERFACE.md, network JSON."""
+        """Source: docs/sources/interface.md, network JSON."""
         return inputs[0]
 
 
@@ -221,7 +229,7 @@ class Upsample(_Consumer):
     scale: SizePair
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
-        """Source: MODEL.md 2: output pixel (y, x) needs input pixel (y // f, x // f)."""
+        """Source: docs/sources/model.md 2: output pixel (y, x) needs input pixel (y // f, x // f)."""
         channels, height, width = inputs[0]
         return Shape(channels, height * self.scale[0], width * self.scale[1])
 
@@ -254,6 +262,27 @@ Node = Annotated[
     Field(discriminator="op"),
 ]
 Stage = Conv | Linear
+
+
+class Unmodelled(Record):
+    """An operator of the file with constant weights that no stage stands for: a barrier without arrays.
+
+    name: node of the network that takes its place; weights: without biases; macs: multiply-accumulates for
+    one input, None where the file does not determine them.
+    """
+
+    name: Name
+    operator: str
+    weights: int
+    macs: int | None = None
+
+
+class Approximation(Record):
+    """A node that stands for an operator only approximately, and how: mostly as a barrier."""
+
+    name: Name
+    operator: str
+    treatment: str
 
 
 def _windowed(source: Shape, geometry: Geometry, channels: int, *, ceil_mode: bool) -> Shape | ShapeFault:

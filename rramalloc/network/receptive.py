@@ -1,4 +1,4 @@
-"""Which pixels a node needs, as tables over its output grid (MODEL.md 2).
+"""Which pixels a node needs, as tables over its output grid (docs/sources/model.md 2).
 
 A table is an int32 array of shape (height, width). `last_needed` pulls a table of a node's input
 through the node: every output pixel gets the maximum over the input pixels it needs, -1 for none.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.importers import load, network_json
+from rramalloc.importers import load
 from rramalloc.mapping.demand import demands
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
@@ -38,7 +38,7 @@ def demand_of(network: Network, names: list[str], lines: int) -> list[int]:
 
 @pytest.mark.parametrize("case", GOLDEN["random"], ids=lambda case: case["network"]["name"])
 def test_random_network(case: dict[str, Any]) -> None:
-    network = network_json.from_document(case["network"], "golden")
+    network = Network.from_document(case["network"], "golden")
     graph = StageGraph.build(network)
     timing = simulate(graph, replication_by_name(graph, case["replication"], "golden"))
     assert set(graph.names) == set(case["finish"])

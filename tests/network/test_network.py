@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from operator import attrgetter
 from random import Random
 from typing import Any
 
@@ -10,7 +15,8 @@ from hypothesis import given
 from laws.strategies import random_network, randoms
 
 from rramalloc.errors import NetworkError, SpecError
-from rramalloc.importers import load, network_json
+from rramalloc.importers import load
+from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network, natural_key
 from rramalloc.network.shipped import shipped_names
 
@@ -212,7 +218,7 @@ def test_order_in_the_file_changes_neither_hash_nor_canonical_order(random: Rand
 @given(random=randoms)
 def test_a_document_survives_being_read_again(random: Random) -> None:
     network = random_network(random, 12)
-    again = network_json.from_document(network.to_dict(), "here")
+    again = Network.from_document(network.to_dict(), "here")
     assert again == network
     assert again.sha256 == network.sha256
 
@@ -248,3 +254,27 @@ def test_names_that_compare_equal_keep_one_order() -> None:
 def test_very_long_numbers_in_names() -> None:
     nodes = [INPUT, relu("n" + "9" * 900, "in"), relu("n" + "8" * 999, "in")]
     assert len(Network.build("net", nodes).canonical_nodes) == 3
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_a_network_survives_pickling(protocol: int) -> None:
+    network = load("squeezenet")
+    again = pickle.loads(pickle.dumps(network, protocol))  # noqa: S301
+    assert again == network
+    assert again.where == network.where
+    assert again.sha256 == network.sha256
+    with pytest.raises(TypeError):
+        again.shapes["input"] = Shape(1, 1, 1)
+
+
+def test_a_network_can_be_copied() -> None:
+    network = load("squeezenet")
+    assert network.stages  # whatever was computed before the copy
+    for again in (copy.copy(network), copy.deepcopy(network)):
+        assert again == network
+        assert [stage.name for stage in again.stages] == [stage.name for stage in network.stages]
+
+
+def test_a_network_can_be_sent_to_another_process() -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert pool.submit(attrgetter("sha256"), load("squeezenet")).result() == load("squeezenet").sha256

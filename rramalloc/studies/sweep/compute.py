@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, cast
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.importers import network_json
 from rramalloc.mapping.demand import Mapping, demands
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
@@ -82,7 +81,7 @@ def _result(case: _Case, point: Point, arrays: int) -> dict[str, Any]:
 
 @lru_cache(maxsize=16)
 def _network(source: NetworkText) -> Network:
-    return network_json.from_document(json.loads(source.text), source.name)
+    return Network.from_document(json.loads(source.text), source.name)
 
 
 @lru_cache(maxsize=16)

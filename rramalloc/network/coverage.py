@@ -1,0 +1,124 @@
+"""Coverage: how much of a network file a result is about (docs/sources/model.md 14)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+from rramalloc.network.counts import macs, weights
+from rramalloc.network.network import Network
+from rramalloc.network.node import Approximation, Conv, Input, Linear, Unmodelled
+from rramalloc.records import Record
+
+_MOST_NAMES = 3
+_SHOWN_TENTHS = 1000
+
+
+class OnArrays(Record):
+    """Weights or multiply-accumulates on arrays, out of all in the file; total: None where not determined."""
+
+    on_arrays: int
+    total: int | None
+
+
+class Coverage(Record):
+    """What of a network file is on arrays, left to the host, approximated, or free.
+
+    weights: without biases, normalisation factors and look-up tables, each counted once however many nodes
+    use it; macs: multiply-accumulates for one input; stored_again: weights that several stages share and
+    that are stored for each of them; host: weight layers left to the host, untimed; unmodelled: operators
+    with weights that no stage stands for; approximated: nodes that stand for an operator only approximately;
+    barriers: nodes that wait for all pixels of their inputs; free_digital: digital nodes, which take no
+    steps of their own.
+    """
+
+    weights: OnArrays
+    macs: OnArrays
+    stored_again: int
+    host: tuple[str, ...]
+    unmodelled: tuple[Unmodelled, ...]
+    approximated: tuple[Approximation, ...]
+    barriers: tuple[str, ...]
+    free_digital: int
+
+    @classmethod
+    def of(cls, network: Network, stages: Collection[str]) -> Coverage:
+        """The coverage of `network` with the weight layers named in `stages` on arrays."""
+        timed = set(stages)
+        placed = [stage for stage in network.stages if stage.name in timed]
+        by_owner = {stage.shares or stage.name: weights(network, stage) for stage in network.stages}
+        distinct = sum(by_owner[owner] for owner in {stage.shares or stage.name for stage in placed})
+        missing = [item.macs for item in network.unmodelled if item.macs is not None]
+        return cls(
+            weights=OnArrays(
+                on_arrays=distinct,
+                total=sum(by_owner.values()) + sum(item.weights for item in network.unmodelled),
+            ),
+            macs=OnArrays(
+                on_arrays=sum(macs(network, stage) for stage in placed),
+                total=sum(macs(network, stage) for stage in network.stages) + sum(missing)
+                if len(missing) == len(network.unmodelled)
+                else None,
+            ),
+            stored_again=sum(weights(network, stage) for stage in placed) - distinct,
+            host=tuple(stage.name for stage in network.stages if stage.name not in timed),
+            unmodelled=network.unmodelled,
+            approximated=network.approximations,
+            barriers=tuple(node.name for node in network.nodes if node.op == "barrier"),
+            free_digital=sum(not isinstance(node, Input | Conv | Linear) for node in network.nodes),
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether all weights of the file are on arrays."""
+        return self.weights.on_arrays == self.weights.total
+
+    @property
+    def scope(self) -> str:
+        """What a proof is about, " for 4 % of the weights (fc6, fc7 left to the host)"; empty if all."""
+        if self.complete:
+            return ""
+        missing = []
+        if self.unmodelled:
+            missing.append(f"{_names(item.name for item in self.unmodelled)} not modelled")
+        if self.host:
+            missing.append(f"{_names(self.host)} left to the host")
+        return f" for {_percent(self.weights)} of the weights ({'; '.join(missing)})"
+
+    def qualified(self, proof: str) -> str:
+        """A proof in words that says how much of the network it is about, where that is not all of it."""
+        for claim in ("proven optimal", "proven best"):
+            proof = proof.replace(claim, f"{claim}{self.scope}", 1)
+        return proof
+
+    @property
+    def summary(self) -> str:
+        """All of it in one line."""
+        macs = "" if self.macs.total is None else f" and {_percent(self.macs)} of the MACs"
+        words = [f"{_percent(self.weights)} of the weights{macs} on arrays"]
+        if self.host:
+            words.append(f"left to the host: {_names(self.host)}")
+        if self.unmodelled:
+            words.append(
+                f"not modelled: {_names(f'{item.name} ({item.operator})' for item in self.unmodelled)}"
+            )
+        if self.approximated:
+            counts = Counter(item.operator for item in self.approximated)
+            words.append(f"approximated: {_names(f'{counts[name]} x {name}' for name in counts)}")
+        if self.stored_again:
+            words.append(f"{self.stored_again:,} weights stored again for layers that share them")
+        return "; ".join(words)
+
+
+def _percent(share: OnArrays) -> str:
+    """Rounded down, so that what is not complete never reads 100 %."""
+    if not share.total or share.on_arrays == share.total:
+        return "100 %"
+    tenths = share.on_arrays * _SHOWN_TENTHS // share.total
+    return f"{tenths / 10:g} %" if tenths or not share.on_arrays else "less than 0.1 %"
+
+
+def _names(names: Iterable[str]) -> str:
+    listed = [name if len(name) <= 60 else f"{name[:57]}..." for name in names]
+    more = len(listed) - _MOST_NAMES
+    return ", ".join(listed[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
