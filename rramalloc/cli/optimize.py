@@ -50,7 +50,7 @@ Method = Annotated[
     typer.Option(
         "--method",
         autocompletion=complete.methods,
-        help="auto, interval, recurrence, published (chains), separable, milp, milp-cbc, or a baseline: "
+        help="auto, interval, recurrence, published (chains), milp, milp-cbc, or a baseline: "
         "none, uniform, proportional, isaac, neurosim, bottleneck, balance, lagrange, sequential, gain, "
         "annealing, genetic, published-dp (chains).",
     ),

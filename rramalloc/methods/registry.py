@@ -32,7 +32,6 @@ METHODS = {
     "published": Entry("rramalloc.methods.published:solve", compared=False),
     "milp": Entry("rramalloc.methods.milp:solve_highs"),
     "milp-cbc": Entry("rramalloc.methods.milp:solve_cbc", compared=False),
-    "separable": Entry("rramalloc.search.separable:solve", compared=False),
     "none": Entry("rramalloc.methods.none:solve"),
     "uniform": Entry("rramalloc.methods.uniform:solve"),
     "proportional": Entry("rramalloc.methods.proportional:solve"),
