@@ -100,15 +100,70 @@ def test_demand_is_that_of_the_tool() -> None:
     assert pes == [1 * 2 * 1, 1 * 3 * 6]  # 40 channels on 32 columns; 70 on 32; 40 channels, 7 an array
     fc = 1 * math.ceil(70 * 64 / 64)
     told = [remark.text for remark in bundle.remarks]
-    assert any(f"needs {2 + 2 * 18 + fc} PEs" in text for text in told)
+    tiles = 1 + 9 + -(-fc // 4)  # of 4 PEs, a tile holds one layer
+    assert any(f"stores {16 * (2 + 2 * 18 + fc)} arrays in {tiles} of" in text for text in told)
     assert any(text.startswith("18 PEs of 16 arrays, 288 arrays a copy") for text in told)
 
 
-def test_copies_beyond_an_output_row_are_told_to_idle() -> None:
-    bundle = mnsim.export(subject(residual(), {"c1": 11}))
-    assert any(
-        r.layer == "c1" and "8 pixels of an output row: 3 of them idle" in r.text for r in bundle.remarks
+def test_copies_are_capped_at_the_pixels_of_an_output_row() -> None:
+    """MNSIM divides the 8 pixels of an output row among the copies: a ninth has none and costs time."""
+    bundle = mnsim.export(subject(residual(), {"c1": 11, "c2": 8}))
+    assert read(bundle)[2] == [8, 8, 1, 1, 1]
+    rounded = [(remark.layer, remark.text) for remark in bundle.remarks if remark.kind == "rounded"]
+    assert rounded == [
+        (
+            "c1",
+            "11 copies become 8: copies share the pixels of an output row, more of them only cost time",
+        )
+    ]
+
+
+def test_every_layer_has_numbers_for_weight_bits() -> None:
+    """`Weightbit` is read as a number on pooling layers and sums too; it counts the cells of a weight."""
+    for bits, cells, signed, expected in (
+        (9, 1, "differential", 9),  # 8 groups beside the sign
+        (9, 2, "differential", 5),
+        (8, 2, "offset", 4),
+        (16, 16, "offset", 1),
+    ):
+        hardware = machine(weight_bits=bits, cell_bits=cells, signed=signed)
+        config, layers, _ = read(mnsim.export(subject(residual(), hardware=hardware)))
+        assert {layer["Weightbit"] for layer in layers} == {expected}
+        assert config.getint("Process element level", "Group_Num") == expected - (signed == "differential")
+
+
+@pytest.mark.parametrize("cell_bits", [1, 2, 4, 6])
+def test_every_level_of_a_cell_has_a_resistance(cell_bits: int) -> None:
+    """From 1 MOhm to 10 kOhm, in equal steps of conductance."""
+    config, _, _ = read(mnsim.export(subject(residual(), hardware=machine(cell_bits=cell_bits))))
+    siemens = [1 / float(ohm) for ohm in config.get("Device level", "Device_Resistance").split(",")]
+    assert config.getint("Device level", "Device_Level") == len(siemens) == 2**cell_bits
+    assert siemens == pytest.approx(
+        [1e-6 + step * (1e-4 - 1e-6) / (len(siemens) - 1) for step in range(len(siemens))], rel=1e-4
     )
+
+
+def test_a_chip_with_too_few_tiles_is_refused() -> None:
+    """Each conv takes a tile, so do the pooling and the classifier; the sum takes none."""
+    chip = Chip(arrays_per_tile=64, straddle=True, tiles=(3, 1), chips=(1, 1))
+    hardware = machine(256, 256, cell_bits=1, weight_bits=9, signed="differential", chip=chip)
+    with pytest.raises(UnsupportedError, match=r"needs 4 tiles .* the chip has 3: allocate fewer arrays"):
+        mnsim.export(subject(residual(), hardware=hardware))
+
+
+def test_tiles_that_are_no_square_are_taken_in_rows() -> None:
+    """Order 2 goes along the sides of growing squares and leaves any other grid."""
+    for tiles, order in (((4, 4), "2"), ((2, 8), "1")):
+        chip = Chip(arrays_per_tile=64, straddle=True, tiles=tiles, chips=(1, 1))
+        config, _, _ = read(mnsim.export(subject(residual(), hardware=machine(chip=chip))))
+        assert config.get("Architecture level", "Tile_Connection") == order
+
+
+def test_a_sum_of_sums_only_is_refused() -> None:
+    """MNSIM takes the size of a sum from its first input that is none."""
+    net = network(conv("c", "x"), conv("d", "c"), of("add", "a", "c", "d"), of("add", "b", "a", "a"))
+    with pytest.raises(UnsupportedError, match="needs a convolution or a pooling among the inputs of a sum"):
+        mnsim.export(subject(net))
 
 
 def ended(*nodes: dict[str, Any], **fields: Any) -> Network:
@@ -128,7 +183,6 @@ def ended(*nodes: dict[str, Any], **fields: Any) -> Network:
         (ended(conv("c", "x"), conv("d", "x"), of("concat", "k", "c", "d")), "input of the network"),
         (ended(conv("c", "x"), conv("d", "c"), of("concat", "k", "c", "d")), "no layer for 'concat'"),
         (ended(of("maxpool", "p", "x", kernel=2), conv("c", "p")), "convolution as its first layer"),
-        (network(conv("c", "x")), "behind the last one unless that is fully connected"),
         (ended(conv("c", "x"), conv("d", "c"), conv("e", "c")), "only the last has none"),
     ],
 )  # fmt: skip

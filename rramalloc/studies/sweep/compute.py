@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import demands
-from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, MappingOptions
+from rramalloc.mapping.demand import Mapping, demands
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.search.problem import Objective, Problem, Stop
@@ -17,7 +16,7 @@ from rramalloc.studies.budgets import budget
 from rramalloc.studies.sweep.point import Point, machine_of
 from rramalloc.studies.sweep.row import Row, asked, failed
 from rramalloc.studies.sweep.sources import NetworkText
-from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.timing.stage_graph import FullyConnected, StageGraph
 
 
 class _Case(NamedTuple):
@@ -26,7 +25,8 @@ class _Case(NamedTuple):
     network: NetworkText
     hardware: str
     changes: tuple[Any, ...]
-    mapping: MappingOptions
+    mapping: Mapping
+    fc: FullyConnected
 
     @property
     def machine(self) -> Hardware:
@@ -42,8 +42,9 @@ def row_of(point: Point, network: NetworkText, hardware: str) -> Row:
                 "method",
                 f"{point.method!r} minimises latency only; objective {point.objective!r} needs 'auto'",
             )
-        mapping = DEFAULT_MAPPING.changed(mapping=point.mapping, fc=point.fc)
-        case = _Case(network, hardware, point[2:5], mapping)
+        case = _Case(
+            network, hardware, point[2:5], cast("Mapping", point.mapping), cast("FullyConnected", point.fc)
+        )
         told["minimum"] = _minimum(case)
         told["arrays"] = budget(point.arrays, told["minimum"])
         return Row(**told, **_result(case, point, told["arrays"]))
@@ -56,6 +57,7 @@ def _result(case: _Case, point: Point, arrays: int) -> dict[str, Any]:
     problem, hardware = _problem(case, arrays), case.machine
     request = Request(
         mapping=case.mapping,
+        fc=case.fc,
         objective=cast("Objective", point.objective),
         method=point.method,
         seed=point.seed,
@@ -90,11 +92,11 @@ def _graph(source: NetworkText, fc: FullyConnected) -> StageGraph:
 @lru_cache(maxsize=64)
 def _minimum(case: _Case) -> int:
     """Arrays with every layer stored once."""
-    graph = _graph(case.network, case.mapping.fc)
+    graph = _graph(case.network, case.fc)
     return sum(demands(_network(case.network), graph.stages, case.machine, case.mapping))
 
 
 @lru_cache(maxsize=16)
 def _problem(case: _Case, arrays: int) -> Problem:
-    graph = _graph(case.network, case.mapping.fc)
-    return make_problem(_network(case.network), case.machine, arrays, case.mapping, graph=graph)
+    graph = _graph(case.network, case.fc)
+    return make_problem(_network(case.network), case.machine, arrays, case.mapping, case.fc, graph)
