@@ -91,10 +91,10 @@ def problem_of(entry: Entry) -> tuple[Problem, Network]:
     whole = load(entry.network)
     hardware = load_hardware("plain").with_crossbar(entry.lines, entry.lines)
     chain = main_path(whole) if entry.network == "resnet18" else whole
-    problem = make_problem(chain, hardware, entry.arrays, "im2col", "host")
+    problem = make_problem(chain, hardware, entry.arrays)
     if not entry.shortcuts:
         return problem, chain
-    source = make_problem(whole, hardware, entry.arrays, "im2col", "host")
+    source = make_problem(whole, hardware, entry.arrays)
     demand = dict.fromkeys(problem.graph.names, 0)
     for name, each in zip(source.graph.names, source.demand.tolist(), strict=True):
         demand[beside(name)] += each
@@ -165,7 +165,7 @@ def row(entry: Entry) -> str:
 
 
 def allocation_row(label: str, name: str, arrays: int, copies: tuple[int, ...]) -> str:
-    problem = make_problem(load(name), load_hardware("plain"), arrays, "im2col", "host")
+    problem = make_problem(load(name), load_hardware("plain"), arrays)
     theirs = np.array(copies, dtype=np.int64)
     ours, words, _ = timed(problem, Stop().work, 1)
     proven = " (proven)" if PROVEN in words else ""

@@ -133,7 +133,7 @@ def measure_other(case: Case, arrays: int, method: str) -> dict[str, Any]:
     candidate: Candidate | None = None
     begun = time.perf_counter()
     hardware = load_hardware(DEFAULT_PRESET).with_crossbar(case.crossbar, case.crossbar)
-    problem = make_problem(load(case.network), hardware, arrays, "im2col", "host")
+    problem = make_problem(load(case.network), hardware, arrays)
     built = time.perf_counter()
     try:
         candidate = solve(problem, Stop(work=MUCH_WORK, time_limit_s=SOLVER_LIMIT_S), 0)

@@ -11,6 +11,7 @@ from pathlib import Path
 from rramalloc.api import minimum_arrays, optimize, verify
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 
 RESULT = Path(__file__).resolve().parent / "verify.md"
@@ -36,7 +37,7 @@ def main() -> None:
     rows = []
     for side, preset, mapping in CASES:
         network, hardware = vgg16(side), load_hardware(preset)
-        arrays = 2 * minimum_arrays(network, hardware, mapping, "host")
+        arrays = 2 * minimum_arrays(network, hardware, MappingOptions(mapping=mapping))
         allocation = optimize(network, arrays, hardware=hardware, mapping=mapping, work=0)
         begun = time.perf_counter()
         result = verify(network, allocation)

@@ -11,7 +11,7 @@ from rramalloc.export.export import export as export
 from rramalloc.files import write_json
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.demand import MAPPINGS, Mapping
+from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, Mapping
 from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
 from rramalloc.placement.emulator.verify import verify as verify
@@ -21,11 +21,10 @@ from rramalloc.progress import followed, of_comparison, of_front, of_search
 from rramalloc.records import check_known, check_range
 from rramalloc.report.page.report import report as report
 from rramalloc.results.allocation import Allocation
-from rramalloc.results.given import chosen
+from rramalloc.results.allocation_input import AllocationLike, read_allocation
 from rramalloc.results.inspection import Inspection, inspect_network
 from rramalloc.results.optimize import Request
 from rramalloc.results.optimize import optimize as optimize_network
-from rramalloc.results.saved import AllocationLike, saved
 from rramalloc.results.simulation import Simulation, simulate_network
 from rramalloc.search.front import DEFAULT_WORK as FRONT_WORK
 from rramalloc.search.front import Progress as FrontProgress
@@ -41,7 +40,6 @@ from rramalloc.studies.pareto_front import FrontObjective, ParetoFront
 from rramalloc.studies.strategies.evaluate import evaluate as evaluate
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.simulate import Handoff
-from rramalloc.timing.stage_graph import FC_CHOICES, FullyConnected
 
 OBJECTIVES: tuple[Objective, ...] = ("latency", "interval", "arrays")
 MAX_WORK = 10**9
@@ -86,7 +84,8 @@ def optimize(
     >>> allocation.makespan, allocation.lower_bound
     (4009, 4009)
     """
-    _check_choices(mapping=mapping, fc=fc, objective=objective, method=method)
+    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
+    _check_choices(objective=objective, method=method)
     check_range("seed", seed, 0, 2**63 - 1)
     check_range("work", work, 0, MAX_WORK)
     check_range("gap", gap, 0, 1)
@@ -94,8 +93,8 @@ def optimize(
     _check_objective(objective, method, target, target_ns)
     source, machine = as_network(network, input_shapes), as_hardware(hardware, crossbar)
     request = Request(
-        mapping=mapping, fc=fc, objective=objective, method=method, seed=seed, target_steps=target,
-        target_ns=target_ns, fold=fold, measured=measured_steps(latency_table, source, fc, machine),
+        mapping=options, objective=objective, method=method, seed=seed, target_steps=target,
+        target_ns=target_ns, measured=measured_steps(latency_table, source, fc, machine),
     )  # fmt: skip
     run = optimize_placed if placed else optimize_network
     with followed(on_progress, progress and stop is None, of_search) as tell:
@@ -114,9 +113,8 @@ def inspect(
     input_shapes: InputShapes | None = None,
 ) -> Inspection:
     """Stages, windows, demand, utilisation and the smallest budget. Raises RramallocError."""
-    _check_choices(mapping=mapping, fc=fc)
-    source = as_network(network, input_shapes)
-    return inspect_network(source, as_hardware(hardware, crossbar), mapping, fc, fold=fold)
+    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
+    return inspect_network(as_network(network, input_shapes), as_hardware(hardware, crossbar), options)
 
 
 def simulate(
@@ -139,16 +137,14 @@ def simulate(
     Raises RramallocError.
     """
     source = as_network(network, input_shapes)
-    own, where = saved(allocation, "replication" if isinstance(allocation, MappingOf) else "allocation")
-    if fold is None:
-        fold = own.folds(mapping)
-    mapping, fc = chosen(own, mapping, fc)
+    own = read_allocation(allocation, "replication" if isinstance(allocation, MappingOf) else "allocation")
+    options = own.options.changed(mapping=mapping, fc=fc, fold=fold)
     _check_choices(handoff=handoff)
-    machine = as_hardware(hardware if hardware is not None else own.hardware or DEFAULT_PRESET, crossbar)
+    machine = as_hardware(own.hardware if hardware is None else hardware, crossbar)
     known = own.measured if hardware is None else None
     return simulate_network(
-        source, own.replication, machine, mapping=mapping, fc=fc, handoff=handoff, where=where, fold=fold,
-        measured=measured_steps(latency_table, source, fc, machine, known),
+        source, own.replication, machine, options, handoff=handoff, where=own.where,
+        measured=measured_steps(latency_table, source, options.fc, machine, known),
     )  # fmt: skip
 
 
@@ -180,17 +176,17 @@ def compare(
     set its `interrupted` to end early.
     Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
     """
-    _check_choices(mapping=mapping, fc=fc)
+    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
     check_range("seed", seed, 0, 2**53)
     check_range("seeds", seeds, 1, MAX_SEEDS)
     check_range("work", work, 0, MAX_WORK)
     check_range("time limit", time_limit_s, 0, 10**9)
     contest = Contest(
-        mapping=mapping, fc=fc, methods=methods, seed=seed, seeds=seeds, work=work,
-        time_limit_s=time_limit_s, clock=clock, fold=fold,
+        mapping=options, methods=methods, seed=seed, seeds=seeds, work=work, time_limit_s=time_limit_s,
+        clock=clock,
     )  # fmt: skip
     source, machine = as_network(network, input_shapes), as_hardware(hardware, crossbar)
-    sizes = budgets(arrays, minimum_arrays(source, machine, mapping, fc, fold=fold))
+    sizes = budgets(arrays, minimum_arrays(source, machine, options))
     with followed(on_progress, progress, of_comparison) as tell:
         return compare_methods(source, machine, sizes, contest, ending or Ending(), tell)
 
@@ -221,19 +217,18 @@ def pareto(
     stop: replaces work and time_limit_s.
     Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
     """
-    _check_choices(mapping=mapping, fc=fc, front_objective=objective)
+    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
+    _check_choices(front_objective=objective)
     for method in baselines:
         _check_choices(method=method)
     check_range("seed", seed, 0, 2**53)
     check_range("work", work, 0, MAX_WORK)
     check_range("time limit", time_limit_s, 0, 10**9)
-    quest = Quest(
-        mapping=mapping, fc=fc, objective=objective, seed=seed, baselines=tuple(baselines), fold=fold
-    )
+    quest = Quest(mapping=options, objective=objective, seed=seed, baselines=tuple(baselines))
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)
     source, machine = as_network(network, input_shapes), as_hardware(hardware, crossbar)
     with followed(on_progress, progress, of_front) as tell:
-        most = budget(arrays, minimum_arrays(source, machine, mapping, fc, fold=fold))
+        most = budget(arrays, minimum_arrays(source, machine, options))
         return pareto_front(source, machine, most, quest, ending, tell)
 
 
@@ -257,8 +252,6 @@ def _check_objective(objective: str, method: str, target: int | None, target_ns:
 
 def _check_choices(**chosen: str | None) -> None:
     known = {
-        "mapping": MAPPINGS,
-        "fc": FC_CHOICES,
         "objective": OBJECTIVES,
         "front_objective": ("makespan", "interval", "latency_ns"),
         "method": method_names(),

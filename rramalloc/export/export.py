@@ -9,13 +9,11 @@ from rramalloc.export.subject import Subject
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.demand import Mapping
+from rramalloc.mapping.options import FullyConnected, Mapping
 from rramalloc.network.network import Network
 from rramalloc.placement.placement import PlacementLike, as_placement
 from rramalloc.results.allocation import NetworkId
-from rramalloc.results.given import given
-from rramalloc.results.saved import AllocationLike
-from rramalloc.timing.stage_graph import FullyConnected
+from rramalloc.results.allocation_input import AllocationLike, read_allocation
 
 
 def export(
@@ -77,8 +75,8 @@ def subject_of(
     if placed is not None:
         hardware = hardware or placed.hardware
         mapping, fc = mapping or placed.options.mapping, fc or placed.options.fc
-    known = given(network, allocation, hardware=hardware, mapping=mapping, fc=fc)
+    source = read_allocation(allocation).made_for(network)
+    source = source.changed(hardware=hardware, mapping=mapping, fc=fc)
     return Subject.build(
-        network, known.replication, known.hardware, mapping=known.mapping, fc=known.fc, fold=known.fold,
-        placement=placed, where=known.where,
-    )  # fmt: skip
+        network, source.replication, source.hardware, source.options, placement=placed, where=source.where
+    )

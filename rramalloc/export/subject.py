@@ -8,45 +8,41 @@ from functools import cached_property
 
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping, demands
+from rramalloc.mapping.demand import demands
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Linear, Node
 from rramalloc.placement.check import check
 from rramalloc.placement.placement import Placement
 from rramalloc.timing.simulate import replication_by_name
-from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.timing.stage_graph import StageGraph
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """copies: of every stage by name, in network order; where: the allocation's file, for messages.
-
-    fold: whether the demand is of filters folded for the fewest arrays.
-    """
+    """copies: of every stage by name, in network order; where: the allocation's file, for messages."""
 
     network: Network
     graph: StageGraph
     copies: MappingOf[str, int]
     hardware: Hardware
-    mapping: Mapping
-    fc: FullyConnected
+    options: MappingOptions
     placement: Placement | None
     where: str
-    fold: bool = False
 
     @classmethod
     def build(
-        cls, network: Network, replication: MappingOf[str, int], hardware: Hardware, *, mapping: Mapping,
-        fc: FullyConnected, placement: Placement | None, where: str, fold: bool = False,
+        cls, network: Network, replication: MappingOf[str, int], hardware: Hardware,
+        options: MappingOptions, *, placement: Placement | None, where: str,
     ) -> Subject:  # fmt: skip
         """Check that the allocation and the placement belong to the network and to each other.
 
         Raises SpecError, MisplacedError, UnsupportedError.
         """
-        graph = StageGraph.build(network, fc)
+        graph = StageGraph.build(network, options.fc)
         counts = replication_by_name(graph, replication, where).tolist()
         copies = {graph.names[stage]: counts[stage] for stage in graph.network_order}
-        subject = cls(network, graph, copies, hardware, mapping, fc, placement, where, fold)
+        subject = cls(network, graph, copies, hardware, options, placement, where)
         if placement is not None:
             _check_placement(subject, placement)
         return subject
@@ -55,7 +51,7 @@ class Subject:
     def demand(self) -> dict[str, int]:
         """Arrays of one copy of every weight layer, host layers included. Raises SpecError."""
         stages = self.network.stages
-        arrays = demands(self.network, stages, self.hardware, self.mapping, fold=self.fold)
+        arrays = demands(self.network, stages, self.hardware, self.options)
         return dict(zip((stage.name for stage in stages), arrays, strict=True))
 
     @cached_property
@@ -86,7 +82,7 @@ def is_dilated(node: Node) -> bool:
 def _check_placement(subject: Subject, placement: Placement) -> None:
     """Raise unless the placement holds this allocation of this network."""
     hardware = subject.hardware
-    ours = (hardware.crossbar, hardware.precision, subject.mapping, subject.fc)
+    ours = (hardware.crossbar, hardware.precision, subject.options.mapping, subject.options.fc)
     theirs = (placement.hardware.crossbar, placement.hardware.precision)
     if ours != (*theirs, placement.options.mapping, placement.options.fc):
         raise SpecError(

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, get_args
 
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel, useful_sizes
+from rramalloc.mapping.options import DEFAULT_MAPPING, MAPPINGS, Mapping, MappingOptions
 from rramalloc.network.counts import kernel_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Stage
-
-Mapping = Literal["im2col", "kernel_split", "whole_kernel"]
-MAPPINGS: tuple[Mapping, ...] = get_args(Mapping)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +63,7 @@ def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: s
 
     Groups that fit one array together share it block-diagonally, in every mapping.
     Raises SpecError if a kernel has more positions than wordlines under `whole_kernel`.
-    Source: MODEL.md 3; grouped `kernel_split` and `whole_kernel` follow the rule given for `im2col`.
+    Source: docs/sources/model.md 3; grouped `kernel_split` and `whole_kernel` follow the rule of `im2col`.
     """
     match mapping:
         case "im2col":
@@ -79,37 +76,32 @@ def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: s
 
 
 def demands(
-    network: Network, stages: Sequence[Stage], hardware: Hardware, mapping: Mapping, *, fold: bool = False
+    network: Network, stages: Sequence[Stage], hardware: Hardware, options: MappingOptions = DEFAULT_MAPPING
 ) -> list[int]:
-    """Demand of each stage, in the order given; fold: of the stages folded as `folds` says.
-
-    Raises SpecError, UnknownNameError.
-    """
-    sizes = folds(network, stages, hardware, mapping) if fold else [UNFOLDED] * len(stages)
+    """Arrays of one copy of each stage, in the order given, folded as `folds` says. Raises SpecError."""
+    sizes = folds(network, stages, hardware, options) or [UNFOLDED] * len(stages)
     return [
         demand(
             folded_weights(network, stage, hardware, size),
             hardware.crossbar,
-            mapping,
+            options.mapping,
             f"{network.where}: node {stage.name[:60]!r}",
         )
         for stage, size in zip(stages, sizes, strict=True)
     ]
 
 
-def folds(network: Network, stages: Sequence[Stage], hardware: Hardware, mapping: Mapping) -> list[Pair]:
+def folds(
+    network: Network, stages: Sequence[Stage], hardware: Hardware, options: MappingOptions
+) -> list[Pair] | None:
     """Per stage the pixels (n_h, n_w) to fold into one for the fewest arrays, (1, 1) to leave it as it is.
 
-    Of equal folds the one with the least work: first the fewest zeros added to the kernel, then the fewest
-    pixels folded, then the most of them on width.
-    Raises SpecError if the mapping is not `kernel_split`.  Source: SYSTEMS.md 3.
+    None unless the options ask for it. Of equal folds the one with the least work: first the fewest zeros
+    added to the kernel, then the fewest pixels folded, then the most of them on width.
+    Source: docs/sources/companions.md 3.
     """
-    if mapping != "kernel_split":
-        raise SpecError(
-            "fold",
-            f"moves pixels of the kernel onto wordlines, which mapping {mapping!r} already does: "
-            f"use 'kernel_split' to fold, or do without",
-        )
+    if not options.fold:
+        return None
     return [
         _fewest_arrays(WeightMatrix.of(network, stage, hardware), kernel_of(stage), hardware.crossbar)
         if fold_refusal(network, stage) is None

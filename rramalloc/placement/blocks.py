@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rramalloc.hardware.hardware import Crossbar
-from rramalloc.mapping.demand import MAPPINGS, Mapping, WeightMatrix
+from rramalloc.mapping.demand import WeightMatrix
+from rramalloc.mapping.options import MAPPINGS, Mapping
 from rramalloc.records import check_known
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rramalloc.errors import MisplacedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping
+from rramalloc.mapping.options import Mapping
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear, Stage
 from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement

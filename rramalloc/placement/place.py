@@ -9,8 +9,9 @@ import numpy as np
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.demand import Mapping, demands, folded_weights, folds
+from rramalloc.mapping.demand import demands, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
+from rramalloc.mapping.options import FullyConnected, Mapping, MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.placement.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
@@ -30,11 +31,10 @@ from rramalloc.placement.placement import (
 )
 from rramalloc.records import check_range
 from rramalloc.results.allocation import NetworkId
-from rramalloc.results.given import given
+from rramalloc.results.allocation_input import AllocationLike, read_allocation
 from rramalloc.results.optimize import hardware_warnings
-from rramalloc.results.saved import AllocationLike
 from rramalloc.timing.simulate import replication_by_name
-from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
 MAX_WORK = 10**6
@@ -61,31 +61,29 @@ def place(
     check_range("work", work, 0, MAX_WORK)
     source = as_network(network, input_shapes)
     chosen = None if hardware is None else as_hardware(hardware)
-    known = given(source, allocation, hardware=chosen, mapping=mapping, fc=fc)
+    what = read_allocation(allocation).made_for(source).changed(hardware=chosen, mapping=mapping, fc=fc)
     return place_network(
-        source, known.replication, known.hardware, mapping=known.mapping, fc=known.fc, fold=known.fold,
-        work=work, seed=seed, where=known.where,
-    )  # fmt: skip
+        source, what.replication, what.hardware, what.options, work=work, seed=seed, where=what.where
+    )
 
 
 def place_network(
-    network: Network, replication: MappingOf[str, int], hardware: Hardware, *, mapping: Mapping,
-    fc: FullyConnected, work: int, seed: int, where: str, fold: bool = False,
+    network: Network, replication: MappingOf[str, int], hardware: Hardware, options: MappingOptions, *,
+    work: int, seed: int, where: str,
 ) -> Placement:  # fmt: skip
     """Every block of every copy on an array of its own, with little traffic; checked.
 
-    replication: copies by layer name, layers left out have one; where: their file, as messages call it;
-    fold: filters are folded for the fewest arrays first.
+    replication: copies by layer name, layers left out have one; where: their file, as messages call it.
     Raises SpecError, TileError, CapacityError; MisplacedError if the placement does not survive the check.
     """
     chip_of(hardware)
-    graph = StageGraph.build(network, fc)
+    graph = StageGraph.build(network, options.fc)
     copies = replication_by_name(graph, replication, where)
-    sizes = folds(network, graph.stages, hardware, mapping) if fold else None
-    demand = np.array(demands(network, graph.stages, hardware, mapping, fold=fold), dtype=np.int64)
+    sizes = folds(network, graph.stages, hardware, options)
+    demand = np.array(demands(network, graph.stages, hardware, options), dtype=np.int64)
     found = arrange(graph, demand, copies, hardware, work=work, seed=seed)
     held = [
-        blocks(folded_weights(network, stage, hardware, size), hardware.crossbar, mapping)
+        blocks(folded_weights(network, stage, hardware, size), hardware.crossbar, options.mapping)
         for stage, size in zip(graph.stages, sizes or [UNFOLDED] * len(graph.stages), strict=True)
     ]
     arrays = assembled(found.layout, demand, graph.names, held)
@@ -93,7 +91,7 @@ def place_network(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
-        options=PlacementOptions(mapping=mapping, fc=fc, seed=seed, work=work),
+        options=PlacementOptions(**dict(options), seed=seed, work=work),
         traffic=_traffic(found),
         layers=_layers(graph, demand.tolist(), copies.tolist(), sizes, arrays),
         flows=_flows(found, graph),

@@ -46,9 +46,7 @@ def optimize_placed(
     check_transfer(hardware)
     if request.objective != "latency":
         raise SpecError("placed", f"is for objective 'latency', the objective is {request.objective!r}")
-    problem = make_problem(
-        network, hardware, arrays, request.mapping, request.fc, fold=request.fold, measured=request.measured
-    )
+    problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
     rounds: list[_Round] = []
     known: Transfer | None = None
     converged = False

@@ -10,7 +10,7 @@ from pydantic import FailFast, Field, TypeAdapter
 from rramalloc.errors import SpecError
 from rramalloc.files import read_json, write_json
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
-from rramalloc.mapping.demand import Mapping
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.node import Name
 from rramalloc.plots import PlacementPlots
 from rramalloc.records import Record, brief, from_list, parse
@@ -109,11 +109,9 @@ class Traffic(Record):
     chip_hop: NonNegative
 
 
-class PlacementOptions(Record):
+class PlacementOptions(MappingOptions):
     """How weights lie on crossbars, which layers are stages, and how long the improvement could work."""
 
-    mapping: Mapping
-    fc: Literal["host", "crossbar"]
     seed: int
     work: int
 

@@ -9,7 +9,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.plots import AllocationPlots
@@ -39,21 +39,18 @@ class NetworkId(Record):
         return cls(name=network.name, sha256=network.sha256)
 
 
-class Options(Record):
+class Options(MappingOptions):
     """What the user asked for beyond network, hardware and budget.
 
     latency_table: measured step times, None if those of the hardware hold.
     """
 
-    mapping: Mapping
-    fc: Literal["host", "crossbar"]
     work: int
     time_limit_s: float | None
     gap: float
     target_steps: int | None
     target_ns: float | None
     latency_table: MeasuredSteps | None = None
-    fold: bool = False
 
 
 class Arrays(Record):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping
 from rramalloc.mapping.fold import UNFOLDED, Filter, Fold
 from rramalloc.mapping.fold_rules import Rule
+from rramalloc.mapping.options import Mapping
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Name
 from rramalloc.records import Record

@@ -8,11 +8,12 @@ from typing import Any
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.demand import Mapping, demands, filter_of, fold_refusal, folds
+from rramalloc.mapping.demand import demands, filter_of, fold_refusal, folds
 from rramalloc.mapping.fold import UNFOLDED, Filter, Fold
 from rramalloc.mapping.fold_check import equal_on_random_data
 from rramalloc.mapping.fold_numeric import output_extent
 from rramalloc.mapping.fold_rules import Rule, aligned_inputs, fold_to, raised
+from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, Mapping
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Stage
@@ -20,7 +21,7 @@ from rramalloc.records import brief, is_whole
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.folded import FilterFold, FoldedLayer, NetworkFold
 from rramalloc.results.optimize import left_to_host
-from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.timing.stage_graph import StageGraph
 
 
 def fold_filter(
@@ -93,9 +94,10 @@ def fold_network(
     machine = as_hardware(hardware, crossbar)
     graph = StageGraph.build(source, fc)
     stages = [graph.stages[index] for index in graph.network_order]
-    sizes = folds(source, stages, machine, mapping)
-    before = demands(source, stages, machine, mapping)
-    after = demands(source, stages, machine, mapping, fold=True)
+    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=True)
+    sizes = folds(source, stages, machine, options) or []
+    before = demands(source, stages, machine, options.changed(fold=False))
+    after = demands(source, stages, machine, options)
     layers = []
     for stage, size, whole, folded in zip(stages, sizes, before, after, strict=True):
         tried = _checked(source, stage, size, seed) if check and size != UNFOLDED else None

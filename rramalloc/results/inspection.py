@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping, WeightMatrix, demands, folds
+from rramalloc.mapping.demand import WeightMatrix, demands, folds
+from rramalloc.mapping.options import Mapping, MappingOptions
 from rramalloc.network.counts import groups_of, kernel_of, macs, weights
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Name
@@ -13,7 +14,7 @@ from rramalloc.records import Record
 from rramalloc.results.allocation import Count, Foldable, NetworkId, Product
 from rramalloc.results.optimize import left_to_host
 from rramalloc.shown import Shown, counted, frame_of, one_line
-from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.timing.stage_graph import StageGraph
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,18 +79,13 @@ class Inspection(Shown, Record):
         return frame_of(self.layers, (*columns, "utilisation", *fold))
 
 
-def inspect_network(
-    network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected, *, fold: bool = False
-) -> Inspection:
-    """Stages in network order with their demand; fold: as `optimize --fold` folds them.
-
-    Raises SpecError, UnsupportedError.
-    """
-    graph = StageGraph.build(network, fc)
+def inspect_network(network: Network, hardware: Hardware, options: MappingOptions) -> Inspection:
+    """Stages in network order with their demand. Raises SpecError, UnsupportedError."""
+    graph = StageGraph.build(network, options.fc)
     cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
-    arrays = demands(network, graph.stages, hardware, mapping, fold=fold)
+    arrays = demands(network, graph.stages, hardware, options)
     demand = dict(zip(graph.names, arrays, strict=True))
-    sizes = folds(network, graph.stages, hardware, mapping) if fold else None
+    sizes = folds(network, graph.stages, hardware, options)
     layers = tuple(
         InspectedLayer(
             name=stage.name,
@@ -112,8 +108,8 @@ def inspect_network(
         network=NetworkId.of(network),
         source=network.source,
         hardware=hardware,
-        mapping=mapping,
-        fold=fold,
+        mapping=options.mapping,
+        fold=options.fold,
         minimum=sum(demand.values()),
         saturation=sum(layer.windows * layer.demand for layer in layers),
         layers=layers,

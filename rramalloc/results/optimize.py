@@ -10,7 +10,8 @@ import numpy as np
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping, demands, folds
+from rramalloc.mapping.demand import demands, folds
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods.registry import method as method_named
 from rramalloc.network.geometry import Pair
@@ -26,7 +27,7 @@ from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Timing, simulate
-from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
 MAX_ARRAYS = 2**40
@@ -36,19 +37,16 @@ MAX_ARRAYS = 2**40
 class Request:
     """What to optimise for. target_steps or target_ns is needed with objective "arrays".
 
-    fold: every filter folded for the fewest arrays first (SYSTEMS.md 3), with mapping "kernel_split";
     measured: step times instead of those of the hardware.
     """
 
-    mapping: Mapping = "im2col"
-    fc: FullyConnected = "host"
+    mapping: MappingOptions = DEFAULT_MAPPING
     objective: Objective = "latency"
     method: str = "auto"
     seed: int = 0
     target_steps: int | None = None
     target_ns: float | None = None
     measured: MeasuredSteps | None = None
-    fold: bool = False
 
 
 def optimize(network: Network, hardware: Hardware, arrays: int, request: Request, stop: Stop) -> Allocation:
@@ -57,9 +55,7 @@ def optimize(network: Network, hardware: Hardware, arrays: int, request: Request
     Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
     does not survive the check.  Source: MODEL.md.
     """
-    problem = make_problem(
-        network, hardware, arrays, request.mapping, request.fc, fold=request.fold, measured=request.measured
-    )
+    problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
     candidate = propose(problem, request, stop)
     return checked_allocation(network, hardware, arrays, problem, request, stop, candidate)
 
@@ -68,22 +64,20 @@ def make_problem(
     network: Network,
     hardware: Hardware,
     arrays: int,
-    mapping: Mapping,
-    fc: FullyConnected,
-    graph: StageGraph | None = None,
+    mapping: MappingOptions = DEFAULT_MAPPING,
     *,
-    fold: bool = False,
+    graph: StageGraph | None = None,
     measured: MeasuredSteps | None = None,
 ) -> Problem:
     """The search problem of a network on a hardware: with chips, what can be placed on them.
 
-    graph: of this network and fc, if it is there already; fold, measured: as in Request.
+    graph: of this network and fc, if it is there already; measured: as in Request.
     Raises BudgetError, TileError, PlacementError, SpecError.
     """
     if isinstance(arrays, bool) or not 1 <= arrays <= MAX_ARRAYS:
         raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
-    graph = graph or StageGraph.build(network, fc)
-    demand = np.array(demands(network, graph.stages, hardware, mapping, fold=fold), dtype=np.int64)
+    graph = graph or StageGraph.build(network, mapping.fc)
+    demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
     problem = Problem(graph, demand, arrays, StepTime.of(graph, hardware, measured))
     if hardware.chip is None:
         return problem
@@ -168,10 +162,9 @@ def checked_allocation(
         network=NetworkId.of(network),
         hardware=hardware,
         options=Options(
-            mapping=request.mapping, fc=request.fc, work=stop.work, time_limit_s=stop.time_limit_s,
+            **dict(request.mapping), work=stop.work, time_limit_s=stop.time_limit_s,
             gap=stop.gap, target_steps=request.target_steps, target_ns=request.target_ns,
             latency_table=request.measured,
-            fold=request.fold,
         ),
         objective=request.objective,
         method=request.method,
@@ -191,7 +184,7 @@ def checked_allocation(
         layers=layers_of(
             timing,
             problem.demand.tolist(),
-            folds(network, graph.stages, hardware, request.mapping) if request.fold else None,
+            folds(network, graph.stages, hardware, request.mapping),
         ),
         history=tuple(
             Progress(seconds=round(seconds, 6), makespan=best, lower_bound=bound)

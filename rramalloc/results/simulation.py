@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping, demands, folds
+from rramalloc.mapping.demand import demands, folds
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.plots import SimulationPlots
 from rramalloc.records import Record
@@ -21,7 +22,7 @@ from rramalloc.timing.critical_path import Segment, critical_path, describe
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.simulate import Handoff, Timing, replication_by_name, simulate
-from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.timing.stage_graph import StageGraph
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,22 +113,20 @@ class Simulation(Shown, Record):
 
 
 def simulate_network(
-    network: Network, replication: MappingOf[str, int], hardware: Hardware, *, mapping: Mapping,
-    fc: FullyConnected, handoff: Handoff, where: str, fold: bool = False,
-    measured: MeasuredSteps | None = None,
+    network: Network, replication: MappingOf[str, int], hardware: Hardware, options: MappingOptions, *,
+    handoff: Handoff, where: str, measured: MeasuredSteps | None = None,
 ) -> Simulation:  # fmt: skip
     """Simulate copies given by layer name; layers left out have one. `where` names their file in errors.
 
-    fold: the demand is of filters folded for the fewest arrays; measured: step times instead of those of
-    the hardware.
+    measured: step times instead of those of the hardware.
     Raises SpecError for a name that is no stage and for copies below 1 or above the layer's windows.
     """
-    graph = StageGraph.build(network, fc)
+    graph = StageGraph.build(network, options.fc)
     timing = simulate(graph, replication_by_name(graph, replication, where), handoff)
-    demand = demands(network, graph.stages, hardware, mapping, fold=fold)
+    demand = demands(network, graph.stages, hardware, options)
     step_time = StepTime.of(graph, hardware, measured)
     absolute = Absolute.of(step_time, timing)
-    sizes = folds(network, graph.stages, hardware, mapping) if fold else None
+    sizes = folds(network, graph.stages, hardware, options)
     layers = layers_of(timing, demand, sizes)
     path = critical_path(timing)
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))

@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping, demands
+from rramalloc.mapping.demand import demands
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.records import brief
-
-if TYPE_CHECKING:
-    from rramalloc.timing.stage_graph import FullyConnected
 
 _NUMBER, _MULTIPLE = re.compile(r"[0-9]{1,20}"), re.compile(r"[xX][0-9]{1,10}(\.[0-9]{0,9})?")
 _MOST = 1000
@@ -55,11 +52,8 @@ def multiple(text: str) -> Fraction | None:
     return Fraction(text[1:]) if _MULTIPLE.fullmatch(text) else None
 
 
-def minimum_arrays(
-    network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected, *, fold: bool = False
-) -> int:
-    """Arrays with every stage stored once, folded or not. Raises UnsupportedError, SpecError."""
+def minimum_arrays(network: Network, hardware: Hardware, options: MappingOptions) -> int:
+    """Arrays with every stage stored once. Raises UnsupportedError, SpecError."""
     from rramalloc.timing.stage_graph import StageGraph
 
-    graph = StageGraph.build(network, fc)
-    return sum(demands(network, graph.stages, hardware, mapping, fold=fold))
+    return sum(demands(network, StageGraph.build(network, options.fc).stages, hardware, options))

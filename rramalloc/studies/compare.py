@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.methods.registry import METHODS, entry
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
@@ -19,7 +19,6 @@ from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
 from rramalloc.studies.comparison import CompareOptions, Comparison, Row, Skipped
 from rramalloc.studies.judged import REFERENCE, Runs, judged, rows_of
 from rramalloc.timing.published import ChainLayer, chain_layers
-from rramalloc.timing.stage_graph import FullyConnected
 from rramalloc.version import __version__
 
 _INTERRUPTED = "interrupted before it was ready"
@@ -33,19 +32,16 @@ class Contest:
     """Which methods compete and on what terms.
 
     methods: None for all that are compared by default; seeds: runs of each seeded method, from `seed` on;
-    work, time_limit_s: of every single run; clock: whether time is measured too;
-    fold: as in Request.
+    work, time_limit_s: of every single run; clock: whether time is measured too.
     """
 
-    mapping: Mapping = "im2col"
-    fc: FullyConnected = "host"
+    mapping: MappingOptions = DEFAULT_MAPPING
     methods: Sequence[str] | None = None
     seed: int = 0
     seeds: int = 5
     work: int = DEFAULT_WORK
     time_limit_s: float | None = None
     clock: bool = False
-    fold: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,10 +92,7 @@ def compare(
     UnknownNameError before anything runs; SolverError if an allocation does not survive the check.
     """
     methods = contest.names
-    problems = [
-        make_problem(network, hardware, budget, contest.mapping, contest.fc, fold=contest.fold)
-        for budget in arrays
-    ]
+    problems = [make_problem(network, hardware, budget, contest.mapping) for budget in arrays]
     chain = _chain(network)
     rows: list[Row] = []
     skipped: list[Skipped] = []
@@ -125,8 +118,8 @@ def compare(
         network=NetworkId.of(network),
         hardware=hardware,
         options=CompareOptions(
-            mapping=contest.mapping, fc=contest.fc, methods=methods, seed=contest.seed, seeds=contest.seeds,
-            work=contest.work, time_limit_s=contest.time_limit_s, fold=contest.fold,
+            **dict(contest.mapping), methods=methods, seed=contest.seed, seeds=contest.seeds,
+            work=contest.work, time_limit_s=contest.time_limit_s,
         ),
         rows=tuple(rows),
         skipped=tuple(skipped),
@@ -141,7 +134,7 @@ def _candidates(problem: Problem, method: str, contest: Contest, ending: Ending)
     def run(seed: int) -> Candidate:
         if ending.interrupted:
             raise SolverError(_INTERRUPTED)
-        request = Request(mapping=contest.mapping, fc=contest.fc, method=method, seed=seed)
+        request = Request(mapping=contest.mapping, method=method, seed=seed)
         stop = ending.stop(contest, cores=1 if count > 1 else None)
         found = propose(problem, request, stop)
         if stop.interrupted and method != REFERENCE:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.node import Name
 from rramalloc.plots import ComparisonPlots
 from rramalloc.records import Record
@@ -20,17 +20,14 @@ if TYPE_CHECKING:
 FORMAT: Literal["rramalloc-comparison/1"] = "rramalloc-comparison/1"
 
 
-class CompareOptions(Record):
+class CompareOptions(MappingOptions):
     """What was asked for beyond network, hardware and budgets; time_limit_s and work: of every single run."""
 
-    mapping: Mapping
-    fc: Literal["host", "crossbar"]
     methods: tuple[str, ...]
     seed: int
     seeds: int
     work: int
     time_limit_s: float | None
-    fold: bool = False
 
 
 class Row(Record):

@@ -9,7 +9,7 @@ import numpy as np
 
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.check import recheck, recheck_placement
@@ -26,7 +26,6 @@ from rramalloc.studies.pareto_front import (
 )
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.simulate import Timing, simulate
-from rramalloc.timing.stage_graph import FullyConnected
 from rramalloc.version import __version__
 
 DEFAULT_BASELINES = ("uniform", "proportional", "bottleneck", "lagrange", "gain")
@@ -36,14 +35,12 @@ _BASELINE_BUDGETS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quest:
-    """Which front is wanted; baselines: methods to put beside it; fold: as in Request."""
+    """Which front is wanted; baselines: methods to put beside it."""
 
-    mapping: Mapping = "im2col"
-    fc: FullyConnected = "host"
+    mapping: MappingOptions = DEFAULT_MAPPING
     objective: FrontObjective = "makespan"
     seed: int = 0
     baselines: tuple[str, ...] = ()
-    fold: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +88,7 @@ def pareto(
     Raises BudgetError, SpecError, UnknownNameError; SolverError if a point does not survive the check.
     Source: MODEL.md 8, objective `pareto`.
     """
-    problem = make_problem(network, hardware, arrays, quest.mapping, quest.fc, fold=quest.fold)
+    problem = make_problem(network, hardware, arrays, quest.mapping)
     measure = _Measure.of(quest.objective, problem.step_time)
     found = _solve(problem, measure, quest.seed, stop, on_progress)
     points = tuple(_checked(problem, measure, point) for point in found.points)
@@ -100,8 +97,7 @@ def pareto(
         network=NetworkId.of(network),
         hardware=hardware,
         options=ParetoOptions(
-            mapping=quest.mapping, fc=quest.fc, work=stop.work, time_limit_s=stop.time_limit_s, gap=stop.gap,
-            fold=quest.fold,
+            **dict(quest.mapping), work=stop.work, time_limit_s=stop.time_limit_s, gap=stop.gap,
         ),
         objective=quest.objective,
         unit="steps" if measure.in_steps else "ns",
@@ -157,7 +153,7 @@ def _beside(
     for method in quest.baselines:
         for place in chosen:
             budget = points[place].arrays
-            request = Request(mapping=quest.mapping, fc=quest.fc, method=method, seed=quest.seed)
+            request = Request(mapping=quest.mapping, method=method, seed=quest.seed)
             try:
                 found = propose(replace(problem, budget=budget), request, Stop())
             except (SolverError, UnsupportedError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.node import Name
 from rramalloc.plots import FrontPlots
 from rramalloc.records import Record
@@ -21,15 +21,12 @@ FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
 FrontObjective = Literal["makespan", "interval", "latency_ns"]
 
 
-class ParetoOptions(Record):
+class ParetoOptions(MappingOptions):
     """What was asked for beyond network, hardware and budget."""
 
-    mapping: Mapping
-    fc: Literal["host", "crossbar"]
     work: int
     time_limit_s: float | None
     gap: float
-    fold: bool = False
 
 
 class FrontPoint(Record):

@@ -8,12 +8,13 @@ from typing import Annotated
 
 from rramalloc.errors import MissingLatencyError, SpecError
 from rramalloc.hardware.hardware import Hardware, NonNegative
+from rramalloc.mapping.options import FullyConnected
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record, from_list
 from rramalloc.timing.latency_table import LatencyTable, load_latency_table
 from rramalloc.timing.measured_layer import MeasuredLayer
-from rramalloc.timing.stage_graph import FullyConnected, timed_stages
+from rramalloc.timing.stage_graph import timed_stages
 
 LatencyTableLike = LatencyTable | str | os.PathLike[str]
 _LISTED = 8

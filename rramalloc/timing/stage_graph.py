@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import UnsupportedError
+from rramalloc.mapping.options import FullyConnected
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear, Stage
 from rramalloc.timing.dependencies import Edge, trace
 
-FullyConnected = Literal["host", "crossbar"]
-FC_CHOICES: tuple[FullyConnected, ...] = get_args(FullyConnected)
 STAGE_LIMIT = 2**14
 """Stages of one network; bounds the time of a single look at all of them."""
 WINDOW_LIMIT = 2**25

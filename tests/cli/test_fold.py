@@ -191,7 +191,7 @@ def test_files_from_before_folding_are_read(run: Run, tiny: Path, tmp_path: Path
     saved.write_text(json.dumps(document))
     outcome = run("simulate", tiny, "--allocation", saved)
     assert outcome.code == 1
-    assert "options.fold: must be true or false, got 'yes'" in outcome.err
+    assert "options.fold: input should be a valid boolean, got 'yes'" in outcome.err
 
 
 def test_the_other_commands_fold_too(run: Run, tiny: Path) -> None:

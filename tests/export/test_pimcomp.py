@@ -32,7 +32,7 @@ def documents(bundle: Bundle) -> dict[str, Any]:
 def stages(net: Network) -> dict[str, tuple[int, int]]:
     """Windows and demand by stage."""
     graph = StageGraph.build(net, "crossbar")
-    need = demands(net, graph.stages, machine(), "im2col")
+    need = demands(net, graph.stages, machine())
     return {name: (int(w), n) for name, w, n in zip(graph.names, graph.windows, need, strict=True)}
 
 

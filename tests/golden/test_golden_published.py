@@ -26,9 +26,7 @@ def test_latency_of_an_independent_program(case: dict[str, Any]) -> None:
     terms = published(chain_layers(network), case["replication"])
     assert terms.op[-1] == terms.steps == case["op"]
     graph = StageGraph.build(network)
-    demand = dict(
-        zip(graph.names, demands(network, graph.stages, load_hardware("plain"), "im2col"), strict=True)
-    )
+    demand = dict(zip(graph.names, demands(network, graph.stages, load_hardware("plain")), strict=True))
     names = [layer.name for layer in chain_layers(network)]
     used = sum(d * demand[name] for d, name in zip(case["replication"], names, strict=True))
     assert used == case["arrays_128"]
@@ -66,7 +64,7 @@ def test_published_bars_of_identical_replication(
     network = load("alexnet_todaes")
     graph = StageGraph.build(network)
     hardware = load_hardware("plain").with_crossbar(lines, lines)
-    least = sum(demands(network, graph.stages, hardware, "im2col"))
+    least = sum(demands(network, graph.stages, hardware))
     assert copies == arrays // least
     each = [copies] * len(graph.stages)
     steps = published(chain_layers(network), each).steps
@@ -86,7 +84,7 @@ def test_published_bars_of_identical_replication(
 def test_published_allocations_fit_their_budget(name: str, replication: list[int], arrays: int) -> None:
     network = load(name)
     graph = StageGraph.build(network)
-    demand = demands(network, graph.stages, load_hardware("plain"), "im2col")
+    demand = demands(network, graph.stages, load_hardware("plain"))
     used = sum(d * each for d, each in zip(replication, demand, strict=True))
     assert used <= arrays
     exact = simulate(graph, replication, "same").makespan

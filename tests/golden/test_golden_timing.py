@@ -33,7 +33,7 @@ OWN_JSON = {
 def demand_of(network: Network, names: list[str], lines: int) -> list[int]:
     hardware = load_hardware("plain").with_crossbar(lines, lines)
     stages = {stage.name: stage for stage in network.stages}
-    return demands(network, tuple(stages[name] for name in names), hardware, "im2col")
+    return demands(network, tuple(stages[name] for name in names), hardware)
 
 
 @pytest.mark.parametrize("case", GOLDEN["random"], ids=lambda case: case["network"]["name"])

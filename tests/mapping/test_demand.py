@@ -10,7 +10,8 @@ from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.mapping.demand import MAPPINGS, WeightMatrix, demand, demands
+from rramalloc.mapping.demand import WeightMatrix, demand, demands
+from rramalloc.mapping.options import MAPPINGS
 from rramalloc.network.network import Network
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -121,16 +122,14 @@ NODES: list[dict[str, Any]] = [
 )
 def test_slices_and_signs(machine: Hardware, expected: list[int]) -> None:
     network = Network.build("three", NODES)
-    assert demands(network, network.stages, machine, "im2col") == expected
+    assert demands(network, network.stages, machine) == expected
 
 
 def test_vgg16() -> None:
     """MODEL.md 3: 1 5 5 9 18 36 36 72 144 144 144 144 144 = 902."""
     network = load("vgg16")
     graph = StageGraph.build(network)
-    names = dict(
-        zip(graph.names, demands(network, graph.stages, load_hardware("plain"), "im2col"), strict=True)
-    )
+    names = dict(zip(graph.names, demands(network, graph.stages, load_hardware("plain")), strict=True))
     found = [names[stage.name] for stage in network.stages if stage.name in names]
     assert found == [1, 5, 5, 9, 18, 36, 36, 72, 144, 144, 144, 144, 144]
     assert sum(found) == 902

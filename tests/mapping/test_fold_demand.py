@@ -14,9 +14,13 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.demand import demands, fold_refusal, folds
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 
 PLAIN = load_hardware("plain")
+
+
+FOLDED = MappingOptions(mapping="kernel_split", fold=True)
 
 
 def layer(extent: int = 64, **fields: Any) -> Network:
@@ -28,9 +32,11 @@ def layer(extent: int = 64, **fields: Any) -> Network:
 
 def found(network: Network, hardware: Hardware = PLAIN) -> tuple[tuple[int, int], int, int]:
     """(fold, demand before, demand after) of its only stage."""
-    before = demands(network, network.stages, hardware, "kernel_split")
-    after = demands(network, network.stages, hardware, "kernel_split", fold=True)
-    return folds(network, network.stages, hardware, "kernel_split")[0], before[0], after[0]
+    before = demands(network, network.stages, hardware, MappingOptions(mapping="kernel_split"))
+    after = demands(network, network.stages, hardware, FOLDED)
+    sizes = folds(network, network.stages, hardware, FOLDED)
+    assert sizes is not None
+    return sizes[0], before[0], after[0]
 
 
 @pytest.mark.parametrize(
@@ -113,20 +119,23 @@ def test_folded_layers_of_one_group_take_what_im2col_takes(name: str) -> None:
     """With all of a kernel in one pixel, kernel_split is im2col; no fold is below ceil(rows / M)."""
     network = load(name)
     plain = [stage for stage in network.stages if getattr(stage, "groups", 1) == 1]
-    folded = demands(network, plain, PLAIN, "kernel_split", fold=True)
-    assert folded == demands(network, plain, PLAIN, "im2col")
+    folded = demands(network, plain, PLAIN, FOLDED)
+    assert folded == demands(network, plain, PLAIN)
 
 
 @pytest.mark.parametrize("mapping", ["im2col", "whole_kernel"])
 def test_other_mappings_are_refused_with_the_reason(mapping: Any) -> None:
-    network = layer()
-    with pytest.raises(SpecError, match=rf"fold: .*mapping '{mapping}' already does: use 'kernel_split'"):
-        demands(network, network.stages, PLAIN, mapping, fold=True)
+    reason = rf"mapping '{mapping}' already does: use 'kernel_split'"
+    with pytest.raises(SpecError, match=f"fold: .*{reason}"):
+        DEFAULT_MAPPING.changed(mapping=mapping, fold=True)
+    with pytest.raises(SpecError, match=reason):
+        MappingOptions(mapping=mapping, fold=True)
+    assert not FOLDED.changed(mapping=mapping).fold
 
 
 def test_a_kernel_beyond_any_input_is_left_as_it_is() -> None:
     network = layer(extent=4096, kernel=[4097, 4096], pads=1)
-    assert folds(network, network.stages, PLAIN, "kernel_split") == [(1, 1)]
+    assert folds(network, network.stages, PLAIN, FOLDED) == [(1, 1)]
     assert "more than 16777216 positions" in (fold_refusal(network, network.stages[0]) or "")
 
 

@@ -16,6 +16,7 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Chip
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods import published
 from rramalloc.methods.registry import METHODS, entry, method
@@ -119,8 +120,8 @@ def test_copies_that_may_not_straddle_tiles(name: str, random: Random) -> None:
 def test_from_the_minimum_to_every_window(name: str, spare: int) -> None:
     """Fully connected layers as stages too: they have one window and one copy."""
     network = load("alexnet")
-    needed = make_problem(network, load_hardware("plain"), 2**40, "im2col", "crossbar").minimum
-    problem = make_problem(network, load_hardware("plain"), needed + spare, "im2col", "crossbar")
+    needed = make_problem(network, load_hardware("plain"), 2**40, MappingOptions(fc="crossbar")).minimum
+    problem = make_problem(network, load_hardware("plain"), needed + spare, MappingOptions(fc="crossbar"))
     candidate = propose(problem, Request(method=name), Stop(work=LITTLE))
     assert problem.fits(candidate.replication)
     if spare == 0:
@@ -131,7 +132,7 @@ def test_from_the_minimum_to_every_window(name: str, spare: int) -> None:
 
 @pytest.mark.parametrize("name", [name for name in BASELINES if name not in CHAINS_ONLY])
 def test_no_baseline_beats_the_bound(name: str) -> None:
-    problem = make_problem(load("resnet18"), load_hardware("isaac"), 12_000, "im2col", "host")
+    problem = make_problem(load("resnet18"), load_hardware("isaac"), 12_000)
     candidate = propose(problem, Request(method=name), Stop(work=LITTLE))
     assert problem.fits(candidate.replication)
     assert 1 < candidate.lower_bound <= makespan_of(problem.graph, candidate.replication)
@@ -154,7 +155,7 @@ def test_chips_are_served() -> None:
 
 def test_published_dp_is_the_published_search() -> None:
     """MODEL.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
-    problem = make_problem(load("vgg11"), load_hardware("plain"), 2304, "im2col", "host")
+    problem = make_problem(load("vgg11"), load_hardware("plain"), 2304)
     found = method("published-dp")(problem, Stop(), 0)
     assert found.replication.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
     assert found.proof == published.solve(problem, Stop(), 0).proof

@@ -95,7 +95,7 @@ def test_more_work_is_never_worse(random: Random) -> None:
 
 
 def test_no_work_at_all() -> None:
-    case: Problem = make_problem(load("vgg16"), load_hardware("plain"), 2048, "im2col", "host")
+    case: Problem = make_problem(load("vgg16"), load_hardware("plain"), 2048)
     candidate = gain.solve(case, Stop(work=0), 0)
     assert candidate.replication.tolist() == [1] * 13
     assert "stopped after the work allowed" in candidate.proof

@@ -71,7 +71,7 @@ def test_out_of_work(work: int) -> None:
 
     What is found by then fits, its bound is no larger than the optimum of the model, 288 as CBC proves.
     """
-    problem = make_problem(rramalloc.load("resnet18"), load_hardware("plain"), 1390, "im2col", "host")
+    problem = make_problem(rramalloc.load("resnet18"), load_hardware("plain"), 1390)
     found, again = (milp.solve_highs(problem, Stop(work=work), 0) for _ in range(2))
     assert "stopped (" in found.proof
     assert problem.fits(found.replication)
@@ -87,7 +87,7 @@ def test_out_of_work(work: int) -> None:
 )
 def test_proven_optima(network: str, arrays: int, optimum: int) -> None:
     """Optima that CBC and HiGHS both prove, at 4, 4 and 2 times the minimum."""
-    problem = make_problem(rramalloc.load(network), load_hardware("plain"), arrays, "im2col", "host")
+    problem = make_problem(rramalloc.load(network), load_hardware("plain"), arrays)
     candidate = milp.solve_highs(problem, Stop(work=ENOUGH), 0)
     assert "solved to optimality" in candidate.proof
     assert candidate.lower_bound == optimum

@@ -74,7 +74,7 @@ def reference(source: Problem, replication: npt.NDArray[np.int64]) -> int:
 
 
 def problem(name: str, arrays: int) -> Problem:
-    return make_problem(load(name), load_hardware("plain"), arrays, "im2col", "host")
+    return make_problem(load(name), load_hardware("plain"), arrays)
 
 
 @settings(max_examples=150)
@@ -176,7 +176,7 @@ def test_published_budgets(name: str, arrays: int, figure: int) -> None:
 )
 def test_published_figures_of_vgg_e_are_beaten(arrays: int, lines: int, figure: int) -> None:
     hardware = load_hardware("plain").with_crossbar(lines, lines)
-    source = make_problem(load("vgg19"), hardware, arrays, "im2col", "host")
+    source = make_problem(load("vgg19"), hardware, arrays)
     candidate = method.solve(source, Stop(work=8), 0)
     assert reference(source, candidate.replication) < figure
 

@@ -91,7 +91,7 @@ def test_annealing_keeps_to_its_rules(case: Enumerated, random: Random) -> None:
 
 
 def test_annealing_equalises_vgg16() -> None:
-    source = make_problem(load("vgg16"), load_hardware("plain"), 4096, "im2col", "host")
+    source = make_problem(load("vgg16"), load_hardware("plain"), 4096)
     windows = source.graph.windows
     before = annealing_kernel.value_of(windows, annealing.initial(source))
     values = {seed: np.array(copies(annealing, source, seed)) for seed in range(3)}

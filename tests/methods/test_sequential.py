@@ -97,7 +97,7 @@ def test_plain_dynamic_program(random: Random) -> None:
 
 def test_a_budget_beyond_all_need() -> None:
     """Every window has a copy; nothing is spent beyond."""
-    case = make_problem(load("vgg16"), load_hardware("plain"), 2**40, "im2col", "host")
+    case = make_problem(load("vgg16"), load_hardware("plain"), 2**40)
     assert copies(sequential, case) == case.graph.windows.tolist()
 
 

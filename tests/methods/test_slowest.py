@@ -13,12 +13,12 @@ from methods.small import copies, pyramid, valley
 
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
+from rramalloc.mapping.options import FullyConnected, MappingOptions
 from rramalloc.methods import balance, bottleneck
 from rramalloc.network.network import Network
 from rramalloc.network.node import Linear
 from rramalloc.results.optimize import Request, make_problem, propose
 from rramalloc.search.problem import Stop
-from rramalloc.timing.stage_graph import FullyConnected
 
 PIMCOMP_RESNET18 = [381, *[96] * 4, *[24] * 5, 6, 6, 6, 7, 6, *[2] * 5]  # PEERS.md
 
@@ -69,7 +69,7 @@ def test_balance_asks_for_more_than_there_is_and_is_repaired() -> None:
 @pytest.mark.parametrize(("fc", "arrays"), [("crossbar", 9216), ("host", 9216 - 32)])
 def test_pimcomp_on_resnet18(fc: FullyConnected, arrays: int) -> None:
     """PEERS.md: 9216 arrays of 128 x 128 less 4 * 8 of the classifier; 5334 in use with them."""
-    case = make_problem(load("resnet18"), load_hardware("plain"), arrays, "im2col", fc)
+    case = make_problem(load("resnet18"), load_hardware("plain"), arrays, MappingOptions(fc=fc))
     found = np.array(copies(balance, case))
     order = [stage for stage in case.graph.network_order if not isinstance(case.graph.stages[stage], Linear)]
     assert found[order].tolist() == PIMCOMP_RESNET18
@@ -104,6 +104,6 @@ def test_a_single_stage() -> None:
             {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 1, "kernel": 1},
         ],
     )
-    case = make_problem(network, load_hardware("plain"), 4, "im2col", "host")
+    case = make_problem(network, load_hardware("plain"), 4)
     assert copies(bottleneck, case) == [4]
     assert copies(balance, case) == [3]

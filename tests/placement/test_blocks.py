@@ -11,7 +11,8 @@ from laws.strategies import randoms
 
 from rramalloc.errors import UnknownNameError
 from rramalloc.hardware.hardware import Crossbar
-from rramalloc.mapping.demand import MAPPINGS, WeightMatrix, demand
+from rramalloc.mapping.demand import WeightMatrix, demand
+from rramalloc.mapping.options import MAPPINGS
 from rramalloc.placement.blocks import Part, blocks
 
 

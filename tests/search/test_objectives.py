@@ -44,11 +44,11 @@ def case_of(random: Random, hardware: Hardware) -> Enumerated:
     """A random network with between two and four stages and a budget that leaves a choice."""
     while True:
         network = random_network(random, 8, 5, ANY)
-        problem = make_problem(network, hardware, 10**9, "im2col", "host")
+        problem = make_problem(network, hardware, 10**9)
         budget = problem.minimum + random.randint(3, 40)
         choices = np.minimum(problem.graph.windows, 1 + 40 // problem.demand)
         if 2 <= len(problem.demand) <= 4 and 20 < choices.prod() <= 20_000:
-            return enumerate_all(make_problem(network, hardware, budget, "im2col", "host"))
+            return enumerate_all(make_problem(network, hardware, budget))
 
 
 def step_times(case: Enumerated) -> npt.NDArray[np.float64]:

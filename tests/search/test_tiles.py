@@ -127,13 +127,13 @@ def test_every_method_returns_what_can_be_placed(name: str) -> None:
 
 def test_copies_may_straddle_where_the_chip_says_so() -> None:
     network = load("vgg16", None)
-    spread = make_problem(network, cores(10, 100, straddle=True), 1000, "im2col", "host")
+    spread = make_problem(network, cores(10, 100, straddle=True), 1000)
     assert spread.tiles is None
     with pytest.raises(TileError, match=r"5 layers need more, the largest is 'conv4_2' with 144") as caught:
-        make_problem(network, cores(10, 100), 1000, "im2col", "host")
+        make_problem(network, cores(10, 100), 1000)
     assert caught.value.tile == 100
     with pytest.raises(PlacementError, match="cannot be placed in 6 tiles of 151 arrays") as placed:
-        make_problem(network, cores(6, 151), 1000, "im2col", "host")
+        make_problem(network, cores(6, 151), 1000)
     assert placed.value.proven
 
 

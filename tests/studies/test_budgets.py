@@ -7,6 +7,7 @@ import pytest
 import rramalloc
 from rramalloc.errors import SpecError
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.studies.budgets import budgets, minimum_arrays
 
 
@@ -46,4 +47,4 @@ def test_what_is_no_budget_for_the_api(arrays: object) -> None:
 def test_minimum() -> None:
     """MODEL.md 3: VGG-16's 13 convolutions take 902 arrays."""
     vgg16 = rramalloc.load("vgg16")
-    assert minimum_arrays(vgg16, load_hardware("plain"), "im2col", "host") == 902
+    assert minimum_arrays(vgg16, load_hardware("plain"), DEFAULT_MAPPING) == 902

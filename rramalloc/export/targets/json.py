@@ -8,7 +8,7 @@ from rramalloc.export.bundle import Bundle, ExportedFile
 from rramalloc.export.subject import Subject
 from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping
+from rramalloc.mapping.options import Mapping
 from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Conv, Name
 from rramalloc.placement.placement import PlacedArray
@@ -96,8 +96,8 @@ def export(subject: Subject) -> Bundle:
     document = ExportDocument(
         network=NetworkId.of(network),
         hardware=subject.hardware,
-        mapping=subject.mapping,
-        fc=subject.fc,
+        mapping=subject.options.mapping,
+        fc=subject.options.fc,
         layers=layers(subject),
         edges=tuple(
             ExportedEdge(producer=graph.names[producer], consumer=graph.names[consumer])

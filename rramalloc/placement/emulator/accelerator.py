@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from rramalloc.errors import MisplacedError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping, folded_weights
+from rramalloc.mapping.demand import folded_weights
 from rramalloc.mapping.fold import UNFOLDED
+from rramalloc.mapping.options import Mapping
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
 from rramalloc.placement.blocks import Block, blocks

@@ -24,7 +24,8 @@ def summary(task: Task, comparison: Comparison, difference: Difference | None, i
     changed = any(layer.worst for layer in layers)
     converters = emulator.converters
     options = VerificationOptions(
-        mapping=task.mapping, fc=task.fc, placed=task.placed, seed=comparison.seed, images=images,
+        mapping=task.options.mapping, fc=task.options.fc, placed=task.placed, seed=comparison.seed,
+        images=images,
         adc_bits=converters.adc_bits, noise=converters.noise,
         dac_bits=None if converters.adc_bits is None else converters.dac_bits,
     )  # fmt: skip

@@ -9,17 +9,17 @@ from typing import Literal, NamedTuple
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping, demands, folds
+from rramalloc.mapping.demand import demands, folds
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.placement.check import check
 from rramalloc.placement.emulator.accelerator import held_by
 from rramalloc.placement.emulator.folded import NO_FOLDS, Folds
 from rramalloc.placement.place import place_network
 from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
-from rramalloc.results.given import Given, given
-from rramalloc.results.saved import AllocationLike
+from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.timing.simulate import replication_by_name
-from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.timing.stage_graph import StageGraph
 
 Placer = Literal["given", "placer", "in order"]
 
@@ -30,8 +30,7 @@ class Task(NamedTuple):
     network: Network
     replication: MappingOf[str, int]
     hardware: Hardware
-    mapping: Mapping
-    fc: FullyConnected
+    options: MappingOptions
     arrays: Sequence[PlacedArray]
     placed: Placer
     where: str
@@ -40,7 +39,7 @@ class Task(NamedTuple):
 
 def task_of(
     network: Network, allocation: AllocationLike, placement: PlacementLike | None,
-    hardware: Hardware | None, mapping: Mapping | None, fc: FullyConnected | None,
+    hardware: Hardware | None, mapping: str | None, fc: str | None,
 ) -> Task:  # fmt: skip
     """The arrays of a placement, which is checked, or arrays placed here if there is none.
 
@@ -48,7 +47,8 @@ def task_of(
     Raises FileError, SpecError, UnknownNameError, MisplacedError, CapacityError, TileError.
     """
     if placement is None:
-        return _to_place(network, given(network, allocation, hardware=hardware, mapping=mapping, fc=fc))
+        source = read_allocation(allocation).made_for(network)
+        return _to_place(network, source.changed(hardware=hardware, mapping=mapping, fc=fc))
     for name, value in (("hardware", hardware), ("mapping", mapping), ("fc", fc)):
         if value is not None:
             raise SpecError(name, "is what the placement says: leave it out, or place anew")
@@ -58,12 +58,11 @@ def task_of(
 def _given(network: Network, allocation: AllocationLike, placement: PlacementLike) -> Task:
     where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
     found = as_placement(placement)
-    options = found.options
-    known = given(network, allocation, hardware=found.hardware, mapping=options.mapping, fc=options.fc)
-    check(found, network, known.replication, where)
+    source = read_allocation(allocation).made_for(network)
+    check(found, network, source.replication, where)
     return Task(
-        network, known.replication, found.hardware, options.mapping, options.fc, found.arrays, "given",
-        known.where, _folds_in(found),
+        network, source.replication, found.hardware, found.options.changed(), found.arrays, "given",
+        source.where, _folds_in(found),
     )  # fmt: skip
 
 
@@ -71,36 +70,34 @@ def _folds_in(placement: Placement) -> Folds:
     return {layer.name: layer.fold for layer in placement.layers if layer.fold is not None}
 
 
-def _to_place(network: Network, known: Given) -> Task:
+def _to_place(network: Network, source: AllocationInput) -> Task:
     """Placed by the placer on a chip, block after block where there is none."""
-    replication, hardware, mapping, fc, where, fold = known
+    replication, hardware, options, where = source.replication, source.hardware, source.options, source.where
     if hardware.chip is not None:
-        placed = place_network(
-            network, replication, hardware, mapping=mapping, fc=fc, fold=fold, work=0, seed=0, where=where
-        )
+        placed = place_network(network, replication, hardware, options, work=0, seed=0, where=where)
         return Task(
-            network, replication, hardware, mapping, fc, placed.arrays, "placer", where, _folds_in(placed)
+            network, replication, hardware, options, placed.arrays, "placer", where, _folds_in(placed)
         )
-    stages = StageGraph.build(network, fc).stages
-    sizes = folds(network, stages, hardware, mapping) if fold else []
-    chosen = {stage.name: size for stage, size in zip(stages, sizes, strict=False)}
-    arrays = in_order(network, replication, hardware, mapping, fc, where, chosen)
-    return Task(network, replication, hardware, mapping, fc, arrays, "in order", where, chosen)
+    stages = StageGraph.build(network, options.fc).stages
+    sizes = folds(network, stages, hardware, options) or ()
+    folded = {stage.name: size for stage, size in zip(stages, sizes, strict=False)}
+    arrays = in_order(network, replication, hardware, options, where, folded)
+    return Task(network, replication, hardware, options, arrays, "in order", where, folded)
 
 
 def in_order(
-    network: Network, replication: MappingOf[str, int], hardware: Hardware, mapping: Mapping,
-    fc: FullyConnected, where: str, folded: Folds = NO_FOLDS,
+    network: Network, replication: MappingOf[str, int], hardware: Hardware, options: MappingOptions,
+    where: str, folded: Folds = NO_FOLDS,
 ) -> list[PlacedArray]:  # fmt: skip
     """Every block of every copy on an array of its own, one after the other in a single tile."""
-    graph = StageGraph.build(network, fc)
+    graph = StageGraph.build(network, options.fc)
     copies = replication_by_name(graph, replication, where).tolist()
-    demand = demands(network, graph.stages, hardware, mapping, fold=bool(folded))
+    demand = demands(network, graph.stages, hardware, options)
     needed = sum(d * c for d, c in zip(demand, copies, strict=True))
     if needed > MAX_PLACED:
         raise SpecError(where, f"takes {needed} arrays, the limit of a placement is {MAX_PLACED}")
     arrays: list[PlacedArray] = []
-    one_copy = held_by(network, graph.stages, hardware, mapping, folded)
+    one_copy = held_by(network, graph.stages, hardware, options.mapping, folded)
     for (name, held), several in zip(one_copy.items(), copies, strict=True):
         for replica in range(several):
             first = len(arrays)

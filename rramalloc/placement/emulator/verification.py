@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from rramalloc.files import write_json
-from rramalloc.mapping.demand import Mapping
+from rramalloc.mapping.options import Mapping
 from rramalloc.network.node import Name
 from rramalloc.records import Record
 from rramalloc.results.allocation import NetworkId

@@ -6,7 +6,7 @@ import os
 
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.demand import Mapping
+from rramalloc.mapping.options import FullyConnected, Mapping
 from rramalloc.network.network import Network
 from rramalloc.placement.emulator.accelerator import Accelerator, held_by
 from rramalloc.placement.emulator.cells import Storage
@@ -25,9 +25,9 @@ from rramalloc.placement.emulator.verification import Verification
 from rramalloc.placement.emulator.weights import Weights
 from rramalloc.placement.placement import PlacementLike
 from rramalloc.records import check_range
-from rramalloc.results.saved import AllocationLike
+from rramalloc.results.allocation_input import AllocationLike
 from rramalloc.timing.simulate import Timing, replication_by_name, simulate
-from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.timing.stage_graph import StageGraph
 
 MAX_IMAGES = 1000
 MAX_ADC_BITS = 52
@@ -84,7 +84,7 @@ def verify_task(
     Raises MisplacedError, UnsupportedError, EarlyReadError.
     """
     network, hardware = task.network, task.hardware
-    graph = StageGraph.build(network, task.fc)
+    graph = StageGraph.build(network, task.options.fc)
     stages = {stage.name: stage for stage in graph.stages}
     folded = {name: fold_for(network, stage, task.folds) for name, stage in stages.items()}
     check_exact(network, hardware, {name: lines_of(network, stages[name], folded[name]) for name in stages})
@@ -94,7 +94,7 @@ def verify_task(
     width, storage = Width.of(hardware.precision), Storage.of(hardware)
     timed = hardware.timing.dac_bits if hardware.timing is not None else None
     converters = Converters(adc_bits, noise, timed or max(1, width.bits - 1), width.bits, seed)
-    held = held_by(network, graph.stages, hardware, task.mapping, task.folds)
+    held = held_by(network, graph.stages, hardware, task.options.mapping, task.folds)
     accelerator = Accelerator.programmed(
         task.arrays, held, storage, lambda name: weights.grouped(stages[name], folded[name])
     )

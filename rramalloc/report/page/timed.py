@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.importers import load
+from rramalloc.mapping.options import FullyConnected
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names
 from rramalloc.results.allocation import Allocation
@@ -23,7 +24,7 @@ from rramalloc.results.simulation import (
 )
 from rramalloc.timing.critical_path import critical_path, describe
 from rramalloc.timing.simulate import Handoff, Timing, replication_by_name, simulate
-from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.timing.stage_graph import StageGraph
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.network.network import Network
 from rramalloc.placement.check import check
 from rramalloc.placement.placement import PlacementLike, as_placement
-from rramalloc.results.given import given
-from rramalloc.results.saved import AllocationLike
+from rramalloc.results.allocation_input import AllocationLike, read_allocation
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.studies.chiplet.description import Description
 from rramalloc.studies.chiplet.from_description import described_cost, read_description
@@ -37,7 +36,5 @@ def chiplet_cost(
         missing = "allocation" if allocation is None else "placement"
         raise SpecError(missing, "a network needs both allocation and placement, a description neither")
     network, placed = as_network(source, input_shapes), as_placement(placement)
-    options = placed.options
-    known = given(network, allocation, hardware=placed.hardware, mapping=options.mapping, fc=options.fc)
-    check(placed, network, known.replication)
-    return placed_cost(StageGraph.build(network, known.fc), placed)
+    check(placed, network, read_allocation(allocation).made_for(network).replication)
+    return placed_cost(StageGraph.build(network, placed.options.fc), placed)

@@ -9,6 +9,7 @@ import numpy as np
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Precision
+from rramalloc.mapping.options import FullyConnected
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.results.allocation import NetworkId
@@ -24,7 +25,6 @@ from rramalloc.studies.strategies.performance import Matrix, column_sums
 from rramalloc.studies.strategies.plan import Plan
 from rramalloc.studies.strategies.source import Enumeration, Plans, Progress, Source, check_entries
 from rramalloc.studies.strategies.tasks import Task, tasks_of
-from rramalloc.timing.stage_graph import FullyConnected
 from rramalloc.version import __version__
 
 DEFAULT_LIMIT = 100_000

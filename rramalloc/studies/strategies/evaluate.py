@@ -9,9 +9,9 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.demand import MAPPINGS, Mapping
+from rramalloc.mapping.options import FC_CHOICES, MAPPINGS, FullyConnected, Mapping
 from rramalloc.records import check_known
-from rramalloc.results.saved import AllocationLike
+from rramalloc.results.allocation_input import AllocationLike
 from rramalloc.studies.strategies.chip import ChipPerformance, load_chip
 from rramalloc.studies.strategies.compute import DEFAULT_LIMIT, evaluate_strategies
 from rramalloc.studies.strategies.evaluation import Evaluation
@@ -26,7 +26,6 @@ from rramalloc.studies.strategies.inputs import (
     strategy_planner,
 )
 from rramalloc.studies.strategies.source import Progress
-from rramalloc.timing.stage_graph import FC_CHOICES, FullyConnected
 
 
 def evaluate(
@@ -78,5 +77,5 @@ def _machines(given: Sequence[Given], hardware: HardwareLike | None, crossbar: s
     """Hardware of every allocation, or of none: what was asked for, or its own, or the default."""
     if hardware is not None:
         return [as_hardware(hardware, crossbar)] * max(1, len(given))
-    own = [found.saved.hardware or DEFAULT_PRESET for found in given] or [DEFAULT_PRESET]
+    own = [found.source.machine or DEFAULT_PRESET for found in given] or [DEFAULT_PRESET]
     return [as_hardware(machine, crossbar) for machine in own]

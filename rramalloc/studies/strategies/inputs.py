@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Precision
-from rramalloc.mapping.demand import Mapping, demands
+from rramalloc.mapping.demand import demands
+from rramalloc.mapping.options import FullyConnected, Mapping
 from rramalloc.network.network import Network
-from rramalloc.records import check_known
-from rramalloc.results.given import chosen
-from rramalloc.results.saved import AllocationLike, Saved, saved
+from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.studies.strategies.allocated import plan_of_copies
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.compute import Planner
@@ -22,7 +21,7 @@ from rramalloc.studies.strategies.plan import Plan
 from rramalloc.studies.strategies.strategy import Strategy, load_strategy
 from rramalloc.studies.strategies.tables import plan_of
 from rramalloc.studies.strategies.tasks import Task
-from rramalloc.timing.stage_graph import FC_CHOICES, FullyConnected, timed_stages
+from rramalloc.timing.stage_graph import timed_stages
 
 StrategyLike = Strategy | str | os.PathLike[str]
 
@@ -33,11 +32,10 @@ def listed(items: Any) -> list[Any]:
 
 
 class Given(NamedTuple):
-    """An allocation with what belongs to it. where: its origin; saved: copies, hardware, options."""
+    """An allocation with the name that its strategy gets."""
 
     name: str
-    where: str
-    saved: Saved
+    source: AllocationInput
 
 
 def strategy_planner(strategy: StrategyLike, number: int, chip: ChipPerformance) -> Planner:
@@ -57,9 +55,9 @@ def given_allocations(allocations: Sequence[AllocationLike]) -> list[Given]:
     """Allocations with names: that of the file, with its folder where two files have the same name."""
     found = []
     for number, allocation in enumerate(allocations, 1):
-        own, where = saved(allocation, f"allocation {number}")
-        found.append(Given(where, where, own))
-    stems = [Path(given.where).stem or given.where for given in found]
+        source = read_allocation(allocation, f"allocation {number}")
+        found.append(Given(source.where, source))
+    stems = [Path(given.name).stem or given.name for given in found]
     counts = Counter(stems)
     return [
         given._replace(name=stem) if counts[stem] == 1 else given
@@ -76,11 +74,11 @@ def allocation_planner(
     fc: FullyConnected,
 ) -> Planner:
     """An allocation on its own hardware. mapping: instead of the allocation's."""
-    mapped, _ = chosen(given.saved, mapping, fc)
+    options = given.source.options.changed(mapping=mapping, fc=fc)
 
     def plan(tasks: Sequence[Task]) -> Plan:
-        need = demands(network, timed_stages(network, fc), hardware, mapped, fold=given.saved.folds(mapping))
-        return plan_of_copies(given.name, given.saved.replication, need, tasks, chip, given.where)
+        need = demands(network, timed_stages(network, fc), hardware, options)
+        return plan_of_copies(given.name, given.source.replication, need, tasks, chip, given.source.where)
 
     return plan
 
@@ -89,9 +87,7 @@ def common_fc(given: Sequence[Given], fc: FullyConnected | None) -> FullyConnect
     """Where classifiers run: as asked, or as all allocations say, or on the host. Raises SpecError."""
     if fc is not None:
         return fc
-    asked = {found.saved.options.get("fc", "host") for found in given}
-    for name in asked:
-        check_known("fc", name, FC_CHOICES)
+    asked = {found.source.options.fc for found in given}
     if len(asked) > 1:
         raise SpecError(
             "fc", "the allocations were made with both 'host' and 'crossbar': say which with --fc"
@@ -104,8 +100,9 @@ def common_precision(hardware: Sequence[Hardware], given: Sequence[Given]) -> Pr
     for machine, found in zip(hardware, given, strict=False):
         if machine.precision != hardware[0].precision:
             raise SpecError(
-                found.where,
+                found.source.where,
                 f"its hardware {machine.name!r} has another precision than {hardware[0].name!r} of "
-                f"{given[0].where}: bytes must be the same in all strategies, say which with --hardware",
+                f"{given[0].source.where}: bytes must be the same in all strategies, say which with "
+                f"--hardware",
             )
     return hardware[0].precision

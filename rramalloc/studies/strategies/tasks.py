@@ -8,11 +8,12 @@ from typing import Literal, NamedTuple
 
 from rramalloc.errors import SpecError, UnsupportedError, suggestion
 from rramalloc.hardware.hardware import Precision
+from rramalloc.mapping.options import FullyConnected
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.timing.access import BITS_PER_BYTE
-from rramalloc.timing.stage_graph import FullyConnected, timed_stages
+from rramalloc.timing.stage_graph import timed_stages
 
 Term = Literal["in_transfer", "compute", "out_transfer"]
 TERMS: tuple[Term, ...] = ("in_transfer", "compute", "out_transfer")

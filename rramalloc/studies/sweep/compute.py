@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, cast
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Mapping, demands
+from rramalloc.mapping.demand import demands
+from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.search.problem import Objective, Problem, Stop
@@ -16,7 +17,7 @@ from rramalloc.studies.budgets import budget
 from rramalloc.studies.sweep.point import Point, machine_of
 from rramalloc.studies.sweep.row import Row, asked, failed
 from rramalloc.studies.sweep.sources import NetworkText
-from rramalloc.timing.stage_graph import FullyConnected, StageGraph
+from rramalloc.timing.stage_graph import StageGraph
 
 
 class _Case(NamedTuple):
@@ -25,8 +26,7 @@ class _Case(NamedTuple):
     network: NetworkText
     hardware: str
     changes: tuple[Any, ...]
-    mapping: Mapping
-    fc: FullyConnected
+    mapping: MappingOptions
 
     @property
     def machine(self) -> Hardware:
@@ -42,9 +42,8 @@ def row_of(point: Point, network: NetworkText, hardware: str) -> Row:
                 "method",
                 f"{point.method!r} minimises latency only; objective {point.objective!r} needs 'auto'",
             )
-        case = _Case(
-            network, hardware, point[2:5], cast("Mapping", point.mapping), cast("FullyConnected", point.fc)
-        )
+        mapping = DEFAULT_MAPPING.changed(mapping=point.mapping, fc=point.fc)
+        case = _Case(network, hardware, point[2:5], mapping)
         told["minimum"] = _minimum(case)
         told["arrays"] = budget(point.arrays, told["minimum"])
         return Row(**told, **_result(case, point, told["arrays"]))
@@ -57,7 +56,6 @@ def _result(case: _Case, point: Point, arrays: int) -> dict[str, Any]:
     problem, hardware = _problem(case, arrays), case.machine
     request = Request(
         mapping=case.mapping,
-        fc=case.fc,
         objective=cast("Objective", point.objective),
         method=point.method,
         seed=point.seed,
@@ -92,11 +90,11 @@ def _graph(source: NetworkText, fc: FullyConnected) -> StageGraph:
 @lru_cache(maxsize=64)
 def _minimum(case: _Case) -> int:
     """Arrays with every layer stored once."""
-    graph = _graph(case.network, case.fc)
+    graph = _graph(case.network, case.mapping.fc)
     return sum(demands(_network(case.network), graph.stages, case.machine, case.mapping))
 
 
 @lru_cache(maxsize=16)
 def _problem(case: _Case, arrays: int) -> Problem:
-    graph = _graph(case.network, case.fc)
-    return make_problem(_network(case.network), case.machine, arrays, case.mapping, case.fc, graph)
+    graph = _graph(case.network, case.mapping.fc)
+    return make_problem(_network(case.network), case.machine, arrays, case.mapping, graph=graph)

@@ -13,7 +13,7 @@ from rramalloc.errors import SpecError
 from rramalloc.files import read_toml
 from rramalloc.hardware.hardware import MAX_BITS, MAX_VALUE
 from rramalloc.hardware.loader import DEFAULT_PRESET, parse_crossbar
-from rramalloc.mapping.demand import Mapping
+from rramalloc.mapping.options import Mapping
 from rramalloc.methods.registry import method_names
 from rramalloc.records import Record, brief, fault, is_whole, parse
 from rramalloc.studies.budgets import multiple

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rramalloc.hardware.hardware import Crossbar, Hardware, Precision
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Elementwise, Input, Linear
 from rramalloc.placement.emulator.accelerator import Accelerator, held_by
@@ -76,8 +77,9 @@ def task(
     arrays: Sequence[PlacedArray] | None = None, fc: Any = "host",
 ) -> Task:  # fmt: skip
     """Placed in order, or as `arrays` say."""
-    placed = in_order(source, replication, machine, mapping, fc, "test") if arrays is None else arrays
-    return Task(source, replication, machine, mapping, fc, placed, "in order", "test")
+    options = MappingOptions(mapping=mapping, fc=fc)
+    placed = in_order(source, replication, machine, options, "test") if arrays is None else arrays
+    return Task(source, replication, machine, options, placed, "in order", "test")
 
 
 def verified(what: Task, seed: int = 0, images: int = 1, **options: Any) -> Verification:
@@ -107,12 +109,12 @@ def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np
     """Every node's output by the emulator alone, and by how many bits its sums were shifted."""
     network, machine = what.network, what.hardware
     stages = {stage.name: stage for stage in network.stages if stage.name in what.replication}
-    held = held_by(network, list(stages.values()), machine, what.mapping)
+    held = held_by(network, list(stages.values()), machine, what.options.mapping)
     storage, width = Storage.of(machine), Width.of(machine.precision)
     accelerator = Accelerator.programmed(
         what.arrays, held, storage, lambda name: weights.grouped(stages[name])
     )
-    graph = StageGraph.build(network, what.fc)
+    graph = StageGraph.build(network, what.options.fc)
     copies = [what.replication[name] for name in graph.names]
     emulator = Emulator(
         network, accelerator, storage, Converters(None, 0.0, 1, width.bits, 0),

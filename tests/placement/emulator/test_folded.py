@@ -15,6 +15,7 @@ import rramalloc
 from rramalloc.errors import MisplacedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import fold_refusal, folds
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
@@ -22,6 +23,8 @@ from rramalloc.placement.emulator.task import Task, in_order
 from rramalloc.placement.place import place
 from rramalloc.placement.placement import read_placement
 from rramalloc.timing.stage_graph import StageGraph
+
+FOLDED = MappingOptions(mapping="kernel_split", fold=True)
 
 
 def any_folds(random: Random, source: Network) -> dict[str, Pair]:
@@ -35,8 +38,8 @@ def any_folds(random: Random, source: Network) -> dict[str, Pair]:
 
 
 def folded_task(source: Network, copies: dict[str, int], machine_: Hardware, sizes: dict[str, Pair]) -> Task:
-    arrays = in_order(source, copies, machine_, "kernel_split", "host", "test", sizes)
-    return Task(source, copies, machine_, "kernel_split", "host", arrays, "in order", "test", sizes)
+    arrays = in_order(source, copies, machine_, FOLDED, "test", sizes)
+    return Task(source, copies, machine_, FOLDED, arrays, "in order", "test", sizes)
 
 
 @settings(max_examples=120, deadline=None)
@@ -83,7 +86,7 @@ def test_optimize_fold_place_verify(straddle: bool, tmp_path: Path) -> None:
     place(source, tmp_path / "a.json").save(tmp_path / "p.json")
     stages = StageGraph.build(source, "host").stages
     placed = read_placement(tmp_path / "p.json")
-    sizes = dict(zip((s.name for s in stages), folds(source, stages, board, "kernel_split"), strict=True))
+    sizes = dict(zip((s.name for s in stages), folds(source, stages, board, FOLDED) or (), strict=True))
     assert {layer.name: layer.fold for layer in placed.layers} == sizes
     for placement in (tmp_path / "p.json", None):
         assert rramalloc.verify(source, tmp_path / "a.json", placement).verdict == "equal"

@@ -19,7 +19,7 @@ from placement.emulator.naive import (
 )
 
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import MAPPINGS
+from rramalloc.mapping.options import MAPPINGS
 from rramalloc.network.network import Network
 from rramalloc.placement.blocks import Block, Part
 from rramalloc.placement.emulator.accelerator import Accelerator, held_by
@@ -36,7 +36,7 @@ from rramalloc.placement.emulator.weights import Weights
 def layer_of(source: Network, machine: Hardware, mapping: str, copies: int, weights: np.ndarray) -> Layer:
     stage = source.stages[0]
     what = task(source, {stage.name: copies}, machine, mapping)
-    held = held_by(source, [stage], machine, what.mapping)
+    held = held_by(source, [stage], machine, what.options.mapping)
     storage, width = Storage.of(machine), Width.of(machine.precision).bits
     grouped = weights.reshape(getattr(stage, "groups", 1), -1, weights[0].size)
     accelerator = Accelerator.programmed(what.arrays, held, storage, lambda name: grouped)

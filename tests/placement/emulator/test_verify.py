@@ -19,7 +19,7 @@ import rramalloc
 from rramalloc.api import verify
 from rramalloc.errors import MisplacedError, RramallocError, SpecError, UnsupportedError
 from rramalloc.importers import load
-from rramalloc.mapping.demand import MAPPINGS
+from rramalloc.mapping.options import MAPPINGS
 from rramalloc.network.network import Network
 from rramalloc.placement.emulator.schedule import EarlyReadError
 from rramalloc.placement.emulator.verify import verify_task

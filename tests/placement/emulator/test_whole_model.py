@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from placement.emulator.naive import emulated, hardware, task
 
 from rramalloc.importers import load
-from rramalloc.mapping.demand import MAPPINGS
+from rramalloc.mapping.options import MAPPINGS
 from rramalloc.network.network import Network
 from rramalloc.placement.emulator.weights import Weights
 

@@ -1,0 +1,71 @@
+"""MappingOptions: everything that decides which layers become stages and how their weights lie on arrays."""
+
+from __future__ import annotations
+
+from typing import Literal, Self, cast, get_args
+
+from pydantic import model_validator
+
+from rramalloc.errors import SpecError
+from rramalloc.records import Record, check_known, fault
+
+Mapping = Literal["im2col", "kernel_split", "whole_kernel"]
+MAPPINGS: tuple[Mapping, ...] = get_args(Mapping)
+FullyConnected = Literal["host", "crossbar"]
+FC_CHOICES: tuple[FullyConnected, ...] = get_args(FullyConnected)
+
+
+class MappingOptions(Record):
+    """How a network is laid on crossbars; the options in result files extend it.
+
+    Parameters
+    ----------
+    mapping
+        Layout of the weights of one copy (docs/sources/model.md 3).
+    fc
+        Whether linear layers on a 1 x 1 grid are left to the host, untimed, or become stages.
+    fold
+        Fold every filter for the fewest arrays first, which needs mapping "kernel_split"
+        (docs/sources/companions.md 3).
+    """
+
+    mapping: Mapping = "im2col"
+    fc: FullyConnected = "host"
+    fold: bool = False
+
+    @model_validator(mode="after")
+    def _foldable(self) -> Self:
+        refusal = _fold_refusal(self.mapping) if self.fold else None
+        if refusal is not None:
+            raise fault(f"fold {refusal}")
+        return self
+
+    def changed(
+        self, *, mapping: str | None = None, fc: str | None = None, fold: bool | None = None
+    ) -> MappingOptions:
+        """The mapping, fc and fold of these options, with those replaced that are not None.
+
+        Unless asked for, a fold ends with the mapping that it needs. Raises SpecError, UnknownNameError.
+        """
+        mapping, fc = mapping or self.mapping, fc or self.fc
+        check_known("mapping", mapping, MAPPINGS)
+        check_known("fc", fc, FC_CHOICES)
+        refusal = _fold_refusal(mapping)
+        if fold and refusal is not None:
+            raise SpecError("fold", refusal)
+        folded = (self.fold and refusal is None) if fold is None else fold
+        return MappingOptions(mapping=cast("Mapping", mapping), fc=cast("FullyConnected", fc), fold=folded)
+
+
+def _fold_refusal(mapping: str) -> str | None:
+    """Why filters cannot be folded under a mapping, None if they can."""
+    if mapping == "kernel_split":
+        return None
+    return (
+        f"moves pixels of the kernel onto wordlines, which mapping {mapping!r} already does: "
+        f"use 'kernel_split' to fold, or do without"
+    )
+
+
+DEFAULT_MAPPING = MappingOptions()
+"""What holds unless the user says otherwise."""
