@@ -1,13 +1,27 @@
-"""The one way functions are compiled: cached on disk where that is possible, without Python's lock."""
+"""The one way functions are compiled: without Python's lock, and kept on disk for later runs where possible.
+
+numba keeps compiled code in files beside the sources, and fails on a damaged one, or runs what is in it. So
+each folder also has the checksums of all files that were written whole. A file without one is removed before
+numba reads it, and its function is compiled again. Checksums are only ever added: processes that compile at
+the same time need no lock.
+"""
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any, TypeVar
 
-import numba
-
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+EXPECTED_S = 20
+"""Seconds that the first command of a fresh installation compiles for (results/timing.md)."""
+_CHECKSUMS = "rramalloc.sums"
 
 
 def compiled(function: Function) -> Function:
@@ -20,9 +34,149 @@ def compiled_inline(function: Function) -> Function:
     return _compile(function, inline="always")
 
 
+def clock() -> float:
+    """Seconds of a clock that stands still while functions are compiled: what limits of time count."""
+    return time.monotonic() - compilation.seconds
+
+
+class Compilation:
+    """What this process compiles because no file holds it yet.
+
+    functions: how many so far; on_change: called from any thread when one begins, True, and when none is
+    left, False; on_damage: called with the folder of damaged files that were removed.
+    """
+
+    def __init__(self) -> None:
+        self.functions = 0
+        self.on_change: Callable[[bool], object] = bool
+        self.on_damage: Callable[[Path], object] = _warn
+        self._seconds, self._depth, self._begun_s = 0.0, 0, 0.0
+        self._folders: dict[Path, _Folder] = {}
+        self._unsaved = False
+
+    @property
+    def seconds(self) -> float:
+        """Seconds spent compiling so far."""
+        return self._seconds + (time.monotonic() - self._begun_s if self._depth else 0.0)
+
+    def begin(self) -> None:
+        """A function is compiled now, perhaps within another: numba lets one thread at a time in."""
+        if not self._depth:
+            self._begun_s = time.monotonic()
+        self._depth += 1
+        self.functions += 1
+        self.on_change(True)
+
+    def end(self) -> None:
+        """A function is compiled; numba writes its files next."""
+        self._unsaved = True
+        self._depth -= 1
+        if not self._depth:
+            self._seconds += time.monotonic() - self._begun_s
+            self.on_change(False)
+
+    def written(self) -> None:
+        """Keep the checksums of the files that numba has written since the last call."""
+        if self._unsaved:
+            self._unsaved = not any(list(map(_Folder.add_new, self._folders.values())))
+
+    def check(self, path: Path) -> bool:
+        """Remove damaged files from a folder of compiled code; False if they cannot be removed."""
+        if path not in self._folders:
+            self._folders[path] = folder = _Folder(path)
+            if folder.damaged:
+                self.on_damage(path)
+        return self._folders[path].usable
+
+
+class _Folder:
+    """The files of compiled code in a folder, and the checksums of those that were written whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._sums = path / _CHECKSUMS
+        self._path = path
+        self._seen: dict[Path, tuple[int, int]] = {}
+        self.damaged, self.usable = False, True
+        try:
+            whole: set[bytes] | None = set(self._sums.read_bytes().split())
+        except OSError:
+            whole = None
+        for file in self._files():
+            if whole is not None and _checksum(file) in whole:
+                self._seen[file] = _state(file)
+                continue
+            self.damaged = whole is not None
+            try:
+                file.unlink(missing_ok=True)
+            except OSError:
+                self.usable = False
+
+    def _files(self) -> list[Path]:
+        return [file for suffix in ("nbi", "nbc") for file in self._path.glob(f"*.{suffix}")]
+
+    def add_new(self) -> bool:
+        """Add the checksums of the files that were not there, or different; False if there are none."""
+        new = {file: _state(file) for file in self._files() if _state(file) != self._seen.get(file)}
+        self._seen |= new
+        if new:
+            with suppress(OSError), self._sums.open("ab") as sums:  # else they are compiled again next time
+                sums.write(b"".join(_checksum(file) + b"\n" for file in new))
+        return bool(new)
+
+
+def _checksum(file: Path) -> bytes:
+    try:
+        return blake2b(file.read_bytes(), digest_size=16).hexdigest().encode()
+    except OSError:
+        return b""
+
+
+def _state(file: Path) -> tuple[int, int]:
+    try:
+        status = file.stat()
+    except OSError:
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
+
+
+def _warn(folder: Path) -> None:
+    warnings.warn(f"compiled code in {folder} is damaged: it is compiled again", stacklevel=2)
+
+
+compilation = Compilation()
+
+
+@cache
+def _numba() -> Any:
+    """The compiler, which tells `compilation` what it does."""
+    import numba
+    from numba.core import event
+
+    class Compiles(event.Listener):  # type: ignore[misc]
+        def on_start(self, event: Any) -> None:
+            compilation.begin()
+
+        def on_end(self, event: Any) -> None:
+            compilation.end()
+
+    class Unlocks(event.Listener):  # type: ignore[misc]
+        def on_start(self, event: Any) -> None: ...
+
+        def on_end(self, event: Any) -> None:
+            compilation.written()
+
+    event.register("numba:compile", Compiles())
+    event.register("numba:compiler_lock", Unlocks())
+    return numba
+
+
 def _compile(function: Function, inline: str) -> Function:
+    numba = _numba()
     settings = {"nogil": True, "boundscheck": False, "error_model": "numpy", "inline": inline}
     try:
-        return numba.njit(cache=True, **settings)(function)  # type: ignore[no-any-return]
+        cached = numba.njit(cache=True, **settings)(function)
     except RuntimeError:  # neither the package's folder nor the user's cache can be written
         return numba.njit(**settings)(function)  # type: ignore[no-any-return]
+    if compilation.check(Path(cached.stats.cache_path)):
+        return cached  # type: ignore[no-any-return]
+    return numba.njit(**settings)(function)  # type: ignore[no-any-return]

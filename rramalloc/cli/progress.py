@@ -6,14 +6,17 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from rramalloc.cli.output import note
 from rramalloc.cli.terminal import columns_of, shortened
+from rramalloc.compiled import EXPECTED_S, compilation
 from rramalloc.progress import of_search
 
 _PATIENCE_S = 3.0
+_NOTICED_S = 1.0
 
 
 class LiveLine:
@@ -22,15 +25,16 @@ class LiveLine:
     A terminal has one that changes, unless it is a dumb one.
 
     every_s: seconds between two lines where there is no terminal; live_every_s: between two changes of the
-    line in one.
+    line in one. All such lines share one row of the terminal.
     """
+
+    _width: ClassVar[int] = 0
 
     def __init__(self, *, quiet: bool, every_s: float = 1.0, live_every_s: float = 0.0) -> None:
         self._quiet, self._live = quiet, sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._every_s = live_every_s if self._live else every_s
         self._begun = time.monotonic()
         self._shown_s: float | None = None
-        self._width = 0
 
     @property
     def seconds(self) -> float:
@@ -43,9 +47,14 @@ class LiveLine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._width:
-            sys.stderr.write("\r" + " " * min(self._width, _room()) + "\r")
+        self.clear()
+
+    def clear(self) -> None:
+        """Take the line away from a terminal."""
+        if LiveLine._width:
+            sys.stderr.write("\r" + " " * min(LiveLine._width, _room()) + "\r")
             sys.stderr.flush()
+            LiveLine._width = 0
 
     def show(self, text: str) -> None:
         """Replace the line in a terminal, or write another elsewhere, unless the last is too fresh."""
@@ -58,8 +67,8 @@ class LiveLine:
         line = f"{text}, after {now_s:.1f} s"
         if self._live:
             line = shortened(line, _room())
-            sys.stderr.write("\r" + line + " " * (min(self._width, _room()) - cell_len(line)))
-            self._width = cell_len(line)
+            sys.stderr.write("\r" + line + " " * (min(LiveLine._width, _room()) - cell_len(line)))
+            LiveLine._width = cell_len(line)
         else:
             sys.stderr.write(line + "\n")
         sys.stderr.flush()
@@ -86,7 +95,24 @@ class SearchLine(LiveLine):
         self.show(of_search(best, bound))
 
     def _explain(self) -> None:
-        note("no answer yet: a first run compiles for about 20 s, a large network longer", quiet=self._quiet)
+        if not compilation.functions:
+            note("no answer yet: a large network takes a while", quiet=self._quiet)
+
+
+def announce_compilation(*, quiet: bool) -> None:
+    """Say on stderr that functions are compiled, and how far that is; and what became of damaged ones."""
+    line = LiveLine(quiet=quiet, every_s=5.0, live_every_s=0.2)
+
+    def show(active: bool) -> None:
+        if not active:
+            line.clear()
+        elif compilation.seconds > _NOTICED_S:
+            line.show(f"compiling once (about {EXPECTED_S} s): {compilation.functions} functions")
+
+    def say(folder: Path) -> None:
+        note(f"note: compiled code in {folder} was damaged: it is compiled again", quiet=quiet)
+
+    compilation.on_change, compilation.on_damage = show, say
 
 
 def _room() -> int:

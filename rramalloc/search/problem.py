@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.compiled import clock
 from rramalloc.errors import BudgetError, PlacementError, TileError
 from rramalloc.mapping.packing_kernel import packing_scratch, placeable
 from rramalloc.mapping.tiles import Classes, Tiles
@@ -142,12 +142,12 @@ class Stop:
     cores: int | None = None
     interrupted: bool = False
     history: list[tuple[float, int, int]] = field(default_factory=list)
-    _started: float = field(default_factory=time.monotonic)
+    _started: float = field(default_factory=clock)
 
     @property
     def seconds(self) -> float:
-        """Seconds since the search began."""
-        return time.monotonic() - self._started
+        """Seconds since the search began, without those of compilation."""
+        return clock() - self._started
 
     @property
     def out_of_time(self) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from rramalloc.compiled import clock
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
@@ -102,13 +102,13 @@ def compare(
         for number, method in enumerate(methods, start=place * len(methods)):
             if on_progress is not None and not ending.interrupted:
                 on_progress(budget, method, number, total)
-            begun = time.perf_counter()
+            begun = clock()
             try:
                 found = _candidates(problem, method, contest, ending)
             except (UnsupportedError, SolverError) as error:
                 skipped.append(Skipped(arrays=budget, method=method, reason=str(error)))
                 continue
-            clock_s = (time.perf_counter() - begun) / len(found) if contest.clock else None
+            clock_s = (clock() - begun) / len(found) if contest.clock else None
             ready[method] = judged(problem, budget, method, found, clock_s)
         rows += rows_of(network.name, budget, problem, ready, chain)
     if not rows and not ending.interrupted:

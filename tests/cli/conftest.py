@@ -56,7 +56,7 @@ def start() -> Callable[..., subprocess.Popen[str]]:
     """Start a command as a process of its own, with pipes."""
 
     def call(*arguments: object, **settings: Any) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", "from rramalloc.cli.main import main; main()", *map(str, arguments)]
+        command = [sys.executable, "-m", "rramalloc", *map(str, arguments)]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         environment = os.environ | settings.pop("env", {})
         return subprocess.Popen(command, **(pipes | settings), env=environment)

@@ -38,6 +38,7 @@ ORDER = (
     "report",
     "api",
     "cli",
+    "__main__",
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

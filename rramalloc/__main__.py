@@ -1,0 +1,55 @@
+"""The command `rramalloc`: prepared for Ctrl-C and closed streams before anything slow is imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+_EXIT_CANNOT_SERVE, _EXIT_INTERRUPTED = 1, 130
+_STANDARD_STREAMS = 3
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+    _open_closed_streams()
+    try:
+        from rramalloc.cli.main import main as run
+        from rramalloc.cli.progress import announce_compilation
+
+        announce_compilation(quiet=not {"-q", "--quiet"}.isdisjoint(sys.argv))
+        run()
+    except KeyboardInterrupt:
+        os.write(2, b"interrupted\n")
+        sys.exit(_EXIT_INTERRUPTED)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    """End at once within an import, which may swallow an exception or print it; else raise one."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os.write(2, b"interrupted\n")
+            os._exit(_EXIT_INTERRUPTED)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def _open_closed_streams() -> None:
+    """No file that is opened later may take the number of a closed stream: libraries write to it."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < _STANDARD_STREAMS:
+        pass
+    os.close(descriptor)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
+    if sys.stdout is None:
+        sys.stderr.write("error: standard output is closed; send it to /dev/null where it is not wanted\n")
+        sys.exit(_EXIT_CANNOT_SERVE)
+
+
+if __name__ == "__main__":
+    main()

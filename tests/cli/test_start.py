@@ -1,0 +1,152 @@
+"""The beginning of a command: compiled code missing or damaged, Ctrl-C at any time, closed streams."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rramalloc import compiled
+from rramalloc.cli import progress
+from rramalloc.search.problem import Stop
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "garbage": lambda data: random.Random(len(data)).randbytes(len(data)),
+    "one bit": lambda data: data[:-9] + bytes([data[-9] ^ 4]) + data[-8:],
+}
+
+
+def command(*words: object, cache: Path | None = None, **settings: Any) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | ({} if cache is None else {"NUMBA_CACHE_DIR": str(cache)})
+    return subprocess.run(
+        [sys.executable, "-m", "rramalloc", *map(str, words)],
+        **({"capture_output": True, "text": True, "check": False, "env": environment} | settings),
+    )
+
+
+@pytest.fixture(scope="module")
+def simulation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+    """A cache of the kernel that `simulate` needs, an allocation, and what is printed for it."""
+    folder = tmp_path_factory.mktemp("cache")
+    allocation = folder / "allocation.json"
+    allocation.write_text(json.dumps({"replication": {"conv1": 2}}))
+    first = command("simulate", "alexnet", "--allocation", allocation, cache=folder)
+    assert first.returncode == 0, first.stderr
+    return folder, allocation, first.stdout
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_cache_is_compiled_again(kind: str, simulation: tuple[Path, Path, str]) -> None:
+    cache, allocation, expected = simulation
+    files = [*cache.rglob("*.nbi"), *cache.rglob("*.nbc")]
+    assert files
+    for file in files:
+        file.write_bytes(DAMAGE[kind](file.read_bytes()))
+    for note in ("was damaged: it is compiled again\n", ""):
+        ended = command("simulate", "alexnet", "--allocation", allocation, cache=cache)
+        assert (ended.returncode, ended.stdout) == (0, expected)
+        assert ended.stderr.startswith("note: compiled code in") == bool(note)
+        assert ended.stderr.endswith(note)
+
+
+def test_damaged_cache_that_cannot_be_written(simulation: tuple[Path, Path, str]) -> None:
+    """The files are left alone, and the functions compiled for this run only."""
+    cache, allocation, expected = simulation
+    files = [*cache.rglob("*.nbc")]
+    kept = [file.read_bytes() for file in files]
+    for file in files:
+        file.write_bytes(b"x")
+    code = (
+        "import pathlib, sys\nfrom rramalloc.cli.main import main\n"
+        "def refuse(self, missing_ok=False): raise PermissionError(13, 'no')\n"
+        "pathlib.Path.unlink = refuse\n"
+        "main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "simulate", "alexnet", "--allocation", str(allocation)],
+        capture_output=True, text=True, check=False,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(cache)},
+    )  # fmt: skip
+    for file, content in zip(files, kept, strict=True):
+        file.write_bytes(content)
+    assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
+
+
+def test_limits_of_time_leave_compilation_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 s of search, 20 s of compilation within compilation, 5 s of search: 15 s count."""
+    now_s = 100.0
+    monkeypatch.setattr(compiled.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(compiled, "compilation", compilation := compiled.Compilation())
+    stop = Stop(time_limit_s=15)
+    now_s += 10
+    compilation.begin()
+    now_s += 8
+    compilation.begin()
+    now_s += 7
+    compilation.end()
+    assert stop.seconds == 10
+    now_s += 5
+    compilation.end()
+    now_s += 4
+    assert (stop.seconds, stop.out_of_time) == (14, False)
+    now_s += 1
+    assert (stop.seconds, stop.out_of_time) == (15, True)
+
+
+def test_compilation_is_announced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(compiled.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(progress, "compilation", compilation := compiled.Compilation())
+    progress.announce_compilation(quiet=False)
+    for _ in range(12):
+        compilation.begin()
+        now_s += 0.5
+        compilation.end()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith(f"compiling once (about {compiled.EXPECTED_S} s): 4 functions, after ")
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupter:
+    def find_spec(self, name, path, target=None):
+        if name == os.environ.get("MODULE"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupter())
+from rramalloc.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "rramalloc.cli.sweep", "rramalloc.api", "numba"])
+def test_interrupt_during_an_import(module: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT, "optimize", "vgg16", "--arrays", "1000"],
+        capture_output=True, text=True, check=False, env=os.environ | {"MODULE": module},
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr, ended.stdout) == (130, "interrupted\n", "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_closed_streams(closed: str, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    shell = f'"{sys.executable}" -m rramalloc inspect alexnet -o "{target}" {closed}'
+    ended = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False)
+    refused = " >&-" in f" {closed}"
+    assert ended.returncode == refused
+    assert target.exists() != refused
+    assert ended.stderr.startswith("error: standard output is closed; send it to") == (closed == ">&-")
