@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from rramalloc.studies.latency.measure import measure_latency as measure_latency
     from rramalloc.studies.pareto_front import ParetoFront as ParetoFront
     from rramalloc.studies.strategies.evaluation import Evaluation as Evaluation
-    from rramalloc.studies.sweep.progress import sweep_status as sweep_status
     from rramalloc.studies.sweep.run import sweep as sweep
+    from rramalloc.studies.sweep.run import sweep_status as sweep_status
     from rramalloc.timing.latency_table import load_latency_table as load_latency_table
     from rramalloc.version import __version__ as __version__
 
@@ -84,7 +84,7 @@ _HOMES = {
     "place": "rramalloc.api",
     "simulate": "rramalloc.api",
     "sweep": "rramalloc.studies.sweep.run",
-    "sweep_status": "rramalloc.studies.sweep.progress",
+    "sweep_status": "rramalloc.studies.sweep.run",
     "verify": "rramalloc.api",
 }
 __all__ = sorted(_HOMES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,18 +19,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rramalloc.studies.sweep.document import SweepStatus
-    from rramalloc.studies.sweep.progress import SweepProgress
-    from rramalloc.studies.sweep.result import SweepResult
+    from rramalloc.studies.sweep.run import SweepProgress, SweepResult
+
+
+class RowsChoice(StrEnum):
+    """Values of `--rows`."""
+
+    csv = "csv"
+    parquet = "parquet"
+
 
 _LIVE_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
 
 Spec = Annotated[str, typer.Argument(metavar="SPEC.toml", help="Lists whose product is the grid.")]
 Folder = Annotated[
-    str, typer.Option("-o", "--output", metavar="DIR", help="Folder of the rows, a Parquet dataset.")
+    str,
+    typer.Option(
+        "-o", "--output", metavar="DIR", help="Folder of the sweep: its database, and at the end its rows."
+    ),
 ]
 Scheduler = Annotated[
     str | None,
     typer.Option("--scheduler", metavar="ADDRESS", help="Dask scheduler to use, e.g. tcp://host:8786."),
+]
+Rows = Annotated[
+    RowsChoice, typer.Option("--rows", help="File with all rows: rows.csv or rows.parquet (needs pyarrow).")
 ]
 Jobs = Annotated[
     int | None, typer.Option("--jobs", metavar="N", help="Processes on this machine; default: one per core.")
@@ -42,6 +56,7 @@ def sweep(
     output: Folder,
     scheduler: Scheduler = None,
     jobs: Jobs = None,
+    rows: Rows = RowsChoice.csv,
     status: Status = False,
     output_format: options.OutputFormat = options.Format.table,
     quiet: options.Quiet = False,
@@ -50,24 +65,26 @@ def sweep(
 
     Example: rramalloc sweep spec.toml -o sweep
     """
-    from rramalloc.studies.sweep.progress import sweep_status
     from rramalloc.studies.sweep.run import sweep as run_sweep
+    from rramalloc.studies.sweep.run import sweep_status
     from rramalloc.studies.sweep.spec import read_spec
 
     if status:
         _print_status(sweep_status(output), output_format)
         return
-    note(read_spec(spec)[0].described(), quiet=quiet)
+    note(read_spec(spec)[0].describe_size(), quiet=quiet)
     try:
         with LiveLine(quiet=quiet, every_s=_PLAIN_EVERY_S, live_every_s=_LIVE_EVERY_S) as line:
             result = run_sweep(
-                spec, output, scheduler=scheduler, jobs=jobs,
+                spec, output, rows=rows.value, scheduler=scheduler, jobs=jobs,
                 on_progress=lambda progress: line.show(_told(progress)),
             )  # fmt: skip
     except KeyboardInterrupt:
         note("interrupted: finished points are kept, the same command goes on from there")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     note(f"{result.computed} points computed, {result.points - result.computed} were there", quiet=quiet)
+    if result.damaged:
+        note(f"{result.damaged} rows were damaged and are computed again", quiet=quiet)
     if result.failed:
         note(f"{result.failed} points failed; the rows say why, for example:", quiet=quiet)
         for reason in result.reasons():

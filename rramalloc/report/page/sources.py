@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import parse_json, read_bytes, to_json
@@ -20,22 +19,20 @@ from rramalloc.results.simulation import Simulation
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.studies.comparison import Comparison
 from rramalloc.studies.pareto_front import ParetoFront
-from rramalloc.studies.sweep import parts
 from rramalloc.studies.sweep.document import SweepDocument
-from rramalloc.studies.sweep.row import Row
+from rramalloc.studies.sweep.run import read_sweep
 
 Result = Allocation | Simulation | Comparison | ParetoFront | SweepDocument | Placement | ChipletCost
 SHOWABLE: dict[str, type[Record]] = {
     str(kind.model_fields["format"].default): kind
     for kind in (Allocation, Simulation, Comparison, ParetoFront, SweepDocument, Placement, ChipletCost)
 }
-_ROWS: TypeAdapter[tuple[Row, ...]] = TypeAdapter(tuple[Row, ...])
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
     """A result and where it came from. path: as the user named it; sha256: of the file's bytes, of a sweep's
-    folder those of its document followed by the names of its parts, which hash their content.
+    folder those of the JSON that `sweep --format json` prints.
     """
 
     path: str
@@ -79,26 +76,8 @@ def _parsed(content: bytes, where: str) -> Result:
 
 def _of_folder(folder: str) -> Source:
     """The rows of a finished sweep as its folder has them."""
-    path = os.path.join(folder, "_sweep.json")
-    content = read_bytes(path, FILE_LIMIT_BYTES)
-    document = _parsed(content, path)
-    if not isinstance(document, SweepDocument):
-        raise SpecError(path, "is no sweep: name a file, or the folder of a sweep")
-    found = parts.find_parts(folder)
-    rows = tuple(row for part in found.values() for row in _rows(part))
-    if len(rows) != document.points:
-        told = f"has {len(rows)} rows of {document.points}: run `rramalloc sweep` to its end first"
-        raise FileError(folder, told)
-    named = content + "".join(f"{os.path.basename(part)}\n" for part in found.values()).encode()
-    whole = document.model_copy(update={"rows": rows})
-    return Source(folder, hashlib.sha256(named).hexdigest(), whole)
-
-
-def _rows(part: str) -> Iterator[Row]:
-    try:
-        yield from _ROWS.validate_python(tuple(parts.part_rows(part)))
-    except ValidationError as error:
-        raise SpecError(part, describe(error)) from None
+    document = read_sweep(folder)
+    return Source(folder, hashlib.sha256(to_json(document.to_dict()).encode()).hexdigest(), document)
 
 
 def _known() -> str:

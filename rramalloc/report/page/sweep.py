@@ -20,9 +20,7 @@ from rramalloc.report.page.parts import (
     thinned,
 )
 from rramalloc.shown import counted
-from rramalloc.studies.sweep.document import SweepDocument
-from rramalloc.studies.sweep.row import Row
-from rramalloc.studies.sweep.summary import summarised
+from rramalloc.studies.sweep.document import Row, SweepDocument, summarise
 
 _MOST_SERIES = 12
 _WIDE = 20
@@ -135,7 +133,7 @@ def _chart(rows: Sequence[Row], detail: Detail) -> Chart:
 
 
 def _summary(rows: Sequence[Row], detail: Detail) -> Table:
-    lines = summarised((row.network, row.method, row.makespan) for row in rows)
+    lines = summarise((row.network, row.method, row.makespan) for row in rows)
     heads = (
         Column("Network"),
         Column("Method"),

@@ -7,12 +7,17 @@ import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError
 from rramalloc.files import check_writable, open_to_write
+from rramalloc.studies.parquet import require_parquet, write_parquet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Matrix = npt.NDArray[np.float64]
 KINDS = (".csv", ".parquet")
@@ -35,6 +40,8 @@ def check_performance_path(path: str | os.PathLike[str] | None, tasks: Sequence[
     if kind not in KINDS:
         raise SpecError(os.fspath(path), f"the performance matrix is written as {' or '.join(KINDS)}")
     check_writable(path)
+    if kind == ".parquet":
+        require_parquet(os.fspath(path))
     for name in _OWN if kind == ".parquet" else ():
         if name in tasks:
             raise SpecError(
@@ -52,10 +59,11 @@ def write_performance(
     rows, has it transposed: a row per strategy with its name, time_ns (the column's sum) and every task.
     """
     check_performance_path(path, tasks)
+    if _kind(path) == ".parquet":
+        table = _table(matrix, tasks, strategies)
+        write_parquet(path, table.schema, [table])
+        return
     with open_to_write(path) as stream:
-        if _kind(path) == ".parquet":
-            stream.write(_parquet(matrix, tasks, strategies))
-            return
         stream.write(_line(["task", *strategies]))
         for name, row in zip(tasks, matrix, strict=True):
             stream.write(_line([name]).rstrip(b"\n") + b"," + _numbers(row) + b"\n")
@@ -65,14 +73,11 @@ def _kind(path: str | os.PathLike[str]) -> str:
     return Path(path).suffix.lower()
 
 
-def _parquet(matrix: Matrix, tasks: Sequence[str], strategies: Sequence[str]) -> memoryview:
+def _table(matrix: Matrix, tasks: Sequence[str], strategies: Sequence[str]) -> pa.Table:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     columns = [pa.array(strategies, pa.string()), pa.array(column_sums(matrix)), *map(pa.array, matrix)]
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns, names=[*_OWN, *tasks]), sink, compression="zstd")
-    return memoryview(sink.getvalue())
+    return pa.table(columns, names=[*_OWN, *tasks])
 
 
 def _line(cells: Sequence[str]) -> bytes:

@@ -1,4 +1,4 @@
-"""Workers of an existing Dask cluster: the same batches, whose workers need nothing but the package."""
+"""ClusterWorkers: an existing Dask cluster, whose workers need nothing but the package."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ import json
 import logging
 import operator
 import pkgutil
-import queue
 import time
-from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from rramalloc.errors import WorkerError
-from rramalloc.studies.sweep.batch import Batches, Document, Finished
+from rramalloc.studies.sweep.workers import Document, WorkerDied
 
-_WAIT_S = 0.05
 _CONNECT_S = 15
 _PER_THREAD = 4
 _LOOK_EVERY_S = 1.0
-_RUN_BATCH = "rramalloc.studies.sweep.batch:run_batch"
+_RUN_BATCH = "rramalloc.studies.sweep.compute:run_batch"
 _RESUME = "what is finished is kept: the same command goes on from there"
 
 
 class ClusterWorkers:
-    """Computes batches on the cluster of a Dask scheduler, a bounded number of them in flight.
+    """Computes batches on the cluster of a Dask scheduler.
 
     Results that a dying worker takes with it are computed again; workers that join later are used.
     Raises WorkerError if the scheduler cannot be reached or is lost.
     """
+
+    deaths = 1  # the scheduler has tried a batch on several workers before it reports a death
+    attributes_deaths = False  # it blames all batches of a worker that dies
 
     def __init__(self, address: str) -> None:
         try:
@@ -47,93 +48,64 @@ class ClusterWorkers:
         except Exception as error:  # noqa: BLE001 - whatever the library raises, nobody answers
             words = f"no Dask scheduler answers at {address[:200]!r} ({_first_line(error)})"
             raise WorkerError(f"{words}: is it running, and is that its tcp:// address?") from None
-        self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._flying: dict[Any, list[int]] = {}
+        self._tasks: dict[Future[Document], Any] = {}
         self._numbers = itertools.count()
-        self._alone = False
         self._room, self._looked_s = 0, -_LOOK_EVERY_S
 
-    def rows(self, batches: Batches) -> Iterator[Finished]:
-        """Rows as they are finished, until there are none left; an empty list from time to time."""
-        while True:
-            self._submit(batches)
-            if not self._flying and batches.ended:
-                return
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    future = self._done.get(timeout=_WAIT_S)
-                    yield self._landed(future, self._flying.pop(future), batches)
-                    self._submit(batches)
-            yield []
+    def room(self) -> int:
+        """A few batches for every thread of the workers there are, looked up from time to time."""
+        if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
+            try:
+                threads = sum(self._client.nthreads().values())
+            except Exception as error:  # noqa: BLE001 - whatever the library raises, nobody answers
+                raise self._lost(error) from None
+            self._room, self._looked_s = _PER_THREAD * max(1, threads), time.monotonic()
+        return self._room
+
+    def submit(self, document: Document) -> Future[Document]:
+        """Have the cluster compute a batch, by the name of the function.
+
+        A worker that is sent a function it cannot import leaves the cluster; one that cannot resolve the
+        name answers with an error.
+        """
+        key = f"{self._client.id}-{next(self._numbers)}"
+        function = (pkgutil.resolve_name, _RUN_BATCH)
+        graph = {key: (operator.call, function, (json.loads, json.dumps(document)))}
+        answer: Future[Document] = Future()
+        task = self._tasks[answer] = self._client.get(graph, key, sync=False)
+        task.add_done_callback(lambda task: self._collect(task, answer))
+        return answer
 
     def close(self) -> None:
-        """Take back what is in flight and leave the cluster."""
+        """Take back what is under way and leave the cluster."""
         with contextlib.suppress(Exception):
-            if self._flying:
-                self._client.cancel(list(self._flying), force=True)
+            if self._tasks:
+                self._client.cancel(list(self._tasks.values()), force=True)
         with contextlib.suppress(Exception):
             self._client.close(timeout=2)
         for logger, level in self._levels.items():
             logger.setLevel(level)
 
-    def _submit(self, batches: Batches) -> None:
-        self._look()
-        while self._may_submit(batches):
-            self._alone = batches.suspect
-            numbers = batches.take()
-            if not numbers:
-                return
-            future = self._fly(batches.document(numbers))
-            self._flying[future] = numbers
-            future.add_done_callback(self._done.put)
-
-    def _fly(self, document: Document) -> Any:
-        """A future of `run_batch`, which the worker finds by its name.
-
-        A worker that is sent a function it cannot import leaves the cluster; one that cannot find it says so.
-        """
-        key = f"{self._client.id}-{next(self._numbers)}"
-        found = (pkgutil.resolve_name, _RUN_BATCH)
-        task = (operator.call, found, (json.loads, json.dumps(document)))
-        return self._client.get({key: task}, key, sync=False)
-
-    def _may_submit(self, batches: Batches) -> bool:
-        """A scheduler blames all points of a worker that dies, so a suspect flies with no other point."""
-        if batches.suspect or self._alone:
-            return not self._flying
-        return len(self._flying) < self._room
-
-    def _look(self) -> None:
-        """See from time to time whether the scheduler is there, and how many threads its workers have."""
-        if time.monotonic() - self._looked_s < _LOOK_EVERY_S:
-            return
-        try:
-            threads = sum(self._client.nthreads().values())
-        except Exception as error:  # noqa: BLE001 - whatever the library raises, nobody answers
-            raise self._lost(error) from None
-        self._room, self._looked_s = _PER_THREAD * max(1, threads), time.monotonic()
-
-    def _landed(self, future: Any, numbers: list[int], batches: Batches) -> Finished:
-        """The rows of a batch that has come back in one way or another."""
-        from concurrent.futures import CancelledError
-
+    def _collect(self, task: Any, answer: Future[Document]) -> None:
+        """Pass on how a task ended, in a thread of the library."""
         from distributed import KilledWorker
 
         try:
-            return batches.finished(numbers, future.result(timeout=_CONNECT_S))
-        except WorkerError:
-            raise
+            result = task.result(timeout=_CONNECT_S)
         except KilledWorker:
-            return batches.lost(numbers, for_good=True)
-        except TimeoutError:  # its result went with a worker and is being computed again
-            self._flying[future] = numbers
-            future.add_done_callback(self._done.put)
-            return []
+            answer.set_exception(WorkerDied())
+        except TimeoutError:  # its result was lost with a worker and is being computed again
+            task.add_done_callback(lambda task: self._collect(task, answer))
+            return
         except (CancelledError, OSError) as error:
-            raise self._lost(error) from None
-        except Exception as error:  # noqa: BLE001 - run_batch raises nothing: the worker has not got it
+            answer.set_exception(self._lost(error))
+        except Exception as error:  # noqa: BLE001 - run_batch raises nothing: the worker does not have it
             words = f"a worker cannot run the sweep ({type(error).__name__}: {_first_line(error)})"
-            raise WorkerError(f"{words}: install the same rramalloc on all workers; {_RESUME}") from None
+            words += f": install the same rramalloc on all workers; {_RESUME}"
+            answer.set_exception(WorkerError(words))
+        else:
+            answer.set_result(result)
+        self._tasks.pop(answer, None)
 
     def _lost(self, error: BaseException) -> WorkerError:
         reason = _first_line(error)
@@ -141,7 +113,7 @@ class ClusterWorkers:
 
 
 def _silence() -> dict[logging.Logger, int]:
-    """Keep the library's tracebacks off stderr, its errors are told in words; returns the levels before."""
+    """Keep the library's tracebacks off stderr, its errors become ours; returns the levels before."""
     loggers = [
         logging.getLogger(f"distributed{part}") for part in ("", ".client", ".comm", ".core", ".utils")
     ]

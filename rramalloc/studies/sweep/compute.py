@@ -1,8 +1,14 @@
-"""One point to one row, in a worker: whatever goes wrong is told in the row."""
+"""Points to rows, in a worker: a process of this machine or one of a Dask cluster."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
+import sys
+import threading
+import time
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
@@ -14,28 +20,53 @@ from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.search.problem import Objective, Problem, Stop
 from rramalloc.studies.budgets import budget
-from rramalloc.studies.sweep.point import Point, machine_of
-from rramalloc.studies.sweep.row import Row, asked, failed
-from rramalloc.studies.sweep.sources import NetworkText
+from rramalloc.studies.sweep.document import Row, failed_row, inputs_of
+from rramalloc.studies.sweep.sources import NetworkText, machine_of
+from rramalloc.studies.sweep.spec import Point
 from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.version import __version__
+
+_LONGEST_BATCH_S = 0.5
+_LOOK_EVERY_S = 0.5
+_PR_SET_PDEATHSIG = 1
+_RESULTS = (
+    "makespan",
+    "interval",
+    "lower_bound",
+    "gap",
+    "proof",
+    "step_ns",
+    "latency_ns",
+    "throughput_per_s",
+    "seconds",
+)
 
 
-class _Case(NamedTuple):
-    """What points share that differ in budget, objective, method or seed only; hashable, for the caches."""
+def run_batch(document: dict[str, Any]) -> dict[str, Any]:
+    """Compute the points of a batch: {"rows": [[number, row], ...]}.
 
-    network: NetworkText
-    hardware: str
-    changes: tuple[Any, ...]
-    mapping: MappingOptions
-
-    @property
-    def machine(self) -> Hardware:
-        return machine_of(self.hardware, *self.changes).hardware
+    It ends early, with at least one row, when it takes long; the driver hands out the rest again. A worker
+    that cannot compute at all answers {"fault": ...}: not every exception survives the way to the driver.
+    """
+    try:
+        if document["version"] != __version__:
+            return {"fault": f"has rramalloc {__version__}, the driver has {document['version']}"}
+        networks = {place: NetworkText(*source) for place, source in document["networks"].items()}
+        begun_s, rows = time.perf_counter(), []
+        for number, *values in document["points"]:
+            point = Point(*values)
+            row = row_of(point, networks[str(point.network)], document["hardware"][str(point.hardware)])
+            rows.append([number, row.model_dump()])
+            if time.perf_counter() - begun_s > _LONGEST_BATCH_S:
+                break
+        return {"rows": rows}
+    except Exception as error:  # noqa: BLE001 - reported to the driver
+        return {"fault": f"cannot compute: {type(error).__name__}: {str(error)[:200]}"}
 
 
 def row_of(point: Point, network: NetworkText, hardware: str) -> Row:
     """Compute a point; hardware: its document as JSON. The row depends on nothing but these."""
-    told = asked(point, network, hardware)
+    inputs = inputs_of(point, network, hardware)
     try:
         if point.objective != "latency" and point.method != "auto":
             raise SpecError(
@@ -43,12 +74,56 @@ def row_of(point: Point, network: NetworkText, hardware: str) -> Row:
                 f"{point.method!r} minimises latency only; objective {point.objective!r} needs 'auto'",
             )
         mapping = DEFAULT_MAPPING.changed(mapping=point.mapping, fc=point.fc)
-        case = _Case(network, hardware, point[2:5], mapping)
-        told["minimum"] = _minimum(case)
-        told["arrays"] = budget(point.arrays, told["minimum"])
-        return Row(**told, **_result(case, point, told["arrays"]))
+        case = _Case(network, hardware, point.changes, mapping)
+        inputs["minimum"] = _minimum(case)
+        inputs["arrays"] = budget(point.arrays, inputs["minimum"])
+        return Row(**inputs, **_result(case, point, inputs["arrays"]))
     except Exception as error:  # noqa: BLE001 - a point that fails is a row of the sweep
-        return failed(told, error)
+        return failed_row(inputs, error)
+
+
+def serve(parent: int) -> None:
+    """Answer batches from stdin on stdout, a JSON line each, until stdin ends.
+
+    parent: process id of the driver, whose end also ends this process.
+    """
+    _end_with(parent)
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a solver prints is no answer
+    with contextlib.suppress(BrokenPipeError):
+        answers.write(b"{}\n")
+        answers.flush()
+        for line in sys.stdin.buffer:
+            answers.write(json.dumps(run_batch(json.loads(line)), separators=(",", ":")).encode() + b"\n")
+            answers.flush()
+
+
+def _end_with(parent: int) -> None:
+    """End with the driver even in the middle of a long point: at once on Linux, soon elsewhere."""
+    with contextlib.suppress(OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_EVERY_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class _Case(NamedTuple):
+    """What points share that differ in budget, objective, method or seed only; hashable, for the caches."""
+
+    network: NetworkText
+    hardware: str
+    changes: tuple[str | None, int | None, float | None]
+    mapping: MappingOptions
+
+    @property
+    def machine(self) -> Hardware:
+        return machine_of(self.hardware, *self.changes).hardware
 
 
 def _result(case: _Case, point: Point, arrays: int) -> dict[str, Any]:
@@ -63,17 +138,7 @@ def _result(case: _Case, point: Point, arrays: int) -> dict[str, Any]:
     stop = Stop(work=point.work, cores=1)
     found = propose(problem, request, stop)
     allocation = checked_allocation(_network(case.network), hardware, arrays, problem, request, stop, found)
-    same = (
-        "makespan",
-        "interval",
-        "lower_bound",
-        "gap",
-        "proof",
-        "step_ns",
-        "latency_ns",
-        "throughput_per_s",
-    )
-    row = {column: getattr(allocation, column) for column in (*same, "seconds")}
+    row = {column: getattr(allocation, column) for column in _RESULTS}
     return row | {"used": allocation.arrays.used, "repaired": found.repaired}
 
 

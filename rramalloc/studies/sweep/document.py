@@ -1,20 +1,15 @@
-"""SweepDocument and SweepStatus: what a sweep says of itself as JSON."""
+"""Row, SweepDocument, SweepStatus: what a sweep writes about its points and about itself."""
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import TypeAdapter
-
-from rramalloc.files import parse_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.records import Record, from_list, parse
+from rramalloc.records import Record, from_list
 from rramalloc.shown import Shown
-from rramalloc.studies.sweep.point import machine_of
-from rramalloc.studies.sweep.row import Row
-from rramalloc.studies.sweep.sources import Sources
-from rramalloc.studies.sweep.spec import Spec
+from rramalloc.studies.sweep.sources import NetworkText, Sources, key_of, machine_of
+from rramalloc.studies.sweep.spec import Point, Spec
 from rramalloc.version import __version__
 
 if TYPE_CHECKING:
@@ -22,6 +17,78 @@ if TYPE_CHECKING:
 
 SWEEP_FORMAT: Literal["rramalloc-sweep/1"] = "rramalloc-sweep/1"
 STATUS_FORMAT: Literal["rramalloc-sweep-status/1"] = "rramalloc-sweep-status/1"
+_ERROR_LENGTH = 500
+
+
+class Row(Record):
+    """One point: its values, and either its result or the error.
+
+    network_sha256: of the graph; hardware: its name; crossbar: "ROWSxCOLUMNS"; bandwidth_gb_s: of the memory,
+    None without one; arrays: the budget, arrays_asked: as written in the spec ("1024", "x2");
+    minimum: arrays with every layer stored once; both None if the error came before they were computed.
+    From `used` to `seconds` as in an allocation, all None with an error; repaired: whether copies were taken
+    away because the method's answer did not fit. error_kind: class of the error; error: its first line;
+    key: hash of everything that the result depends on.
+    """
+
+    network: str
+    network_sha256: str
+    hardware: str
+    crossbar: str
+    cell_bits: int
+    bandwidth_gb_s: float | None
+    mapping: str
+    fc: str
+    arrays: int | None
+    arrays_asked: str
+    objective: str
+    method: str
+    seed: int
+    work: int
+    minimum: int | None = None
+    used: int | None = None
+    makespan: int | None = None
+    interval: int | None = None
+    lower_bound: int | None = None
+    gap: float | None = None
+    proof: str | None = None
+    repaired: bool | None = None
+    step_ns: float | None = None
+    latency_ns: float | None = None
+    throughput_per_s: float | None = None
+    seconds: float | None = None
+    error_kind: str | None = None
+    error: str | None = None
+    key: str
+
+
+def inputs_of(point: Point, network: NetworkText, hardware: str) -> dict[str, Any]:
+    """The part of a row that stands before anything is computed; hardware: its document as JSON."""
+    machine = machine_of(hardware, *point.changes)
+    crossbar, memory = machine.hardware.crossbar, machine.hardware.memory
+    return {
+        "network": network.name,
+        "network_sha256": network.sha256,
+        "hardware": machine.hardware.name,
+        "crossbar": crossbar.size,
+        "cell_bits": crossbar.cell_bits,
+        "bandwidth_gb_s": None if memory is None else memory.bandwidth_gb_s,
+        "mapping": point.mapping,
+        "fc": point.fc,
+        "arrays": point.arrays if isinstance(point.arrays, int) else None,
+        "arrays_asked": str(point.arrays),
+        "objective": point.objective,
+        "method": point.method,
+        "seed": point.seed,
+        "work": point.work,
+        "key": key_of(point, network, machine),
+    }
+
+
+def failed_row(inputs: dict[str, Any], error: BaseException) -> Row:
+    """The row of a point that could not be computed."""
+    lines = str(error).splitlines() or ["no reason given"]
+    return Row(**inputs, error_kind=type(error).__name__, error=lines[0][:_ERROR_LENGTH])
 
 
 class SweptNetwork(Record):
@@ -32,10 +99,7 @@ class SweptNetwork(Record):
 
 
 class SweepDocument(Record):
-    """A sweep: the resolved spec, and with `rows` one row per point in the order of the grid.
-
-    In `_sweep.json`, beside the rows in Parquet files, `rows` is left out.
-    """
+    """A sweep: the resolved spec, and with `rows` one row per point in the order of the grid."""
 
     format: Literal["rramalloc-sweep/1"] = SWEEP_FORMAT
     rramalloc_version: str
@@ -45,18 +109,26 @@ class SweepDocument(Record):
     hardware: Annotated[tuple[Hardware, ...], from_list()]
     rows: Annotated[tuple[Row, ...] | None, from_list()] = None
 
+    @classmethod
+    def of(cls, spec: Spec, sources: Sources) -> SweepDocument:
+        """The document of a sweep without its rows."""
+        return cls(
+            rramalloc_version=__version__,
+            points=spec.size,
+            spec=spec,
+            networks=tuple(SweptNetwork(name=text.name, sha256=text.sha256) for text in sources.networks),
+            hardware=tuple(machine_of(text, None, None, None).hardware for text in sources.hardware),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The document of the file, without what is not given."""
         document = self.model_dump(mode="json", exclude={"rows"}, exclude_none=True)
         return document if self.rows is None else document | {"rows": [row.model_dump() for row in self.rows]}
 
 
-_DOCUMENT: TypeAdapter[SweepDocument] = TypeAdapter(SweepDocument)
-
-
 class SweepStatus(Shown, Record):
-    """How far a sweep is. failed: points whose row is an error; points_per_s: of the running or last call,
-    left_s: at that rate; both None before there is anything to tell it from, and at the end.
+    """Progress of a sweep. failed: points whose row is an error; points_per_s: of the running or last call,
+    left_s: at that rate; both None before the first point and at the end.
     """
 
     format: Literal["rramalloc-sweep-status/1"] = STATUS_FORMAT
@@ -81,18 +153,25 @@ class SweepStatus(Shown, Record):
         return self.name, f"{self.done:,} of {self.points:,} points done, {self.failed:,} failed"
 
 
-def document_of(spec: Spec, sources: Sources) -> SweepDocument:
-    """The document of a sweep without its rows."""
-    return SweepDocument(
-        rramalloc_version=__version__,
-        points=spec.size,
-        spec=spec,
-        networks=tuple(SweptNetwork(name=text.name, sha256=text.sha256) for text in sources.networks),
-        hardware=tuple(machine_of(text, None, None, None).hardware for text in sources.hardware),
-    )
+class Summary(NamedTuple):
+    """The rows of one network and method. makespan: the smallest, None if all failed."""
+
+    network: str
+    method: str
+    points: int
+    failed: int
+    makespan: int | None
 
 
-def parse_document(text: str, where: str) -> SweepDocument:
-    """The sweep that `_sweep.json` in the folder `where` tells of. Raises FileError, SpecError."""
-    shown = os.path.join(where, "_sweep.json")
-    return parse(_DOCUMENT, parse_json(text, shown), shown)
+def summarise(rows: Iterable[tuple[str, str, int | None]]) -> list[Summary]:
+    """Of (network, method, makespan or None if it failed) of all rows, in the order of their first rows."""
+    lines: dict[tuple[str, str], Summary] = {}
+    for network, method, makespan in rows:
+        old = lines.get((network, method), Summary(network, method, 0, 0, None))
+        makespans = [value for value in (old.makespan, makespan) if value is not None]
+        lines[network, method] = old._replace(
+            points=old.points + 1,
+            failed=old.failed + (makespan is None),
+            makespan=min(makespans, default=None),
+        )
+    return list(lines.values())

@@ -1,21 +1,26 @@
-"""Networks and hardware of a sweep, read once, as texts that travel with the work."""
+"""Networks and hardware of a sweep, read once, as texts that travel with the points."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from rramalloc.errors import RramallocError, SpecError
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import load_hardware
-from rramalloc.importers import load
-from rramalloc.network.network import Network
-from rramalloc.studies.sweep.point import Point, changed, key_of, machine_of
-from rramalloc.studies.sweep.spec import Spec
+from pydantic import TypeAdapter
 
+from rramalloc.errors import RramallocError, SpecError
+from rramalloc.hardware.hardware import Crossbar, Hardware, Memory
+from rramalloc.hardware.loader import load_hardware, parse_crossbar
+from rramalloc.importers import load
+from rramalloc.records import parse
+from rramalloc.studies.sweep.spec import Point, Spec
+from rramalloc.version import __version__
+
+_HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 T = TypeVar("T")
 
 
@@ -27,48 +32,91 @@ class NetworkText(NamedTuple):
     text: str
 
 
+class Machine(NamedTuple):
+    """A hardware with a point's changes, and the hash of all its values."""
+
+    hardware: Hardware
+    sha256: str
+
+
 class Sources(NamedTuple):
-    """What the points of a spec refer to by place: networks, and hardware as JSON."""
+    """What the points of a spec refer to by position: networks, and hardware as JSON."""
 
     networks: tuple[NetworkText, ...]
     hardware: tuple[str, ...]
 
     def key(self, point: Point) -> str:
-        """The key that the row of `point` will have."""
-        network = self.networks[point.network]
-        machine = machine_of(self.hardware[point.hardware], *point[2:5])
-        return key_of(point, network.name, network.sha256, machine.sha256)
+        """The key of the row of `point`."""
+        machine = machine_of(self.hardware[point.hardware], *point.changes)
+        return key_of(point, self.networks[point.network], machine)
+
+
+def key_of(point: Point, network: NetworkText, machine: Machine) -> str:
+    """Hash of everything that a point's row depends on: two sweeps share a row if they share its key."""
+    asked = (point.mapping, point.fc, point.arrays, point.objective, point.method, point.seed, point.work)
+    values = [__version__, network.name, network.sha256, machine.sha256, *asked]
+    return hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def machine_of(
+    text: str, crossbar: str | None, cell_bits: int | None, bandwidth_gb_s: float | None
+) -> Machine:
+    """The hardware of a point: its document as JSON text, with the point's changes. Raises SpecError."""
+    hardware = _changed(parse(_HARDWARE, json.loads(text), "hardware"), crossbar, cell_bits, bandwidth_gb_s)
+    return Machine(hardware, hashlib.sha256(json.dumps(hardware.to_dict()).encode()).hexdigest())
 
 
 def read_sources(spec: Spec, where: str, folder: str) -> Sources:
     """Read all networks and hardware of a spec; relative paths start from `folder`.
 
-    where: how messages call the spec. Raises SpecError naming the entry that is wrong.
+    where: the spec's name in messages. Raises SpecError naming the entry that is wrong.
     """
     networks: list[NetworkText] = []
     for index, entry in enumerate(spec.networks):
-        with _telling(f"{where}: networks[{index}]"):
-            network = _found(load, entry, folder)
+        with _entry(f"{where}: networks[{index}]"):
+            network = _read(load, entry, folder)
             _check_new([(other.name, other.sha256) for other in networks], (network.name, network.sha256))
-            networks.append(_text(network))
+            text = json.dumps(network.to_dict(), separators=(",", ":"), ensure_ascii=False)
+            networks.append(NetworkText(network.name, network.sha256, text))
     hardware: list[str] = []
     for index, entry in enumerate(spec.hardware):
-        with _telling(f"{where}: hardware[{index}]"):
-            found = _found(load_hardware, entry, folder)
-            _check_changes(spec, found)
-            text = json.dumps(found.to_dict())
+        with _entry(f"{where}: hardware[{index}]"):
+            machine = _read(load_hardware, entry, folder)
+            _changed(machine, None, None, spec.bandwidths_gb_s[0] if spec.bandwidths_gb_s else None)
+            text = json.dumps(machine.to_dict())
             _check_new(hardware, text)
             hardware.append(text)
     return Sources(tuple(networks), tuple(hardware))
 
 
-def _text(network: Network) -> NetworkText:
-    text = json.dumps(network.to_dict(), separators=(",", ":"), ensure_ascii=False)
-    return NetworkText(network.name, network.sha256, text)
+def _changed(
+    hardware: Hardware, crossbar: str | None, cell_bits: int | None, bandwidth_gb_s: float | None
+) -> Hardware:
+    """Hardware with another array, bits per cell or memory bandwidth; None keeps the value.
+
+    Raises SpecError for a bandwidth without a [memory].
+    """
+    if crossbar is not None:
+        hardware = hardware.with_crossbar(*parse_crossbar(crossbar))
+    if cell_bits is not None:
+        size = hardware.crossbar
+        array = Crossbar(wordlines=size.wordlines, bitlines=size.bitlines, cell_bits=cell_bits)
+        hardware = _confirmed(hardware.model_copy(update={"crossbar": array}), "crossbar.cell_bits")
+    if bandwidth_gb_s is not None:
+        if hardware.memory is None:
+            raise SpecError("bandwidths_gb_s", f"hardware {hardware.name!r} has no [memory] to change")
+        memory = Memory(
+            bandwidth_gb_s=bandwidth_gb_s, reuse=hardware.memory.reuse, scope=hardware.memory.scope
+        )
+        hardware = _confirmed(hardware.model_copy(update={"memory": memory}), "memory.bandwidth_gb_s")
+    return hardware
 
 
-def _check_changes(spec: Spec, hardware: Hardware) -> None:
-    changed(hardware, None, None, spec.bandwidths_gb_s[0] if spec.bandwidths_gb_s else None)
+def _confirmed(hardware: Hardware, field: str) -> Hardware:
+    """Without the note that no source confirms a value that the user has given."""
+    unconfirmed = tuple(name for name in hardware.unconfirmed if name != field)
+    return hardware.model_copy(update={"unconfirmed": unconfirmed})
 
 
 def _check_new(before: Sequence[object], latest: object) -> None:
@@ -76,15 +124,15 @@ def _check_new(before: Sequence[object], latest: object) -> None:
         raise SpecError("", f"is the same as [{before.index(latest)}]: give every one once")
 
 
-def _found(read: Callable[[str], T], entry: str, folder: str) -> T:
-    """A file beside the spec, or else what ships by that name."""
+def _read(read: Callable[[str], T], entry: str, folder: str) -> T:
+    """A file beside the spec, else what ships by that name."""
     beside = os.path.join(folder, entry)
     is_bare = os.path.basename(entry) == entry
     return read(entry if is_bare and not os.path.exists(beside) else beside)
 
 
 @contextmanager
-def _telling(where: str) -> Iterator[None]:
+def _entry(where: str) -> Iterator[None]:
     """Errors name the entry of the spec."""
     try:
         yield

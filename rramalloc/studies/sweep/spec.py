@@ -1,11 +1,13 @@
-"""Spec: what a sweep is asked for, from a TOML file or a dictionary (INTERFACE.md)."""
+"""Spec: the lists of a sweep, from a TOML file or a dictionary, and the grid of points that they span."""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
-from typing import Annotated, Any, Literal, Self
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
@@ -22,7 +24,7 @@ MAX_POINTS = 10**7
 MAX_ARRAYS = 2**40
 MAX_WORK = 10**9
 DEFAULT_WORK = 100
-"""As of `optimize`; stands here too so that the driver of a sweep loads no compiled code."""
+"""That of `optimize`, repeated here so that the driver of a sweep loads no compiled code."""
 
 LISTS = (
     "networks",
@@ -37,7 +39,33 @@ LISTS = (
     "methods",
     "seeds",
 )
-"""The lists whose product is the grid, the one that varies fastest last."""
+"""The lists whose product is the grid; the last one varies fastest."""
+
+
+class Point(NamedTuple):
+    """One point of the grid, of plain values so that it travels as JSON; fields in the order of `LISTS`.
+
+    network, hardware: their positions in the spec; crossbar, cell_bits, bandwidth_gb_s: None to keep the
+    values of the hardware; arrays: a number, or a multiple of the minimum such as "x2".
+    """
+
+    network: int
+    hardware: int
+    crossbar: str | None
+    cell_bits: int | None
+    bandwidth_gb_s: float | None
+    mapping: str
+    fc: str
+    arrays: int | str
+    objective: str
+    method: str
+    seed: int
+    work: int
+
+    @property
+    def changes(self) -> tuple[str | None, int | None, float | None]:
+        """What replaces the values of the hardware: crossbar, cell_bits, bandwidth_gb_s."""
+        return self.crossbar, self.cell_bits, self.bandwidth_gb_s
 
 
 def _listed(value: Any) -> Any:
@@ -49,10 +77,10 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     seen = set()
     for value in values:
         factor = multiple(value) if isinstance(value, str) else None
-        meant = (value,) if factor is None else factor
-        if meant in seen:
+        key = (value,) if factor is None else factor
+        if key in seen:
             raise fault(f"{brief(value)} stands twice: give every value once")
-        seen.add(meant)
+        seen.add(key)
     return values
 
 
@@ -130,17 +158,17 @@ class Spec(Record):
                 used.add(name)
             lengths = {name: len(getattr(self, name)) for name in group}
             if len(set(lengths.values())) > 1:
-                told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-                raise fault(f"zip: tied lists must be equally long, {told}")
+                listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+                raise fault(f"zip: tied lists must be equally long, {listed}")
         if self.size > MAX_POINTS:
             raise fault(
                 f"the lists make {brief(self.size)} points, the limit is {MAX_POINTS}: split the sweep"
             )
         return self
 
-    @property
+    @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        """Lists of the grid, tied ones together at the place of their first, in the order of the product."""
+        """Lists of the grid in the order of the product, tied ones together at the place of their first."""
         tied = {name: group for group in self.zip for name in group}
         ordered: list[tuple[str, ...]] = []
         for name in LISTS:
@@ -154,8 +182,8 @@ class Spec(Record):
         """Points of the grid, by multiplication."""
         return math.prod(len(getattr(self, group[0])) for group in self.groups)
 
-    def described(self) -> str:
-        """The size and how it comes about: "12 points: 2 networks x 6 arrays"."""
+    def describe_size(self) -> str:
+        """The size and its factors: "12 points: 2 networks x 6 arrays"."""
         factors = [
             f"{len(getattr(self, group[0]))} {group[0] if len(group) == 1 else '(' + ', '.join(group) + ')'}"
             for group in self.groups
@@ -164,12 +192,33 @@ class Spec(Record):
         points = "1 point" if self.size == 1 else f"{self.size} points"
         return f"{points}: {' x '.join(factors)}" if factors else points
 
+    def point(self, number: int) -> Point:
+        """The point of that number, from 0, in mixed radix. Raises IndexError."""
+        if not 0 <= number < self.size:
+            raise IndexError(number)
+        chosen = {name: values[0] for name, values in self._values.items()}
+        for group in reversed(self.groups):
+            number, position = divmod(number, len(self._values[group[0]]))
+            chosen |= {name: self._values[name][position] for name in group}
+        return Point._make((*chosen.values(), self.work))
+
+    def points(self) -> Iterator[Point]:
+        """All points in the order of the grid."""
+        return map(self.point, range(self.size))
+
+    @cached_property
+    def _values(self) -> dict[str, tuple[Any, ...]]:
+        """Values of every list; networks and hardware by their positions."""
+        values: dict[str, tuple[Any, ...]] = {name: getattr(self, name) or (None,) for name in LISTS}
+        positions = {name: tuple(range(len(values[name]))) for name in ("networks", "hardware")}
+        return values | positions
+
 
 _SPEC: TypeAdapter[Spec] = TypeAdapter(Spec)
 
 
 def read_spec(spec: str | os.PathLike[str] | MappingOf[str, Any]) -> tuple[Spec, str, str]:
-    """The spec, how messages call it, and the folder that its relative paths start from.
+    """The spec, its name in messages, and the folder that its relative paths start from.
 
     Raises FileError, SpecError.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -177,3 +178,12 @@ def test_frame_is_tasks_by_strategies(judge: Judge) -> None:
     frame = judge(worked.WHOLE, worked.SPLIT).to_frame()
     assert np.allclose(frame.sum().to_numpy(), [500, 336])
     assert frame.index.name == "task"
+
+
+def test_parquet_without_pyarrow(judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluation = judge(worked.WHOLE)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SpecError, match=r"pip install 'rramalloc\[parquet\]', or choose CSV"):
+        evaluation.save_performance(tmp_path / "times.parquet")
+    assert list(tmp_path.iterdir()) == []
+    evaluation.save_performance(tmp_path / "times.csv")

@@ -27,8 +27,8 @@ compute.row_of = lambda *point: time.sleep(0.002) or compute.quick(*point)
 """Has a worker take its time over every point, so that there is time to kill it."""
 SWEEP = f"""
 from rramalloc.cli.main import main
-from rramalloc.studies.sweep import local
-local._CODE = {DAWDLE!r} + local._CODE
+from rramalloc.studies.sweep import workers
+workers._CODE = {DAWDLE!r} + workers._CODE
 main()
 """
 

@@ -27,8 +27,8 @@ if not hasattr(compute, "whole"):  # a preload is run twice
     compute.whole = compute.row_of
 compute.row_of = lambda point, *rest: compute.whole(point, *rest) if point.seed != 13 else os.abort()
 """
-OTHER_VERSION = "from rramalloc.studies.sweep import batch; batch.__version__ = '0.0.1'"
-NO_PACKAGE = "import sys; sys.modules['rramalloc.studies.sweep.batch'] = None"
+OTHER_VERSION = "from rramalloc.studies.sweep import compute; compute.__version__ = '0.0.1'"
+NO_PACKAGE = "import sys; sys.modules['rramalloc.studies.sweep.compute'] = None"
 
 
 class Cluster(NamedTuple):

@@ -14,7 +14,6 @@ from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.methods.registry import method_names
 from rramalloc.search.problem import DEFAULT_WORK
 from rramalloc.studies.sweep import spec as module
-from rramalloc.studies.sweep.grid import Grid
 from rramalloc.studies.sweep.sources import read_sources
 from rramalloc.studies.sweep.spec import LISTS, Spec, read_spec
 
@@ -47,16 +46,15 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
 @given(specs())
 def test_a_grid_is_the_product_of_its_groups(lists: dict[str, Any]) -> None:
     checked = spec(**lists)
-    grid = Grid(checked)
-    points = list(grid)
+    points = list(checked.points())
     tied = set().union(*lists.get("zip", []))
     factors = [len(values) for name, values in lists.items() if name in LISTS and name not in tied]
-    assert len(points) == grid.size == checked.size
-    assert grid.size == math.prod(factors) * (len(lists["networks"]) if tied else 1)
-    assert len(set(points)) == grid.size
-    assert points[-1] == grid.point(grid.size - 1)
+    assert len(points) == checked.size
+    assert checked.size == math.prod(factors) * (len(lists["networks"]) if tied else 1)
+    assert len(set(points)) == checked.size
+    assert points[-1] == checked.point(checked.size - 1)
     with pytest.raises(IndexError):
-        grid.point(grid.size)
+        checked.point(checked.size)
 
 
 def test_golden_order() -> None:
@@ -64,7 +62,7 @@ def test_golden_order() -> None:
     checked = spec(
         networks=["a", "b"], crossbars=["64x64", "128X128"], arrays=[5, "x2"], methods=["auto", "none"]
     )
-    told = [(p.network, p.crossbar, p.arrays, p.method) for p in Grid(checked)]
+    told = [(p.network, p.crossbar, p.arrays, p.method) for p in checked.points()]
     assert told[:5] == [
         (0, "64x64", 5, "auto"),
         (0, "64x64", 5, "none"),
@@ -73,20 +71,20 @@ def test_golden_order() -> None:
         (0, "128x128", 5, "auto"),
     ]
     assert told[-1] == (1, "128x128", "x2", "none")
-    assert checked.described() == "16 points: 2 networks x 2 crossbars x 2 arrays x 2 methods"
+    assert checked.describe_size() == "16 points: 2 networks x 2 crossbars x 2 arrays x 2 methods"
 
 
 def test_golden_zip() -> None:
     """Tied lists advance together, in the place of the first of them."""
     checked = spec(networks=["a", "b"], arrays=[5, 7], methods=["auto", "none"], zip=[["arrays", "networks"]])
-    told = [(p.network, p.arrays, p.method) for p in Grid(checked)]
+    told = [(p.network, p.arrays, p.method) for p in checked.points()]
     assert told == [(0, 5, "auto"), (0, 5, "none"), (1, 7, "auto"), (1, 7, "none")]
-    assert checked.described() == "4 points: 2 (networks, arrays) x 2 methods"
+    assert checked.describe_size() == "4 points: 2 (networks, arrays) x 2 methods"
 
 
 def test_one_value_stands_for_a_list() -> None:
     assert spec(networks="alexnet", arrays="x2", seeds=3, methods="none").size == 1
-    assert spec().described() == "1 point"
+    assert spec().describe_size() == "1 point"
 
 
 def test_the_default_work_is_that_of_a_search() -> None:

@@ -18,12 +18,12 @@ from studies.sweep.tiny import content, network, rows_on_disk
 
 import rramalloc
 from rramalloc.errors import SpecError, WorkerError
-from rramalloc.studies.sweep import local
-from rramalloc.studies.sweep.result import SweepResult
+from rramalloc.studies.sweep import workers
+from rramalloc.studies.sweep.run import SweepResult
 
 Starting = Callable[..., "subprocess.Popen[str]"]
 PATIENCE_S = 120
-WORKER = "import sys\nfrom rramalloc.studies.sweep import compute, worker\nwhole = compute.row_of\n"
+WORKER = "import sys\nfrom rramalloc.studies.sweep import compute\nwhole = compute.row_of\n"
 MEASURED = """
 import re, sys
 import rramalloc
@@ -33,7 +33,7 @@ print(result.computed, re.search(r"VmHWM:\\s*([0-9]+) kB", status)[1], "numba" i
 """
 COUNTED = """
 import sys
-import pandas, psutil, pyarrow.parquet
+import pandas, psutil
 import rramalloc
 threads = psutil.Process().num_threads
 before = threads()
@@ -64,7 +64,7 @@ def test_the_number_of_processes_changes_nothing(
     result = rramalloc.sweep(cheap, tmp_path / "rows", jobs=1)
     assert result.points == CHEAP_POINTS
     assert content(tmp_path / "rows") == undisturbed
-    assert set(undisturbed) == {"_lock", "_sweep.json"} | {name for name in undisturbed if "part-" in name}
+    assert set(undisturbed) == {".lock", "sweep.sqlite", "rows.csv"}
     assert rramalloc.sweep(cheap, tmp_path / "rows").computed == 0
 
 
@@ -156,10 +156,10 @@ def test_a_point_that_kills_its_worker_is_a_row(tmp_path: Path, monkeypatch: pyt
     """Every time it is tried; the points that were in its batch are none the worse for it."""
     poison = (
         "def row_of(point, *rest):\n"
-        "    return whole(point, *rest) if point.seed != 13 else worker.os.abort()\n"
+        "    return whole(point, *rest) if point.seed != 13 else compute.os.abort()\n"
     )
-    end = "compute.row_of = row_of\nworker.main(int(sys.argv[1]))"
-    monkeypatch.setattr(local, "_CODE", WORKER + poison + end)
+    end = "compute.row_of = row_of\ncompute.serve(int(sys.argv[1]))"
+    monkeypatch.setattr(workers, "_CODE", WORKER + poison + end)
     result = small_sweep(tmp_path)
     assert [row["seed"] for row in result.rows()] == list(range(40))
     assert [row["seed"] for row in result.rows() if row["error"]] == [13]
@@ -169,14 +169,14 @@ def test_a_point_that_kills_its_worker_is_a_row(tmp_path: Path, monkeypatch: pyt
 
 
 def test_what_a_solver_prints_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    noise = "def row_of(*point):\n    worker.os.write(1, b'Optimal!\\n')\n    return whole(*point)\n"
-    end = "compute.row_of = row_of\nworker.main(int(sys.argv[1]))"
-    monkeypatch.setattr(local, "_CODE", WORKER + noise + end)
+    noise = "def row_of(*point):\n    compute.os.write(1, b'Optimal!\\n')\n    return whole(*point)\n"
+    end = "compute.row_of = row_of\ncompute.serve(int(sys.argv[1]))"
+    monkeypatch.setattr(workers, "_CODE", WORKER + noise + end)
     assert small_sweep(tmp_path).failed == 0
 
 
 def test_workers_that_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_CODE", "import sys; sys.exit(7)")
+    monkeypatch.setattr(workers, "_CODE", "import sys; sys.exit(7)")
     with pytest.raises(WorkerError, match="code 7"):
         small_sweep(tmp_path)
 
@@ -213,7 +213,7 @@ def test_memory_of_the_driver(tmp_path: Path, start: Starting) -> None:
 
 
 def test_the_driver_has_no_threads(cheap: Path, tmp_path: Path, start: Starting) -> None:
-    """A thread of Arrow that still held rows when the interpreter ended aborted the whole command."""
+    """None is left that could hold rows or workers when the interpreter ends."""
     process = start("-c", COUNTED, cheap, tmp_path / "rows")
     out, err = process.communicate(timeout=PATIENCE_S)
     assert out.split() == [str(CHEAP_POINTS), str(CHEAP_POINTS), "2", "0"], err

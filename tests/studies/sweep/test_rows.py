@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,13 @@ import pytest
 from studies.sweep.tiny import MINIMUM, network
 
 import rramalloc
-from rramalloc.errors import WorkerError
+from rramalloc.errors import SpecError, WorkerError
 from rramalloc.studies.sweep import compute
-from rramalloc.studies.sweep.batch import Batches, run_batch
-from rramalloc.studies.sweep.grid import Grid
-from rramalloc.studies.sweep.row import Row
+from rramalloc.studies.sweep.compute import run_batch
+from rramalloc.studies.sweep.document import Row
 from rramalloc.studies.sweep.sources import read_sources
 from rramalloc.studies.sweep.spec import read_spec
+from rramalloc.studies.sweep.workers import Distribution
 
 ISAAC_MEMORY = """
 name = "remembering"
@@ -51,9 +52,8 @@ def tiny(tmp_path: Path) -> Path:
 def computed(tiny: Path, **lists: Any) -> list[dict[str, Any]]:
     """Rows of a spec, computed in this process."""
     spec, where, folder = read_spec({"networks": str(tiny)} | lists)
-    grid, sources = Grid(spec), read_sources(spec, where, folder)
-    batches = Batches(grid, sources, iter(()))
-    documents = [json.loads(json.dumps(batches.document([number]))) for number in range(grid.size)]
+    distribution = Distribution(spec, read_sources(spec, where, folder), iter(()), 0)
+    documents = [json.loads(json.dumps(distribution.document([number]))) for number in range(spec.size)]
     return [row for document in documents for _, row in run_batch(document)["rows"]]
 
 
@@ -163,13 +163,30 @@ def test_interval_objective(tiny: Path) -> None:
 
 def test_another_version_is_refused(tiny: Path) -> None:
     spec, where, folder = read_spec({"networks": str(tiny), "arrays": 9})
-    batches = Batches(Grid(spec), read_sources(spec, where, folder), iter(()))
-    document = batches.document([0])
+    distribution = Distribution(spec, read_sources(spec, where, folder), iter(()), 0)
+    document = distribution.document([0])
     answer = run_batch(document | {"version": "0.0.1"})
     with pytest.raises(WorkerError, match=r"the driver has 0\.0\.1: install the same"):
-        batches.finished([0], answer)
+        distribution.finished([0], answer)
     with pytest.raises(WorkerError, match="cannot compute: TypeError"):
-        batches.finished([0], run_batch(document | {"points": [[0, 1]]}))
+        distribution.finished([0], run_batch(document | {"points": [[0, 1]]}))
+
+
+def _parquet(spec: dict[str, Any], folder: Path) -> pd.DataFrame:
+    assert rramalloc.sweep(spec, folder, rows="parquet").computed == 0
+    return pd.read_parquet(folder / "rows.parquet")
+
+
+def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Path) -> None:
+    """Refused before any point is computed; CSV needs nothing."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    spec = {"networks": str(tiny), "arrays": 9, "methods": "none"}
+    with pytest.raises(SpecError, match=r"pip install 'rramalloc\[parquet\]', or choose CSV"):
+        rramalloc.sweep(spec, tmp_path / "rows", rows="parquet")
+    assert not (tmp_path / "rows").exists()
+    assert len(rramalloc.sweep(spec, tmp_path / "rows", jobs=1).to_frame()) == 1
+    with pytest.raises(SpecError, match="one of csv, parquet, got 'xlsx'"):
+        rramalloc.sweep(spec, tmp_path / "rows", rows="xlsx")  # type: ignore[arg-type]
 
 
 def test_the_result(tmp_path: Path, tiny: Path) -> None:
@@ -189,9 +206,11 @@ def test_the_result(tmp_path: Path, tiny: Path) -> None:
     assert len(result.reasons()) == 2
     assert "&lt;b&gt;" in result._repr_html_()
     assert "<b>" not in result._repr_html_()
-    frame = pd.read_parquet(tmp_path / "rows")
-    assert frame["key"].tolist() == [row["key"] for row in rows]
-    assert frame["arrays"].tolist() == [3, 2, alexnet, 2]
+    for frame in (pd.read_csv(tmp_path / "rows" / "rows.csv"), _parquet(spec, tmp_path / "rows")):
+        assert list(frame.columns) == list(rows[0])
+        assert frame["key"].tolist() == [row["key"] for row in rows]
+        assert frame["arrays"].tolist() == [3, 2, alexnet, 2]
+        assert frame["makespan"].isna().tolist() == [False, True, False, True]
 
 
 def test_paths_start_from_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
