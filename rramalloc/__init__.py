@@ -61,11 +61,11 @@ _HOMES = {
     "RramallocError": "rramalloc.errors",
     "Simulation": "rramalloc.results.simulation",
     "__version__": "rramalloc.version",
-    "chiplet_cost": "rramalloc.api",
+    "chiplet_cost": "rramalloc.studies.chiplet.chiplet_cost",
     "compare": "rramalloc.api",
     "convert": "rramalloc.api",
     "estimate_latency": "rramalloc.studies.latency.estimate",
-    "evaluate": "rramalloc.api",
+    "evaluate": "rramalloc.studies.strategies.evaluate",
     "fit_latency": "rramalloc.studies.latency.fit",
     "fold_filter": "rramalloc.results.folding",
     "fold_index": "rramalloc.mapping.fold_numeric",
@@ -81,11 +81,11 @@ _HOMES = {
     "open_device": "rramalloc.studies.latency.device",
     "optimize": "rramalloc.api",
     "pareto": "rramalloc.api",
-    "place": "rramalloc.api",
+    "place": "rramalloc.placement.place",
     "simulate": "rramalloc.api",
     "sweep": "rramalloc.studies.sweep.run",
     "sweep_status": "rramalloc.studies.sweep.run",
-    "verify": "rramalloc.api",
+    "verify": "rramalloc.placement.emulator.verify",
 }
 __all__ = sorted(_HOMES)
 

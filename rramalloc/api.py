@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from rramalloc.errors import SpecError
-from rramalloc.export.export import export as export
 from rramalloc.files import write_json
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, Mapping
 from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
-from rramalloc.placement.emulator.verify import verify as verify
-from rramalloc.placement.place import place as place
-from rramalloc.placement.placed import optimize_placed
 from rramalloc.progress import followed, of_comparison, of_front, of_search
 from rramalloc.records import check_known, check_range
-from rramalloc.report.page.report import report as report
 from rramalloc.results.allocation import Allocation
 from rramalloc.results.allocation_input import AllocationLike, read_allocation
 from rramalloc.results.inspection import Inspection, inspect_network
@@ -27,23 +24,42 @@ from rramalloc.results.optimize import Request
 from rramalloc.results.optimize import optimize as optimize_network
 from rramalloc.results.simulation import Simulation, simulate_network
 from rramalloc.search.front import DEFAULT_WORK as FRONT_WORK
-from rramalloc.search.front import Progress as FrontProgress
 from rramalloc.search.problem import DEFAULT_WORK, Objective, Progress, Stop
 from rramalloc.studies.budgets import budget, budgets, minimum_arrays
-from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
-from rramalloc.studies.compare import CompareProgress, Contest, Ending
-from rramalloc.studies.compare import compare as compare_methods
-from rramalloc.studies.comparison import Comparison
-from rramalloc.studies.pareto import Quest
-from rramalloc.studies.pareto import pareto as pareto_front
-from rramalloc.studies.pareto_front import FrontObjective, ParetoFront
-from rramalloc.studies.strategies.evaluate import evaluate as evaluate
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.simulate import Handoff
+
+if TYPE_CHECKING:
+    from rramalloc.export.export import export as export
+    from rramalloc.placement.emulator.verify import verify as verify
+    from rramalloc.placement.place import place as place
+    from rramalloc.report.page.report import report as report
+    from rramalloc.search.front import Progress as FrontProgress
+    from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
+    from rramalloc.studies.compare import CompareProgress, Ending
+    from rramalloc.studies.comparison import Comparison
+    from rramalloc.studies.pareto_front import FrontObjective, ParetoFront
+    from rramalloc.studies.strategies.evaluate import evaluate as evaluate
 
 OBJECTIVES: tuple[Objective, ...] = ("latency", "interval", "arrays")
 MAX_WORK = 10**9
 MAX_SEEDS = 1000
+_HOMES = {
+    "chiplet_cost": "rramalloc.studies.chiplet.chiplet_cost",
+    "evaluate": "rramalloc.studies.strategies.evaluate",
+    "export": "rramalloc.export.export",
+    "place": "rramalloc.placement.place",
+    "report": "rramalloc.report.page.report",
+    "verify": "rramalloc.placement.emulator.verify",
+}
+"""Calls that have a module of their own, imported where they are used: no command waits for another."""
+
+
+def __getattr__(name: str) -> Any:
+    """The calls in _HOMES."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rramalloc.api' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def optimize(
@@ -96,7 +112,9 @@ def optimize(
         mapping=options, objective=objective, method=method, seed=seed, target_steps=target,
         target_ns=target_ns, measured=measured_steps(latency_table, source, fc, machine),
     )  # fmt: skip
-    run = optimize_placed if placed else optimize_network
+    run = optimize_network
+    if placed:
+        from rramalloc.placement.placed import optimize_placed as run
     with followed(on_progress, progress and stop is None, of_search) as tell:
         ending = stop or Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=tell)
         return run(source, machine, arrays, request, ending)
@@ -181,6 +199,9 @@ def compare(
     check_range("seeds", seeds, 1, MAX_SEEDS)
     check_range("work", work, 0, MAX_WORK)
     check_range("time limit", time_limit_s, 0, 10**9)
+    from rramalloc.studies.compare import Contest, Ending
+    from rramalloc.studies.compare import compare as compare_methods
+
     contest = Contest(
         mapping=options, methods=methods, seed=seed, seeds=seeds, work=work, time_limit_s=time_limit_s,
         clock=clock,
@@ -224,6 +245,9 @@ def pareto(
     check_range("seed", seed, 0, 2**53)
     check_range("work", work, 0, MAX_WORK)
     check_range("time limit", time_limit_s, 0, 10**9)
+    from rramalloc.studies.pareto import Quest
+    from rramalloc.studies.pareto import pareto as pareto_front
+
     quest = Quest(mapping=options, objective=objective, seed=seed, baselines=tuple(baselines))
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)
     source, machine = as_network(network, input_shapes), as_hardware(hardware, crossbar)

@@ -71,7 +71,7 @@ def test_imports_follow_the_arrow(path: Path) -> None:
             assert ORDER.index(other) <= ORDER.index(own), f"{name_of(path)}:{line} imports {name}"
 
 
-BY_NAME = ("__init__.py", "export/discovery.py", "methods/registry.py", "plots.py", "schemas.py")
+BY_NAME = ("__init__.py", "api.py", "export/discovery.py", "methods/registry.py", "plots.py", "schemas.py")
 """Files that find later parts of the package by name: each holds a table of what it finds, and no more."""
 
 
