@@ -9,7 +9,7 @@ import shutil
 import stat
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -20,6 +20,7 @@ TOML_LIMIT_BYTES = 2**20
 CSV_LIMIT_BYTES = 16 * 2**20
 _TOML_DEPTH = 100
 _JSON_KEYS = 200_000
+_ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 ONNX_LIMIT_BYTES = 2**31 - 1  # protobuf's own limit for one message
 
 
@@ -161,10 +162,31 @@ def check_writable(path: str | os.PathLike[str] | None) -> None:
         target = Path(os.path.realpath(path))
         if not target.parent.is_dir():
             raise FileError(shown, "its folder does not exist; make it first")
-        if not target.exists() and not os.access(target.parent, os.W_OK):
+        _refuse_protected(target)
+        if not os.access(target.parent, os.W_OK):
             raise FileError(shown, "permission denied in its folder")
     except (OSError, ValueError) as error:
         raise FileError(shown, _reason(error)) from None
+
+
+def check_outputs(
+    outputs: Mapping[str, str | os.PathLike[str]], inputs: Iterable[str | os.PathLike[str]]
+) -> None:
+    """Fail before the work if an output has no name, is also an input, or is two outputs.
+
+    outputs: paths by what the user calls them; inputs: texts of which some may be paths. Links are followed.
+    Raises FileError.
+    """
+    read = [path for path in inputs if _identity(path) is not None]
+    for name, path in outputs.items():
+        shown = os.fspath(path)
+        if not shown:
+            raise FileError(name, "the name of the file is empty")
+        if any(_is_same(path, other) for other in read):
+            raise FileError(shown, f"is read by this command and would be overwritten: give {name} another")
+        for other, also in outputs.items():
+            if other != name and _is_same(path, also):
+                raise FileError(shown, f"is named by {name} and by {other}: each needs a file of its own")
 
 
 def to_json(document: object) -> str:
@@ -190,6 +212,31 @@ def telling(shown: str) -> Iterator[None]:
         raise FileError(shown, _reason(error)) from None
 
 
+def _is_same(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Whether two paths lead to one file, there already or not; devices and pipes do not count."""
+    if _is_stream(os.fspath(path)):
+        return False
+    identity = _identity(path)
+    return os.path.realpath(path) == os.path.realpath(other) or (
+        identity is not None and identity == _identity(other)
+    )
+
+
+def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """What all links to a file have in common; None if there is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _refuse_protected(target: Path) -> None:
+    """A file without write permission is not replaced, though its folder would allow it, even for root."""
+    if target.exists() and not (os.access(target, os.W_OK) and target.stat().st_mode & _ANY_WRITE):
+        raise PermissionError
+
+
 def _is_stream(path: str) -> bool:
     """A device or pipe, or /dev/stdout whatever it leads to: nothing can be renamed over it."""
     if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
@@ -204,6 +251,7 @@ def _replace(target: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _replacing(target: Path) -> Iterator[BinaryIO]:
+    _refuse_protected(target)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:80]}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "w+b") as stream:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import complete, options
+from rramalloc.cli.group import Command
 from rramalloc.cli.output import print_csv, print_json, print_lines, print_table, warn
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _chiplet() -> None:
     """
 
 
-@app.command("cost")
+@app.command("cost", cls=Command)
 def cost(
     source: Source,
     allocation: AllocationFile = None,

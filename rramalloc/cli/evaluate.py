@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from rramalloc.cli import complete, options
+from rramalloc.cli.group import Command
 from rramalloc.cli.output import note, print_lines, print_result, print_table, warn
 from rramalloc.cli.progress import LiveLine
 
@@ -73,7 +73,7 @@ Fc = Annotated[
 ]
 
 
-class ManyFiles(TyperCommand):
+class ManyFiles(Command):
     """A command whose file options take several files each, once NETWORK stands first."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

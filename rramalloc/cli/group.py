@@ -1,4 +1,4 @@
-"""The command group: what it adds to messages about wrong usage, and what Ctrl-C does."""
+"""The commands and their group: what they check before the work, and what they add to messages."""
 
 from __future__ import annotations
 
@@ -6,13 +6,38 @@ import re
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.output import note
 from rramalloc.errors import suggestion
+from rramalloc.files import check_outputs, check_writable
+
+_OUTPUTS = ("output", "out", "figure", "convergence", "samples", "load", "performance")
+"""Parameters that name a file or folder to write; any other that names a file is read."""
 
 _WRONG_CHOICE = re.compile(r"'(?P<got>.*)' is not one of (?P<known>'.*')\.?", re.DOTALL)
+
+
+class Command(TyperCommand):
+    """A command that refuses, before its work, to write over what it reads or to write a file twice."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        outputs: dict[str, str] = {}
+        inputs: list[object] = []
+        for parameter in self.params:
+            value = ctx.params.get(str(parameter.name))
+            if parameter.name not in _OUTPUTS:
+                inputs += value if isinstance(value, list | tuple) else [value]
+            elif value is not None:
+                option = parameter.opts[0]
+                outputs[option if option.startswith("-") else str(parameter.metavar)] = str(value)
+        check_outputs(outputs, [text for text in inputs if isinstance(text, str)])
+        for parameter in self.params:
+            if parameter.name in _OUTPUTS and "DIR" not in str(parameter.metavar):
+                check_writable(ctx.params.get(str(parameter.name)))
+        return super().invoke(ctx)
 
 
 class Group(TyperGroup):

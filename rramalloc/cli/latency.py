@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import EXIT_INTERRUPTED, complete, options
+from rramalloc.cli.group import Command
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_result, print_table, warn
 from rramalloc.cli.progress import LiveLine
 
@@ -83,7 +84,7 @@ app = typer.Typer(
 )
 
 
-@app.command("measure")
+@app.command("measure", cls=Command)
 def measure(
     network: options.NetworkArgument,
     output: NewTable,
@@ -134,7 +135,7 @@ def measure(
     _print(table, output_format, quiet=quiet)
 
 
-@app.command("plan")
+@app.command("plan", cls=Command)
 def plan(
     network: options.NetworkArgument,
     auxiliary: Auxiliary = AuxiliaryChoice.avgpool,
@@ -159,7 +160,7 @@ def plan(
         print_table(columns, rows, columns[:1], spare=columns[:0:-1])
 
 
-@app.command("fit")
+@app.command("fit", cls=Command)
 def fit(
     measurements: Annotated[str, typer.Argument(metavar="MEASUREMENTS", help="Samples that `measure` kept.")],
     method: Method = None,
@@ -182,7 +183,7 @@ def fit(
     _print(table, output_format, quiet=quiet)
 
 
-@app.command("estimate")
+@app.command("estimate", cls=Command)
 def estimate(
     network: options.NetworkArgument,
     table: Annotated[str, typer.Option("--table", metavar="TABLE", help="A latency table, .json or .csv.")],

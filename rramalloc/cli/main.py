@@ -30,7 +30,7 @@ from rramalloc.cli import (
     sweep,
     verify,
 )
-from rramalloc.cli.group import Group
+from rramalloc.cli.group import Command, Group
 from rramalloc.cli.output import note
 from rramalloc.errors import RramallocError
 
@@ -45,24 +45,24 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "color": False},
 )
-app.command("optimize")(optimize.optimize)
-app.command("inspect")(inspect.inspect)
-app.command("simulate")(simulate.simulate)
-app.command("compare")(compare.compare)
-app.command("pareto")(pareto.pareto)
-app.command("sweep")(sweep.sweep)
+app.command("optimize", cls=Command)(optimize.optimize)
+app.command("inspect", cls=Command)(inspect.inspect)
+app.command("simulate", cls=Command)(simulate.simulate)
+app.command("compare", cls=Command)(compare.compare)
+app.command("pareto", cls=Command)(pareto.pareto)
+app.command("sweep", cls=Command)(sweep.sweep)
 app.command("evaluate", cls=evaluate.ManyFiles)(evaluate.evaluate)
-app.command("fold")(fold.fold)
+app.command("fold", cls=Command)(fold.fold)
 app.add_typer(latency.app, name="latency")
-app.command("place")(place.place)
-app.command("verify")(verify.verify)
-app.command("export")(export.export)
+app.command("place", cls=Command)(place.place)
+app.command("verify", cls=Command)(verify.verify)
+app.command("export", cls=Command)(export.export)
 app.add_typer(chiplet.app, name="chiplet")
-app.command("report")(report.report)
-app.command("convert")(convert.convert)
-app.command("networks")(networks.networks)
-app.command("presets")(presets.presets)
-app.command("schema")(schema.schema)
+app.command("report", cls=Command)(report.report)
+app.command("convert", cls=Command)(convert.convert)
+app.command("networks", cls=Command)(networks.networks)
+app.command("presets", cls=Command)(presets.presets)
+app.command("schema", cls=Command)(schema.schema)
 
 
 @app.callback(invoke_without_command=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
@@ -79,7 +78,7 @@ InputShape = Annotated[
 ]
 OutputFormat = Annotated[Format, typer.Option("--format", help="How the result is printed.")]
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also write the result as JSON.")
+    str | None, typer.Option("-o", "--output", metavar="FILE", help="Also write the result as JSON.")
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the search.")]
 Work = Annotated[

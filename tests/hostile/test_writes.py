@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rramalloc.errors import FileError
-from rramalloc.files import write_bytes
+from rramalloc.files import check_outputs, write_bytes
 
 Run = Callable[..., Any]
 WRITER = """
@@ -198,3 +198,68 @@ def test_refused_input_writes_nothing(tmp_path: Path, run: Run) -> None:
     assert run("optimize", "vgg16", "--arrays", 900, "-o", target).code == 1
     assert run("convert", "vgg17", target).code == 1
     assert os.listdir(tmp_path) == []
+
+
+OVERWRITING: list[tuple[str, ...]] = [
+    ("optimize", "n.json", "--arrays", "40", "-o", "n.json"),
+    ("optimize", "n.json", "--arrays", "40", "-o", "symbolic.json"),
+    ("optimize", "symbolic.json", "--arrays", "40", "-o", "hard.json"),
+    ("optimize", "n.json", "--arrays", "40", "-o", "sub/../n.json"),
+    ("optimize", "n.json", "--arrays", "40", "-o", "a.svg", "--figure", "a.svg"),
+    ("optimize", "n.json", "--arrays", "40", "--figure", "a.svg", "--convergence", "./a.svg"),
+    ("simulate", "n.json", "--allocation", "a.json", "-o", "a.json"),
+    ("compare", "n.json", "--arrays", "40", "-o", "n.json"),
+    ("pareto", "n.json", "--arrays", "40", "-o", "n.json"),
+    ("inspect", "n.json", "-o", "n.json"),
+    ("inspect", "n.json", "--hardware", "h.toml", "-o", "h.toml"),
+    ("place", "n.json", "--allocation", "a.json", "-o", "a.json"),
+    ("verify", "n.json", "--allocation", "a.json", "-o", "a.json"),
+    ("export", "n.json", "--allocation", "a.json", "--to", "json", "-o", "a.json"),
+    ("convert", "n.json", "n.json"),
+    ("report", "a.json", "n.json", "-o", "a.json"),
+    ("fold", "n.json", "-o", "n.json"),
+    ("sweep", "s.toml", "-o", "s.toml"),
+    ("evaluate", "n.json", "--chip", "h.toml", "--enumerate", "2,2", "-o", "h.toml"),
+    ("evaluate", "n.json", "--chip", "h.toml", "--enumerate", "2,2", "-o", "x.json", "--load", "x.json"),
+    ("chiplet", "cost", "n.json", "-o", "n.json"),
+    ("latency", "measure", "n.json", "-o", "n.json"),
+    ("latency", "fit", "a.json", "-o", "a.json"),
+    ("latency", "estimate", "n.json", "--table", "a.json", "-o", "a.json"),
+    ("inspect", "n.json", "-o", ""),
+    ("optimize", "n.json", "--arrays", "40", "-o", ""),
+    ("optimize", "n.json", "--arrays", "40", "--figure", ""),
+    ("convert", "n.json", ""),
+    ("inspect", "n.json", "-o", "protected.json"),
+    ("optimize", "n.json", "--arrays", "40", "--figure", "protected.svg"),
+]
+
+
+@pytest.mark.parametrize("arguments", OVERWRITING, ids=" ".join)
+def test_outputs_that_would_destroy_files_are_refused(
+    arguments: tuple[str, ...], tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the work: nothing is read, so that what the files hold does not matter."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    for name in ("n.json", "a.json", "h.toml", "s.toml", "protected.json", "protected.svg"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "symbolic.json").symlink_to("n.json")
+    (tmp_path / "hard.json").hardlink_to("n.json")
+    for name in ("protected.json", "protected.svg"):
+        (tmp_path / name).chmod(0o444)
+    before = sorted(os.listdir(tmp_path))
+    outcome = run(*arguments)
+    assert outcome.code == 1
+    words = (
+        "would be overwritten",
+        "each needs a file of its own",
+        "name of the file is empty",
+        "permission",
+    )
+    assert any(word in outcome.err for word in words), outcome.err
+    assert sorted(os.listdir(tmp_path)) == before
+    assert all((tmp_path / name).read_text() == name for name in ("n.json", "a.json", "h.toml", "s.toml"))
+
+
+def test_a_device_may_stand_for_several_files() -> None:
+    check_outputs({"-o": "/dev/null", "--load": "/dev/null"}, ["/dev/null"])
