@@ -100,4 +100,4 @@ def _summary(found: ChipletCost, *, quiet: bool) -> None:
 
 def _shown(value: float) -> str:
     """Whole costs in full, others to six digits."""
-    return str(int(value)) if value.is_integer() and value < 1e15 else f"{value:.6g}"
+    return str(int(value)) if float(value).is_integer() and value < 1e15 else f"{value:.6g}"

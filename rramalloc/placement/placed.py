@@ -40,10 +40,13 @@ def optimize_placed(
     places the result; it ends when a round changes nothing, or returns to an earlier one, or after
     MOST_ROUNDS. The round of least latency is kept. The bound is that of the first round: transfer cannot
     make anything faster. Work and gap of `stop` are those of each round.
-    Raises SpecError if the hardware lacks [timing], [chip] or one of its times or bandwidths, or for an
-    objective other than latency; else as `optimize`.
+    Raises SpecError if the hardware lacks [chip] or one of its times or bandwidths, or [timing] without
+    measured step times, or for an objective other than latency; else as `optimize`.
     """
     check_transfer(hardware)
+    if hardware.timing is None and request.measured is None:
+        reason = "has no [timing] and there is no latency table: transfer is compared with the time of a step"
+        raise SpecError(f"hardware {hardware.name[:60]!r}", reason)
     if request.objective != "latency":
         raise SpecError("placed", f"is for objective 'latency', the objective is {request.objective!r}")
     problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)

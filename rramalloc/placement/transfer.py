@@ -27,8 +27,6 @@ from rramalloc.timing.access import Transfer
 def check_transfer(hardware: Hardware) -> None:
     """Raise SpecError unless the hardware gives all times and bandwidths that transfer needs."""
     chip, where = chip_of(hardware), f"hardware {hardware.name[:60]!r}"
-    if hardware.timing is None:
-        raise SpecError(where, "has no [timing]: transfer time is compared with the time of a step")
     needed = ["hop_ns_tile", "bandwidth_tile_gb_s"]
     if chip.chips != (1, 1):
         needed += ["hop_ns_chip", "bandwidth_chip_gb_s"]

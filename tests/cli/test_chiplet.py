@@ -24,6 +24,27 @@ def test_description(run: Run, tmp_path: Path) -> None:
     assert len(rows) == 36
 
 
+def test_description_without_edges(run: Run, tmp_path: Path) -> None:
+    """3 + 3 + 3 - 1 cycles on an array of 4 x 4 cells (docs/sources/companions.md 2), and nothing between."""
+    chip = {
+        "chiplets": [1, 1],
+        "units": [1, 1],
+        "hop_cycles_inside": 1,
+        "hop_cycles_between": 1,
+        "systolic": 4,
+    }
+    description = {"chip": chip, "groups": [["v"]], "operators": {"v": {"work": [3, 3, 3]}}}
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps(description))
+    table = run("chiplet", "cost", path)
+    assert (table.code, table.err) == (0, "")
+    assert [line.split() for line in table.out.splitlines()[-3:]] == [
+        ["groups", "8", "cycles", "in", "1", "groups"],
+        ["between", "0", "cycles"],
+        ["total", "8", "cycles"],
+    ]
+
+
 def test_placed_network(run: Run, tiny: Path, tmp_path: Path) -> None:
     allocation, placement = tmp_path / "a.json", tmp_path / "p.json"
     allocation.write_text('{"replication": {"conv1": 8}}')

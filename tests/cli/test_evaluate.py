@@ -88,7 +88,7 @@ def test_load_matrix_goes_to_a_pipe(start: Any) -> None:
 def test_enumeration_and_limit(run: Any) -> None:
     document = run(*SHARED, "--enumerate", "3,3", "--limit", 4, "--format", "json").json
     assert document["enumerated"] == {
-        "compute_units": 3, "storage_units": 3, "ways": 25, "fitting": 10, "evaluated": 4,
+        "compute_units": 3, "storage_units": 3, "unit_bytes": 400, "ways": 25, "fitting": 10, "evaluated": 4,
     }  # fmt: skip
     assert "4 of 25 ways" in run(*SHARED, "--enumerate", "3,3", "--limit", 4).out
 

@@ -26,6 +26,7 @@ from rramalloc.results.optimize import Request
 from rramalloc.search import bandwidth
 from rramalloc.search.problem import Stop
 from rramalloc.timing.access import StepTime, Transfer
+from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.stage_graph import StageGraph
 
 STEP = Timing(step_ns=100.0)
@@ -165,6 +166,19 @@ def test_fast_links_change_nothing() -> None:
     assert placed.placed is not None
     assert (placed.placed.rounds, placed.placed.converged) == (1, True)
     assert (placed.makespan, placed.latency_ns) == (plain.makespan, plain.latency_ns)
+
+
+def test_measured_steps_stand_for_the_timing_of_the_hardware() -> None:
+    """The same step, 100 ns, measured: the same allocation, also where the hardware says nothing of time."""
+    board = chip(8, (3, 3), straddle=True, **SLOW)
+    names = StageGraph.build(NETWORK, "host").names
+    steps = MeasuredSteps(sha256="0" * 64, compute_ns=dict.fromkeys(names, 100.0))
+    timed, untimed = machine(board, (64, 16), STEP), machine(board, (64, 16))
+    given = optimize_placed(NETWORK, timed, 64, Request(), Stop(work=4))
+    measured = optimize_placed(NETWORK, untimed, 64, Request(measured=steps), Stop(work=4))
+    assert measured.replication == given.replication
+    assert (measured.latency_ns, measured.placed) == (given.latency_ns, given.placed)
+    assert measured.options.latency_table == steps
 
 
 def test_what_placed_needs_is_told() -> None:

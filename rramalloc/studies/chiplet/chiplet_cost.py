@@ -14,6 +14,7 @@ from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.studies.chiplet.description import Description
 from rramalloc.studies.chiplet.from_description import described_cost, read_description
 from rramalloc.studies.chiplet.from_placement import placed_cost
+from rramalloc.timing.measured_steps import measured_steps
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -36,5 +37,12 @@ def chiplet_cost(
         missing = "allocation" if allocation is None else "placement"
         raise SpecError(missing, "a network needs both allocation and placement, a description neither")
     network, placed = as_network(source, input_shapes), as_placement(placement)
-    check(placed, network, read_allocation(allocation).made_for(network).replication)
-    return placed_cost(StageGraph.build(network, placed.options.fc), placed)
+    given = read_allocation(allocation).made_for(network)
+    check(placed, network, given.replication)
+    own = given.measured if given.machine == placed.hardware else None
+    measured = measured_steps(None, network, placed.options.fc, placed.hardware, own)
+    cost = placed_cost(StageGraph.build(network, placed.options.fc), placed, measured)
+    if given.measured is None or own is not None:
+        return cost
+    warning = "placed on other hardware than the allocation's: its measured step times do not hold there"
+    return cost.model_copy(update={"warnings": (*cost.warnings, warning)})

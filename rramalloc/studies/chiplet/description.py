@@ -41,6 +41,7 @@ Bandwidth = Annotated[float, Field(gt=0, le=1e15), BeforeValidator(_number)]
 Transfers = Annotated[int, Field(ge=0, le=2**53)]
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Sizes = Annotated[tuple[Size, Size, Size], from_list(list[Size])]
+Pairs = Annotated[tuple[Pair, ...], from_list(list[Pair]), Field(max_length=MAX_PAIRS)]
 PerStrategy = Annotated[
     tuple[Annotated[float, Field(ge=0, le=1e15)], ...],
     BeforeValidator(_numbers, json_schema_input_type=list[float]),
@@ -125,11 +126,7 @@ class ChipletEdge(Record):
     latency: PerStrategies | None = None
     bytes: PerStrategies | None = None
     transfers: Transfers = 0
-    pairs: Annotated[
-        tuple[Pair, ...] | None,
-        from_list(list[Pair] | None),
-        Field(max_length=MAX_PAIRS),
-    ] = None
+    pairs: Pairs | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

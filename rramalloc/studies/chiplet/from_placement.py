@@ -18,6 +18,7 @@ from rramalloc.placement.placement import PlacedArray, Placement
 from rramalloc.studies.chiplet.cost import ChipletCost, Terms, total_cost
 from rramalloc.studies.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
 from rramalloc.timing.access import BITS_PER_BYTE, StepTime
+from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -33,11 +34,16 @@ class _Placed(NamedTuple):
     sum_columns: int
 
 
-def placed_cost(graph: StageGraph, placement: Placement) -> ChipletCost:
-    """Cost in ns of a network as it is placed. Raises SpecError without [chip] or [timing]."""
+def placed_cost(
+    graph: StageGraph, placement: Placement, measured: MeasuredSteps | None = None
+) -> ChipletCost:
+    """Cost in ns of a network as it is placed; measured: step times instead of those of the hardware.
+
+    Raises SpecError without [chip], or [timing] where nothing is measured.
+    """
     hardware, chip = placement.hardware, placement.hardware.chip
     copies = np.array([placement.replication[name] for name in graph.names], dtype=np.int64)
-    step_time = StepTime.of(graph, hardware)
+    step_time = StepTime.of(graph, hardware, measured)
     if chip is None or step_time is None:
         missing = "[chip]" if chip is None else "[timing]"
         raise SpecError(f"hardware {hardware.name[:60]!r}", f"needs {missing} to tell what a placement costs")
@@ -68,7 +74,7 @@ def placed_cost(graph: StageGraph, placement: Placement) -> ChipletCost:
             edges.append((flow.producer, flow.consumer, Terms(0.0, moved, routed)))
     levels = _levels(graph)
     groups = [{name: terms[name] for name in level} for level in levels]
-    return total_cost(groups, edges, "ns", rates.warnings())
+    return total_cost(groups, edges, "ns", [*rates.warnings(), *(measured.warnings if measured else ())])
 
 
 class _Rates:

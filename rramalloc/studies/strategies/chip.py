@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
 
 from rramalloc.errors import SpecError
 from rramalloc.files import read_toml
-from rramalloc.network.node import Node
+from rramalloc.network.node import Node, Stage
 from rramalloc.records import Record, brief, fault, parse
 
 MAX_UNITS = 2**20
@@ -21,6 +21,10 @@ OPERATORS: tuple[str, ...] = tuple(
     for operator in get_args(kind.model_fields["op"].annotation)
 )
 """Every operator of the network JSON."""
+TIMED: tuple[str, ...] = tuple(
+    operator for kind in get_args(Stage) for operator in get_args(kind.model_fields["op"].annotation)
+)
+"""Those of weight layers, which are the tasks of a network; nothing else takes time."""
 
 
 def _by_operator(value: Any) -> Any:
@@ -55,10 +59,12 @@ class ChipPerformance(Record):
 
     @model_validator(mode="after")
     def _operators_exist(self) -> Self:
+        timed = f"timed are weight layers: {', '.join((DEFAULT, *TIMED))}"
         for name in self.ns_per_byte:
             if name != DEFAULT and name not in OPERATORS:
-                known = ", ".join((DEFAULT, *OPERATORS))
-                raise fault(f"ns_per_byte: no operator is named {brief(name)}; known: {known}")
+                raise fault(f"ns_per_byte: no operator is named {brief(name)}; {timed}")
+            if name != DEFAULT and name not in TIMED:
+                raise fault(f"ns_per_byte: {name!r} takes no time here, so its cost has no effect; {timed}")
         return self
 
     def cost_ns_per_byte(self, operator: str, where: str) -> float:

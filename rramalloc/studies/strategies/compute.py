@@ -128,6 +128,7 @@ def _enumerated(enumeration: Enumeration, units: tuple[int, int]) -> Enumerated:
     return Enumerated(
         compute_units=units[0],
         storage_units=units[1],
+        unit_bytes=enumeration.unit_bytes,
         ways=enumeration.ways,
         fitting=enumeration.fitting,
         evaluated=len(enumeration.names),

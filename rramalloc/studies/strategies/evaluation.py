@@ -55,10 +55,15 @@ class StrategyTime(Record):
 
 
 class Enumerated(Record):
-    """What was enumerated. ways: all there are; fitting: those whose storage suffices; evaluated: so many."""
+    """What was enumerated.
+
+    unit_bytes: of a storage unit, an equal part of the chip's memory; ways: all there are; fitting: those
+    whose storage suffices; evaluated: so many, the fastest among them.
+    """
 
     compute_units: Count
     storage_units: Count
+    unit_bytes: int
     ways: int
     fitting: int
     evaluated: Count

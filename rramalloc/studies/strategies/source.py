@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import NamedTuple, Protocol
@@ -82,11 +83,13 @@ class Plans:
 
 
 class Enumeration:
-    """The first ways, at most `limit`, to give N compute and M storage units to Q = 1 ... N subtasks.
+    """Ways to give N compute and M storage units to Q = 1 ... N subtasks, at most `limit` of them.
 
-    Every task is split alike, its windows dealt out evenly; ways whose storage cannot hold the data of
-    every task are left out. ways: all there are; fitting: those whose storage suffices.
-    Raises SpecError if the chip has fewer units, or no way fits.  Source: SYSTEMS.md 1.
+    The memory of the chip is divided into M equal units. Every task is split alike, its windows dealt out
+    evenly; ways whose storage cannot hold the data of every task are left out. All ways of equal Q take
+    equal time: kept are one way of every Q, then the ways of the fastest Q, so that no way that is left out
+    is faster than the best one. ways: all there are; fitting: those whose storage suffices.
+    Raises SpecError if the chip has fewer units, or no way fits.  Source: docs/sources/companions.md 1.
     """
 
     alike = True
@@ -99,12 +102,19 @@ class Enumeration:
         most = min(compute, storage)
         _check_units(compute, storage, chip)
         check_range("limit", limit, 1, MAX_LIMIT)
-        self._least = [_least_storage(count, tasks, chip) for count in range(1, most + 1)]
+        self.unit_bytes = chip.storage_units * chip.unit_bytes // storage
+        self._least = [_least_storage(count, tasks, self.unit_bytes) for count in range(1, most + 1)]
         self.ways = count_ways(compute, [[1] * count for count in range(1, most + 1)], storage)
-        self.fitting = count_ways(compute, self._least, storage)
+        counts_of = [count_ways(compute, [needs], storage) for needs in self._least]
+        self.fitting = sum(counts_of)
         if not self.fitting:
-            _refuse(storage, tasks, chip)
+            _refuse(storage, tasks, self.unit_bytes)
         self._limit = min(limit, self.fitting)
+        times_ns = [
+            math.fsum(float(task.even_shares(count)[0]) * task.total_ns for task in tasks)
+            for count in range(1, most + 1)
+        ]
+        self._kept = _kept(counts_of, times_ns, self._limit)
         check_entries(len(tasks), self._limit)
         counts: list[int] = []
         self.names = []
@@ -116,7 +126,8 @@ class Enumeration:
         self._counts = np.array(counts, dtype=np.int64)
 
     def _ways(self) -> Iterator[Way]:
-        return islice(ways(self._compute, self._least, self._storage), self._limit)
+        for needs, kept in zip(self._least, self._kept, strict=True):
+            yield from islice(ways(self._compute, [needs], self._storage), kept)
 
     def largest_shares(self) -> Shares:
         """As Source."""
@@ -165,19 +176,31 @@ def _check_units(compute: int, storage: int, chip: ChipPerformance) -> None:
             )
 
 
-def _least_storage(subtasks: int, tasks: Sequence[Task], chip: ChipPerformance) -> list[int]:
+def _kept(counts: Sequence[int], times_ns: Sequence[float], limit: int) -> list[int]:
+    """Of how many ways of each number of subtasks `limit` are kept: one of each, then all of the fastest."""
+    order = sorted((place for place, count in enumerate(counts) if count), key=times_ns.__getitem__)[:limit]
+    kept = [int(place in order) for place in range(len(counts))]
+    left = limit - len(order)
+    for place in order:
+        more = min(left, counts[place] - 1)
+        kept[place] += more
+        left -= more
+    return kept
+
+
+def _least_storage(subtasks: int, tasks: Sequence[Task], unit_bytes: int) -> list[int]:
     """Storage units that each of so many subtasks needs for the data of every task, 1 at least."""
     least = [1] * subtasks
     for task in tasks:
         units: list[int] = []
         for share, equal in groupby(task.even_shares(subtasks)):
             need = task.need_bytes(share, keeps_weights=True)
-            units += [-(-need // chip.unit_bytes)] * len(list(equal))
+            units += [-(-need // unit_bytes)] * len(list(equal))
         least = list(map(max, least, units))
     return least
 
 
-def _refuse(storage: int, tasks: Sequence[Task], chip: ChipPerformance) -> None:
+def _refuse(storage: int, tasks: Sequence[Task], unit_bytes: int) -> None:
     """One subtask needs least in all: if not even that fits, say by how much."""
     (whole,) = tasks[0].even_shares(1)
     task = max(tasks, key=lambda task: task.need_bytes(whole, keeps_weights=True))
@@ -185,5 +208,5 @@ def _refuse(storage: int, tasks: Sequence[Task], chip: ChipPerformance) -> None:
     raise SpecError(
         f"enumerate: task {task.name[:60]!r}",
         f"needs {need} bytes for its input, output and weights, {storage} storage units of "
-        f"{chip.unit_bytes} bytes hold {storage * chip.unit_bytes}: use more or larger storage units",
+        f"{unit_bytes} bytes hold {storage * unit_bytes}: the chip needs more memory",
     )

@@ -293,3 +293,16 @@ def test_the_three_forms(tmp_path: Path) -> None:
     assert len(found.to_frame()) == 2
     assert "<table" in found._repr_html_()
     assert api.chiplet_cost(read_description(tmp_path / "description.json")) == found
+
+
+def test_a_description_reads_what_it_writes(tmp_path: Path) -> None:
+    """With every field that is left out written as null."""
+    document = between()
+    description = Description.model_validate_json(json.dumps(document))
+    written = description.model_dump(mode="json", by_alias=True)
+    assert written["edges"][0]["pairs"] is None
+    assert cost(tmp_path, written) == cost(tmp_path, document)
+    for edge in document["edges"]:
+        edge["pairs"] = [[[[0, 0], [0, 0]], [[0, 0], [0, 0]]]] * 100_001
+    with pytest.raises(SpecError, match=r"pairs.*at most 100000 items"):
+        cost(tmp_path, document)

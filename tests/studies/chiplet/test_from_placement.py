@@ -11,7 +11,10 @@ import rramalloc.api as api
 from rramalloc.errors import MisplacedError, SpecError
 from rramalloc.hardware.hardware import Hardware, Timing
 from rramalloc.placement.placement import PlacedArray, Placement
+from rramalloc.results.allocation import Allocation
 from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost
+from rramalloc.timing.latency_table import LatencyRow, LatencyTable
+from rramalloc.timing.measured_layer import MeasuredLayer
 
 NETWORK = chain(4, 4, kernel=3)
 """c1: 9 rows, 4 columns, 16 windows; c2: 36 rows, 4 columns, 16 windows."""
@@ -70,6 +73,36 @@ def test_what_the_hardware_does_not_give_is_left_out_and_told() -> None:
     assert len(found.warnings) == 2
     assert found.groups[1].operators["c2"].communication == 0
     assert found.groups[1].operators["c2"].routing == 16 * 2 / 2
+
+
+def measured(on: Hardware) -> Allocation:
+    """Two copies of c1, with 25 ns a window measured for it and 40 ns for c2."""
+    layers = [MeasuredLayer.of(NETWORK, node) for node in NETWORK.nodes if node.name in ("c1", "c2")]
+    rows = tuple(
+        LatencyRow(**layer.model_dump(), latency_ns=16 * ns)
+        for layer, ns in zip(layers, (25.0, 40.0), strict=True)
+    )
+    base = api.optimize(NETWORK, 5, hardware=on, latency_table=LatencyTable(rows=rows), work=1)
+    assert base.replication == {"c1": 2, "c2": 1}
+    return base
+
+
+def test_measured_steps_of_the_allocation_hold() -> None:
+    """As above, but a step takes 40 ns, those of the slowest stage: also where there is no [timing]."""
+    timeless = hardware().model_copy(update={"timing": None})
+    for on in (hardware(), timeless):
+        cost = chiplet_cost(NETWORK, measured(on), placed(on))
+        first, second = (group.operators for group in cost.groups)
+        assert (first["c1"].compute, second["c2"].compute) == (8 * 40, 16 * 40)
+        assert cost.warnings == ()
+
+
+def test_measured_steps_do_not_hold_on_other_hardware() -> None:
+    cost = chiplet_cost(NETWORK, measured(hardware()), placed(hardware(hop_ns_tile=2.0)))
+    assert cost.groups[0].operators["c1"].compute == 800
+    assert cost.warnings == (
+        "placed on other hardware than the allocation's: its measured step times do not hold there",
+    )
 
 
 def test_steps_need_a_time() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from itertools import islice, product
 from math import comb
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws.strategies import random_network
 from studies.strategies import worked
+from studies.strategies.drawn import ROOMY
 
 from rramalloc.api import evaluate
 from rramalloc.errors import SpecError
@@ -110,11 +113,42 @@ def test_evaluated_ways_fit_their_storage(judge: Any) -> None:
     assert evaluation.names[0] == "C1+2+3:D1+2+3"
 
 
-def test_limit_takes_the_first(judge: Any) -> None:
+def test_the_limit_keeps_one_of_each_time_and_then_the_fastest(judge: Any) -> None:
+    """Times differ by the number of subtasks alone. One subtask: 500 ns, two: 284 ns (above), in 9 ways."""
     everything, some = judge(units=(3, 3)), judge(units=(3, 3), limit=4)
     assert some.names == everything.names[:4]
+    assert sorted(some.totals_ns().values()) == pytest.approx([284, 284, 284, 500])
     assert some.document.enumerated.evaluated == 4
     assert some.document.enumerated.ways == 25
+    one = judge(units=(3, 3), limit=1)
+    assert one.names == everything.names[1:2]
+    assert one.time_ns == everything.time_ns == pytest.approx(284)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 30), st.integers(0, 99))
+def test_the_best_way_is_the_best_of_all(compute: int, storage: int, limit: int, seed: int) -> None:
+    network, chip = (
+        random_network(Random(seed)),
+        ChipPerformance(**(worked.CHIP | ROOMY | {"processors": 5, "storage_units": 5})),
+    )
+    best = evaluate(network, chip, units=(compute, storage), limit=limit)
+    every = evaluate(network, chip, units=(compute, storage), limit=10**5)
+    assert every.document.enumerated is not None
+    assert every.document.enumerated.fitting == len(every.names)
+    assert best.time_ns == pytest.approx(min(every.totals_ns().values()), rel=1e-12)
+
+
+def test_memory_is_divided_into_the_units_that_are_asked_for(judge: Any) -> None:
+    """1500 bytes: three units of 500 or two of 750. fc needs 724 bytes where its window is.
+
+    Of three units two in one subtask hold them: 9 ways with two subtasks (above), three subtasks have one
+    unit each. Two units of 750 are each enough: 2! S(3,2) S(2,2) = 6 ways, and one of a single subtask.
+    """
+    three = judge(units=(3, 3), chip={"unit_bytes": 500}).document.enumerated
+    two = judge(units=(3, 2), chip={"unit_bytes": 500}).document.enumerated
+    assert (three.unit_bytes, three.fitting) == (500, 10)
+    assert (two.unit_bytes, two.fitting) == (750, 7)
 
 
 @pytest.mark.parametrize(
