@@ -61,9 +61,9 @@ def simulate(
     from rramalloc import api
     from rramalloc.files import write_json
     from rramalloc.importers import load
-    from rramalloc.report import style, timeline
+    from rramalloc.report.chart import check_figure
 
-    style.check_figure(figure)
+    check_figure(figure)
     source = load(network, options.parse_input_shapes(input_shape))
     result = api.simulate(
         source, allocation, hardware=hardware, crossbar=crossbar,
@@ -73,7 +73,7 @@ def simulate(
     if output is not None:
         write_json(output, result.to_dict())
     if figure is not None:
-        style.save(timeline.draw(result), figure)
+        result.plot.timeline(save=figure)
     folded = any(layer.fold is not None for layer in result.layers)
     columns = _COLUMNS | (options.FOLD_COLUMN if folded else {})
     if print_result(
