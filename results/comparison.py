@@ -21,9 +21,9 @@ import pages
 from measured import RESULTS
 
 import rramalloc
+from rramalloc.chart import BLUE, ORANGE, Axis, Chart, Layer, Panel, row_height
 from rramalloc.methods.registry import METHODS
 from rramalloc.network.shipped import shipped_names
-from rramalloc.report.chart import BLUE, ORANGE, Axis, Chart, Layer, Panel, row_height
 from rramalloc.studies.comparison import SCALARS, Comparison, Row
 from rramalloc.studies.judged import REFERENCE
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pages
 from measured import RESULTS, in_own_process, peak_mb
 
-from rramalloc.report.chart import BLUE, RED, Axis, Chart, Key, Layer, Panel
+from rramalloc.chart import BLUE, RED, Axis, Chart, Key, Layer, Panel
 
 if TYPE_CHECKING:
     from rramalloc.network.network import Network

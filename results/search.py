@@ -24,7 +24,7 @@ import pages
 from measured import RESULTS, in_own_process, peak_mb
 from pydantic import TypeAdapter
 
-from rramalloc.report.chart import BLUE, ORANGE, PURPLE, RED, Axis, Chart, Key, Layer, Panel
+from rramalloc.chart import BLUE, ORANGE, PURPLE, RED, Axis, Chart, Key, Layer, Panel
 
 CHAINS = ("alexnet", "vgg16", "vgg19")
 NETWORKS = (

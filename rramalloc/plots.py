@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rramalloc.report.chart import Chart
+from rramalloc.chart import Chart, check_figure
 
 Path = str | os.PathLike[str]
 _CHARTS = {
@@ -36,7 +34,7 @@ class _Plots:
 
     def _chart(self, name: str, save: Path | None) -> Chart:
         """Raises SpecError, FileError if it cannot be saved there, before it is drawn."""
-        import_module("rramalloc.report.chart").check_figure(save)
+        check_figure(save)
         module, function = _CHARTS[name]
         chart: Chart = getattr(import_module(f"rramalloc.report.{module}"), function)(self._result)
         if save is not None:

@@ -199,7 +199,7 @@ def test_one_line_is_never_longer_than_asked() -> None:
 def test_figures_of_results(
     results: dict[str, Any], kind: str, figures: tuple[str, ...], tmp_path: Path
 ) -> None:
-    from rramalloc.report.chart import Chart
+    from rramalloc.chart import Chart
 
     plot = results[kind].plot
     assert repr(plot) == f"<figures of {kind}: {', '.join(sorted(figures))}>"

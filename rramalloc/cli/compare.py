@@ -57,8 +57,8 @@ def compare(
     Example: rramalloc compare vgg16 --arrays 2048,x4 --figure vgg16.svg
     """
     from rramalloc import api
+    from rramalloc.chart import check_figure
     from rramalloc.files import check_writable
-    from rramalloc.report.chart import check_figure
     from rramalloc.studies.compare import Ending
 
     if output is not None:

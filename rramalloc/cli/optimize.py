@@ -97,8 +97,8 @@ def optimize(
     Example: rramalloc optimize vgg16.json --arrays 1024 -o vgg16_1024.json
     """
     from rramalloc import api
+    from rramalloc.chart import check_figure
     from rramalloc.files import check_writable
-    from rramalloc.report.chart import check_figure
     from rramalloc.search.problem import Stop
 
     check_writable(output)

@@ -78,8 +78,8 @@ def pareto(
     Example: rramalloc pareto vgg16 --arrays 4096 --figure front.svg
     """
     from rramalloc import api
+    from rramalloc.chart import check_figure
     from rramalloc.files import check_writable
-    from rramalloc.report.chart import check_figure
     from rramalloc.search.problem import Stop
     from rramalloc.studies.pareto import DEFAULT_BASELINES
 

@@ -48,8 +48,8 @@ def place(
     Example: rramalloc place vgg16 --allocation vgg16_2048.json -o placed.json
     """
     from rramalloc import api
+    from rramalloc.chart import check_figure
     from rramalloc.files import check_writable
-    from rramalloc.report.chart import check_figure
 
     check_writable(output)
     check_figure(figure)

@@ -59,9 +59,9 @@ def simulate(
     Example: rramalloc simulate vgg16 --allocation vgg16_1024.json
     """
     from rramalloc import api
+    from rramalloc.chart import check_figure
     from rramalloc.files import write_json
     from rramalloc.importers import load
-    from rramalloc.report.chart import check_figure
 
     check_figure(figure)
     source = load(network, options.parse_input_shapes(input_shape))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
+from rramalloc.chart import Axis, Chart, Layer, Panel, Spec, columns, label
 from rramalloc.placement.placement import PlacedArray, Placement
-from rramalloc.report.chart import Axis, Chart, Layer, Panel, Spec, columns, label
 from rramalloc.report.section import FIGURE, Detail
 from rramalloc.shown import counted
 from rramalloc.units import rounded

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Layer, Lists, Panel
 from rramalloc.report.allocation_section import warning_notes
-from rramalloc.report.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Layer, Lists, Panel
 from rramalloc.report.section import Column, Detail, Fact, Section, Table, shown
 from rramalloc.shown import counted
 from rramalloc.studies.chiplet.cost import ChipletCost

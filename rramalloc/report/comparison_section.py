@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rramalloc.report.allocation_section import hardware_words, mapping_words, network_words, warning_notes
-from rramalloc.report.chart import (
+from rramalloc.chart import (
     BLUE,
     RED,
     SKY,
@@ -21,6 +20,7 @@ from rramalloc.report.chart import (
     row_height,
     rule,
 )
+from rramalloc.report.allocation_section import hardware_words, mapping_words, network_words, warning_notes
 from rramalloc.report.section import Column, Detail, Fact, Note, Section, Table, shown, thinned
 from rramalloc.shown import counted, quoted
 from rramalloc.studies.comparison import Comparison, Row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rramalloc.report.chart import BLUE, DASHED, GREY, RED, Axis, Chart, Key, Layer, Lists, Panel, label
+from rramalloc.chart import BLUE, DASHED, GREY, RED, Axis, Chart, Key, Layer, Lists, Panel, label
 from rramalloc.results.allocation import Allocation
 from rramalloc.units import share, steps
 

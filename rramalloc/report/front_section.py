@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rramalloc.report.allocation_section import hardware_words, mapping_words, network_words, warning_notes
-from rramalloc.report.chart import (
+from rramalloc.chart import (
     BLUE,
     DASHED,
     GREEN,
@@ -23,6 +22,7 @@ from rramalloc.report.chart import (
     Panel,
     label,
 )
+from rramalloc.report.allocation_section import hardware_words, mapping_words, network_words, warning_notes
 from rramalloc.report.section import FIGURE, Column, Detail, Fact, Section, Table, shown, thinned
 from rramalloc.shown import counted
 from rramalloc.studies.pareto_front import FrontPoint, ParetoFront

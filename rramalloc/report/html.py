@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from rramalloc.report.chart import Chart, Key
+from rramalloc.chart import Chart, Key
 from rramalloc.report.section import Block, Column, Fact, Note, Section, Table
 from rramalloc.shown import counted
 from rramalloc.units import share

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from rramalloc.report.chart import (
+from rramalloc.chart import (
     BLUE,
     GREEN,
     ORANGE,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rramalloc.report.chart import Chart
+from rramalloc.chart import Chart
 
 Kind = Literal["text", "int", "float", "percent"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Layer, Lists, Panel, label
 from rramalloc.report.allocation_section import network_words
-from rramalloc.report.chart import SERIES, SHAPES, Axis, Chart, Key, Layer, Lists, Panel, label
 from rramalloc.report.section import Column, Detail, Fact, Note, Section, Table, shown, thinned
 from rramalloc.shown import counted
 from rramalloc.studies.sweep.document import Row, SweepDocument, summarise

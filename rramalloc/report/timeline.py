@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from rramalloc.report.chart import (
+from rramalloc.chart import (
     BLUE,
     ORANGE,
     RED,

@@ -14,10 +14,10 @@ from placement.machines import chain as placed_chain
 from placement.machines import chip, machine
 
 import rramalloc
+from rramalloc.chart import FORMATS, Chart, Layer, check_figure, label
 from rramalloc.errors import FileError, SpecError
 from rramalloc.network.network import Network
 from rramalloc.placement.placement import Placement
-from rramalloc.report.chart import FORMATS, Chart, Layer, check_figure, label
 from rramalloc.report.chip_map import chip_map
 from rramalloc.report.comparison_section import methods_chart
 from rramalloc.report.convergence import convergence_chart

@@ -43,6 +43,8 @@ _EXACT = 2**53
 _TICKS = [digit * 10.0**power for power in range(-4, 16) for digit in (1, 2, 5)]
 _COUNTED = re.compile(r"""(\bid="|url\(#)(clip|gradient_)(\d+)""")
 """Names that Vega counts on from the picture before."""
+_NAMED = re.compile(rb"(?m)(?:^ +/[A-Za-z]+\d+ \d+ 0 R\n)+")
+"""Resources of a PDF, which are written in any order."""
 _ON_PAPER = ("#333333", "#dddddd", "Liberation Sans, Arial, sans-serif")
 _ON_PAGE = ("var(--ink)", "var(--grid)", "system-ui, sans-serif")
 """Ink, grid lines and font; the page sets its variables with the theme."""
@@ -168,7 +170,7 @@ class Chart:
         elif kind == "png":
             write_bytes(path, vl_convert.vegalite_to_png(text, scale=_PNG_SCALE))
         else:
-            write_bytes(path, vl_convert.vegalite_to_pdf(text))
+            write_bytes(path, _NAMED.sub(_in_order, vl_convert.vegalite_to_pdf(text)))
 
     def _repr_svg_(self) -> str:
         import vl_convert
@@ -345,6 +347,10 @@ def _told(words: str, name: str, data: Columns) -> Spec:
 
 def _rows(data: Columns) -> list[Spec]:
     return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
+
+
+def _in_order(found: re.Match[bytes]) -> bytes:
+    return b"".join(sorted(found[0].splitlines(keepends=True)))
 
 
 def _printable(text: str) -> str:
