@@ -78,8 +78,8 @@ def pareto(
     Example: rramalloc pareto vgg16 --arrays 4096 --figure front.svg
     """
     from rramalloc import api
-    from rramalloc.chart import check_figure
     from rramalloc.files import check_writable
+    from rramalloc.report.style import check_figure
     from rramalloc.search.problem import Stop
     from rramalloc.studies.pareto import DEFAULT_BASELINES
 
@@ -111,8 +111,11 @@ def pareto(
 
 
 def _draw(front: ParetoFront, figure: str | None) -> None:
+    from rramalloc.report import front as drawing
+    from rramalloc.report.style import save
+
     if figure is not None:
-        front.plot.front(save=figure)
+        save(drawing.draw(front), figure)
 
 
 def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:

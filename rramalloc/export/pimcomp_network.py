@@ -29,6 +29,8 @@ from rramalloc.network.node import (
 Tool = Literal["PIMCOMP", "PIMSYN"]
 _RELU, _SIGMOID, _NO_ACTIVATION = 0, 2, -1
 _CLIP_LIMIT = 10_000_000
+_ACTIVATIONS = ("OP_RELU", "OP_SIGMOID")
+"""PIMCOMP does not return from a weight layer that one of these reads, if anything reads the activation."""
 
 
 @dataclass(slots=True)
@@ -63,6 +65,7 @@ class _Writer:
         self.fused: dict[str, _Fused] = {}
         self.vectors: set[str] = set()
         self.unnamed = 0
+        self.skipped: list[str] = []
 
     def write(self) -> NodeList:
         nodes = {node.name: node for node in self.network.nodes}
@@ -79,6 +82,11 @@ class _Writer:
             entry = self._entry(node, index, consumers[node.name], written)
             entries.append(entry)
             written[node.name] = entry
+        if self.tool == "PIMCOMP":
+            for entry in entries:
+                entry["new_node_index"] = entry["index"]
+                for side in ("provider", "consumer"):
+                    entry[f"{side}_index"] = [written[name]["index"] for name in entry[side]]
         index_of = {entry["name"]: entry["index"] for entry in entries if entry["operation"] == "OP_CONV"}
         return NodeList(entries, index_of, self._remarks(kept))
 
@@ -109,6 +117,9 @@ class _Writer:
         if self._is_vector(node, providers):
             self.vectors.add(node.name)
         name, param = operation(self.subject, node, self.tool)
+        if self.tool == "PIMCOMP" and name in _ACTIVATIONS and providers[0] in self.fused:
+            self.skipped.append(node.name)
+            name = "OP_LRN"
         self.unnamed += name == "OP_SIGMOID"
         dims = self._dims(node)
         entry: dict[str, Any] = {
@@ -156,6 +167,11 @@ class _Writer:
         if self.unnamed:
             text = f"the kind of {self.unnamed} activations is not known: written as sigmoid"
             remarks.append(Remark(layer=None, kind="changed", text=text))
+        for name in self.skipped:
+            text = (
+                "an activation beside or behind another reader of a weight layer: written as OP_LRN, untimed"
+            )
+            remarks.append(Remark(layer=name, kind="changed", text=text))
         for node in kept:
             if isinstance(node, Linear) and not self.subject.is_fully_connected(node):
                 text = "a linear layer on a grid: written as a 1 x 1 convolution"

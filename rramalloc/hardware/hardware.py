@@ -170,6 +170,28 @@ class Energy(Record):
     area_um2: NonNegative
 
 
+class Counting(Record):
+    """How a target counts arrays, where that differs from docs/sources/model.md 3.
+
+    Parameters
+    ----------
+    groups
+        "diagonal": groups of a convolution share arrays; "dense": they take the arrays of a convolution
+        without groups.
+    classifiers
+        "stored": linear layers on a 1 x 1 grid take arrays of the budget even where `fc` leaves their time
+        to the host; "host": they take none there.
+    row_blocks
+        "first_fit": the arrays of one row block of a copy lie in one tile, and tiles are filled first fit in
+        the order of the layers, so that only as many arrays are used as surely find a place; "anywhere": all
+        arrays can be used.
+    """
+
+    groups: Literal["diagonal", "dense"]
+    classifiers: Literal["host", "stored"]
+    row_blocks: Literal["anywhere", "first_fit"]
+
+
 class Hardware(Shown, Record):
     """An accelerator: one kind of array, its precision, and what is known of time, memory and hierarchy.
 
@@ -185,6 +207,7 @@ class Hardware(Shown, Record):
     memory: Memory | None = None
     chip: Chip | None = None
     energy: Energy | None = None
+    counting: Counting | None = None
     unconfirmed: FieldNames = ()
 
     @model_validator(mode="after")
@@ -199,6 +222,17 @@ class Hardware(Shown, Record):
                     f'for example "timing.read_ns"'
                 )
         return self
+
+    @model_validator(mode="after")
+    def _tiles_to_fill(self) -> Self:
+        if self.counting is not None and self.counting.row_blocks == "first_fit" and self.chip is None:
+            raise fault('counting.row_blocks = "first_fit" needs the tiles of [chip]')
+        return self
+
+    @property
+    def dense_groups(self) -> bool:
+        """Whether a grouped convolution takes the arrays of one without groups."""
+        return self.counting is not None and self.counting.groups == "dense"
 
     @property
     def slices_per_weight(self) -> int:

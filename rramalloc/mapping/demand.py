@@ -10,7 +10,7 @@ from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel, useful_sizes
 from rramalloc.mapping.options import DEFAULT_MAPPING, MAPPINGS, Mapping, MappingOptions
-from rramalloc.network.counts import kernel_of
+from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Stage
@@ -35,7 +35,7 @@ class WeightMatrix:
         """The weights of one stage of `network` on `hardware`."""
         channels = network.input_shape(stage).channels
         if isinstance(stage, Conv):
-            positions, groups = stage.kernel[0] * stage.kernel[1], stage.groups
+            positions, groups = stage.kernel[0] * stage.kernel[1], groups_stored(stage, hardware)
             outputs = stage.out_channels // groups
         else:
             positions, groups, outputs = 1, 1, stage.out_features
@@ -56,6 +56,11 @@ class WeightMatrix:
     def cells(self) -> int:
         """Memristor cells in use when the weights are stored once."""
         return self.positions * self.inputs * self.columns * self.groups
+
+
+def groups_stored(stage: Stage, hardware: Hardware) -> int:
+    """Groups that are stored apart: one where the hardware counts a grouped convolution as dense."""
+    return 1 if hardware.dense_groups else groups_of(stage)
 
 
 def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: str) -> int:
@@ -89,6 +94,37 @@ def demands(
         )
         for stage, size in zip(stages, sizes, strict=True)
     ]
+
+
+def stored_classifiers(
+    network: Network, stages: Sequence[Stage], hardware: Hardware, options: MappingOptions = DEFAULT_MAPPING
+) -> dict[str, int]:
+    """Arrays that weight layers which are none of these stages take all the same, by name.
+
+    None unless the hardware's [counting] says so. Raises SpecError.
+    """
+    if hardware.counting is None or hardware.counting.classifiers == "host":
+        return {}
+    timed = {stage.name for stage in stages}
+    left = [stage for stage in network.stages if stage.name not in timed]
+    return {stage.name: n for stage, n in zip(left, demands(network, left, hardware, options), strict=True)}
+
+
+def least_arrays(
+    network: Network, stages: Sequence[Stage], hardware: Hardware, options: MappingOptions = DEFAULT_MAPPING
+) -> int:
+    """Arrays with every stage, and every classifier that is stored, stored once. Raises SpecError."""
+    stored = stored_classifiers(network, stages, hardware, options)
+    return sum(demands(network, stages, hardware, options)) + sum(stored.values())
+
+
+def row_block_widths(network: Network, hardware: Hardware) -> dict[str, int]:
+    """Arrays side by side in a row block of each weight layer, timed or not."""
+    bitlines = hardware.crossbar.bitlines
+    return {
+        stage.name: -(-WeightMatrix.of(network, stage, hardware).columns // bitlines)
+        for stage in network.stages
+    }
 
 
 def folds(

@@ -62,7 +62,7 @@ def _sizes(
 ) -> dict[tuple[int, int], tuple[int, int]]:
     """Wordlines and bitlines of every block of one copy. Source: MODEL.md 3, SYSTEMS.md 3."""
     wordlines, bitlines = hardware.crossbar.wordlines, hardware.crossbar.bitlines
-    groups = stage.groups if isinstance(stage, Conv) else 1
+    groups = stage.groups if isinstance(stage, Conv) and not hardware.dense_groups else 1
     high, wide = stage.kernel if isinstance(stage, Conv) else (1, 1)
     kernel = -(-high // fold[0]) * -(-wide // fold[1])
     channels = network.input_shape(stage).channels // groups * fold[0] * fold[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import WeightMatrix, demands, folds
+from rramalloc.mapping.demand import WeightMatrix, demands, folds, least_arrays
 from rramalloc.mapping.options import Mapping, MappingOptions
 from rramalloc.network.counts import groups_of, kernel_of, macs, weights
 from rramalloc.network.network import Network
@@ -110,7 +110,7 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
         hardware=hardware,
         mapping=options.mapping,
         fold=options.fold,
-        minimum=sum(demand.values()),
+        minimum=least_arrays(network, graph.stages, hardware, options),
         saturation=sum(layer.windows * layer.demand for layer in layers),
         layers=layers,
         host=left_to_host(network, graph),

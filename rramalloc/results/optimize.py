@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
-from rramalloc.errors import SpecError
+from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import demands, folds
+from rramalloc.mapping.demand import demands, folds, row_block_widths, stored_classifiers
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods.registry import method as method_named
@@ -78,13 +79,48 @@ def make_problem(
         raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
     graph = graph or StageGraph.build(network, mapping.fc)
     demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
-    problem = Problem(graph, demand, arrays, StepTime.of(graph, hardware, measured))
+    budget = _left_by_classifiers(network, graph, hardware, mapping, demand, arrays)
+    problem = Problem(graph, demand, budget, StepTime.of(graph, hardware, measured))
     if hardware.chip is None:
         return problem
     tiles = Tiles.of(hardware.chip)
     if not hardware.chip.straddle:
         problem = replace(problem, tiles=tiles)
-    return replace(problem, budget=min(arrays, tiles.usable(demand)))
+    return replace(problem, budget=min(budget, tiles.usable(demand)))
+
+
+def _left_by_classifiers(
+    network: Network, graph: StageGraph, hardware: Hardware, mapping: MappingOptions,
+    demand: npt.NDArray[np.int64], arrays: int,
+) -> int:  # fmt: skip
+    """The budget of the stages: what [counting] leaves of the arrays. Raises BudgetError."""
+    if hardware.counting is None:
+        return arrays
+    if (most := certain_arrays(network, hardware)) is not None:
+        arrays = min(arrays, most)
+    stored = stored_classifiers(network, graph.stages, hardware, mapping)
+    need = int(demand.sum()) + sum(stored.values())
+    if need > arrays:
+        by_name = dict(zip(graph.names, demand.tolist(), strict=True)) | stored
+        layers = [(stage.name, by_name[stage.name]) for stage in network.stages if stage.name in by_name]
+        raise BudgetError(need, arrays, layers)
+    return arrays - sum(stored.values())
+
+
+def certain_arrays(network: Network, hardware: Hardware) -> int | None:
+    """Arrays that are sure to find a place where tiles are filled first fit; None if all can be used."""
+    if hardware.counting is None or hardware.counting.row_blocks == "anywhere" or hardware.chip is None:
+        return None
+    tiles = Tiles(hardware.chip.tile_count, hardware.chip.arrays_per_tile)
+    widths = row_block_widths(network, hardware)
+    widest = max(widths, key=lambda name: widths[name])
+    if widths[widest] > tiles.arrays:
+        raise SpecError(
+            f"hardware {hardware.name[:60]!r}",
+            f"a row block of layer {widest[:60]!r} is {widths[widest]} arrays wide and must lie in one tile "
+            f"of {tiles.arrays}: use larger tiles (arrays_per_tile) or wider arrays",
+        )
+    return tiles.certain(set(widths.values()))
 
 
 def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
@@ -193,6 +229,7 @@ def checked_allocation(
         host=left_to_host(network, graph),
         warnings=(
             *network.warnings, *hardware_warnings(hardware, arrays),
+            *counting_warnings(network, graph, hardware, request.mapping, arrays),
             *(() if request.measured is None else request.measured.warnings),
         ),
     )  # fmt: skip
@@ -207,6 +244,26 @@ def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
         warnings.append(
             f"hardware {hardware.name}: the budget of {arrays} arrays is more than the "
             f"{hardware.chip.arrays} that its chips have; no more than those are used"
+        )
+    return tuple(warnings)
+
+
+def counting_warnings(
+    network: Network, graph: StageGraph, hardware: Hardware, mapping: MappingOptions, arrays: int
+) -> tuple[str, ...]:
+    """What [counting] of the hardware takes from a budget of `arrays`."""
+    warnings = []
+    stored = stored_classifiers(network, graph.stages, hardware, mapping)
+    if stored:
+        warnings.append(
+            f"hardware {hardware.name}: {sum(stored.values())} arrays of the budget are for layers left to "
+            f"the host, which it stores all the same: {', '.join(stored)[:200]}"
+        )
+    most = certain_arrays(network, hardware)
+    if most is not None and arrays > most:
+        warnings.append(
+            f"hardware {hardware.name}: no more than {most} arrays are used: so many find a place in its "
+            f"tiles whatever the order in which they are filled"
         )
     return tuple(warnings)
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import demands
+from rramalloc.mapping.demand import least_arrays
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.records import brief
@@ -53,7 +53,10 @@ def multiple(text: str) -> Fraction | None:
 
 
 def minimum_arrays(network: Network, hardware: Hardware, options: MappingOptions) -> int:
-    """Arrays with every stage stored once. Raises UnsupportedError, SpecError."""
+    """Arrays with every stage stored once, and classifiers where [counting] says so.
+
+    Raises UnsupportedError, SpecError.
+    """
     from rramalloc.timing.stage_graph import StageGraph
 
-    return sum(demands(network, StageGraph.build(network, options.fc).stages, hardware, options))
+    return least_arrays(network, StageGraph.build(network, options.fc).stages, hardware, options)

@@ -14,7 +14,7 @@ from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.methods.registry import METHODS, entry
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
-from rramalloc.results.optimize import Request, hardware_warnings, make_problem, propose
+from rramalloc.results.optimize import Request, counting_warnings, hardware_warnings, make_problem, propose
 from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
 from rramalloc.studies.comparison import CompareOptions, Comparison, Row, Skipped
 from rramalloc.studies.judged import REFERENCE, Runs, judged, rows_of
@@ -123,7 +123,11 @@ def compare(
         ),
         rows=tuple(rows),
         skipped=tuple(skipped),
-        warnings=(*network.warnings, *hardware_warnings(hardware, max(arrays)), *_surprises(rows, methods)),
+        warnings=(
+            *network.warnings, *hardware_warnings(hardware, max(arrays)),
+            *counting_warnings(network, problems[0].graph, hardware, contest.mapping, max(arrays)),
+            *_surprises(rows, methods),
+        ),
     )  # fmt: skip
 
 

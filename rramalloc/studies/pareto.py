@@ -13,7 +13,7 @@ from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.check import recheck, recheck_placement
-from rramalloc.results.optimize import Request, hardware_warnings, make_problem, propose
+from rramalloc.results.optimize import Request, counting_warnings, hardware_warnings, make_problem, propose
 from rramalloc.search import front, interval_front, latency_front
 from rramalloc.search.front import Front, Point, Progress
 from rramalloc.search.problem import Problem, Stop
@@ -109,7 +109,8 @@ def pareto(
         seconds=round(found.seconds, 6),
         points=points,
         baselines=tuple(_beside(problem, measure, quest, points)),
-        warnings=(*network.warnings, *hardware_warnings(hardware, arrays), *_warnings(found)),
+        warnings=(*network.warnings, *hardware_warnings(hardware, arrays),
+            *counting_warnings(network, problem.graph, hardware, quest.mapping, arrays), *_warnings(found)),
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from rramalloc.timing.stage_graph import StageGraph
 
 
 def documents(bundle: Bundle) -> dict[str, Any]:
-    return {file.name: json.loads(file.text) for file in bundle.files}
+    return {file.name: json.loads(file.text) for file in bundle.files if file.name.endswith(".json")}
 
 
 def stages(net: Network) -> dict[str, tuple[int, int]]:
@@ -105,6 +105,8 @@ def test_batchnorm_and_activation_are_fused_as_in_the_tools_own_files() -> None:
     assert (by_name["c1"]["with_bn"], by_name["c1"]["with_act"], by_name["c1"]["act_type"]) == (1, 1, 0)
     assert (by_name["c2"]["with_bn"], by_name["c2"]["with_act"], by_name["c2"]["act_type"]) == (0, 0, -1)
     assert by_name["c1"]["consumer"] == ["c2", "sum"]
+    assert [node["new_node_index"] for node in nodes] == list(range(8))
+    assert (by_name["c1"]["provider_index"], by_name["c1"]["consumer_index"]) == ([0], [2, 3])
     assert by_name["sum"]["provider"] == ["c2", "c1"]
     assert by_name["sum"]["param"] == {"eletype": 2}
     assert by_name["f"]["output_dim"] == [1, 64]  # 4 channels of 4 x 4
@@ -144,7 +146,12 @@ def test_config_is_logical_and_one_mesh() -> None:
     chip = Chip(arrays_per_tile=16, straddle=True, tiles=(3, 4), chips=(2, 1))
     bundle = pimcomp.export(subject(residual(), hardware=machine(chip=chip)))
     config = documents(bundle)["config.json"]["chip_config"]
-    assert config["core_config"]["matrix_config"] == {"xbar_size": [64, 32], "xbar_array_count": 16}
+    assert config["core_config"]["matrix_config"] == {
+        "xbar_size": [64, 32],
+        "xbar_array_count": 16,
+        "cell_precision": 4,
+        "adc_count": 8,  # the tool takes the bits of a number from there
+    }
     assert config["network_config"] == {"layout": [6, 4]}
     assert any("one mesh" in remark.text for remark in bundle.remarks)
 
@@ -163,6 +170,66 @@ def test_arrays_needed_by_pimcomp() -> None:
     bundle = pimcomp.export(subject(residual(), {"c1": 5, "c2": 3}))
     assert any("needs 9 arrays" in remark.text for remark in bundle.remarks)
     assert any(remark.layer == "fc" and "stored once on 1 arrays" in remark.text for remark in bundle.remarks)
+
+
+def test_activations_that_it_does_not_return_from_are_written_as_what_it_skips() -> None:
+    """Beside another reader of the layer, or behind an activation that is fused with it."""
+    beside = network(conv("c", "x"), of("relu", "r", "c"), of("add", "s", "c", "r"))
+    behind = network(conv("c", "x"), of("relu", "q", "c"), of("activation", "r", "q"), conv("d", "r"))
+    for net in (beside, behind):
+        bundle = pimcomp.export(subject(net))
+        nodes = documents(bundle)["network.json"]["node_list"]
+        assert [node["operation"] for node in nodes if node["name"] == "r"] == ["OP_LRN"]
+        assert [remark.layer for remark in bundle.remarks if "untimed" in remark.text] == ["r"]
+        assert_read_back(net, documents(bundle)["network.json"])
+
+
+def test_the_last_node_is_the_one_whose_result_leaves_the_chip() -> None:
+    """fc has index 7; the schedule skips what follows it. A last map of 8 x 8 has 64 pixels."""
+    found = documents(pimcomp.export(subject(residual(), {"c1": 5})))["run.json"]
+    assert found == {"last_node": 7, "last_pixels": 1, "arrays": 5 + 1 + 1}
+    net = network(conv("c1", "x"), of("dropout", "d", "c1"), of("softmax", "s", "d"))
+    found = documents(pimcomp.export(subject(net)))["run.json"]
+    assert (found["last_node"], found["last_pixels"]) == (1, 64)
+
+
+def test_several_results_are_refused() -> None:
+    net = network(conv("c1", "x"), conv("c2", "c1"), conv("c3", "c1"))
+    with pytest.raises(UnsupportedError, match="this network has 2: 'c2', 'c3'"):
+        pimcomp.export(subject(net))
+
+
+def test_networks_with_too_many_paths_are_refused() -> None:
+    """Each sum doubles the paths: 2 ** 30 reach the last."""
+    nodes, last = [conv("c", "x")], "c"
+    for index in range(30):
+        nodes += [conv(f"c{index}", last), of("add", f"s{index}", f"c{index}", last)]
+        last = f"s{index}"
+    with pytest.raises(UnsupportedError, match="walks every path"):
+        pimcomp.export(subject(network(*nodes)))
+
+
+def test_first_fit_is_that_of_the_tool() -> None:
+    """Two cores of 4: a 3, then 2 and 2 in the second core, then 1 in the gap of the first."""
+    assert pimcomp.first_fit([(1, 3), (2, 2), (1, 1)], 2, 4) == [0, 0]
+    assert pimcomp.first_fit([(1, 3), (2, 2), (2, 1)], 2, 4) is None
+    assert pimcomp.first_fit([(3, 3)], 2, 4) is None
+
+
+def test_what_the_cores_cannot_hold_is_refused() -> None:
+    """c1: 1 array; c2: 36 x 300 on 64 x 32, 10 a copy; fc: 1200 rows of 64, 19 arrays: 60 in all."""
+    chip = Chip(arrays_per_tile=16, straddle=True, tiles=(1, 4), chips=(1, 1))
+    pimcomp.export(subject(chain(), {"c2": 4}, machine(chip=chip)))
+    less = chip.model_copy(update={"tiles": (1, 3)})
+    with pytest.raises(UnsupportedError, match="do not fit 3 cores of 16"):
+        pimcomp.export(subject(chain(), {"c2": 4}, machine(chip=less)))
+
+
+def test_without_a_chip_the_mesh_is_large_enough() -> None:
+    """2000 groups of 10 arrays, 6 to a core of 64: 334 cores, 19 x 19."""
+    net = network(conv("c", "x", 300), shape=(3, 100, 100))
+    config = documents(pimcomp.export(subject(net, {"c": 2000})))["config.json"]["chip_config"]
+    assert config["network_config"]["layout"] == [19, 19]
 
 
 BROADCAST = network(
@@ -185,10 +252,6 @@ REFUSED = [
         network(conv("c", "x"), of("flatten", "f", "c"), conv("d", "f", 4, 1)), "both", "grid of pixels",
         id="conv on a vector",
     ),
-    pytest.param(
-        network(conv("c", "x"), of("relu", "r", "c"), of("add", "s", "c", "r")), "PIMCOMP", "does not return",
-        id="activation beside another consumer",
-    ),
     pytest.param(network(conv("c", "x"), shape=(3, 8, 6)), "PIMSYN", "square", id="not square"),
 ]  # fmt: skip
 
@@ -200,6 +263,15 @@ def test_what_they_cannot_express_is_refused(net: Network, tool: str, reason: st
             with pytest.raises(UnsupportedError, match=reason) as told:
                 target(subject(net))
             assert name in str(told.value)
+
+
+def test_limits_of_its_tables() -> None:
+    long = network(*(conv(f"c{index}", f"c{index - 1}" if index else "x") for index in range(1000)))
+    with pytest.raises(UnsupportedError, match="has room for 1000 nodes, these are 1001"):
+        pimcomp.export(subject(long))
+    wide = network(conv("c1", "x"), shape=(200, 200, 200))  # 1800 rows of 64: 29 groups a copy
+    with pytest.raises(UnsupportedError, match=r"room for 20000 array groups .* these are 20010"):
+        pimcomp.export(subject(wide, {"c1": 690}))
 
 
 def test_array_groups_wider_than_a_core_are_refused() -> None:

@@ -1,15 +1,19 @@
-"""Files for PIMCOMP: its network JSON, copies per node index, and the part of its config.json that follows.
+"""Files for PIMCOMP: network JSON, copies per node index, config.json, last node, and a script that runs it.
 
-PIMCOMP has no input for an allocation: `replication_num` of every OP_CONV node is set from replication.json
-before it partitions the weights. Its array is logical, one weight per column, and weights lie as in im2col.
-Source: PEERS.md; PIMCOMP-NN, backend/Preparation.cpp and WeightReplication.cpp.
+PIMCOMP has no input for an allocation: run.py sets `replication_num` of the nodes in replication.json before
+the tool partitions the weights. Its array is logical, one weight per column; weights lie as in im2col,
+grouped convolutions are dense, classifiers are stored, and an array group (one row block of a copy) stays in
+a core.
+Source: docs/sources/peers.md; PIMCOMP-NN, Preparation.cpp, WeightReplication.cpp and HierarchyMapping.cpp in
+its folder backend.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
-from rramalloc.export.bundle import Bundle, ExportedFile, Remark
+from rramalloc.export.bundle import Bundle, ExportedFile, Remark, run_script
 from rramalloc.export.pimcomp_network import NodeList, node_list
 from rramalloc.export.subject import Subject
 from rramalloc.files import to_json
@@ -17,13 +21,33 @@ from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Conv, Input, Stage
 
 _TOOL: Final = "PIMCOMP"
-_MOST_NODES = 3000
-"""Size of the tables in which PIMCOMP counts visits of nodes."""
-_ACTIVATIONS = ("OP_RELU", "OP_TANH", "OP_SIGMOID")
+_MOST_NODES = 1000
+"""MAX_NODE of configure.h: size of the tables by node."""
+_MOST_PATHS = 10_000_000
+"""It walks every path from the input to every node before it starts: some seconds and 0.3 GB."""
+_MOST_CORES = 1000
+"""MAX_CORE of configure.h."""
+_MOST_GROUPS = 20_000
+"""MAX_AG of configure.h: array groups of all copies."""
+_DEFAULT_CORE, _DEFAULT_SIDE = 64, 12
+"""Arrays of a core and side of the mesh in the tool's own config.json, for hardware without [chip]."""
+_PASSED_THROUGH = ("OP_FLATTEN", "OP_RESHAPE", "OP_DROPOUT", "OP_SOFTMAX", "OP_BN", "OP_LRN")
+"""Operations that its schedule skips, so that they cannot be the last."""
+
+
+class _Cores(NamedTuple):
+    """The mesh that is written to config.json."""
+
+    arrays: int
+    layout: tuple[int, int]
+
+    @property
+    def number(self) -> int:
+        return self.layout[0] * self.layout[1]
 
 
 def export(subject: Subject) -> Bundle:
-    """network.json, replication.json and config.json. Raises UnsupportedError."""
+    """network.json, replication.json, config.json, run.json and run.py. Raises UnsupportedError."""
     if sum(isinstance(node, Input) for node in subject.network.nodes) > 1:
         raise subject.refused(None, _TOOL, "starts at one input, this network has several")
     nodes = node_list(subject, _TOOL)
@@ -31,17 +55,58 @@ def export(subject: Subject) -> Bundle:
         raise subject.refused(
             None, _TOOL, f"has room for {_MOST_NODES} nodes, these are {len(nodes.entries)}"
         )
-    _check_activations(subject, nodes)
+    _check_paths(subject, nodes)
     columns = _logical_columns(subject)
-    _check_cores(subject, columns)
-    copies = {str(nodes.index[name]): subject.copies[name] for name in nodes.index}
-    documents = {
-        "network.json": {"node_list": nodes.entries},
-        "replication.json": copies,
-        "config.json": _config(subject, columns),
-    }
-    files = tuple(ExportedFile(name=name, text=to_json(text)) for name, text in documents.items())
-    return Bundle(files, (*nodes.remarks, *_remarks(subject, columns)))
+    groups = [_groups(subject, stage, columns) for stage in subject.network.stages]
+    cores = _cores(subject, groups)
+    settings = _last_node(subject, nodes) | {"arrays": sum(each.number * each.width for each in groups)}
+    files = (
+        _file("network.json", {"node_list": nodes.entries}, "the network, as its front end writes it"),
+        _file("replication.json", _copies(subject, nodes), "copies by index of the node"),
+        _file("config.json", _config(subject, columns, cores), "all that it reads of the hardware"),
+        _file(
+            "run.json", settings, "the node whose result leaves the chip, and the arrays that it will store"
+        ),
+        run_script("pimcomp", "builds the tool with an input for replication.json, and runs it"),
+    )
+    command = "python run.py PIMCOMP-NN                          # low latency\n"
+    command += "python run.py PIMCOMP-NN --mode high-throughput"
+    return Bundle(files, (*nodes.remarks, *_remarks(subject, columns, cores)), command)
+
+
+def _file(name: str, document: object, about: str) -> ExportedFile:
+    return ExportedFile(name=name, text=to_json(document), about=about)
+
+
+def _copies(subject: Subject, nodes: NodeList) -> dict[str, int]:
+    return {str(index): subject.copies[name] for name, index in nodes.index.items()}
+
+
+def _last_node(subject: Subject, nodes: NodeList) -> dict[str, int]:
+    """Index and output pixels of the node whose result is written back. Raises UnsupportedError."""
+    by_name = {entry["name"]: entry for entry in nodes.entries}
+    last = [entry for entry in nodes.entries if not entry["consumer"]]
+    if len(last) > 1:
+        names = ", ".join(repr(entry["name"][:60]) for entry in last[:3])
+        raise subject.refused(None, _TOOL, f"writes one result back, this network has {len(last)}: {names}")
+    entry = last[0]
+    while entry["operation"] in _PASSED_THROUGH:
+        entry = by_name[entry["provider"][0]]
+    dims = entry["output_dim"]
+    return {"last_node": entry["index"], "last_pixels": dims[2] * dims[3] if len(dims) == 4 else 1}
+
+
+class _Groups(NamedTuple):
+    """Array groups of a layer: so many row blocks of all copies, `width` arrays each."""
+
+    number: int
+    width: int
+
+
+def _groups(subject: Subject, stage: Stage, columns: int) -> _Groups:
+    width = _width(subject, stage, columns)
+    copies = subject.copies.get(stage.name, 1)
+    return _Groups(copies * (_dense_demand(subject, stage, columns) // width), width)
 
 
 def _dense_demand(subject: Subject, stage: Stage, columns: int) -> int:
@@ -66,46 +131,88 @@ def _logical_columns(subject: Subject) -> int:
     return bitlines // taken
 
 
-def _check_activations(subject: Subject, nodes: NodeList) -> None:
-    stages = {stage.name: stage for stage in subject.network.stages}
+def _check_paths(subject: Subject, nodes: NodeList) -> None:
+    paths = {entry["name"]: int(not entry["provider"]) for entry in nodes.entries}
     for entry in nodes.entries:
-        if entry["operation"] in _ACTIVATIONS and entry["consumer"]:
-            source = entry["provider"][0]
-            if source in stages:
-                raise subject.refused(
-                    stages[source],
-                    _TOOL,
-                    f"does not return from a weight layer that an activation, {entry['name'][:60]!r}, reads "
-                    f"beside or behind another reader: put an identity between them",
-                )
+        paths[entry["name"]] += sum(paths[name] for name in entry["provider"])
+    if (total := sum(paths.values())) > _MOST_PATHS:
+        raise subject.refused(
+            None,
+            _TOOL,
+            f"walks every path from the input to every node: {total:.3g} here, {_MOST_PATHS:.0e} take it "
+            f"some seconds; export parts of the network",
+        )
 
 
-def _check_cores(subject: Subject, columns: int) -> None:
+def _cores(subject: Subject, groups: Sequence[_Groups]) -> _Cores:
+    """The cores of the hardware, or a mesh that is large enough. Raises UnsupportedError."""
+    if (total := sum(group.number for group in groups)) > _MOST_GROUPS:
+        raise subject.refused(
+            None,
+            _TOOL,
+            f"has room for {_MOST_GROUPS} array groups (row blocks of all copies), these are {total}",
+        )
     chip = subject.hardware.chip
-    if chip is None:
-        return
-    for stage in subject.network.stages:
-        if (wide := _width(subject, stage, columns)) > chip.arrays_per_tile:
+    arrays = max(_DEFAULT_CORE, *(group.width for group in groups)) if chip is None else chip.arrays_per_tile
+    for stage, group in zip(subject.network.stages, groups, strict=True):
+        if group.width > arrays:
             raise subject.refused(
                 stage,
                 _TOOL,
-                f"keeps an array group in one core: this one has {wide} arrays, a core (tile) has "
-                f"{chip.arrays_per_tile}",
+                f"keeps an array group in one core: this one has {group.width} arrays, a core (tile) has "
+                f"{arrays}",
             )
+    used = sum(group.number * group.width for group in groups)
+    if chip is None:
+        side = _DEFAULT_SIDE
+        while first_fit(groups, side * side, arrays) is None:
+            side += 1
+        cores = _Cores(arrays, (side, side))
+    else:
+        cores = _Cores(arrays, (chip.tiles[0] * chip.chips[0], chip.tiles[1] * chip.chips[1]))
+    if cores.number > _MOST_CORES:
+        raise subject.refused(
+            None, _TOOL, f"has room for {_MOST_CORES} cores, {cores.number} are needed for {used} arrays"
+        )
+    if first_fit(groups, cores.number, arrays) is None:
+        raise subject.refused(
+            None,
+            _TOOL,
+            f"cannot place this: {used} arrays, each row block of a copy in one core, filled in the order of "
+            f"the layers, and classifiers stored, do not fit {cores.number} cores of {arrays}; an allocation "
+            f"made with --hardware pimcomp fits its chip",
+        )
+    return cores
 
 
-def _config(subject: Subject, columns: int) -> dict[str, Any]:
-    crossbar, chip = subject.hardware.crossbar, subject.hardware.chip
-    matrix: dict[str, Any] = {"xbar_size": [crossbar.wordlines, columns]}
-    config: dict[str, Any] = {"chip_config": {"core_config": {"matrix_config": matrix}}}
-    if chip is not None:
-        matrix["xbar_array_count"] = chip.arrays_per_tile
-        layout = [chip.tiles[axis] * chip.chips[axis] for axis in (0, 1)]
-        config["chip_config"]["network_config"] = {"layout": layout}
-    return config
+def first_fit(groups: Sequence[tuple[int, int]], cores: int, arrays: int) -> list[int] | None:
+    """Arrays left in each core when groups (count, width) are placed in order; None if one has no place."""
+    left = [arrays] * cores
+    first: dict[int, int] = {}
+    for count, width in groups:
+        core = first.get(width, 0)
+        for _ in range(count):
+            while core < cores and left[core] < width:
+                core += 1
+            if core == cores:
+                return None
+            left[core] -= width
+        first[width] = core
+    return left
 
 
-def _remarks(subject: Subject, columns: int) -> list[Remark]:
+def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:
+    """All fields that its back end reads; it takes the bits of a number from `adc_count`."""
+    crossbar, precision = subject.hardware.crossbar, subject.hardware.precision
+    matrix = {
+        "xbar_size": [crossbar.wordlines, columns], "xbar_array_count": cores.arrays,
+        "cell_precision": crossbar.cell_bits, "adc_count": precision.input_bits,
+    }  # fmt: skip
+    core = {"matrix_config": matrix}
+    return {"chip_config": {"core_config": core, "network_config": {"layout": list(cores.layout)}}}
+
+
+def _remarks(subject: Subject, columns: int, cores: _Cores) -> list[Remark]:
     remarks, total = [], 0
     for stage in subject.network.stages:
         theirs, ours = _dense_demand(subject, stage, columns), subject.demand[stage.name]
@@ -119,21 +226,15 @@ def _remarks(subject: Subject, columns: int) -> list[Remark]:
         if subject.is_fully_connected(stage):
             text = f"stored once on {theirs} arrays, whoever computes it here"
             remarks.append(Remark(layer=stage.name, kind="changed", text=text))
-    return [*remarks, *_chip_remarks(subject, total)]
+    return [*remarks, *_chip_remarks(subject, total, cores)]
 
 
-def _chip_remarks(subject: Subject, total: int) -> list[Remark]:
-    chip = subject.hardware.chip
-    if chip is None:
-        text = (
-            f"needs {total} arrays; the hardware has no [chip]: xbar_array_count and layout are left out of "
-            f"config.json, keep those of the tool"
-        )
-        return [Remark(layer=None, kind="note", text=text)]
-    remarks = []
-    if chip.chips != (1, 1):
+def _chip_remarks(subject: Subject, total: int, cores: _Cores) -> list[Remark]:
+    chip, remarks = subject.hardware.chip, []
+    if chip is not None and chip.chips != (1, 1):
         text = f"{chip.chips[0]} x {chip.chips[1]} chips are written as one mesh of cores"
         remarks.append(Remark(layer=None, kind="changed", text=text))
-    fits = "" if total <= chip.arrays else ": the tool aborts; give it more cores or allocate fewer arrays"
-    text = f"needs {total} arrays, the cores have {chip.arrays}{fits}"
+    rows, columns = cores.layout
+    whose = "the hardware has no [chip]: written as" if chip is None else "the cores are"
+    text = f"needs {total} arrays; {whose} {rows} x {columns} cores of {cores.arrays} arrays"
     return [*remarks, Remark(layer=None, kind="note", text=text)]

@@ -7,10 +7,11 @@ from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from rramalloc.errors import SpecError
+from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands, folds
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.counts import groups_of
 from rramalloc.network.network import Network
 from rramalloc.placement.check import check
 from rramalloc.placement.emulator.accelerator import held_by
@@ -43,11 +44,13 @@ def task_of(
 ) -> Task:  # fmt: skip
     """The arrays of a placement, which is checked, or arrays placed here if there is none.
 
+    A grouped convolution that is stored dense is refused.
     hardware, mapping, fc: instead of the allocation's, where no placement says them.
     Raises FileError, SpecError, UnknownNameError, MisplacedError, CapacityError, TileError.
     """
     if placement is None:
         source = read_allocation(allocation).made_for(network)
+        _refuse_dense(network, hardware or source.hardware)
         return _to_place(network, source.changed(hardware=hardware, mapping=mapping, fc=fc))
     for name, value in (("hardware", hardware), ("mapping", mapping), ("fc", fc)):
         if value is not None:
@@ -59,11 +62,25 @@ def _given(network: Network, allocation: AllocationLike, placement: PlacementLik
     where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
     found = as_placement(placement)
     source = read_allocation(allocation).made_for(network)
+    _refuse_dense(network, found.hardware)
     check(found, network, source.replication, where)
     return Task(
         network, source.replication, found.hardware, found.options.changed(), found.arrays, "given",
         source.where, _folds_in(found),
     )  # fmt: skip
+
+
+def _refuse_dense(network: Network, hardware: Hardware | None) -> None:
+    """Raise UnsupportedError for grouped convolutions that the hardware stores as dense ones."""
+    if hardware is None or not hardware.dense_groups:
+        return
+    for stage in network.stages:
+        if groups_of(stage) > 1:
+            raise UnsupportedError(
+                f"{network.where}: node {stage.name[:60]!r}",
+                f"has groups, which hardware {hardware.name[:60]!r} stores as a dense convolution; verify "
+                f'computes only groups that are stored apart: use counting.groups = "diagonal"',
+            )
 
 
 def _folds_in(placement: Placement) -> Folds:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import demands
+from rramalloc.mapping.demand import least_arrays
 from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
@@ -156,7 +156,7 @@ def _graph(source: NetworkText, fc: FullyConnected) -> StageGraph:
 def _minimum(case: _Case) -> int:
     """Arrays with every layer stored once."""
     graph = _graph(case.network, case.mapping.fc)
-    return sum(demands(_network(case.network), graph.stages, case.machine, case.mapping))
+    return least_arrays(_network(case.network), graph.stages, case.machine, case.mapping)
 
 
 @lru_cache(maxsize=16)
