@@ -21,10 +21,9 @@ import pages
 from measured import RESULTS
 
 import rramalloc
+from rramalloc.chart import BLUE, ORANGE, Axis, Chart, Layer, Panel, row_height
 from rramalloc.methods.registry import METHODS
 from rramalloc.network.shipped import shipped_names
-from rramalloc.report import comparison as bars
-from rramalloc.report import replication, style, timeline
 from rramalloc.studies.comparison import SCALARS, Comparison, Row
 from rramalloc.studies.judged import REFERENCE
 
@@ -308,39 +307,49 @@ def makespan_of(peer: Peer) -> int:
     return timed.makespan
 
 
-@style.look()
 def draw_methods(shipped: dict[str, dict[str, dict[str, str]]]) -> None:
     """Ratio of every method on every network, its median as a bar; what is far off stands at the end."""
     end = 2.0
     names = [line[0] for line in method_rows(shipped)][1:]
-    drawn, (axes,) = style.figure(style.rows_height_in(len(names)) + 0.9)
+    points: dict[str, list[Any]] = {"ratio": [], "row": [], "colour": []}
+    middles: dict[str, list[Any]] = {"ratio": [], "top": [], "bottom": []}
+    far: dict[str, list[Any]] = {"end": [], "row": [], "words": []}
     for place, name in enumerate(names):
         ratios = [
             float(row["ratio"]) for rows in shipped.values() if (row := rows.get(name)) and row["ratio"]
         ]
-        colour = style.BLUE if name == REFERENCE else style.ORANGE
         within = [ratio for ratio in ratios if ratio <= end]
-        look: dict[str, Any] = {"s": 16, "c": colour, "alpha": 0.6, "linewidths": 0, "clip_on": False}
-        axes.scatter(within, [place] * len(within), **look)
+        points["ratio"] += within
+        points["row"] += [place] * len(within)
+        points["colour"] += [BLUE if name == REFERENCE else ORANGE] * len(within)
         if len(within) < len(ratios):
-            words = f"» {len(ratios) - len(within)} up to {max(ratios):.3g}"
-            axes.annotate(words, (end, place), xytext=(6, 0), textcoords="offset points", va="center", size=7)
+            far["end"].append(end)
+            far["row"].append(place)
+            far["words"].append(f"» {len(ratios) - len(within)} up to {max(ratios):.3g}")
         middle = statistics.median(ratios)
         if middle <= end:
-            axes.plot([middle, middle], [place - 0.36, place + 0.36], color=style.BLACK, linewidth=1.6)
-    axes.set_yticks(range(len(names)), names, fontsize=7)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_xlim(0.97, end)
-    axes.set_xlabel("makespan / makespan of auto, one point a network, the black line is the median")
-    style.save(drawn, METHODS_FIGURE)
+            middles["ratio"].append(middle)
+            middles["top"].append(place - 0.36)
+            middles["bottom"].append(place + 0.36)
+    dots = {"x": "ratio", "y": "row", "color": {"field": "colour", "type": "nominal", "scale": None}}
+    layers = (
+        Layer({"type": "circle", "size": 24, "opacity": 0.6}, points, dots),
+        Layer({"type": "rule", "strokeWidth": 2}, middles, {"x": "ratio", "y": "top", "y2": "bottom"}),
+        Layer({"type": "text", "align": "left", "dx": 4}, far, {"x": "end", "y": "row", "text": "words"}),
+    )
+    across = Axis(
+        "makespan / makespan of auto, one point a network, the black line is the median", 0.97, end * 1.12
+    )
+    panel = Panel(across, Axis.of_names(names), row_height(len(names)), layers)
+    Chart("Methods", (panel,), "Ratio of every method on every network.").save(METHODS_FIGURE)
 
 
 def draw_vgg16() -> None:
     """The comparison on VGG-16 with 2048 arrays, and the allocation that auto gives there."""
-    style.save(bars.draw(rramalloc.compare("vgg16", 2048)), BARS_FIGURE)
+    rramalloc.compare("vgg16", 2048).plot.methods(save=BARS_FIGURE)
     allocation = rramalloc.optimize("vgg16", 2048)
-    style.save(replication.draw(allocation), REPLICATION_FIGURE)
-    style.save(timeline.draw(allocation), TIMELINE_FIGURE)
+    allocation.plot.replication(save=REPLICATION_FIGURE)
+    allocation.plot.timeline(save=TIMELINE_FIGURE)
 
 
 INTRODUCTION = """\

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pages
 from measured import RESULTS, in_own_process, peak_mb
 
-from rramalloc.report import style
+from rramalloc.chart import BLUE, RED, Axis, Chart, Key, Layer, Panel
 
 if TYPE_CHECKING:
     from rramalloc.network.network import Network
@@ -26,8 +26,8 @@ ARRAYS_PER_STAGE = 1000
 GRIDS, CHANNELS = (64, 32, 16, 8), (128, 256, 512, 1024)
 """Side of the output and output channels of each quarter of a network."""
 SERIES = {
-    "chain": style.Series("chain", style.BLUE, "o"),
-    "residual": style.Series("residual", style.RED, "D"),
+    "chain": Key("chain", BLUE, "circle"),
+    "residual": Key("residual", RED, "diamond"),
 }
 ANSWER_S, ANSWER_MB, LARGEST_S = 10.0, 1024.0, 60.0
 """Goals: time and memory with 1,000 stages, time with 10,000."""
@@ -124,33 +124,40 @@ def measure(kind: str, stages: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@style.look()
 def draw(rows: list[Row]) -> None:
     """Time and memory against stages, and the goals."""
-    drawn, (times, memory) = style.figure(3.2, columns=2)
-    for kind, series in SERIES.items():
-        part = [row for row in rows if row.kind == kind]
-        stages = [row.stages for row in part]
-        look: dict[str, Any] = {"color": series.colour, "marker": series.marker, "markersize": 5}
-        times.plot(stages, [row.seconds for row in part], label=f"{kind}, end", **look)
-        times.plot(
-            stages, [row.first_s for row in part], label=f"{kind}, first answer",
-            linestyle="--", markerfacecolor="white", **look,
-        )  # fmt: skip
-        memory.plot(stages, [row.peak_mb for row in part], label=kind, **look)
-    goal: dict[str, Any] = {"color": "black", "marker": "v", "markersize": 8, "markerfacecolor": "none"}
-    times.plot([1000, 10000], [ANSWER_S, LARGEST_S], linestyle="none", label="goal, at most", **goal)
-    memory.plot([1000], [ANSWER_MB], linestyle="none", label="goal, at most", **goal)
-    for axes, what in ((times, "seconds"), (memory, "peak memory in MB")):
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel("stages")
-        axes.set_ylabel(what)
-        style.plain_ticks(axes.xaxis, (10, 100, 1000, 10000))
-        axes.legend(frameon=False)
-    style.plain_ticks(times.yaxis, (0.001, 0.01, 0.1, 1, 10, 100, 1000))
-    style.plain_ticks(memory.yaxis, (125, 250, 500, 1000, 2000, 4000, 8000))
-    style.save(drawn, FIGURE)
+    stages = Axis(
+        "stages", min(row.stages for row in rows) / 1.2, max(row.stages for row in rows) * 1.2, "log"
+    )
+    goal = Key("goal, at most", "#000000", "triangle-down")
+    first = {kind: Key(f"{kind}, first answer", key.colour, key.shape) for kind, key in SERIES.items()}
+    panels = []
+    for what, fields, goals_at in (
+        ("seconds", ("seconds", "first_s"), {"stages": [1000, 10000], "value": [ANSWER_S, LARGEST_S]}),
+        ("peak memory [MB]", ("peak_mb",), {"stages": [1000], "value": [ANSWER_MB]}),
+    ):
+        layers = []
+        for kind, key in SERIES.items():
+            part = [row for row in rows if row.kind == kind]
+            for field in fields:
+                data = {
+                    "stages": [row.stages for row in part],
+                    "value": [getattr(row, field) for row in part],
+                }
+                early = field == "first_s"
+                shown = first[kind] if early else key
+                line = {"type": "line", "strokeDash": [5, 4] if early else [1, 0]}
+                points = {"type": "point", "filled": not early, "size": 45, "opacity": 1}
+                at = {"x": "stages", "y": "value"}
+                layers += [Layer(line, data, at, shown), Layer(points, data, at | {"shape": {}}, shown)]
+        layers.append(
+            Layer({"type": "point", "size": 90}, goals_at, {"x": "stages", "y": "value", "shape": {}}, goal)
+        )
+        values = [value for layer in layers for value in layer.data["value"]]
+        panels.append(
+            Panel(stages, Axis(what, min(values) / 1.5, max(values) * 1.5, "log"), 200, tuple(layers))
+        )
+    Chart("Growth", tuple(panels), "Seconds and memory against stages.").save(FIGURE)
 
 
 def goals(rows: list[Row]) -> list[list[str]]:

@@ -24,7 +24,7 @@ import pages
 from measured import RESULTS, in_own_process, peak_mb
 from pydantic import TypeAdapter
 
-from rramalloc.report import style
+from rramalloc.chart import BLUE, ORANGE, PURPLE, RED, Axis, Chart, Key, Layer, Panel
 
 CHAINS = ("alexnet", "vgg16", "vgg19")
 NETWORKS = (
@@ -35,10 +35,10 @@ CROSSBARS = (128, 256)
 FACTORS = (1.2, 2.0, 4.0, 16.0)
 """Budgets as multiples of the minimum, rounded down."""
 SERIES = {
-    "auto": style.Series("auto", style.BLUE, "o"),
-    "interval": style.Series("interval", style.ORANGE, "s"),
-    "milp-cbc": style.Series("PuLP + CBC", style.RED, "D"),
-    "milp": style.Series("PuLP + HiGHS", style.PURPLE, "X"),
+    "auto": Key("auto", BLUE, "circle"),
+    "interval": Key("interval", ORANGE, "square"),
+    "milp-cbc": Key("PuLP + CBC", RED, "diamond"),
+    "milp": Key("PuLP + HiGHS", PURPLE, "cross"),
 }
 SOLVER_LIMIT_S, MUCH_WORK = 60.0, 10**9
 PROCESS_LIMIT_S = 1800.0
@@ -268,7 +268,7 @@ def summary(table: Table) -> Iterator[tuple[str, str, str]]:
         for method in ("auto", "milp-cbc", "milp") if what != "time to the first answer" else ("auto",):
             values = column(table, method, value)
             shown = f"{median(values, form)} {unit}, {most(values, form)} {unit}"
-            yield f"{what}, {SERIES[method].label}: median, largest", shown, "-"
+            yield f"{what}, {SERIES[method].name}: median, largest", shown, "-"
 
 
 def wide(table: Table) -> list[str]:
@@ -286,7 +286,7 @@ def beaten(table: Table) -> list[str]:
     for case, runs in table.items():
         best = best_of(runs)
         if "auto" in runs and runs["auto"].makespan != best:
-            faster = ", ".join(SERIES[method].label for method, row in runs.items() if row.makespan == best)
+            faster = ", ".join(SERIES[method].name for method, row in runs.items() if row.makespan == best)
             found.append(f"{case.label} (auto {runs['auto'].makespan}, {faster} {best})")
     return found
 
@@ -294,7 +294,7 @@ def beaten(table: Table) -> list[str]:
 def wrong_bounds(table: Table) -> list[str]:
     """Lower bounds that some allocation undercuts."""
     return [
-        f"{case.label} ({SERIES[method].label} {row.lower_bound}, makespan {best_of(runs)})"
+        f"{case.label} ({SERIES[method].name} {row.lower_bound}, makespan {best_of(runs)})"
         for case, runs in table.items()
         for method, row in runs.items()
         if row.lower_bound is not None and row.lower_bound > best_of(runs)
@@ -318,7 +318,7 @@ def methods_table(table: Table) -> Iterator[list[str]]:
 
 def cases_table(table: Table) -> Iterator[list[str]]:
     yield ["network", "lines", "x min", "arrays", "bound", "gap", "first s", "MB",
-           *(series.label for series in SERIES.values())]  # fmt: skip
+           *(series.name for series in SERIES.values())]  # fmt: skip
     for case, runs in table.items():
         auto, best = runs.get("auto"), best_of(runs)
         arrays = next(iter(runs.values())).arrays
@@ -373,40 +373,38 @@ def model_cells(row: Row | None) -> list[str]:
     ]
 
 
-@style.look()
 def draw(table: Table) -> None:
     """Makespan over the best known against seconds, one point per run, and the medians.
 
     The height is the root of the excess: what is close to the best stays apart, the best itself has a place.
     """
-    import numpy as np
-
-    drawn, (axes,) = style.figure(4.2)
-    for method, series in SERIES.items():
+    layers, every = [], [0.001]
+    at = {"x": "seconds", "y": "excess", "shape": {}}
+    for method, key in SERIES.items():
         runs = [
-            (row.seconds, row.makespan / best_of(others))
+            (row.seconds, 100 * (row.makespan / best_of(others) - 1))
             for others in table.values()
             if (row := others.get(method)) and row.makespan is not None
         ]
         if not runs:
             continue
-        seconds, ratios = zip(*runs, strict=True)
-        look: dict[str, Any] = {"c": series.colour, "marker": series.marker, "clip_on": False}
-        axes.scatter(seconds, ratios, s=18, alpha=0.55, linewidths=0, **look)
-        middle = statistics.median(seconds), statistics.median(ratios)
-        axes.scatter(*middle, s=80, edgecolors="black", linewidths=1.1, zorder=3, label=series.label, **look)
-    axes.set_xscale("log")
-    axes.set_yscale(
-        "function",
-        functions=(lambda ratio: np.sqrt(np.maximum(ratio - 1, 0)), lambda height: 1 + height**2),
+        seconds, excess = zip(*runs, strict=True)
+        every += seconds
+        small = {"type": "point", "filled": True, "size": 28, "opacity": 0.55}
+        large = {"type": "point", "filled": True, "size": 130, "opacity": 1, "stroke": "black"}
+        middle = {"seconds": [statistics.median(seconds)], "excess": [statistics.median(excess)]}
+        layers += [
+            Layer(small, {"seconds": seconds, "excess": excess}, at, key),
+            Layer(large, middle, at, key),
+        ]
+    highest = max(max(layer.data["excess"]) for layer in layers)
+    time = Axis(
+        "seconds from the network's name to the end of the search", min(every), max(every) * 1.1, "log"
     )
-    style.plain_ticks(axes.xaxis, (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100))
-    style.plain_ticks(axes.yaxis, (1, 1.01, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10))
-    axes.set_ylim(bottom=1)
-    axes.set_xlabel("seconds from the network's name to the end of the search")
-    axes.set_ylabel("makespan / best known of the case")
-    drawn.legend(loc="outside upper center", ncols=len(SERIES), frameon=False, handletextpad=0.2)
-    style.save(drawn, FIGURE)
+    up = Axis("above the best known makespan of the case [%]", 0, highest * 1.05, "sqrt")
+    Chart("Search", (Panel(time, up, 320, tuple(layers)),), "Excess over the best against seconds.").save(
+        FIGURE
+    )
 
 
 NOTES = f"""\

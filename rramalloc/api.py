@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rramalloc.export.export import export as export
     from rramalloc.placement.emulator.verify import verify as verify
     from rramalloc.placement.place import place as place
-    from rramalloc.report.page.report import report as report
+    from rramalloc.report.page_file import report as report
     from rramalloc.search.front import Progress as FrontProgress
     from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
     from rramalloc.studies.compare import CompareProgress, Ending
@@ -49,7 +49,7 @@ _HOMES = {
     "evaluate": "rramalloc.studies.strategies.evaluate",
     "export": "rramalloc.export.export",
     "place": "rramalloc.placement.place",
-    "report": "rramalloc.report.page.report",
+    "report": "rramalloc.report.page_file",
     "verify": "rramalloc.placement.emulator.verify",
 }
 """Calls that have a module of their own, imported where they are used: no command waits for another."""

@@ -1,30 +1,29 @@
 """The `plot` of results: `allocation.plot.timeline()` and its like.
 
-Results come before `report` in the order of imports, so figures are found by name when they are asked for.
+Results come before `report` in the order of imports, so a chart is imported by name when a user asks for it.
 """
 
 from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from rramalloc.chart import Chart, check_figure
 
 Path = str | os.PathLike[str]
-_FIGURES = {
-    "chip_map": "rramalloc.report.chip_map",
-    "convergence": "rramalloc.report.convergence",
-    "front": "rramalloc.report.front",
-    "methods": "rramalloc.report.comparison",
-    "replication": "rramalloc.report.replication",
-    "timeline": "rramalloc.report.timeline",
+_CHARTS = {
+    "chip_map": ("chip_map", "chip_map"),
+    "convergence": ("convergence", "convergence_chart"),
+    "front": ("front_section", "front_chart"),
+    "methods": ("comparison_section", "methods_chart"),
+    "replication": ("layers", "replication_chart"),
+    "timeline": ("timeline", "timeline_chart"),
 }
+"""Module of `report` and its function for every chart."""
 
 
 class _Plots:
-    """Figures of one result. save: also write the figure, as SVG, PNG or PDF by the end of its name."""
+    """Charts of one result. save: also write the chart, as SVG, PNG or PDF by the end of its name."""
 
     def __init__(self, result: object) -> None:
         self._result = result
@@ -33,55 +32,55 @@ class _Plots:
         names = ", ".join(name for name in dir(self) if not name.startswith("_"))
         return f"<figures of {type(self._result).__name__}: {names}>"
 
-    def _figure(self, name: str, save: Path | None) -> Figure:
+    def _chart(self, name: str, save: Path | None) -> Chart:
         """Raises SpecError, FileError if it cannot be saved there, before it is drawn."""
-        style = import_module("rramalloc.report.style")
-        style.check_figure(save)
-        drawn: Figure = import_module(_FIGURES[name]).draw(self._result)
+        check_figure(save)
+        module, function = _CHARTS[name]
+        chart: Chart = getattr(import_module(f"rramalloc.report.{module}"), function)(self._result)
         if save is not None:
-            style.save(drawn, save)
-        return drawn
+            chart.save(save)
+        return chart
 
 
 class SimulationPlots(_Plots):
-    """Figures of a simulation."""
+    """Charts of a simulation."""
 
-    def timeline(self, save: Path | None = None) -> Figure:
+    def timeline(self, save: Path | None = None) -> Chart:
         """When every stage starts, waits for input and finishes. Raises SpecError, FileError."""
-        return self._figure("timeline", save)
+        return self._chart("timeline", save)
 
 
 class AllocationPlots(SimulationPlots):
-    """Figures of an allocation."""
+    """Charts of an allocation."""
 
-    def replication(self, save: Path | None = None) -> Figure:
+    def replication(self, save: Path | None = None) -> Chart:
         """Copies of every layer, and its share of the makespan. Raises SpecError, FileError."""
-        return self._figure("replication", save)
+        return self._chart("replication", save)
 
-    def convergence(self, save: Path | None = None) -> Figure:
-        """How best and bound met over the work of the search. Raises SpecError, FileError."""
-        return self._figure("convergence", save)
+    def convergence(self, save: Path | None = None) -> Chart:
+        """Best makespan and lower bound over the work of the search. Raises SpecError, FileError."""
+        return self._chart("convergence", save)
 
 
 class ComparisonPlots(_Plots):
-    """Figures of a comparison."""
+    """Charts of a comparison."""
 
-    def methods(self, save: Path | None = None) -> Figure:
+    def methods(self, save: Path | None = None) -> Chart:
         """Makespan of every method against that of `auto`. Raises SpecError, FileError."""
-        return self._figure("methods", save)
+        return self._chart("methods", save)
 
 
 class FrontPlots(_Plots):
-    """Figures of a Pareto front."""
+    """Charts of a Pareto front."""
 
-    def front(self, save: Path | None = None) -> Figure:
+    def front(self, save: Path | None = None) -> Chart:
         """The staircase of points, its bound, and other methods beside it. Raises SpecError, FileError."""
-        return self._figure("front", save)
+        return self._chart("front", save)
 
 
 class PlacementPlots(_Plots):
-    """Figures of a placement."""
+    """Charts of a placement."""
 
-    def chip_map(self, save: Path | None = None) -> Figure:
+    def chip_map(self, save: Path | None = None) -> Chart:
         """The tiles of every chip in the colours of their layers. Raises SpecError, FileError."""
-        return self._figure("chip_map", save)
+        return self._chart("chip_map", save)

@@ -104,3 +104,8 @@ def _html_table(table: pd.DataFrame) -> str:
 def _plain(table: pd.DataFrame) -> Iterable[tuple[Any, ...]]:
     """The rows of a frame as Python's own values."""
     return zip(*(table[name].astype(object).tolist() for name in table.columns), strict=True)
+
+
+def quoted(method: str) -> str:
+    """The name of a method within a sentence, where `none` would read as a negation."""
+    return f'"{one_line(method, _LONGEST_SUBJECT)}"'

@@ -57,8 +57,8 @@ def compare(
     Example: rramalloc compare vgg16 --arrays 2048,x4 --figure vgg16.svg
     """
     from rramalloc import api
+    from rramalloc.chart import check_figure
     from rramalloc.files import check_writable
-    from rramalloc.report.style import check_figure
     from rramalloc.studies.compare import Ending
 
     if output is not None:
@@ -76,10 +76,7 @@ def compare(
     if output is not None:
         comparison.save(output)
     if figure is not None and comparison.rows:
-        from rramalloc.report import comparison as drawing
-        from rramalloc.report.style import save
-
-        save(drawing.draw(comparison), figure)
+        comparison.plot.methods(save=figure)
     _print(comparison, output_format, quiet=quiet)
     for text in (*_notes(comparison), f"done in {line.seconds:.2f} s"):
         note(text, quiet=quiet)

@@ -97,8 +97,8 @@ def optimize(
     Example: rramalloc optimize vgg16.json --arrays 1024 -o vgg16_1024.json
     """
     from rramalloc import api
+    from rramalloc.chart import check_figure
     from rramalloc.files import check_writable
-    from rramalloc.report.style import check_figure
     from rramalloc.search.problem import Stop
 
     check_writable(output)
@@ -125,13 +125,10 @@ def optimize(
 
 
 def _draw(allocation: Allocation, figure: str | None, convergence: str | None) -> None:
-    from rramalloc.report import convergence as meeting
-    from rramalloc.report import replication, style
-
     if figure is not None:
-        style.save(replication.draw(allocation), figure)
+        allocation.plot.replication(save=figure)
     if convergence is not None:
-        style.save(meeting.draw(allocation), convergence)
+        allocation.plot.convergence(save=convergence)
 
 
 def _print(allocation: Allocation, output_format: options.Format, *, quiet: bool) -> None:

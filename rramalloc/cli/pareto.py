@@ -78,8 +78,8 @@ def pareto(
     Example: rramalloc pareto vgg16 --arrays 4096 --figure front.svg
     """
     from rramalloc import api
+    from rramalloc.chart import check_figure
     from rramalloc.files import check_writable
-    from rramalloc.report.style import check_figure
     from rramalloc.search.problem import Stop
     from rramalloc.studies.pareto import DEFAULT_BASELINES
 
@@ -111,11 +111,8 @@ def pareto(
 
 
 def _draw(front: ParetoFront, figure: str | None) -> None:
-    from rramalloc.report import front as drawing
-    from rramalloc.report.style import save
-
     if figure is not None:
-        save(drawing.draw(front), figure)
+        front.plot.front(save=figure)
 
 
 def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:

@@ -48,11 +48,11 @@ def place(
     Example: rramalloc place vgg16 --allocation vgg16_2048.json -o placed.json
     """
     from rramalloc import api
+    from rramalloc.chart import check_figure
     from rramalloc.files import check_writable
-    from rramalloc.report import chip_map, style
 
     check_writable(output)
-    style.check_figure(figure)
+    check_figure(figure)
     placement = api.place(
         network, allocation, hardware=hardware, mapping=None if mapping is None else mapping.value,
         fc=None if fc is None else fc.value, seed=seed, work=work,
@@ -61,7 +61,7 @@ def place(
     if output is not None:
         placement.save(output)
     if figure is not None:
-        style.save(chip_map.draw(placement), figure)
+        placement.plot.chip_map(save=figure)
     if output_format is options.Format.csv:
         frame = placement.to_frame()
         print_csv(list(frame.columns), frame.itertuples(index=False))

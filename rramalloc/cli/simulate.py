@@ -59,11 +59,11 @@ def simulate(
     Example: rramalloc simulate vgg16 --allocation vgg16_1024.json
     """
     from rramalloc import api
+    from rramalloc.chart import check_figure
     from rramalloc.files import write_json
     from rramalloc.importers import load
-    from rramalloc.report import style, timeline
 
-    style.check_figure(figure)
+    check_figure(figure)
     source = load(network, options.parse_input_shapes(input_shape))
     result = api.simulate(
         source, allocation, hardware=hardware, crossbar=crossbar,
@@ -73,7 +73,7 @@ def simulate(
     if output is not None:
         write_json(output, result.to_dict())
     if figure is not None:
-        style.save(timeline.draw(result), figure)
+        result.plot.timeline(save=figure)
     folded = any(layer.fold is not None for layer in result.layers)
     columns = _COLUMNS | (options.FOLD_COLUMN if folded else {})
     if print_result(

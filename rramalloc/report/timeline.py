@@ -1,58 +1,160 @@
-"""Figure: when every stage starts, waits and finishes."""
+"""Chart: when every stage computes and waits, and the path that makes up the makespan."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from itertools import pairwise
 
-from rramalloc.report import style
+from rramalloc.chart import (
+    BLUE,
+    ORANGE,
+    RED,
+    Axis,
+    Chart,
+    Key,
+    Layer,
+    Lists,
+    Panel,
+    bars,
+    label,
+    row_height,
+    rule,
+)
+from rramalloc.report.section import FIGURE, Detail
+from rramalloc.report.timed import Run, Timed
 from rramalloc.results.allocation import Allocation
-from rramalloc.results.simulation import Simulation
+from rramalloc.results.allocation import Layer as Stage
+from rramalloc.results.simulation import CriticalSegment, Simulation
+from rramalloc.units import steps
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+_COMPUTING = Key("computing", BLUE)
+_WAITING, _WAITING_SUM = Key("waiting for input", ORANGE), Key("waiting for input (sum)", ORANGE)
+_CRITICAL = Key("critical path", RED)
+_FEW_ROWS = 45
 
-_AROUND_IN = 1.15
 
+def timeline_chart(
+    result: Allocation | Simulation, timed: Timed | None = None, detail: Detail = FIGURE
+) -> Chart:
+    """One row a stage in network order, from its start to its finish.
 
-@style.look()
-def draw(timed: Allocation | Simulation) -> Figure:
-    """One bar a stage from its start to its finish, in network order; what it waits in between is hatched.
-
-    A stage may wait many times; its waiting is drawn together, at the end of its bar.
+    Where the times of single batches are not given, a stage's waiting is one bar after its computing.
     """
-    layers = timed.layers
-    height_in = style.rows_height_in(len(layers))
-    drawn, (axes,) = style.figure(height_in + _AROUND_IN)
-    rows = range(len(layers))
-    starts = [layer.start for layer in layers]
-    computing = [layer.batches for layer in layers]
-    begun = [start + steps for start, steps in zip(starts, computing, strict=True)]
-    waiting = [layer.finish - end for layer, end in zip(layers, begun, strict=True)]
-    axes.barh(rows, computing, left=starts, height=0.72, color=style.BLUE, label="computing")
-    axes.barh(
-        rows, waiting, left=begun, height=0.72, color=style.ORANGE, hatch="////", edgecolor="white", lw=0.3,
-        label="waiting for input (sum)",
-    )  # fmt: skip
-    axes.axvline(timed.makespan, color=style.BLACK, linewidth=1, linestyle="--", label="makespan")
-    style.name_rows(axes.yaxis, [layer.name for layer in layers], height_in)
-    axes.set_ylim(len(layers) - 0.4, -0.6)
-    axes.set_xlim(0, timed.makespan * 1.02)
-    axes.grid(visible=False, axis="y")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-    axes.set_xlabel("time [steps]")
-    drawn.suptitle(_title(timed), fontsize=9)
-    drawn.legend(loc="outside lower center", ncols=3, frameon=False)
-    return drawn
+    stages = result.layers[: detail.marks]
+    names = [stage.name for stage in stages]
+    runs, joined = ([], 0) if timed is None else timed.runs(detail.marks // 2)
+    runs = [run for run in runs if run.stage < len(names)]
+    layers = _exact(names, runs) if runs else _summed(stages)
+    if timed is not None:
+        layers += _critical(names, timed.path)
+    note = "The dashed line is the makespan."
+    if joined:
+        note += f" Pauses of up to {steps(joined)} are drawn as computing."
+    if not runs:
+        note += " Waiting is drawn together at the end of each bar: with --network it is drawn where it is."
+    time = Axis("time [steps]", 0, max(1, result.makespan) * 1.01)
+    panel = Panel(time, Axis.of_names(names), row_height(len(names)), (*layers, rule(result.makespan, "x")))
+    return Chart(
+        title="Pipeline timeline",
+        panels=(panel,),
+        summary=_summary(stages, result.makespan),
+        heading=_heading(result),
+        zoom="xy" if len(names) > _FEW_ROWS else "x",
+        note=note,
+    )
 
 
-def _title(timed: Allocation | Simulation) -> str:
+def _exact(names: Sequence[str], runs: Sequence[Run]) -> list[Layer]:
+    busy: Lists = {
+        "row": [run.stage for run in runs],
+        "layer": [names[run.stage] for run in runs],
+        "left": [run.start for run in runs],
+        "right": [run.finish for run in runs],
+        "batches": [run.batches for run in runs],
+    }
+    pairs = [(one, two) for one, two in pairwise(runs) if one.stage == two.stage]
+    waits: Lists = {
+        "row": [one.stage for one, _ in pairs],
+        "layer": [names[one.stage] for one, _ in pairs],
+        "left": [one.finish for one, _ in pairs],
+        "right": [two.start for _, two in pairs],
+    }
+    span = {"layer": "layer", "from step": "left", "to step": "right"}
+    computing = bars(busy, "left", "right", key=_COMPUTING, hover=span | {"batches": "batches"})
+    if not pairs:
+        return [computing]
+    return [computing, bars(waits, "left", "right", key=_WAITING, hover=span, thick=0.4)]
+
+
+def _summed(stages: Sequence[Stage]) -> list[Layer]:
+    """Bars as far as an allocation alone says."""
+    data: Lists = {
+        "row": list(range(len(stages))),
+        "layer": [stage.name for stage in stages],
+        "start": [stage.start for stage in stages],
+        "end": [stage.start + stage.batches for stage in stages],
+        "finish": [stage.finish for stage in stages],
+        "batches": [stage.batches for stage in stages],
+        "waits": [max(0, stage.finish - stage.start - stage.batches) for stage in stages],
+    }
+    hover = {"layer": "layer", "start": "start", "finish": "finish", "batches": "batches", "waits": "waits"}
+    return [
+        bars(data, "start", "end", key=_COMPUTING, hover=hover),
+        bars(data, "end", "finish", key=_WAITING_SUM, hover=hover, thick=0.4),
+    ]
+
+
+def _critical(names: Sequence[str], segments: Sequence[CriticalSegment]) -> list[Layer]:
+    """The segments that the makespan waits for, and lines from each to the next."""
+    rows = {name: row for row, name in enumerate(names)}
+    path = [segment for segment in segments if segment.stage in rows]
+    if not path:
+        return []
+    data: Lists = {
+        "row": [rows[segment.stage] for segment in path],
+        "layer": [segment.stage for segment in path],
+        "left": [segment.start for segment in path],
+        "right": [segment.finish for segment in path],
+        "batches": [segment.batches for segment in path],
+        "waits": [
+            f"pixel ({each.row}, {each.column}) of {each.waits_for}" if each.waits_for else "the input"
+            for each in path
+        ],
+    }
+    joints: Lists = {
+        "x": [two.start for _, two in pairwise(path)],
+        "from": [rows[one.stage] for one, _ in pairwise(path)],
+        "to": [rows[two.stage] for _, two in pairwise(path)],
+    }
+    hover = {
+        "critical path": "layer", "from step": "left", "to step": "right", "batches": "batches",
+        "waits for": "waits",
+    }  # fmt: skip
+    links = {"x": "x", "y": "from", "y2": "to"}
+    return [
+        bars(data, "left", "right", key=_CRITICAL, hover=hover, thick=0.26),
+        Layer({"type": "rule", "strokeWidth": 1.5}, joints, links, _CRITICAL),
+    ]
+
+
+def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
     """Network and makespan, and which stages start and finish last."""
-    started = max(timed.layers, key=lambda layer: layer.start)
-    ended = max(timed.layers, key=lambda layer: layer.finish)
-    title = f"{style.label(timed.network.name)}: {timed.makespan:,} steps, interval {timed.interval:,}"
-    if len(timed.layers) == 1:
-        return title
+    first = f"{label(result.network.name)}: {steps(result.makespan)}, interval {result.interval:,}"
+    if len(result.layers) < 2:
+        return (first,)
+    started = max(result.layers, key=lambda stage: stage.start)
+    ended = max(result.layers, key=lambda stage: stage.finish)
+    last = f"last to start: {label(started.name)} at {started.start:,}; "
+    return first, f"{last}last to finish: {label(ended.name)} at {ended.finish:,}"
+
+
+def _summary(stages: Sequence[Stage], makespan: int) -> str:
+    if not stages:
+        return ""
+    started = max(stages, key=lambda stage: stage.start)
+    ended = max(stages, key=lambda stage: stage.finish)
     return (
-        f"{title}\nlast to start: {style.label(started.name)} at {started.start:,}; "
-        f"last to finish: {style.label(ended.name)} at {ended.finish:,}"
+        f"Bars from start to finish of {len(stages)} stages over {makespan:,} steps. Last to start is "
+        f"{started.name} at {started.start:,}, last to finish {ended.name} at {ended.finish:,}. "
+        f"The table of layers has every start and finish."
     )

@@ -16,7 +16,7 @@ from rramalloc.network.shipped import shipped_names
 from rramalloc.schemas import schema_names
 
 Run = Callable[..., Any]
-SLOW = ("numpy", "pandas", "scipy", "pulp", "highspy", "onnx", "numba", "torch", "matplotlib", "bokeh")
+SLOW = ("numpy", "pandas", "scipy", "pulp", "highspy", "onnx", "numba", "torch", "vl_convert")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from cli.probe import imported
 from cli.terminals import ONE, Terminal
 
 Run = Callable[..., Any]
-HEAVY = ("numpy", "pandas", "scipy", "pulp", "highspy", "onnx", "numba", "torch", "pydantic", "matplotlib")
+HEAVY = ("numpy", "pandas", "scipy", "pulp", "highspy", "onnx", "numba", "torch", "pydantic", "vl_convert")
 
 
 @pytest.mark.parametrize(

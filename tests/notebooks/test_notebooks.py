@@ -53,9 +53,9 @@ def outcome(name: str, last: str, folder: Path) -> tuple[Any, Any]:
 
 
 def shown(notebook: Any) -> list[Any]:
-    """Texts and HTML of all outputs; pictures depend on the fonts and the version of matplotlib."""
+    """Texts and HTML of all outputs; pictures depend on the fonts of the machine and the version of Vega."""
     return [
-        output.get("text") or {kind: text for kind, text in output["data"].items() if kind != "image/png"}
+        output.get("text") or {kind: text for kind, text in output["data"].items() if kind != "image/svg+xml"}
         for cell in notebook.cells
         if cell.cell_type == "code"
         for output in cell.outputs
@@ -65,7 +65,7 @@ def shown(notebook: Any) -> list[Any]:
 
 def pictures(notebook: Any) -> int:
     made = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    return sum("image/png" in output.get("data", {}) for output in made)
+    return sum("image/svg+xml" in output.get("data", {}) for output in made)
 
 
 def test_own_model(tmp_path: Path) -> None:

@@ -14,25 +14,14 @@ from report.page.visit import DRAWN, WIDTHS
 from rramalloc.api import report
 
 pytestmark = pytest.mark.browser
-INK = """
-() => [...document.querySelectorAll('.plot')].map((plot) => {
-  const found = [];
-  const walk = (node) => {
-    if (node instanceof HTMLCanvasElement) found.push(node);
-    for (const each of node.children ?? []) walk(each);
-    if (node.shadowRoot) walk(node.shadowRoot);
-  };
-  walk(plot);
-  return Math.max(0, ...found.map((canvas) => {
-    if (canvas.width === 0 || canvas.height === 0) return 0;
-    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-    let inked = 0;
-    for (let place = 3; place < pixels.length; place += 4) inked += pixels[place] > 0 ? 1 : 0;
-    return inked;
-  }));
-})
+MARKS = """
+() => [...document.querySelectorAll('.plot')].map((plot) =>
+  [...plot.querySelectorAll('.role-mark path, .role-mark line, .role-mark text')].filter((mark) => {
+    const box = mark.getBoundingClientRect();
+    return box.width + box.height > 0;
+  }).length)
 """
-RANGE = "(n) => { const r = Bokeh.documents[n].roots()[0].x_range; return [r.start, r.end]; }"
+RANGE = "(n) => { const view = rramallocCharts[n][0]; return [view.signal('x_low'), view.signal('x_high')]; }"
 OVERLAPS = """
 () => {
   const blocks = [...document.querySelectorAll('header, nav, .result > *:not(.hidden)')]
@@ -63,9 +52,9 @@ def test_every_chart_is_drawn_and_nothing_overflows(
 ) -> None:
     page = visit(tiny, width=width, scheme=scheme).page
     page.wait_for_timeout(200)
-    inked = page.evaluate(INK)
-    assert len(inked) == page.locator(".chart").count() >= 9
-    assert all(pixels > 2000 for pixels in inked), inked
+    marks = page.evaluate(MARKS)
+    assert len(marks) == page.locator(".chart").count() >= 9
+    assert all(count >= 1 for count in marks), marks
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(OUTSIDE) == []
     assert page.evaluate(OVERLAPS) == []
@@ -143,7 +132,7 @@ def hover_text(page: Any, chart: Any) -> str:
         for across in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7):
             page.mouse.move(box["x"] + box["width"] * across, box["y"] + box["height"] * down)
             page.wait_for_timeout(30)
-            shown = page.locator(".bk-tooltip-content")
+            shown = page.locator("#vg-tooltip-element.visible")
             if shown.count() and shown.first.is_visible():
                 return str(shown.first.inner_text())
     return ""
@@ -159,20 +148,20 @@ def test_hover_shows_block_and_replica(visit: Any, tiny: dict[str, Path]) -> Non
 def test_legend_hides_and_shows(visit: Any, tiny: dict[str, Path]) -> None:
     page = visit(tiny, "allocation").page
     key = page.locator(".keys button").first
-    before = page.evaluate(INK)[0]
+    before = page.evaluate(MARKS)[0]
     key.click()
     page.wait_for_timeout(200)
     assert key.get_attribute("aria-pressed") == "false"
-    assert page.evaluate(INK)[0] < before
+    assert page.evaluate(MARKS)[0] < before
     key.click()
     page.wait_for_timeout(200)
-    assert page.evaluate(INK)[0] == before
+    assert page.evaluate(MARKS)[0] == before
 
 
 def test_theme_can_be_chosen_and_is_kept(visit: Any, tiny: dict[str, Path]) -> None:
     page = visit(tiny, "allocation", scheme="light").page
     paper = "getComputedStyle(document.body).backgroundColor"
-    axis = "[...Bokeh.documents[0].all_models].find((m) => m.type === 'LinearAxis').major_label_text_color"
+    axis = "getComputedStyle(document.querySelector('.plot .role-axis-label text')).fill"
     light = page.evaluate(paper), page.evaluate(axis)
     page.get_by_role("button", name="Dark colours").click()
     dark = page.evaluate(paper), page.evaluate(axis)
@@ -213,25 +202,23 @@ def test_hostile_names_stay_text(visit: Any, hostile: dict[str, Path]) -> None:
     assert cells(page, 1) == list(HOSTILE[:5])
     shown = hover_text(page, page.locator(".chart").first)
     assert any(name in shown for name in HOSTILE[:5]), shown
-    assert page.locator(".bk-Tooltip img, .bk-Tooltip script, .bk-Tooltip b").count() == 0
+    assert page.locator("#vg-tooltip-element :is(img, script, b)").count() == 0
     assert page.evaluate("window.hit") is None
 
 
-def test_print_has_pictures_of_the_charts(visit: Any, tiny: dict[str, Path]) -> None:
+def test_print_has_the_charts_in_light_colours(visit: Any, tiny: dict[str, Path]) -> None:
     page = visit(tiny, scheme="dark").page
-    charts = page.locator(".chart").count()
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
-    pictures = page.locator("img.print")
-    assert pictures.count() >= charts
-    assert all(picture.bounding_box()["height"] > 100 for picture in pictures.all())
-    assert page.locator(".plot:visible").count() == 0
+    plots = page.locator(".plot:visible")
+    assert plots.count() == page.locator(".chart").count()
+    assert all(plot.bounding_box()["height"] > 50 for plot in plots.all())
+    assert page.locator(".tools:visible").count() == 0
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    label = "getComputedStyle(document.querySelector('.plot .role-axis-label text')).fill"
+    assert page.evaluate(label) == "rgb(34, 34, 34)"
     page.set_viewport_size({"width": 720, "height": 1000})
+    page.wait_for_timeout(200)
     assert page.evaluate("document.documentElement.scrollWidth") <= 720
-    page.emulate_media(media="screen")
-    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.locator("img.print").count() == 0
     assert len(page.pdf()) > 20_000
 
 

@@ -11,13 +11,13 @@ import io
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-import matplotlib.image as images
 import numpy as np
 import numpy.typing as npt
 import pytest
 from report.page.visit import WIDTHS
 
+mpl = pytest.importorskip("matplotlib")
+images = pytest.importorskip("matplotlib.image")
 pytestmark = pytest.mark.browser
 CELL = 16
 MOST_DIFFERENT = 0.03

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from rramalloc.report import style
-from rramalloc.report.page import charts
-from rramalloc.report.page.allocation import hardware_words, mapping_words, network_words, warning_notes
-from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Section, Table, shown, thinned
+from rramalloc.chart import (
+    BLUE,
+    DASHED,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SHAPES,
+    SKY,
+    Axis,
+    Chart,
+    Key,
+    Layer,
+    Lists,
+    Panel,
+    label,
+)
+from rramalloc.report.allocation_section import hardware_words, mapping_words, network_words, warning_notes
+from rramalloc.report.section import FIGURE, Column, Detail, Fact, Section, Table, shown, thinned
 from rramalloc.shown import counted
 from rramalloc.studies.pareto_front import FrontPoint, ParetoFront
-from rramalloc.units import share
+from rramalloc.units import duration, share, steps
 
 _QUANTITY = {"makespan": "makespan", "interval": "interval", "latency_ns": "latency"}
-_WIDE = 20
-_MARKERS = ("square", "diamond", "triangle", "inverted_triangle", "hex", "star", "cross", "x", "plus")
-_COLOURS = (style.ORANGE, style.GREEN, style.RED, style.PURPLE, style.SKY, style.GREY)
+_COLOURS = (ORANGE, GREEN, PURPLE, SKY, GREY)
 
 
 def front_section(front: ParetoFront, detail: Detail) -> Section:
@@ -39,7 +53,7 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
             f"From {first.arrays:,} to {last.arrays:,} arrays the {name} falls from "
             f"{_value(front, first.value)} to {_value(front, last.value)}, by a factor of {times:,.3g}"
         )
-        blocks += [_chart(front, detail), _table(front, detail)]
+        blocks += [front_chart(front, detail), _table(front, detail)]
         if front.baselines:
             blocks.append(_baselines(front, detail))
     options = front.options
@@ -61,103 +75,82 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
 
 
 def _value(front: ParetoFront, value: float) -> str:
-    return f"{value:,.6g} ns" if front.unit == "ns" else f"{value:,} steps"
+    return duration(value) if front.unit == "ns" else steps(int(value))
 
 
-def _chart(front: ParetoFront, detail: Detail) -> Chart:
+def front_chart(front: ParetoFront, detail: Detail = FIGURE) -> Chart:
+    """The staircase of points, the lower bound below it, and the methods it was compared with."""
     kept = [front.points[place] for place in thinned(len(front.points), detail.marks)]
-    wide = len(kept) > 1 and kept[-1].arrays / kept[0].arrays > _WIDE
-    high = len(kept) > 1 and kept[-1].value > 0 and kept[0].value / kept[-1].value > _WIDE
+    last = max(front.budget, kept[-1].arrays)
+    beside = _beside(front, detail)
+    values = [value for layer in beside for value in layer.data["value"]]
+    values += [point.value for point in kept] + [point.lower_bound for point in kept]
+    arrays = [kept[0].arrays, last, *(count for layer in beside for count in layer.data["arrays"])]
     unit = f"{_QUANTITY[front.objective]} [{front.unit}]"
-    drawn = charts.figure(420, "arrays", unit, x_log=wide, y_log=high, drag="box_zoom")
-    entries = _staircase(drawn, kept, max(front.budget, kept[-1].arrays))
-    entries += _beside(drawn, front, detail)
+    across, up = Axis.around("arrays", arrays, whole=True), Axis.around(unit, values)
     summary = (
         f"A staircase of {len(front.points)} points from {front.points[0].arrays:,} arrays to "
         f"{front.points[-1].arrays:,}, each with a lower bound. The table of points has all values."
     )
-    note = (
-        "" if len(kept) == len(front.points) else f"{len(kept):,} of {len(front.points):,} points are drawn."
+    words = (
+        f"{counted(len(front.points), 'point')}, {front.proven:,} proven, mean gap {share(front.mean_gap)}"
     )
-    return Chart("Pareto front", (drawn,), summary, "xy", note, charts.keys(entries))
+    fewer = f"{len(kept):,} of {len(front.points):,} points are drawn."
+    return Chart(
+        title="Pareto front",
+        panels=(Panel(across, up, 300, (*_staircase(kept, last), *beside)),),
+        summary=summary,
+        heading=(f"{label(front.network.name)}: {words}",),
+        zoom="xy",
+        note="" if len(kept) == len(front.points) else fewer,
+    )
 
 
-def _staircase(drawn: Any, points: list[FrontPoint], budget: int) -> list[tuple[str, list[Any]]]:
-    arrays = [*(point.arrays for point in points), budget]
-    values = [*(point.value for point in points), points[-1].value]
-    bounds = [*(point.lower_bound for point in points), points[-1].lower_bound]
-    line = drawn.step(x=arrays, y=values, mode="after", line_color=style.BLUE, line_width=2)
-    below = drawn.step(
-        x=arrays, y=bounds, mode="after", line_color=style.RED, line_width=1.4, line_dash="dashed"
+def _staircase(points: list[FrontPoint], budget: int) -> tuple[Layer, ...]:
+    front, bound = Key("front", BLUE, "stroke"), Key("lower bound", RED, "stroke")
+    data: Lists = {
+        "arrays": [point.arrays for point in points],
+        "value": [point.value for point in points],
+        "bound": [point.lower_bound for point in points],
+        "gap": [round(100 * point.gap, 4) for point in points],
+        "interval": [point.interval for point in points],
+    }
+    ends = {name: [*data[name], data[name][-1]] for name in ("value", "bound")}
+    line = {"arrays": [*data["arrays"], budget], **ends}
+    staircase = {"type": "line", "interpolate": "step-after"}
+    hover = {
+        "arrays": "arrays",
+        "value": "value",
+        "lower bound": "bound",
+        "gap [%]": "gap",
+        "interval": "interval",
+    }
+    dots = {"type": "circle", "size": 30 if len(points) < 200 else 12, "opacity": 1}
+    return (
+        Layer(staircase, line, {"x": "arrays", "y": "value"}, front),
+        Layer(staircase | {"strokeDash": DASHED}, line, {"x": "arrays", "y": "bound"}, bound),
+        Layer(dots, data, {"x": "arrays", "y": "value"}, front, hover),
     )
-    data = charts.source(
-        {
-            "arrays": arrays[:-1],
-            "value": values[:-1],
-            "bound": bounds[:-1],
-            "gap": [round(100 * point.gap, 4) for point in points],
-            "interval": [point.interval for point in points],
-        }
-    )
-    dots = drawn.scatter(
-        x="arrays",
-        y="value",
-        size=6 if len(points) < 200 else 4,
-        source=data,
-        fill_color=style.BLUE,
-        line_color=None,
-    )
-    charts.hover(
-        drawn,
-        [dots],
-        [
-            ("arrays", "@arrays{0,0}"),
-            ("value", "@value{0,0.[00]}"),
-            ("lower bound", "@bound{0,0.[00]}"),
-            ("gap", "@gap{0.00} %"),
-            ("interval", "@interval{0,0}"),
-        ],
-    )
-    return [("front", [line, dots]), ("lower bound", [below])]
 
 
-def _beside(drawn: Any, front: ParetoFront, detail: Detail) -> list[tuple[str, list[Any]]]:
-    """The baselines, a marker and a colour for each."""
-    entries = []
+def _beside(front: ParetoFront, detail: Detail) -> list[Layer]:
+    """The baselines, a shape and a colour for each."""
+    layers = []
     for place, method in enumerate(dict.fromkeys(point.method for point in front.baselines)):
         points = [point for point in front.baselines if point.method == method]
         points = [points[at] for at in thinned(len(points), max(2, detail.marks // 8))]
-        data = charts.source(
-            {
-                "arrays": [point.arrays for point in points],
-                "value": [point.value for point in points],
-                "method": [method] * len(points),
-                "budget": [point.budget for point in points],
-            }
-        )
-        colour, marker = _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
-        marks = drawn.scatter(
-            x="arrays",
-            y="value",
-            size=8,
-            marker=marker,
-            source=data,
-            fill_color=colour,
-            line_color=colour,
-            fill_alpha=0.85,
-        )
-        charts.hover(
-            drawn,
-            [marks],
-            [
-                ("method", "@method"),
-                ("budget", "@budget{0,0}"),
-                ("arrays", "@arrays{0,0}"),
-                ("value", "@value{0,0.[00]}"),
-            ],
-        )
-        entries.append((method, [marks]))
-    return entries
+        data: Lists = {
+            "arrays": [point.arrays for point in points],
+            "value": [point.value for point in points],
+            "method": [method] * len(points),
+            "budget": [point.budget for point in points],
+        }
+        colour, shape = _COLOURS[place % len(_COLOURS)], SHAPES[1:][place % (len(SHAPES) - 1)]
+        look = {"type": "point", "size": 45, "strokeWidth": 1.6}
+        hover = {"method": "method", "budget": "budget", "arrays": "arrays", "value": "value"}
+        channels = {"x": "arrays", "y": "value", "shape": {}}
+        layers.append(Layer(look, data, channels, Key(label(method), colour, shape), hover))
+    return layers
 
 
 def _table(front: ParetoFront, detail: Detail) -> Table:

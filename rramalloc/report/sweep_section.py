@@ -5,25 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rramalloc.report import style
-from rramalloc.report.page import charts
-from rramalloc.report.page.allocation import network_words
-from rramalloc.report.page.parts import (
-    Chart,
-    Column,
-    Detail,
-    Fact,
-    Note,
-    Section,
-    Table,
-    shown,
-    thinned,
-)
+from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Layer, Lists, Panel, label
+from rramalloc.report.allocation_section import network_words
+from rramalloc.report.section import Column, Detail, Fact, Note, Section, Table, shown, thinned
 from rramalloc.shown import counted
 from rramalloc.studies.sweep.document import Row, SweepDocument, summarise
 
 _MOST_SERIES = 12
-_WIDE = 20
 _VARIES = (
     "network",
     "method",
@@ -36,8 +24,6 @@ _VARIES = (
     "objective",
     "seed",
 )
-_COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.RED, style.PURPLE, style.SKY)
-_MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "hex")
 
 
 def sweep_section(document: SweepDocument, detail: Detail) -> Section:
@@ -88,48 +74,31 @@ def _chart(rows: Sequence[Row], detail: Detail) -> Chart:
     series = _series(rows)
     arrays = [row.arrays or 1 for row in rows]
     spans = [row.makespan or 1 for row in rows]
-    drawn = charts.figure(
-        440,
-        "arrays",
-        "makespan [steps]",
-        x_log=max(arrays) / min(arrays) > _WIDE,
-        y_log=max(spans) / max(1, min(spans)) > _WIDE,
-        drag="box_zoom",
-    )
-    entries = []
+    layers = []
     for place, (name, each) in enumerate(list(series.items())[:_MOST_SERIES]):
         kept = [each[at] for at in thinned(len(each), max(2, detail.marks // _MOST_SERIES))]
-        colour, marker = _COLOURS[place % len(_COLOURS)], _MARKERS[place // len(_COLOURS) + place % 2 * 2]
-        data = charts.source(
-            {
-                "arrays": [row.arrays for row in kept],
-                "makespan": [row.makespan for row in kept],
-                "bound": [row.lower_bound for row in kept],
-                "series": [name] * len(kept),
-            }
-        )
-        line = drawn.line(x="arrays", y="makespan", source=data, line_color=colour, line_width=1.6)
-        dots = drawn.scatter(
-            x="arrays", y="makespan", source=data, size=7, marker=marker, fill_color=colour, line_color=None
-        )
-        charts.hover(
-            drawn,
-            [dots],
-            [
-                ("", "@series"),
-                ("arrays", "@arrays{0,0}"),
-                ("makespan", "@makespan{0,0}"),
-                ("lower bound", "@bound{0,0}"),
-            ],
-        )
-        entries.append((name, [line, dots]))
+        data: Lists = {
+            "arrays": [row.arrays for row in kept],
+            "makespan": [row.makespan for row in kept],
+            "bound": [row.lower_bound for row in kept],
+            "series": [name] * len(kept),
+        }
+        shape = SHAPES[(place + place // len(SERIES)) % len(SHAPES)]
+        key = Key(label(name, 60), SERIES[place % len(SERIES)], shape)
+        at = {"x": "arrays", "y": "makespan"}
+        hover = {"of": "series", "arrays": "arrays", "makespan": "makespan", "lower bound": "bound"}
+        layers.append(Layer({"type": "line"}, data, at, key))
+        points = {"type": "point", "filled": True, "opacity": 1, "size": 45}
+        layers.append(Layer(points, data, at | {"shape": {}}, key, hover))
+    across, up = Axis.around("arrays", arrays, whole=True), Axis.around("makespan [steps]", spans)
     note = ""
     if len(series) > _MOST_SERIES:
         note = f"The first {_MOST_SERIES} of {len(series):,} combinations are drawn."
     summary = (
         f"Lines of makespan over arrays for {counted(len(series), 'combination')}; the table has all values."
     )
-    return Chart("Makespan against arrays", (drawn,), summary, "xy", note, charts.keys(entries))
+    panel = Panel(across, up, 320, tuple(layers))
+    return Chart("Makespan against arrays", (panel,), summary, zoom="xy", note=note)
 
 
 def _summary(rows: Sequence[Row], detail: Detail) -> Table:

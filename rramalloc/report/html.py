@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from rramalloc.report.page.document import chart_json
-from rramalloc.report.page.parts import Chart, Column, Fact, Key, Note, Section, Table
+from rramalloc.chart import Chart, Key
+from rramalloc.report.section import Block, Column, Fact, Note, Section, Table
 from rramalloc.shown import counted
 from rramalloc.units import share
 
+_FEWEST_PACKED = 24
+_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _NONE = "-"
 _LONG = 40
 """Letters of a text from which its column is made wide."""
@@ -82,7 +85,7 @@ def table_html(table: Table, name: str) -> str:
     return f'<div class="table"><h3>{escaped(table.title)}</h3>{inner}</div>'
 
 
-def _block(block: Table | Chart | Note, name: str) -> str:
+def _block(block: Block, name: str) -> str:
     if isinstance(block, Note):
         return f'<p class="note">{escaped(block.text)}</p>'
     return table_html(block, name) if isinstance(block, Table) else _chart(block, name)
@@ -94,17 +97,19 @@ def _chart(chart: Chart, name: str) -> str:
         for action, shown, told in _ZOOMS
         if action not in ("up", "down") or "y" in chart.zoom
     )
+    tools = f'<div class="tools" role="group" aria-label="Zoom">{buttons}</div>' if chart.zoom else ""
+    how = "Keys: plus and minus zoom, arrows move, 0 shows all." if chart.zoom else ""
     note = f'<p class="note">{escaped(chart.note)}</p>' if chart.note else ""
+    specs = safe_json(_packed(chart.page_specs()))
     return (
         f'<figure class="chart" data-chart="{name}" data-zoom="{chart.zoom}">'
         f'<figcaption><h3 id="{name}-title">{escaped(chart.title)}</h3>'
-        f'<div class="tools" role="group" aria-label="Zoom">{buttons}</div></figcaption>'
-        f'<p class="hidden" id="{name}-told">{escaped(chart.summary)} '
-        f"Keys: plus and minus zoom, arrows move, 0 shows all.</p>"
+        f"{tools}</figcaption>"
+        f'<p class="hidden" id="{name}-told">{escaped(chart.summary)} {how}</p>'
         f'<div class="plot" id="{name}" tabindex="0" role="group" aria-labelledby="{name}-title" '
         f'aria-describedby="{name}-told"></div>{_keys(chart.keys)}{note}'
         '<span class="hidden" role="status"></span>'
-        f'<script type="application/json" id="{name}-data">{chart_json(chart.figures)}</script></figure>'
+        f'<script type="application/json" id="{name}-data">{specs}</script></figure>'
     )
 
 
@@ -148,4 +153,26 @@ def _cells(row: Sequence[Any], columns: Sequence[Column]) -> Iterator[str]:
             yield f'<td class="n p" style="--p:{width}" data-v="{exact!r}">{share(value)}</td>'
         else:
             text = escaped(str(value))
-            yield f"<td class=w>{text}</td>" if len(text) > _LONG else f"<td>{text}</td>"
+            yield f'<td class=w title="{text}">{text}</td>' if len(text) > _LONG else f"<td>{text}</td>"
+
+
+def safe_json(value: object) -> str:
+    """Compact JSON without any character that HTML gives a meaning to."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for letter, written in _UNSAFE.items():
+        text = text.replace(letter, written)
+    return text
+
+
+def _packed(value: Any) -> Any:
+    """Long lists of few different texts as those texts and places in them; page.js undoes it."""
+    if isinstance(value, dict):
+        return {key: _packed(each) for key, each in value.items()}
+    if not isinstance(value, list):
+        return value
+    if len(value) >= _FEWEST_PACKED and all(isinstance(each, str) for each in value):
+        place: dict[str, int] = {}
+        at = [place.setdefault(each, len(place)) for each in value]
+        if len(place) * 2 <= len(value):
+            return {"texts": list(place), "at": at}
+    return [_packed(each) for each in value]

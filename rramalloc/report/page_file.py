@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,9 @@ from rramalloc.records import Record, brief
 from rramalloc.version import __version__
 
 if TYPE_CHECKING:
-    from rramalloc.report.page.parts import Detail, Section
-    from rramalloc.report.page.sources import Source
-    from rramalloc.report.page.timed import Networks, Timed
+    from rramalloc.report.section import Detail, Section
+    from rramalloc.report.sources import Source
+    from rramalloc.report.timed import Networks, Timed
 
 SIZE_LIMIT_BYTES = 2_000_000
 MOST_FILES = 40
@@ -44,9 +45,9 @@ def report(
     The page loads nothing, is at most 2 MB, and the same input gives the same bytes.
     Raises FileError, SpecError, UnknownNameError; then nothing is written.
     """
-    from rramalloc.report.page.parts import LEVELS
-    from rramalloc.report.page.sources import read_source
-    from rramalloc.report.page.timed import Networks
+    from rramalloc.report.section import LEVELS
+    from rramalloc.report.sources import read_source
+    from rramalloc.report.timed import Networks
 
     if not 1 <= len(files) <= MOST_FILES:
         raise SpecError("report", f"needs 1 to {MOST_FILES} files, got {len(files)}")
@@ -59,7 +60,10 @@ def report(
     timings = [_timed(source, sources, known) for source in sources]
     length = 0
     for detail in LEVELS:
-        sections = [_section(source, timed, detail) for source, timed in zip(sources, timings, strict=True)]
+        sections = [
+            _section(source, timed, detail, f"r{place}")
+            for place, (source, timed) in enumerate(zip(sources, timings, strict=True), 1)
+        ]
         page = _page(sources, sections, title, {"Date": date, "Command": command})
         length = len(page.encode())
         if length <= SIZE_LIMIT_BYTES:
@@ -74,7 +78,7 @@ def report(
 
 def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed | None:
     """What the network tells beyond the file, or for an allocation a simulation among the other files."""
-    from rramalloc.report.page.timed import time_allocation, time_simulation
+    from rramalloc.report.timed import time_allocation, time_simulation
     from rramalloc.results.allocation import Allocation
     from rramalloc.results.simulation import Simulation
 
@@ -103,17 +107,25 @@ def _same(replication: Mapping[str, int], simulation: object, sha256: str) -> bo
     return simulation.network.sha256 == sha256 and copies == replication
 
 
-def _section(source: Source, timed: Timed | None, detail: Detail) -> Section:
-    """The section of a file. Raises SpecError if it has numbers beyond those of a chart."""
+def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[Section, str]:
+    """The section of a file and its HTML. Raises SpecError if it has numbers beyond those of a chart."""
+    from rramalloc.report.html import section_html
+
     try:
-        return _chosen(source, timed, detail)
+        section = _chosen(source, timed, detail)
+        return section, section_html(section, name)
     except OverflowError:
         raise SpecError(source.path, "has a number above 1e308, which no chart can show") from None
 
 
 def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
     from rramalloc.placement.placement import Placement
-    from rramalloc.report.page import allocation, chiplet, comparison, front, placement, sweep
+    from rramalloc.report.allocation_section import allocation_section, simulation_section
+    from rramalloc.report.chiplet_section import chiplet_section
+    from rramalloc.report.comparison_section import comparison_section
+    from rramalloc.report.front_section import front_section
+    from rramalloc.report.placement_section import placement_section
+    from rramalloc.report.sweep_section import sweep_section
     from rramalloc.results.allocation import Allocation
     from rramalloc.results.simulation import Simulation
     from rramalloc.studies.comparison import Comparison
@@ -122,30 +134,35 @@ def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
 
     match source.result:
         case Allocation() as result:
-            return allocation.allocation_section(result, timed, detail)
+            return allocation_section(result, timed, detail)
         case Simulation() as result:
             if timed is None:
                 raise AssertionError("a simulation has its own timing")
-            return allocation.simulation_section(result, timed, detail)
+            return simulation_section(result, timed, detail)
         case Comparison() as result:
-            return comparison.comparison_section(result, detail)
+            return comparison_section(result, detail)
         case ParetoFront() as result:
-            return front.front_section(result, detail)
+            return front_section(result, detail)
         case SweepDocument() as result:
-            return sweep.sweep_section(result, detail)
+            return sweep_section(result, detail)
         case Placement() as result:
-            return placement.placement_section(result, detail)
+            return placement_section(result, detail)
         case result:
-            return chiplet.chiplet_section(result, detail)
+            return chiplet_section(result, detail)
 
 
 def _page(
-    sources: Sequence[Source], sections: Sequence[Section], title: str | None, told: Mapping[str, str | None]
+    sources: Sequence[Source],
+    written: Sequence[tuple[Section, str]],
+    title: str | None,
+    told: Mapping[str, str | None],
 ) -> str:
-    from rramalloc.report.page.document import library, library_version
-    from rramalloc.report.page.html import escaped, pairs_html, section_html, table_html
-    from rramalloc.report.page.parts import Column, Table
+    import vl_convert
 
+    from rramalloc.report.html import escaped, pairs_html, table_html
+    from rramalloc.report.section import Column, Table
+
+    sections = [section for section, _ in written]
     heading = title or (sections[0].title if len(sections) == 1 else "Crossbar allocation report")
     names = [f"r{place}" for place in range(1, len(sections) + 1)]
     links = "".join(
@@ -153,22 +170,31 @@ def _page(
         f'<span class="sub">{escaped(section.headline)}</span></li>'
         for name, section in zip(names, sections, strict=True)
     )
-    versions = f"rramalloc {__version__}, Bokeh {library_version()}"
+    versions = f"rramalloc {__version__}, Vega {vl_convert.get_vega_version()}"
     pairs = [(term, text) for term, text in told.items() if text is not None] + [("Made by", versions)]
     heads = (Column("File"), Column("Format"), Column("sha256"))
     rows = [(source.path, source.result.format, source.sha256) for source in sources]
     values = {
         "title": escaped(heading),
         "links": f'<nav aria-label="Results"><ol>{links}</ol></nav>' if len(sections) > 1 else "",
-        "sections": "\n".join(map(section_html, sections, names)),
+        "sections": "\n".join(html for _, html in written),
         "provenance": pairs_html(pairs) + table_html(Table("Files", heads, rows, folded=False), "files"),
         "style": _asset("page.css"),
     }
-    scripts = [library(), _asset("page.js")]
+    scripts = [_library(), _asset("page.js")]
     values["scripts"] = "\n".join(f"<script>{script}</script>" for script in scripts)
     values["hashes"] = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts)
     pieces = _asset("page.html").split("%%")
     return "".join(values[piece] if place % 2 else piece for place, piece in enumerate(pieces))
+
+
+@cache
+def _library() -> str:
+    """The code of Vega, Vega-Lite and Vega-Embed for charts."""
+    import vl_convert
+
+    code = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _sha256(script: str) -> str:

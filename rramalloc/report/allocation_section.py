@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Protocol
 
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.report.page.buffers import buffer_blocks
-from rramalloc.report.page.layers import layer_table, replication_chart
-from rramalloc.report.page.parts import Chart, Detail, Fact, Note, Section, Table
-from rramalloc.report.page.timed import Timed
-from rramalloc.report.page.timeline import timeline_chart
+from rramalloc.report.layers import buffer_blocks, layer_table, replication_chart
+from rramalloc.report.section import Block, Detail, Fact, Note, Section
+from rramalloc.report.timed import Timed
+from rramalloc.report.timeline import timeline_chart
 from rramalloc.results.allocation import Allocation, Layer, NetworkId
 from rramalloc.results.simulation import Simulation
 from rramalloc.shown import counted
 from rramalloc.studies.sweep.document import SweptNetwork
-from rramalloc.units import duration, share, steps
+from rramalloc.units import duration, rounded, share, steps
 
 _LEAD = "What limits it."
 _LACKS = (
@@ -111,9 +110,7 @@ def warning_notes(warnings: tuple[str, ...]) -> tuple[Note, ...]:
     return tuple(Note(f"Note: {warning}") for warning in warnings)
 
 
-def _blocks(
-    result: Allocation | Simulation, timed: Timed | None, detail: Detail
-) -> tuple[Table | Chart | Note, ...]:
+def _blocks(result: Allocation | Simulation, timed: Timed | None, detail: Detail) -> tuple[Block, ...]:
     layers, warnings = result.layers, result.warnings
     if not layers:
         return (*warning_notes(warnings), Note("The file lists no layers."))
@@ -123,7 +120,7 @@ def _blocks(
         *warning_notes(warnings),
         *lacks,
         timeline_chart(result, timed, detail),
-        replication_chart(layers, result.makespan, detail),
+        replication_chart(result, detail),
         layer_table(layers, result.makespan, detail),
         *buffers,
     )
@@ -147,7 +144,7 @@ def _gap_words(allocation: Allocation) -> str:
 
 
 def _rate(throughput_per_s: float | None) -> str:
-    return "between inputs" if throughput_per_s is None else f"{throughput_per_s:,.4g} inputs a second"
+    return "between inputs" if throughput_per_s is None else f"{rounded(throughput_per_s)} inputs a second"
 
 
 def _limit(layers: tuple[Layer, ...], makespan: int) -> str:

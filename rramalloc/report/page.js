@@ -1,6 +1,5 @@
 "use strict";
 (() => {
-  Bokeh.set_log_level("warn");
   const root = document.documentElement;
   const charts = new Map();
 
@@ -73,51 +72,92 @@
     return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, unpacked(each)]));
   };
 
-  const plotsOf = (view) => ("frame" in view ? [view] : (view.child_views ?? []).flatMap(plotsOf));
-
-  function paint(models) {
-    const style = getComputedStyle(root);
-    const [ink, grid] = ["--ink", "--grid"].map((name) => style.getPropertyValue(name).trim());
-    for (const model of models) {
-      if (model.type.endsWith("Axis")) {
-        model.setv({ axis_label_text_color: ink, major_label_text_color: ink, axis_line_color: grid, major_tick_line_color: grid });
-      } else if (model.type === "Grid") {
-        if (model.grid_line_color !== null) model.grid_line_color = grid;
-      } else if (model.tags.includes("ink")) {
-        model.line_color = ink;
-      }
-    }
-  }
-
-  const paintAll = () => {
-    for (const { models } of charts.values()) paint(models);
+  const rowsOf = (columns) => {
+    const entries = Object.entries(columns);
+    return (entries[0]?.[1] ?? []).map((_, row) => Object.fromEntries(entries.map(([name, values]) => [name, values[row]])));
   };
 
+  const options = { mode: "vega-lite", actions: false, renderer: "svg", ast: true, tooltip: { theme: "custom" } };
+
   async function draw(box) {
-    const name = box.dataset.chart;
-    const item = unpacked(JSON.parse(document.getElementById(`${name}-data`).textContent));
-    const views = await Bokeh.embed.embed_item({ ...item, target_id: name });
-    const plots = views.roots.flatMap(plotsOf);
-    const models = plots[0].model.document.all_models;
-    charts.set(box, { plots, models });
-    paint(models);
-    if (matchMedia("(pointer: coarse)").matches) {
-      for (const plot of plots) plot.model.toolbar.active_drag = null;
+    const place = box.querySelector(".plot");
+    const specs = unpacked(JSON.parse(document.getElementById(`${box.dataset.chart}-data`).textContent));
+    const views = [];
+    for (const spec of specs) {
+      for (const layer of spec.layer) layer.data = { values: rowsOf(layer.data.columns) };
+      const panel = document.createElement("div");
+      panel.className = "panel";
+      place.append(panel);
+      views.push((await vegaEmbed(panel, spec, options)).view);
+      if (box.dataset.zoom !== "") watch(box, panel, views.at(-1));
     }
+    const ends = Object.fromEntries([...box.dataset.zoom].map((axis) => [axis, rangeOf(views[0], axis)]));
+    charts.set(box, { views, ends });
   }
 
-  function rangesOf(box, axis) {
-    return new Map(charts.get(box).plots.map(({ model }) => [model[`${axis}_range`], model[`${axis}_scale`]]));
+  const rangeOf = (view, axis) => [view.signal(`${axis}_low`), view.signal(`${axis}_high`)];
+
+  function setRange(box, axis, [low, high]) {
+    for (const view of charts.get(box).views) view.signal(`${axis}_low`, low).signal(`${axis}_high`, high).runAsync();
   }
+
+  const isLog = (view, axis) => view.scale(axis).type === "log";
 
   function move(box, axis, change) {
-    for (const [range, scale] of rangesOf(box, axis)) {
-      const log = scale.type === "LogScale";
-      const [start, end] = [range.start, range.end].map((value) => (log ? Math.log(value) : value));
-      const moved = change(start, end).map((value) => (log ? Math.exp(value) : value));
-      range.have_updated_interactively = true;
-      range.setv({ start: moved[0], end: moved[1] });
-    }
+    const { views } = charts.get(box);
+    const log = isLog(views[0], axis);
+    const [low, high] = rangeOf(views[0], axis).map((value) => (log ? Math.log(value) : value));
+    setRange(box, axis, change(low, high).map((value) => (log ? Math.exp(value) : value)));
+  }
+
+  // Dragging over a panel zooms to what was dragged over; the wheel zooms with Ctrl.
+
+  function watch(box, panel, view) {
+    const fine = matchMedia("(pointer: fine)");
+    const frame = document.createElement("div");
+    frame.className = "drag";
+    let start = null;
+    const at = (event) => {
+      const svg = panel.querySelector("svg").getBoundingClientRect();
+      const [left, top] = view.origin();
+      const [x, y] = [event.clientX - svg.left - left, event.clientY - svg.top - top];
+      return [Math.min(Math.max(x, 0), view.width()), Math.min(Math.max(y, 0), view.height())];
+    };
+    const both = box.dataset.zoom === "xy";
+    panel.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0 || !fine.matches) return;
+      start = at(event);
+      panel.append(frame);
+      panel.setPointerCapture(event.pointerId);
+    });
+    panel.addEventListener("pointermove", (event) => {
+      if (start === null) return;
+      const [x, y] = at(event);
+      const [left, top] = view.origin();
+      const low = both ? Math.min(start[1], y) : 0;
+      const height = both ? Math.abs(y - start[1]) : view.height();
+      Object.assign(frame.style, {
+        left: `${left + Math.min(start[0], x)}px`, top: `${top + low}px`,
+        width: `${Math.abs(x - start[0])}px`, height: `${height}px`,
+      });
+    });
+    panel.addEventListener("pointerup", (event) => {
+      if (start === null) return;
+      const end = at(event);
+      for (const [place, axis] of [...box.dataset.zoom].entries()) {
+        if (Math.abs(end[place] - start[place]) < 5) continue;
+        const ends = [start[place], end[place]].map((pixel) => view.scale(axis).invert(pixel));
+        setRange(box, axis, ends.sort((one, two) => one - two));
+      }
+      start = null;
+      frame.remove();
+      frame.removeAttribute("style");
+    });
+    panel.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey) return;
+      event.preventDefault();
+      act(box, event.deltaY < 0 ? "in" : "out");
+    }, { passive: false });
   }
 
   const zoomed = (factor) => (start, end) => {
@@ -138,7 +178,7 @@
     right: (box) => move(box, "x", shifted(0.25)),
     up: (box) => move(box, "y", shifted(0.25)),
     down: (box) => move(box, "y", shifted(-0.25)),
-    reset: (box) => charts.get(box).plots.forEach((plot) => plot.reset()),
+    reset: (box) => Object.entries(charts.get(box).ends).forEach(([axis, ends]) => setRange(box, axis, ends)),
   };
 
   const keys = {
@@ -147,10 +187,9 @@
   };
 
   function act(box, action) {
-    if (!charts.has(box)) return;
+    if (!charts.has(box) || box.dataset.zoom === "") return;
     actions[action](box);
-    const { x_range: range } = charts.get(box).plots[0].model;
-    const [low, high] = [range.start, range.end].map((value) => Number(value.toPrecision(4)).toLocaleString("en"));
+    const [low, high] = rangeOf(charts.get(box).views[0], "x").map((value) => Number(value.toPrecision(4)).toLocaleString("en"));
     box.querySelector(":scope > [role=status]").textContent = `Showing ${low} to ${high}`;
   }
 
@@ -158,9 +197,7 @@
     if (!charts.has(box)) return;
     const shown = key.getAttribute("aria-pressed") !== "true";
     key.setAttribute("aria-pressed", String(shown));
-    for (const model of charts.get(box).models) {
-      if (model.tags.includes(`key-${key.dataset.key}`)) model.visible = shown;
-    }
+    for (const view of charts.get(box).views) view.signal(`key_${key.dataset.key}`, shown).runAsync();
   }
 
   const boxes = [...document.querySelectorAll(".chart")];
@@ -199,7 +236,6 @@
     toggle.textContent = isDark() ? "Light" : "Dark";
     toggle.setAttribute("aria-pressed", String(isDark()));
     toggle.setAttribute("aria-label", `${isDark() ? "Light" : "Dark"} colours`);
-    paintAll();
   }
 
   toggle.addEventListener("click", () => {
@@ -214,30 +250,6 @@
   dark.addEventListener("change", themed);
   themed();
 
-  // Print: pictures of the charts as they are zoomed, in light colours.
-
-  addEventListener("beforeprint", () => {
-    const before = root.dataset.theme;
-    root.dataset.theme = "light";
-    paintAll();
-    for (const [box, { plots }] of charts) {
-      const place = box.querySelector(".plot").nextSibling;
-      for (const plot of plots) {
-        const picture = document.createElement("img");
-        picture.className = "print";
-        picture.alt = "";
-        picture.src = plot.export("png", true).canvas.toDataURL();
-        box.insertBefore(picture, place);
-      }
-    }
-    if (before === undefined) delete root.dataset.theme;
-    else root.dataset.theme = before;
-  });
-  addEventListener("afterprint", () => {
-    for (const picture of document.querySelectorAll("img.print")) picture.remove();
-    paintAll();
-  });
-
   // Numbers and tables first, then one chart after the other.
 
   const pause = () => new Promise((ready) => requestAnimationFrame(() => setTimeout(ready)));
@@ -247,5 +259,6 @@
       await draw(box);
     }
     root.dataset.drawn = String(boxes.length);
+    globalThis.rramallocCharts = boxes.map((box) => charts.get(box).views);
   })();
 })();

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from rramalloc.report import style
-from rramalloc.report.page import charts
-from rramalloc.report.page.allocation import warning_notes
-from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Section, Table, shown
+from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Layer, Lists, Panel
+from rramalloc.report.allocation_section import warning_notes
+from rramalloc.report.section import Column, Detail, Fact, Section, Table, shown
 from rramalloc.shown import counted
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.units import share
 
-_TERMS = (("compute", style.BLUE), ("communication", style.ORANGE), ("routing", style.GREEN))
+_TERMS = (
+    ("compute", Key("compute", BLUE)),
+    ("communication", Key("communication", ORANGE)),
+    ("routing", Key("routing", GREEN)),
+    ("before", Key("moved to it before", PURPLE)),
+)
+"""Field and legend of what a group's bar is stacked from."""
 
 
 def chiplet_section(cost: ChipletCost, detail: Detail) -> Section:
@@ -50,48 +55,28 @@ def chiplet_section(cost: ChipletCost, detail: Detail) -> Section:
 def _chart(cost: ChipletCost, detail: Detail) -> Chart:
     """Groups and what lies between them one after the other, as the total adds them up."""
     kept = cost.groups[: max(1, detail.marks // 4)]
-    drawn = charts.figure(340, "group", f"cost [{cost.unit}]")
-    charts.factors(drawn, [str(place) for place in range(len(kept))], "x")
-    places = list(range(len(kept)))
     slowest = [max(group.operators.items(), key=lambda item: item[1].cost, default=None) for group in kept]
-    columns: dict[str, list[Any]] = {
-        "place": places,
+    data: Lists = {
+        "group": list(range(len(kept))),
         "operator": ["" if each is None else each[0] for each in slowest],
         "before": [0.0, *cost.between][: len(kept)],
+        "base": [0.0] * len(kept),
     }
-    low = [0.0] * len(kept)
-    for name, _ in _TERMS:
-        values = [0.0 if each is None else float(getattr(each[1], name)) for each in slowest]
-        columns[name], columns[f"{name}_from"] = values, low
-        low = [start + value for start, value in zip(low, values, strict=True)]
-        columns[f"{name}_to"] = low
-    columns["before_from"], columns["before_to"] = (
-        low,
-        [a + b for a, b in zip(low, columns["before"], strict=True)],
-    )
-    data = charts.source(columns)
-    told = [
-        ("group", "@place"),
-        ("slowest operator", "@operator"),
-        *((n, f"@{n}{{0,0.[00]}}") for n, _ in _TERMS),
-        ("moved to it before", "@before{0,0.[00]}"),
-    ]
-    entries = []
-    for name, colour in (*_TERMS, ("before", style.PURPLE)):
-        bars = drawn.vbar(
-            x="place",
-            bottom=f"{name}_from",
-            top=f"{name}_to",
-            width=0.7,
-            source=data,
-            fill_color=colour,
-            line_color=None,
-        )
-        charts.hover(drawn, [bars], told)
-        entries.append(("moved to it before" if name == "before" else name, [bars]))
-    drawn.y_range.start = 0
+    for name, _ in _TERMS[:-1]:
+        data[name] = [0.0 if each is None else float(getattr(each[1], name)) for each in slowest]
+    hover = {"group": "group", "slowest operator": "operator"} | {key.name: name for name, key in _TERMS}
+    layers, low = [], "base"
+    for name, key in _TERMS:
+        top = f"{name}_top"
+        data[top] = [start + value for start, value in zip(data[low], data[name], strict=True)]
+        channels = {"x": "left", "x2": "right", "y": top, "y2": low}
+        sides = {"left": "datum.group - 0.35", "right": "datum.group + 0.35"}
+        layers.append(Layer({"type": "rect"}, data, channels, key, hover, sides))
+        low = top
+    across = Axis.of_names([str(place) for place in data["group"]], "group")
+    up = Axis(f"cost [{cost.unit}]", 0, max(data[low]) * 1.04 or 1)
     summary = f"Stacked bars of {counted(len(kept), 'group')}: the terms of the slowest operator of each."
-    return Chart("Cost of the groups", (drawn,), summary, "x", keys=charts.keys(entries))
+    return Chart("Cost of the groups", (Panel(across, up, 240, tuple(layers)),), summary)
 
 
 def _tables(cost: ChipletCost, detail: Detail) -> list[Table]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rramalloc.placement.placement import Placement
-from rramalloc.report.page.allocation import hardware_words, network_words, warning_notes
-from rramalloc.report.page.chip_map import chip_map
-from rramalloc.report.page.parts import Chart, Column, Detail, Fact, Note, Section, Table, shown
+from rramalloc.report.allocation_section import hardware_words, network_words, warning_notes
+from rramalloc.report.chip_map import chip_map
+from rramalloc.report.section import Block, Column, Detail, Fact, Section, Table, shown
 from rramalloc.shown import counted
 from rramalloc.units import rounded, share, size
 
@@ -26,7 +26,7 @@ def placement_section(placement: Placement, detail: Detail) -> Section:
         part = most.byte_hops / traffic.cost if traffic.cost else 0.0
         limit = f"The largest flow is from {most.producer} to {most.consumer}: {share(part)} of the traffic"
     options = placement.options
-    drawn: tuple[Chart | Note, ...] = (chip_map(placement, detail),) if placement.arrays else ()
+    drawn: tuple[Block, ...] = (chip_map(placement, detail),) if placement.arrays else ()
     return Section(
         title=f"{placement.network.name} placed on {counted(len(placement.tiles), 'tile')}",
         subtitle=f"Placement · {hardware_words(placement.hardware)}",

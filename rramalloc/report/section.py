@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rramalloc.chart import Chart
+
 Kind = Literal["text", "int", "float", "percent"]
-Zoom = Literal["x", "y", "xy", ""]
-Shape = Literal["area", "hatched", "line", "dashed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class Detail:
 
 
 LEVELS = (Detail(2000, 8000), Detail(1000, 3000), Detail(300, 1000), Detail(60, 250))
+FIGURE = LEVELS[2]
+"""What a picture in a file shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,33 +56,13 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """An entry of a legend."""
-
-    name: str
-    colour: str
-    shape: Shape
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart. figures: of Bokeh, one below the other; summary: what it shows, for who cannot see it;
-    zoom: directions that the buttons and keys zoom in; keys: the legend.
-    """
-
-    title: str
-    figures: tuple[Any, ...]
-    summary: str
-    zoom: Zoom = "x"
-    note: str = ""
-    keys: tuple[Key, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Note:
     """A sentence where something is missing or must be known."""
 
     text: str
+
+
+Block = Table | Chart | Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +74,7 @@ class Section:
     title: str
     subtitle: str
     facts: tuple[Fact, ...]
-    blocks: tuple[Table | Chart | Note, ...]
+    blocks: tuple[Block, ...]
     limit: str = ""
     lead: str = "In short."
     headline: str = ""

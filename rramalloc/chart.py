@@ -1,0 +1,364 @@
+"""One description of a chart: Vega-Lite draws it on a page, in a file and in a notebook.
+
+A chart is panels of layers of marks over columns of data. The same chart gives the same bytes: nothing in it
+depends on the clock, the machine or what was drawn before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from rramalloc.errors import SpecError
+from rramalloc.files import check_writable, write_bytes
+
+Spec = dict[str, Any]
+Columns = Mapping[str, Sequence[Any]]
+Lists = dict[str, list[Any]]
+Zoom = Literal["x", "y", "xy", ""]
+Shape = Literal["square", "stroke", "circle", "diamond", "triangle-up", "triangle-down", "cross"]
+
+BLUE, ORANGE, GREEN, RED, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
+SKY, GREY = "#56B4E9", "#999999"
+"""Okabe and Ito's palette, which all kinds of colour vision tell apart."""
+SERIES = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
+SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
+INK = {"expr": "ink"}
+"""The colour of text and axes, which follows the theme of a page."""
+DASHED = [5, 4]
+
+FORMATS = ("svg", "png", "pdf")
+_WIDTH = 520
+_PNG_SCALE = 2.5
+_LONGEST_LABEL = 28
+_ROW, _LEAST_HEIGHT, _MOST_HEIGHT = 18, 40, 640
+_MANY = 20
+_NUMBER = ",.12~g"
+_EXACT = 2**53
+_TICKS = [digit * 10.0**power for power in range(-4, 16) for digit in (1, 2, 5)]
+_COUNTED = re.compile(r"""(\bid="|url\(#)(clip|gradient_)(\d+)""")
+"""Names that Vega counts on from the picture before."""
+_NAMED = re.compile(rb"(?m)(?:^ +/[A-Za-z]+\d+ \d+ 0 R\n)+")
+"""Resources of a PDF, which are written in any order."""
+_ON_PAPER = ("#333333", "#dddddd", "Liberation Sans, Arial, sans-serif")
+_ON_PAGE = ("var(--ink)", "var(--grid)", "system-ui, sans-serif")
+"""Ink, grid lines and font; the page sets its variables with the theme."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An entry of a legend. shape: of its points, "square" for areas and "stroke" for lines."""
+
+    name: str
+    colour: str
+    shape: Shape = "square"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A quantitative axis from `low` to `high`.
+
+    names: what stands at 0, 1, ... instead of numbers; whole: ticks stand at integers only; down: a vertical
+    axis begins at the top, as one of names does; shown, grid: whether its ticks and its lines are drawn.
+    """
+
+    title: str
+    low: float
+    high: float
+    scale: Literal["linear", "log", "sqrt"] = "linear"
+    names: tuple[str, ...] = ()
+    whole: bool = False
+    shown: bool = True
+    down: bool = False
+    grid: bool = True
+
+    @classmethod
+    def of_names(cls, names: Sequence[str], title: str = "") -> Axis:
+        """One unit for each name."""
+        return cls(title, -0.6, max(1, len(names)) - 0.4, names=tuple(label(name) for name in names))
+
+    @classmethod
+    def around(cls, title: str, values: Sequence[float], *, whole: bool = False) -> Axis:
+        """A little beyond the values, logarithmic where the largest is many times the smallest."""
+        low, high = min(values), max(values)
+        if high > _MANY * max(low, 1e-9):
+            return cls(title, max(low, 1e-9) / 1.1, high * 1.1, "log", whole=whole)
+        space = 0.04 * (high - low) or 1
+        return cls(title, low - space, high + space, whole=whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Marks of one kind, one for each row of `data`.
+
+    mark: Vega-Lite's kind and look; channels: column by channel, or a definition of the channel;
+    hover: column by the words in front of its value; derived: expression by the column it makes.
+    """
+
+    mark: Spec
+    data: Columns
+    channels: Mapping[str, Any]
+    key: Key | None = None
+    hover: Mapping[str, str] = field(default_factory=dict)
+    derived: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Layers over the same axes. height: pixels between the axes' ends."""
+
+    x: Axis
+    y: Axis
+    height: int
+    layers: tuple[Layer, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Panels one below the other, with one legend.
+
+    title: on a page; heading: lines above the picture of a file; summary: what it shows, for those who
+    cannot see it; zoom: directions in which a page zooms, "y" only with one panel.
+    """
+
+    title: str
+    panels: tuple[Panel, ...]
+    summary: str
+    heading: tuple[str, ...] = ()
+    zoom: Zoom = "x"
+    note: str = ""
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The legend, in the order of the layers."""
+        layers = (layer for panel in self.panels for layer in panel.layers)
+        return tuple(dict.fromkeys(layer.key for layer in layers if layer.key is not None))
+
+    @property
+    def spec(self) -> Spec:
+        """The Vega-Lite specification of a file's picture."""
+        panels = [self._panel(place) | {"width": _WIDTH} for place in range(len(self.panels))]
+        shared = {"color": "shared", "shape": "shared"}
+        title = {"text": [label(line, 100) for line in self.heading], "anchor": "middle"}
+        return self._common(_ON_PAPER) | {
+            "title": title,
+            "vconcat": panels,
+            "resolve": {"scale": shared, "legend": shared},
+        }
+
+    def page_specs(self) -> list[Spec]:
+        """The specification of every panel for a page, as wide as its place; the page draws the legend."""
+        common = self._common(_ON_PAGE)
+        return [common | self._panel(n, page=True) | {"width": "container"} for n in range(len(self.panels))]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture whole or not at all, as SVG, PNG or PDF by the end of its name.
+
+        Raises SpecError, FileError.
+        """
+        import vl_convert
+
+        kind, text = figure_format(path), json.dumps(self.spec)
+        if kind == "svg":
+            write_bytes(path, self._repr_svg_().encode())
+        elif kind == "png":
+            write_bytes(path, vl_convert.vegalite_to_png(text, scale=_PNG_SCALE))
+        else:
+            write_bytes(path, _NAMED.sub(_in_order, vl_convert.vegalite_to_pdf(text)))
+
+    def _repr_svg_(self) -> str:
+        import vl_convert
+
+        places: dict[str, int] = {}
+
+        def renumbered(found: re.Match[str]) -> str:
+            return f"{found[1]}{found[2]}{places.setdefault(found[2] + found[3], len(places))}"
+
+        drawn = str(vl_convert.vegalite_to_svg(json.dumps(self.spec)))
+        return _COUNTED.sub(renumbered, drawn)
+
+    def _common(self, look: tuple[str, str, str]) -> Spec:
+        ink, grid, font = look
+        names = [
+            {"name": f"{axis}_names_{place}", "value": list(getattr(panel, axis).names)}
+            for place, panel in enumerate(self.panels)
+            for axis in "xy"
+            if getattr(panel, axis).names
+        ]
+        ends = [
+            {"name": f"{axis}_{end}", "value": _drawable(getattr(getattr(self.panels[0], axis), end))}
+            for axis in self.zoom
+            for end in ("low", "high")
+        ]
+        keys = [{"name": f"key_{place}", "value": True} for place in range(len(self.keys))]
+        return {
+            "params": [{"name": "ink", "value": ink}, *names, *ends, *keys],
+            "config": _config(ink, grid, font),
+        }
+
+    def _panel(self, place: int, *, page: bool = False) -> Spec:
+        panel = self.panels[place]
+        axes = {axis: self._axis(getattr(panel, axis), axis, place) for axis in "xy"}
+        layers = [self._layer(layer, axes, page=page) for layer in panel.layers]
+        found: Spec = {"height": panel.height, "layer": layers}
+        return found | ({"title": {"text": panel.title, "anchor": "start"}} if panel.title else {})
+
+    def _axis(self, axis: Axis, which: str, place: int) -> Spec:
+        """The channel of a position without its column."""
+        if which in self.zoom:
+            ends = {"domainMin": {"expr": f"{which}_low"}, "domainMax": {"expr": f"{which}_high"}}
+        else:
+            ends = {"domainMin": _drawable(axis.low), "domainMax": _drawable(axis.high)}
+        scale = {"type": axis.scale, "nice": False, "zero": False, **ends}
+        scale["reverse"] = which == "y" and (axis.down or bool(axis.names))
+        shown: Spec = {
+            "title": axis.title or None,
+            "format": _NUMBER,
+            "labelOverlap": "greedy",
+            "grid": axis.grid,
+        }
+        if axis.names:
+            shown |= {"values": list(range(len(axis.names))), "grid": False, "ticks": False}
+            shown["labelExpr"] = f"{which}_names_{place}[datum.value]"
+            if which == "x":
+                shown["labelAngle"] = -60
+        elif axis.scale == "log":
+            shown["values"] = [tick for tick in _TICKS if tick <= axis.high]
+        elif axis.whole:
+            shown["tickMinStep"] = 1
+        return {"type": "quantitative", "scale": scale, "axis": shown if axis.shown else None}
+
+    def _layer(self, layer: Layer, axes: Mapping[str, Spec], *, page: bool) -> Spec:
+        encoding: Spec = {}
+        for channel, given in layer.channels.items():
+            definition = {"field": given} if isinstance(given, str) else given
+            positional = channel in axes and "value" not in definition
+            encoding[channel] = (axes[channel] | definition) if positional else definition
+        transforms: list[Spec] = [
+            {"calculate": expression, "as": name} for name, expression in layer.derived.items()
+        ]
+        if layer.key is not None:
+            transforms.append({"filter": f"key_{self.keys.index(layer.key)}"})
+            encoding = self._keyed(layer.key, encoding, page=page)
+        if layer.hover:
+            encoding["tooltip"] = [_told(words, name, layer.data) for words, name in layer.hover.items()]
+        data = {name: [_drawable(value) for value in values] for name, values in layer.data.items()}
+        rows = {"columns": data} if page else {"values": _rows(data)}
+        mark = {"clip": layer.mark["type"] != "text", **layer.mark}
+        return {"data": rows, "transform": transforms, "mark": mark, "encoding": encoding}
+
+    def _keyed(self, key: Key, encoding: Spec, *, page: bool) -> Spec:
+        """Colour, and the shape of points, by the name in the legend."""
+        names = [each.name for each in self.keys]
+        legend = None if page else {"title": None, "orient": "bottom", "columns": 4, "labelLimit": 220}
+
+        def by_name(range_: list[str]) -> Spec:
+            scale = {"domain": names, "range": range_}
+            return {"datum": key.name, "type": "nominal", "scale": scale, "legend": legend}
+
+        coloured = {"color": by_name([each.colour for each in self.keys])} | encoding
+        if "shape" in encoding:
+            coloured["shape"] = by_name([each.shape for each in self.keys])
+        return coloured
+
+
+def bars(
+    data: Columns,
+    left: str | Spec,
+    right: str,
+    *,
+    key: Key | None = None,
+    hover: Mapping[str, str] | None = None,
+    thick: float = 0.72,
+    look: Spec | None = None,
+) -> Layer:
+    """Horizontal bars on the rows that the column `row` names, `thick` of a row high."""
+    channels = {"x": right, "x2": left, "y": "bottom", "y2": "top"}
+    derived = {"bottom": f"datum.row - {thick / 2}", "top": f"datum.row + {thick / 2}"}
+    return Layer({"type": "rect", **(look or {})}, data, channels, key, hover or {}, derived)
+
+
+def rule(at: float, along: Literal["x", "y"], colour: str | Spec = INK, key: Key | None = None) -> Layer:
+    """A dashed line across the panel where the axis `along` is `at`."""
+    look: Spec = {"type": "rule", "strokeDash": DASHED, "strokeWidth": 1.4}
+    return Layer(look if key else look | {"color": colour}, {"at": [at]}, {along: "at"}, key)
+
+
+def row_height(rows: int, each: int = _ROW) -> int:
+    """Height of a panel with rows one below the other, up to a limit."""
+    return min(max(rows * each, _LEAST_HEIGHT), _MOST_HEIGHT)
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Columns from rows that all have the same fields."""
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+
+
+def label(text: str, longest: int = _LONGEST_LABEL) -> str:
+    """A name from a file as a chart can show it: printable, and cut in the middle if it is long."""
+    if len(text) > longest:
+        text = text[: longest - longest // 2 - 1] + "…" + text[-(longest // 2) :]
+    return _printable(text)
+
+
+def figure_format(path: str | os.PathLike[str]) -> str:
+    """Kind of figure by the end of its file's name. Raises SpecError."""
+    ending = Path(path).suffix.lower().removeprefix(".")
+    if ending not in FORMATS:
+        raise SpecError(os.fspath(path), f"a figure's name must end in .{', .'.join(FORMATS)}")
+    return ending
+
+
+def check_figure(path: str | os.PathLike[str] | None) -> None:
+    """Make sure that a figure can be written there before long work. Raises SpecError, FileError."""
+    if path is not None:
+        figure_format(path)
+        check_writable(path)
+
+
+def _config(ink: str, grid: str, font: str) -> Spec:
+    axis = {"labelColor": ink, "titleColor": ink, "domainColor": grid, "tickColor": grid, "gridColor": grid}
+    plain = {"titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 12}
+    return {
+        "background": None if ink.startswith("var") else "white",
+        "font": font,
+        "view": {"stroke": None},
+        "axis": axis | plain | {"labelLimit": 170, "gridOpacity": 0.6},
+        "axisY": {"minExtent": 44},
+        "title": {"color": ink, "fontWeight": "normal", "fontSize": 12},
+        "legend": {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal", "labelFontSize": 11},
+        "text": {"fill": ink, "fontSize": 10},
+        "concat": {"spacing": 14},
+    }
+
+
+def _told(words: str, name: str, data: Columns) -> Spec:
+    first = next(iter(data.get(name, ())), None)
+    if isinstance(first, str):
+        return {"field": name, "type": "nominal", "title": words}
+    return {"field": name, "type": "quantitative", "title": words, "format": _NUMBER}
+
+
+def _rows(data: Columns) -> list[Spec]:
+    return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
+
+
+def _in_order(found: re.Match[bytes]) -> bytes:
+    return b"".join(sorted(found[0].splitlines(keepends=True)))
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _drawable(value: Any) -> Any:
+    """Integers beyond what a browser counts in as floats. Raises OverflowError beyond those."""
+    if isinstance(value, str):
+        return _printable(value)
+    return float(value) if isinstance(value, int) and abs(value) >= _EXACT else value

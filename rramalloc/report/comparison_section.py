@@ -1,0 +1,201 @@
+"""Section of a comparison: all methods side by side, a chart a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rramalloc.chart import (
+    BLUE,
+    RED,
+    SKY,
+    Axis,
+    Chart,
+    Key,
+    Layer,
+    Panel,
+    bars,
+    columns,
+    label,
+    row_height,
+    rule,
+)
+from rramalloc.report.allocation_section import hardware_words, mapping_words, network_words, warning_notes
+from rramalloc.report.section import Column, Detail, Fact, Note, Section, Table, shown, thinned
+from rramalloc.shown import counted, quoted
+from rramalloc.studies.comparison import Comparison, Row
+from rramalloc.studies.judged import REFERENCE
+from rramalloc.units import share, steps
+
+_MOST_PANELS = 8
+_LEAST_END, _BEYOND = 1.3, 2.5
+"""The axis ends at _BEYOND times the median ratio at most."""
+_REFERENCE, _METHOD = Key(f"{REFERENCE} (the reference)", BLUE), Key("other methods", SKY)
+_REPAIRED, _BOUND = Key("repaired to fit", "#9fd0ee"), Key("lower bound", RED, "stroke")
+_SPREAD = Key("spread of seeds", "#777777", "stroke")
+_HOVER = {
+    "method": "method", "makespan": "makespan", "ratio": "ratio", "gap [%]": "gap", "arrays used": "used",
+}  # fmt: skip
+_KINDS: dict[str, Any] = {"method": "text", "proof": "text", "repaired": "text", "gap": "percent"}
+_FLOATS = ("ratio", "seconds", "clock_s", "step_ns", "latency_ns")
+_SHOWN = (
+    "arrays",
+    "method",
+    "makespan",
+    "ratio",
+    "gap",
+    "interval",
+    "used",
+    "recurrence",
+    "published",
+    "latency_ns",
+    "seconds",
+    "clock_s",
+    "best",
+    "worst",
+    "repaired",
+    "proof",
+)
+
+
+def comparison_section(comparison: Comparison, detail: Detail) -> Section:
+    """Headline, bars of ratios, and all rows."""
+    rows, budgets = comparison.rows, comparison.budgets
+    facts = [
+        Fact("Methods", f"{len({row.method for row in rows}):,}"),
+        Fact("Budgets", ", ".join(f"{budget:,}" for budget in budgets[:4]) or "none", "arrays"),
+    ]
+    blocks: list[Any] = list(warning_notes(comparison.warnings))
+    limit = ""
+    if rows:
+        group = comparison.at(budgets[0])
+        fastest = min(group, key=lambda row: (row.ratio, row.makespan))
+        slowest = max(group, key=lambda row: row.ratio)
+        facts.append(
+            Fact(
+                "Fastest",
+                steps(fastest.makespan),
+                f"{quoted(fastest.method)} with {counted(budgets[0], 'array')}",
+            )
+        )
+        facts.append(
+            Fact("Its gap", share(fastest.gap), "at most from optimal" if fastest.gap else "proven optimal")
+        )
+        limit = (
+            f"With {counted(budgets[0], 'array')} no allocation takes less than {steps(fastest.lower_bound)}"
+        )
+        if 0 < fastest.ratio < slowest.ratio:
+            times = f"{slowest.ratio / fastest.ratio:.3g} times as long as {quoted(fastest.method)}"
+            limit += f"; the method {quoted(slowest.method)} takes {times}"
+        shown_budgets = [budgets[place] for place in thinned(len(budgets), _MOST_PANELS)]
+        blocks += [methods_chart(comparison, [budget]) for budget in shown_budgets]
+        if len(budgets) > _MOST_PANELS:
+            blocks.append(
+                Note(f"{_MOST_PANELS} of {len(budgets)} budgets are drawn, from the first to the last.")
+            )
+        blocks.append(_table(comparison, detail))
+    if comparison.skipped:
+        heads = (Column("Arrays", "int"), Column("Method"), Column("Reason"))
+        left = [(skipped.arrays, skipped.method, skipped.reason) for skipped in comparison.skipped]
+        blocks.append(shown(Table("Left out", heads, left), detail))
+    options = comparison.options
+    return Section(
+        title=f"{comparison.network.name}: methods side by side",
+        subtitle=f"Comparison · {hardware_words(comparison.hardware)}",
+        facts=tuple(facts),
+        blocks=tuple(blocks),
+        limit=limit,
+        headline=f"{counted(len(rows), 'row')} at {counted(len(budgets), 'budget')}",
+        made=(
+            ("Network", network_words(comparison.network)),
+            ("Hardware", hardware_words(comparison.hardware)),
+            ("Mapping", mapping_words(options)),
+            ("Seeds, work", f"{options.seeds} from {options.seed}, {options.work} units a run"),
+            ("rramalloc", comparison.rramalloc_version),
+        ),
+    )
+
+
+def methods_chart(comparison: Comparison, budgets: Sequence[int] | None = None) -> Chart:
+    """Ratio of every method to the reference, a panel a budget.
+
+    Of more than eight budgets, eight are drawn, spread evenly from the first to the last. Bars far beyond the
+    others end at the end of the axis; their numbers stand beside them.
+    """
+    every = comparison.budgets
+    drawn = budgets or [every[place] for place in thinned(len(every), _MOST_PANELS)]
+    steps_ns = {row.step_ns for row in comparison.rows}
+    quantity = "makespan" if len(steps_ns) <= 1 else "latency"
+    reference = any(row.method == REFERENCE for row in comparison.rows)
+    ratio = f"{quantity} / {quantity} of {REFERENCE if reference else 'best'}"
+    titles = [counted(budget, "array") if len(drawn) > 1 else "" for budget in drawn]
+    panels = tuple(
+        _panel(comparison.at(budget), ratio, title) for budget, title in zip(drawn, titles, strict=True)
+    )
+    rows = comparison.at(drawn[0])
+    told = ", ".join(f"{quoted(row.method)} {row.ratio:.3f}" for row in rows[:6])
+    arrays = counted(drawn[0], "array")
+    return Chart(
+        title=f"Methods with {arrays}" if len(drawn) == 1 else "Methods side by side",
+        panels=panels,
+        summary=f"{ratio[0].upper()}{ratio[1:]} with {arrays}: {told}.",
+        heading=(f"{label(comparison.network.name)}: methods side by side",),
+        zoom="",
+        note="Beside each bar: steps, and the ratio. » marks a bar that goes on beyond the axis.",
+    )
+
+
+def _panel(rows: Sequence[Row], ratio: str, title: str) -> Panel:
+    """One budget: a bar of equal height for every method."""
+    ratios = sorted(row.ratio for row in rows)
+    end = max(_LEAST_END, min(ratios[-1], _BEYOND * ratios[len(ratios) // 2]))
+    layers: list[Layer] = []
+    for key in (_REFERENCE, _METHOD, _REPAIRED):
+        marks = [_mark(place, row, end) for place, row in enumerate(rows) if _kind(row) is key]
+        if marks:
+            look = {"stroke": BLUE, "strokeDash": [3, 2]} if key is _REPAIRED else {}
+            layers.append(bars(columns(marks), {"datum": 0}, "shown", key=key, hover=_HOVER, look=look))
+    marks = [_mark(place, row, end) for place, row in enumerate(rows)]
+    spread = [mark for mark, row in zip(marks, rows, strict=True) if row.runs > 1]
+    if spread:
+        seeds = {"type": "rule", "strokeWidth": 2}
+        layers.append(Layer(seeds, columns(spread), {"x": "low", "x2": "high", "y": "row"}, _SPREAD))
+    beside = {"type": "text", "align": "left", "dx": 5}
+    layers.append(Layer(beside, columns(marks), {"x": "reach", "y": "row", "text": "words"}))
+    layers.append(rule(max(row.ratio * (1 - row.gap) for row in rows), "x", key=_BOUND))
+    names = Axis.of_names([row.method for row in rows])
+    across = Axis(ratio, 0, end * 1.24)
+    return Panel(across, names, row_height(len(rows)), tuple(layers), title)
+
+
+def _kind(row: Row) -> Key:
+    if row.repaired:
+        return _REPAIRED
+    return _REFERENCE if row.method == REFERENCE else _METHOD
+
+
+def _mark(place: int, row: Row, end: float) -> dict[str, Any]:
+    """What is drawn and shown of a row; `end`: of the longest bar."""
+    scale = row.ratio / max(1, row.makespan)
+    high = min(row.worst * scale, end)
+    return {
+        "row": place, "method": row.method, "makespan": row.makespan, "ratio": round(row.ratio, 6),
+        "shown": min(row.ratio, end), "gap": round(100 * row.gap, 4), "used": row.used,
+        "low": min(row.best * scale, end), "high": high,
+        "reach": max(min(row.ratio, end), high if row.runs > 1 else 0.0),
+        "words": f"{'» ' if row.ratio > end else ''}{row.makespan:,} ({row.ratio:.3f})",
+    }  # fmt: skip
+
+
+def _table(comparison: Comparison, detail: Detail) -> Table:
+    fields = [name for name in _SHOWN if any(getattr(row, name) is not None for row in comparison.rows)]
+    heads = tuple(
+        Column(name.replace("_", " ").capitalize(), _KINDS.get(name, "float" if name in _FLOATS else "int"))
+        for name in fields
+    )
+    rows = [[_cell(getattr(row, name)) for name in fields] for row in comparison.rows]
+    return shown(Table("All rows", heads, rows, folded=False), detail)
+
+
+def _cell(value: Any) -> Any:
+    return ("yes" if value else "") if isinstance(value, bool) else value

@@ -1,0 +1,156 @@
+"""The layers of an allocation as charts and tables: copies, arrays, time, and the buffers between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from rramalloc.chart import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    SKY,
+    Axis,
+    Chart,
+    Key,
+    Layer,
+    Lists,
+    Panel,
+    bars,
+    label,
+    row_height,
+)
+from rramalloc.report.section import FIGURE, Block, Column, Detail, Table, shown
+from rramalloc.results.allocation import Allocation
+from rramalloc.results.allocation import Layer as Stage
+from rramalloc.results.simulation import BufferedEdge, Simulation
+from rramalloc.shown import counted
+from rramalloc.units import size, steps
+
+_LINEAR = 100
+"""Copies up to which their axis is linear."""
+_NAMED = 30
+"""Layers up to which the axis has their names; beyond, their numbers."""
+_MOST_BUFFERS = 24
+
+
+def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) -> Chart:
+    """Copies of every layer, and the share of the makespan and of the arrays that it takes."""
+    layers, makespan = result.layers[: detail.marks], max(1, result.makespan)
+    used = max(1, sum(layer.arrays for layer in result.layers))
+    most = max(layer.replication for layer in layers)
+    scale: Literal["linear", "log"] = "log" if most > _LINEAR else "linear"
+    data: Lists = {
+        "place": list(range(len(layers))),
+        "layer": [layer.name for layer in layers],
+        "copies": [layer.replication for layer in layers],
+        "arrays": [layer.arrays for layer in layers],
+        "held": [round(100 * layer.arrays / used, 3) for layer in layers],
+        "share": [round(100 * layer.batches / makespan, 3) for layer in layers],
+        "batches": [layer.batches for layer in layers],
+    }
+    hover = {
+        "layer": "layer", "replication": "copies", "arrays": "arrays", "share of the arrays [%]": "held",
+        "batches": "batches", "share of the makespan [%]": "share",
+    }  # fmt: skip
+    sides = {"left": "datum.place - 0.4", "right": "datum.place + 0.4"}
+
+    def columns(top: str, low: float, key: Key) -> Layer:
+        across = {"x": "left", "x2": "right", "y": top, "y2": {"datum": low}}
+        return Layer({"type": "rect"}, data, across, key, hover, sides)
+
+    names = [layer.name for layer in layers] if len(layers) <= _NAMED else []
+    across = Axis.of_names(names, "layer, in network order") if names else _numbered(len(layers))
+    least = 0.7 if scale == "log" else 0.0
+    copies = Axis("replication", least, most * 1.1, scale, whole=True)
+    highest = max(1.0, *data["share"], *data["held"])
+    diamonds = {"type": "point", "filled": True, "size": 50, "opacity": 1}
+    points = {"x": "place", "y": "held", "shape": {}}
+    held = Layer(diamonds, data, points, Key("share of the arrays", ORANGE, "diamond"), hover)
+    share = (columns("share", 0, Key("share of the makespan", SKY)), held)
+    panels = (
+        Panel(_hidden(across), copies, 150, (columns("copies", least, Key("replication", BLUE)),)),
+        Panel(across, Axis("share [%]", 0, min(100, highest * 1.1)), 150, share),
+    )
+    return Chart(
+        "Replication and share of the makespan", panels, _summary(layers, result.makespan), _heading(result)
+    )
+
+
+def _numbered(count: int) -> Axis:
+    return Axis("layer, in network order", -0.6, count - 0.4, whole=True)
+
+
+def _hidden(axis: Axis) -> Axis:
+    return Axis("", axis.low, axis.high, names=axis.names, shown=False)
+
+
+def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
+    if isinstance(result, Allocation):
+        arrays = f"{result.arrays.used:,} of {counted(result.arrays.budget, 'array')}"
+    else:
+        arrays = counted(result.arrays, "array")
+    layers = counted(len(result.layers), "layer")
+    return (f"{label(result.network.name)}: {steps(result.makespan)} on {arrays}, {layers}",)
+
+
+def _summary(layers: Sequence[Stage], makespan: int) -> str:
+    most = max(layers, key=lambda layer: layer.replication)
+    busiest = max(layers, key=lambda layer: layer.batches)
+    return (
+        f"Bars of the copies of {len(layers)} layers: most has {most.name} with {most.replication:,}. "
+        f"{busiest.name} computes longest, {busiest.batches:,} of {makespan:,} steps."
+    )
+
+
+def layer_table(layers: Sequence[Stage], makespan: int, detail: Detail) -> Table:
+    """One row per layer; folds where filters are folded."""
+    used = max(1, sum(layer.arrays for layer in layers))
+    folded = any(layer.fold is not None for layer in layers)
+    heads = (
+        Column("#", "int"), Column("Layer"), Column("Windows", "int"), Column("Demand", "int"),
+        Column("Replication", "int"), Column("Arrays", "int"), Column("Share of arrays", "percent"),
+        Column("Batches", "int"), Column("Share of makespan", "percent"), Column("Start", "int"),
+        Column("Finish", "int"), Column("Stall", "int"), *([Column("Fold")] if folded else []),
+    )  # fmt: skip
+    rows = [
+        (
+            number, layer.name, layer.windows, layer.demand, layer.replication, layer.arrays,
+            layer.arrays / used, layer.batches, layer.batches / max(1, makespan), layer.start, layer.finish,
+            max(0, layer.finish - layer.start - layer.batches),
+            *(["x".join(map(str, layer.fold or (1, 1)))] if folded else []),
+        )
+        for number, layer in enumerate(layers, 1)
+    ]  # fmt: skip
+    note = "Demand: arrays of one copy. Batches, start, finish and stall are in steps."
+    return shown(Table("Layers", heads, rows, note, folded=False), detail)
+
+
+def buffer_blocks(buffers: Sequence[BufferedEdge], detail: Detail) -> tuple[Block, ...]:
+    """The pixels that wait between stages at the fullest moment: the largest as bars, all in a table."""
+    edges = sorted(buffers, key=lambda edge: -edge.buffer_bytes)
+    if not edges:
+        return ()
+    kept = edges[:_MOST_BUFFERS]
+    data: Lists = {
+        "row": list(range(len(kept))),
+        "producer": [edge.producer for edge in kept],
+        "consumer": [edge.consumer for edge in kept],
+        "kib": [round(edge.buffer_bytes / 1024, 3) for edge in kept],
+        "pixels": [edge.buffer_pixels for edge in kept],
+    }
+    hover = {"from": "producer", "to": "consumer", "pixels": "pixels", "KiB": "kib"}
+    drawn = bars(data, {"datum": 0}, "kib", hover=hover, look={"color": GREEN})
+    names = Axis.of_names([f"{label(edge.producer, 12)} → {label(edge.consumer, 12)}" for edge in kept])
+    across = Axis("buffer [KiB]", 0, max(data["kib"]) * 1.04 or 1)
+    total = size(sum(edge.buffer_bytes for edge in edges))
+    more = f" The {len(kept)} largest of {len(edges):,} are drawn." if len(edges) > len(kept) else ""
+    summary = (
+        f"Buffers between stages at their fullest: {total} together, the largest "
+        f"{size(edges[0].buffer_bytes)} from {edges[0].producer} to {edges[0].consumer}."
+    )
+    panel = Panel(across, names, row_height(len(kept)), (drawn,))
+    chart = Chart("Buffer demand", (panel,), summary, note=f"{total} together at their fullest.{more}")
+    rows = [(edge.producer, edge.consumer, edge.buffer_pixels, edge.buffer_bytes) for edge in edges]
+    heads = (Column("Producer"), Column("Consumer"), Column("Pixels", "int"), Column("Bytes", "int"))
+    return chart, shown(Table("Buffers between stages", heads, rows, "Largest first."), detail)

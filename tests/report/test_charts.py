@@ -1,0 +1,288 @@
+"""Charts: whole files of the right kind, the same every time, whatever names networks and layers have."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from placement.machines import chain as placed_chain
+from placement.machines import chip, machine
+
+import rramalloc
+from rramalloc.chart import FORMATS, Chart, Layer, check_figure, label
+from rramalloc.errors import FileError, SpecError
+from rramalloc.network.network import Network
+from rramalloc.placement.placement import Placement
+from rramalloc.report.chip_map import chip_map
+from rramalloc.report.comparison_section import methods_chart
+from rramalloc.report.convergence import convergence_chart
+from rramalloc.report.layers import replication_chart
+from rramalloc.report.section import Detail
+from rramalloc.report.timeline import timeline_chart
+from rramalloc.results.allocation import Allocation
+
+HOSTILE = ["$x_1$ <b>&amp;</b>", "a" * 900, "line\nbreak\x00\x1b[31m", "$", "\\frac{1}{2}$^$", "中文 ‮ \x7f"]
+
+
+def chain(names: list[str], title: str = "chain") -> Network:
+    """1 x 1 convolutions in a row on 4 x 4 pixels."""
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [2, 4, 4]}]
+    for name in names:
+        before = nodes[-1]["name"]
+        nodes.append({"name": name, "op": "conv", "inputs": [before], "out_channels": 2, "kernel": 1})
+    return Network.build(title, nodes)
+
+
+def allocated(network: Network, spare: int = 3, **options: Any) -> Allocation:
+    return rramalloc.optimize(network, len(network.stages) + spare, work=1, **options)
+
+
+def compared(network: Network) -> Chart:
+    methods = ["auto", "none", "annealing", "isaac"]
+    return methods_chart(rramalloc.compare(network, ["x1", "x2"], methods=methods, work=1, seeds=2))
+
+
+Draw = Callable[[Network], Chart]
+DRAWN: dict[str, Draw] = {
+    "replication": lambda network: replication_chart(allocated(network)),
+    "timeline": lambda network: timeline_chart(allocated(network)),
+    "convergence": lambda network: convergence_chart(allocated(network)),
+    "comparison": compared,
+}
+every_chart = pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
+
+
+def layers_of(chart: Chart, key: str) -> list[Layer]:
+    return [
+        layer
+        for panel in chart.panels
+        for layer in panel.layers
+        if layer.key is not None and layer.key.name == key
+    ]
+
+
+def spans(chart: Chart, key: str) -> list[tuple[int, int]]:
+    """First and last step of every bar of a timeline."""
+    (layer,) = layers_of(chart, key)
+    left, right = (layer.data[str(layer.channels[channel])] for channel in ("x2", "x"))
+    return list(zip(left, right, strict=True))
+
+
+def words_of(chart: Chart) -> list[str]:
+    layers = [layer for panel in chart.panels for layer in panel.layers if layer.mark["type"] == "text"]
+    return [text for layer in layers for text in layer.data["words"]]
+
+
+@every_chart
+@pytest.mark.parametrize("names", [["only"], ["a", "b", "c"], HOSTILE], ids=["one layer", "three", "hostile"])
+def test_every_kind_of_file(draw: Draw, names: list[str], tmp_path: Path) -> None:
+    network = chain(names, title=HOSTILE[0] if names == HOSTILE else "chain")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = draw(network)
+        for kind in FORMATS:
+            drawn.save(tmp_path / f"x.{kind}")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF-")
+    assert ElementTree.fromstring((tmp_path / "x.svg").read_text()).tag.endswith("}svg")  # noqa: S314
+
+
+@every_chart
+def test_same_bytes_again(draw: Draw, tmp_path: Path) -> None:
+    network = chain(["a", "b"])
+    for kind in FORMATS:
+        for place in range(2):
+            draw(network).save(tmp_path / f"{place}.{kind}")
+        assert (tmp_path / f"0.{kind}").read_bytes() == (tmp_path / f"1.{kind}").read_bytes()
+
+
+@every_chart
+def test_one_description_for_page_and_file(draw: Draw) -> None:
+    """The same marks of the same data: only the form of the rows, the colours and the legend differ."""
+    chart = draw(chain(["a", "b"]))
+    for file, page in zip(chart.spec["vconcat"], chart.page_specs(), strict=True):
+        for one, two in zip(file["layer"], page["layer"], strict=True):
+            columns = two["data"]["columns"]
+            rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+            assert one["data"]["values"] == rows
+            assert one["mark"] == two["mark"]
+            assert one["transform"] == two["transform"]
+            assert one["encoding"].keys() == two["encoding"].keys()
+
+
+@every_chart
+def test_axes_have_units_and_the_file_a_heading(draw: Draw) -> None:
+    chart = draw(chain(["a", "b"]))
+    assert chart.heading[0].startswith("chain")
+    titles = [axis.title for panel in chart.panels for axis in (panel.x, panel.y) if axis.title]
+    assert titles
+    for title in titles:
+        assert "[" in title or title in (
+            "makespan / makespan of auto", "replication", "layer, in network order",
+        )  # fmt: skip
+
+
+def test_layers_by_name_in_network_order() -> None:
+    chart = timeline_chart(allocated(chain(["zeta", "alpha", "$mid$"])))
+    (panel,) = chart.panels
+    assert panel.y.names == ("zeta", "alpha", "$mid$")
+    position = chart.spec["vconcat"][0]["layer"][0]["encoding"]["y"]
+    assert position["scale"]["reverse"], "the first layer is on top"
+    assert replication_chart(allocated(chain(["zeta", "alpha"]))).panels[1].x.names == ("zeta", "alpha")
+
+
+def test_names_are_no_markup_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.svg"
+    timeline_chart(allocated(chain(["--><script>alert(1)</script>"]))).save(path)
+    root = ElementTree.fromstring(path.read_text())  # noqa: S314
+    assert not [element for element in root.iter() if "script" in element.tag]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("conv1_1", "conv1_1", id="plain"),
+        pytest.param("$a$", "$a$", id="no formula"),
+        pytest.param("a\nb\x07", "a?b?", id="control characters"),
+        pytest.param("a" * 28, "a" * 28, id="just short enough"),
+        pytest.param("a" * 20 + "b" * 20, "a" * 13 + "…" + "b" * 14, id="cut in the middle"),
+        pytest.param("\ud800", "?", id="half a character"),
+        pytest.param("", "", id="empty"),
+    ],
+)
+def test_labels(text: str, shown: str) -> None:
+    assert label(text) == shown
+
+
+@pytest.mark.parametrize("count", [1, 13, 121, 1000])
+def test_names_stay_apart_however_many(count: int) -> None:
+    """The picture is no higher than a page, and Vega leaves out names that would overlap."""
+    chart = timeline_chart(allocated(chain([f"layer{place}" for place in range(count)])))
+    assert chart.panels[0].height <= 640
+    assert chart.spec["vconcat"][0]["layer"][0]["encoding"]["y"]["axis"]["labelOverlap"] == "greedy"
+
+
+def test_bars_of_the_timeline() -> None:
+    """Two copies of a, one of b: a takes 8 steps, b starts after one and never waits, 17 in all."""
+    chart = timeline_chart(rramalloc.simulate(chain(["a", "b"]), {"a": 2, "b": 1}))
+    assert spans(chart, "computing") == [(0, 8), (1, 17)]
+    assert spans(chart, "waiting for input (sum)") == [(8, 8), (17, 17)]
+    assert "last to finish: b at 17" in chart.heading[1]
+
+
+def test_waiting_is_drawn() -> None:
+    """One copy of a, two of b: b has 8 batches from step 2 to 17, so it waits 7 steps."""
+    chart = timeline_chart(rramalloc.simulate(chain(["a", "b"]), {"a": 1, "b": 2}))
+    assert spans(chart, "computing") == [(0, 16), (2, 10)]
+    assert spans(chart, "waiting for input (sum)") == [(16, 16), (10, 17)]
+
+
+def test_convergence_ends_where_the_search_ended() -> None:
+    allocation = rramalloc.optimize("squeezenet", 256, work=5)
+    (line,) = layers_of(convergence_chart(allocation), "best makespan")
+    seconds, best, bound = (list(line.data[name]) for name in ("seconds", "best", "bound"))
+    assert (best[-1], bound[-1]) == (allocation.makespan, allocation.lower_bound)
+    assert best == sorted(best, reverse=True)
+    assert bound == sorted(bound)
+    assert seconds == sorted(seconds)
+    assert seconds[-1] == allocation.seconds
+
+
+def test_convergence_of_a_method_that_reports_nothing() -> None:
+    (heading,) = convergence_chart(allocated(chain(["a", "b"]), method="interval")).heading
+    assert "proven optimal" in heading or "gap" in heading
+
+
+def test_bars_of_the_comparison_say_the_makespan() -> None:
+    """`none` takes 17 steps, auto 9: 1.889 times as long. The rows have one height."""
+    chart = methods_chart(rramalloc.compare(chain(["a", "b"]), [4], methods=["auto", "none"]))
+    assert words_of(chart) == ["9 (1.000)", "17 (1.889)"]
+    assert chart.title == "Methods with 4 arrays"
+    drawn = [layer for panel in chart.panels for layer in panel.layers if layer.mark["type"] == "rect"]
+    assert len(drawn) == 2
+    assert all(layer.derived == drawn[0].derived for layer in drawn)
+
+
+def test_very_long_bars_are_cut_and_marked() -> None:
+    chart = methods_chart(rramalloc.compare("vgg16", 2048, methods=["none", "interval", "proportional"]))
+    assert "» 50,942 (51.457)" in words_of(chart)  # 50942 / 990
+    assert chart.panels[0].x.high < 5
+
+
+def test_many_budgets_are_drawn_from_the_first_to_the_last() -> None:
+    found = rramalloc.compare(chain(["a", "b"]), list(range(2, 32)), methods=["none", "uniform"])
+    titles = [panel.title for panel in methods_chart(found).panels]
+    assert len(titles) == 8
+    assert (titles[0], titles[-1]) == ("2 arrays", "31 arrays")
+
+
+def test_kind_and_place_are_checked(tmp_path: Path) -> None:
+    check_figure(None)
+    check_figure(tmp_path / "x.SVG")
+    with pytest.raises(SpecError, match=r"must end in \.svg"):
+        check_figure(tmp_path / "x.gif")
+    with pytest.raises(FileError, match="does not exist"):
+        check_figure(tmp_path / "none" / "x.svg")
+
+
+def test_numbers_beyond_a_browser_are_floats() -> None:
+    layer = Layer({"type": "point"}, {"x": [2**53 + 1]}, {"x": "x"})
+    chart = timeline_chart(allocated(chain(["a"])))
+    panel = chart.panels[0]
+    whole = Chart("x", (type(panel)(panel.x, panel.y, 10, (layer,)),), "")
+    assert whole.spec["vconcat"][0]["layer"][0]["data"]["values"] == [{"x": float(2**53 + 1)}]
+    json.dumps(whole.page_specs(), allow_nan=False)
+
+
+# The map of the chips
+
+
+@pytest.fixture
+def placement() -> Placement:
+    hardware = machine(chip(4, (2, 3), (1, 2)), (10, 4))
+    return rramalloc.place(placed_chain(2, 5, side=4, kernel=3), {"c1": 3, "c2": 5}, hardware=hardware)
+
+
+def test_every_chip_in_use_is_named(placement: Placement) -> None:
+    names = [name for layer in chip_map(placement).panels[0].layers for name in layer.data.get("name", ())]
+    assert names == [f"chip {row}, {column}" for row, column in sorted({t.chip for t in placement.tiles})]
+
+
+def test_every_array_is_a_square_in_the_colour_of_its_layer(placement: Placement) -> None:
+    chart = chip_map(placement)
+    (squares,) = [layer for layer in chart.panels[0].layers if "replica" in layer.data]
+    assert list(squares.data["layer"]) == [array.layer for array in placement.arrays]
+    colour = squares.channels["color"]
+    assert colour["legend"]["title"] == "layer, in network order"
+    assert colour["scale"]["domain"] == ["1 c1", "2 c2"]
+    assert set(squares.data[colour["field"]]) == {"1 c1", "2 c2"}
+
+
+def test_filled_area_is_the_arrays_in_use(placement: Placement) -> None:
+    """Four arrays fill a tile of 0.92 x 0.92."""
+    chart = chip_map(placement, Detail(rows=10, marks=1000))
+    few = chip_map(placement, Detail(rows=10, marks=len(placement.arrays) // 2 - 1))
+    assert any("replica" in layer.data for layer in chart.panels[0].layers)
+    (bands,) = [layer for layer in few.panels[0].layers if "replicas" in layer.data]
+    data = bands.data
+    drawn = sum(
+        (right - left) * (bottom - top)
+        for left, right, bottom, top in zip(
+            data["left"], data["right"], data["bottom"], data["top"], strict=True
+        )
+    )
+    held = sum(data["arrays"])
+    assert drawn == pytest.approx(0.92 * 0.92 * held / 4, rel=0.01)
+
+
+def test_many_layers_are_a_scale_in_the_legend() -> None:
+    hardware = machine(chip(4, (8, 8)), (10, 4))
+    network = placed_chain(*[2] * 14, side=4, kernel=1)
+    marks = chip_map(rramalloc.place(network, {}, hardware=hardware)).panels[0].layers[1]
+    assert marks.channels["color"]["type"] == "quantitative"
+    assert marks.channels["color"]["scale"]["domain"] == [1, 14]
