@@ -1,14 +1,16 @@
 """What the documentation site takes from the program itself when it is built (mkdocs hooks).
 
-A line `<!-- formats -->`, `<!-- networks -->` or `<!-- presets -->` of a page becomes tables; results/,
-CHANGELOG.md and CONTRIBUTING.md become pages; a site that would load anything from the network is an error.
+A line `<!-- formats -->`, `<!-- networks -->` or `<!-- presets -->` of a page becomes tables; results/, the
+notebooks, CHANGELOG.md and CONTRIBUTING.md become pages; a site that would load anything from the network is an
+error.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +25,171 @@ LOADED = re.compile(
     r"|<link\b[^>]*rel=[\"']?(?:stylesheet|preload|preconnect|icon)[^>]*(?:https?:)?//[^>]*>"
 )
 """A tag that makes a browser fetch something from another host."""
+_CLAUSE = re.compile(r"(?:^|(?<=[.;] ))([a-z]\w*(?:, [a-z]\w*)*): ")
+"""Names of fields in front of what they mean."""
 Schema = Mapping[str, Any]
+COMMON: Mapping[str, str] = {
+    "a_ns_per_byte": "time for each byte read",
+    "adc_bits": "bits of the converter",
+    "align": "to what folding aligns",
+    "arrays": "crossbar arrays",
+    "arrays_asked": "budget as the sweep asks for it",
+    "arrays_per_tile": "arrays that a tile holds",
+    "b_ns_per_byte": "time for each byte written",
+    "bandwidth_between": "bandwidth between chiplets",
+    "bandwidth_chip_gb_s": "bandwidth of a link between chips",
+    "bandwidth_gb_s": "bandwidth",
+    "bandwidth_inside": "bandwidth within a chiplet",
+    "bandwidth_out_gb_s": "bandwidth of the way out",
+    "bandwidth_tile_gb_s": "bandwidth of a link between tiles",
+    "baselines": "points of other methods",
+    "batches": "steps in which the layer computes",
+    "budget": "arrays allowed",
+    "buffer_bytes": "bytes that wait at the fullest moment",
+    "buffer_pixels": "pixels that wait at the fullest moment",
+    "byte_hops": "bytes times hops",
+    "bytes": "bytes that move",
+    "c_ns": "time of a run apart from its bytes",
+    "ceil_mode": "whether a last window may be cut at the border",
+    "cell_bits": "bits of a cell",
+    "channels": "channels that it passes on",
+    "chip": "tiles and links, or the chip's row and column",
+    "chiplets": "number of chiplets",
+    "column": "column of a pixel",
+    "communication": "time of moving data",
+    "compute": "time of computing",
+    "compute_units": "units that compute",
+    "consumer": "layer that reads it",
+    "critical_path": "segments that the makespan waits for",
+    "critical_path_text": "the critical path in words",
+    "crossbar": "size of one array",
+    "demand": "arrays of one copy",
+    "device": "device that was measured",
+    "difference": "largest difference from the reference",
+    "dilation": "distance of the kernel's positions in rows and columns",
+    "done": "points that are computed",
+    "left_s": "seconds that remain, as far as they can be foretold",
+    "edges": "what flows from one node to another",
+    "end": "where a link ends",
+    "energy": "energy and area of an array",
+    "exact": "exact value",
+    "expected": "value of the reference",
+    "fc": "where linear layers on a 1 x 1 grid run",
+    "filter": "filter after folding",
+    "filter_before": "filter before folding",
+    "finish": "step after the last",
+    "flags": "flags of the row",
+    "fold": "whether filters are folded, or by how many pixels",
+    "format": "which format and version the file has",
+    "from": "where it begins",
+    "gap": "(value - lower bound) / value",
+    "got": "value of the emulated accelerator",
+    "groups": "groups of channels, or of operators that run together",
+    "handoff": "whether a pixel can be used in the next or in the same step",
+    "hardware": "the hardware, complete",
+    "hop_cycles_between": "cycles of a hop between chiplets",
+    "hop_cycles_inside": "cycles of a hop within a chiplet",
+    "hop_ns_chip": "time of a hop between chips",
+    "hop_ns_tile": "time of a hop between neighbouring tiles",
+    "hops": "mean number of hops",
+    "host": "layers left to the host",
+    "image": "number of the image",
+    "images": "number of images",
+    "input_bits": "bits of an input value",
+    "inputs": "names of the nodes that it reads",
+    "interval": "steps between inputs that follow each other",
+    "kernel": "rows and columns of the kernel",
+    "latency_ns": "time for one input",
+    "layer": "name of the layer",
+    "layers": "one row a layer, in network order",
+    "lower_bound": "what no allocation within the budget falls below",
+    "makespan": "steps until one input is done",
+    "mapping": "how the weights of a layer lie on arrays",
+    "mappings": "mappings of the grid",
+    "memory": "bandwidth of the memory",
+    "method": "method that made the allocation",
+    "methods": "methods to compare or run",
+    "minimum": "arrays with every layer stored once",
+    "n_h": "rows folded into one",
+    "n_w": "columns folded into one",
+    "name": "name, by which other parts of the file refer to it",
+    "network": "name and hash of the network",
+    "networks": "networks of the grid",
+    "nodes": "the nodes of the graph, in any order",
+    "noise": "standard deviation of the noise",
+    "normal_op": "NormalOp of the tight recurrence in steps",
+    "objective": "what is made small",
+    "objectives": "objectives of the grid",
+    "op": "operator",
+    "operator": "operator as the source file names it",
+    "operators": "operators by name",
+    "options": "what was asked for",
+    "out_channels": "output channels",
+    "out_features": "output features",
+    "output_bits": "bits of an output value",
+    "overlap": "whether filters overlap",
+    "padding_added": "rows and columns of padding that folding adds",
+    "pads": "padding at the top, left, bottom and right",
+    "pairs": "bandwidth of single pairs of chiplets",
+    "parameters": "parameters of the model",
+    "points": "non-dominated points, or the number of points of the grid",
+    "pre_op": "PreOp of the tight recurrence in steps",
+    "precision": "bits of weights, inputs and outputs",
+    "producer": "layer whose output it is",
+    "proof": "what shows the lower bound",
+    "reason": "why it was left out",
+    "reduce_to": "where partial sums are added",
+    "replication": "copies of the layer's weights",
+    "routing": "time of hops",
+    "row": "row of a pixel",
+    "rows": "one row a result",
+    "rramalloc_version": "version that wrote the file",
+    "rule": "rule of folding",
+    "saving": "share of the arrays that folding saves",
+    "scale": "factor of rows and columns",
+    "seconds": "work in seconds of a reference core",
+    "seed": "seed of every random choice",
+    "seeds": "number of seeds",
+    "sha256": "hash of the network's graph, or of a file's bytes",
+    "shape": "channels, height, width",
+    "share": "share of the whole",
+    "size_bytes": "bytes that move",
+    "source": "where the numbers or the graph come from; of an edge, where it begins",
+    "spec": "the sweep as it was asked for",
+    "stage": "name of the stage",
+    "stall_steps": "steps between start and finish in which it waits",
+    "start": "first step, or where a link begins",
+    "step_ns": "length of one step",
+    "storage": "units that store",
+    "storage_units": "units that store",
+    "strategies": "one row a strategy",
+    "stride": "step of the window in rows and columns",
+    "stride_before": "stride before folding",
+    "tail": "Tail of the tight recurrence in steps",
+    "target_ns": "target of the latency",
+    "target_steps": "target in steps",
+    "tasks": "tasks that are placed together",
+    "throughput_per_s": "inputs a second when inputs stream",
+    "tile": "row and column of the tile",
+    "time_limit_s": "limit of time, null for none",
+    "time_ns": "time of one run",
+    "timing": "how long a step takes",
+    "to": "where it ends",
+    "total": "the whole cost",
+    "total_ns": "sum of the times of all layers",
+    "traffic": "bytes times hops for one input",
+    "treatment": "how the operator is modelled",
+    "unit_bytes": "bytes that a unit holds",
+    "units": "units of a chiplet",
+    "used": "arrays used",
+    "value": "value of the objective",
+    "waits_for": "stage whose pixel the segment waits for",
+    "warnings": "what was assumed, approximated or ignored",
+    "weight_bits": "bits of a weight",
+    "windows": "output pixels of the layer",
+    "work": "limit of work, in units that do not depend on the machine",
+}
+"""What a field means in every record that does not say it itself."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -33,6 +199,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     outside = sorted(path for path in (ROOT / "results").rglob("*") if path.suffix in (".md", ".svg", ".csv"))
     for path in [*outside, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]:
         files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+    for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        page = notebook_page(json.loads(path.read_text(encoding="utf-8")))
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page))
     return files
 
 
@@ -52,6 +221,33 @@ def on_post_build(config: MkDocsConfig) -> None:
         found = LOADED.search(path.read_text(encoding="utf-8"))
         if found:
             raise PluginError(f"{path.relative_to(config.site_dir)} loads from the network: {found[0]}")
+
+
+def notebook_page(notebook: Mapping[str, Any]) -> str:
+    """A notebook as Markdown: its texts, its code, and below each cell what it printed and showed."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        parts += [f'<div class="output">\n{_output(output)}\n</div>' for output in cell["outputs"]]
+    return "\n\n".join(parts) + "\n"
+
+
+def _output(output: Mapping[str, Any]) -> str:
+    """What a cell showed, as HTML without empty lines, which would end an element in Markdown."""
+    data = output.get("data", {"text/plain": output.get("text", output.get("traceback", ()))})
+    for kind in ("image/svg+xml", "text/html", "image/png", "text/plain"):
+        if kind in data:
+            shown = "".join(data[kind])
+            if kind == "image/png":
+                return f'<img alt="" src="data:image/png;base64,{shown.strip()}">'
+            if kind == "text/plain":
+                shown = f"<pre><code>{html.escape(shown)}</code></pre>"
+            return re.sub(r"\n\s*\n", "\n", shown)
+    return ""
 
 
 def formats() -> str:
@@ -97,18 +293,39 @@ def _format(name: str, schema: Schema) -> Iterator[str]:
 
 
 def _record(schema: Schema, name: str) -> Iterator[str]:
-    if "description" in schema:
-        yield _prose(schema["description"])
     fields = schema.get("properties")
+    text, meaning = meanings(schema.get("description", ""), fields or ())
+    if text:
+        yield _prose(text)
     if fields is None:
         yield f"\n{_kind(schema, name)}\n"
         return
     required = schema.get("required", ())
     rows = (
-        [f"`{field}`", _kind(inner, name), "yes" if field in required else _default(inner)]
+        [
+            f"`{field}`",
+            _kind(inner, name),
+            "yes" if field in required else _default(inner),
+            _prose(inner.get("description", meaning.get(field, COMMON.get(field, "")))),
+        ]
         for field, inner in fields.items()
     )
-    yield from ("", *_table(("field", "holds", "required"), rows))
+    yield from ("", *_table(("field", "holds", "required", "meaning"), rows))
+
+
+def meanings(description: str, fields: Collection[str]) -> tuple[str, dict[str, str]]:
+    """The text of a record's docstring, and what it says of each field: "name: words" up to a semicolon."""
+    found: dict[str, str] = {}
+    rest = []
+    for paragraph in re.split(r"\n\s*\n", description.strip()):
+        clauses = _CLAUSE.split(" ".join(paragraph.split()))
+        if len(clauses) > 1 and all(name in fields for name in clauses[1].split(", ")):
+            for names, words in zip(clauses[1::2], clauses[2::2], strict=True):
+                found |= dict.fromkeys(names.split(", "), words.strip().rstrip(";."))
+            paragraph = clauses[0].strip()
+        if paragraph:
+            rest.append(paragraph)
+    return "\n\n".join(rest), {name: words for name, words in found.items() if name in fields}
 
 
 def _default(schema: Schema) -> str:

@@ -119,7 +119,7 @@ class Panel:
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Chart:
     """Panels one below the other, with one legend.
 
@@ -171,6 +171,9 @@ class Chart:
             write_bytes(path, vl_convert.vegalite_to_png(text, scale=_PNG_SCALE))
         else:
             write_bytes(path, _NAMED.sub(_in_order, vl_convert.vegalite_to_pdf(text)))
+
+    def __repr__(self) -> str:
+        return f"<Chart {self.title}>"
 
     def _repr_svg_(self) -> str:
         import vl_convert

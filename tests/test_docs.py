@@ -118,6 +118,35 @@ def test_format_tables_have_every_field_of_every_schema(hooks: ModuleType) -> No
         assert targets <= set(re.findall(r"\{ #([\w-]+) \}", section)), name
 
 
+def test_fields_of_formats_have_a_meaning(hooks: ModuleType) -> None:
+    rows = [line for line in hooks.formats().splitlines() if line.startswith("| `")]
+    assert [row for row in rows if row.rstrip().endswith("|  |")] == []
+    told = "One stage. demand: arrays of one copy; arrays: of all: both.\n\nstart, finish: exact steps."
+    text, meaning = hooks.meanings(told, ("demand", "arrays", "start", "finish"))
+    assert meaning == {
+        "demand": "arrays of one copy",
+        "arrays": "of all: both",
+        "start": "exact steps",
+        "finish": "exact steps",
+    }
+    assert text == "One stage."
+
+
+def test_notebooks_are_pages(hooks: ModuleType) -> None:
+    for path in (DOCS / "notebooks").glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        page = hooks.notebook_page({"cells": cells})
+        assert page.count("```python") == sum(cell["cell_type"] == "code" for cell in cells)
+        shown = sum(len(cell.get("outputs", ())) for cell in cells)
+        assert page.count('<div class="output">') == shown > 0
+        assert "<svg" in page or "data:image/png" in page
+        assert not hooks.LOADED.search(page)
+    printed = {"output_type": "stream", "text": ["<b>\n", "\n", "2"]}
+    assert "&lt;b&gt;\n2" in hooks.notebook_page(
+        {"cells": [{"cell_type": "code", "source": ["x"], "outputs": [printed]}]}
+    )
+
+
 @pytest.mark.parametrize(
     ("schema", "words"),
     [

@@ -117,6 +117,17 @@ def sources() -> Iterator[str]:
         yield from re.findall(r"arXiv:? (\d{4}\.\d{5})", text)
 
 
+def test_bibtex_says_what_the_citation_says(citation: dict[str, Any]) -> None:
+    entry = (ROOT / "CITATION.bib").read_text(encoding="utf-8")
+    fields = dict(re.findall(r"^  (\w+) = \{(.*)\},$", entry, re.MULTILINE))
+    authors = " and ".join(f"{{{author['name']}}}" for author in citation["authors"])
+    assert fields == {
+        "title": citation["title"], "author": authors, "version": citation["version"],
+        "date": citation["date-released"], "license": citation["license"],
+        "keywords": ", ".join(citation["keywords"]),
+    }  # fmt: skip
+
+
 def test_citation_names_the_sources_of_the_methods(citation: dict[str, Any]) -> None:
     named = set(sources())
     assert len(named) >= 4
@@ -133,7 +144,8 @@ def test_citation_names_the_sources_of_the_methods(citation: dict[str, Any]) -> 
 def test_the_source_archive_is_whole() -> None:
     patterns = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     for name in ("rramalloc", "networks", "tests", "docs", "results", ".ci", "pyproject.toml", "mkdocs.yml",
-                 "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE"):  # fmt: skip
+                 "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "CITATION.bib",
+                 "LICENSE"):  # fmt: skip
         assert f"/{name}" in patterns
         assert (ROOT / name).exists()
 
