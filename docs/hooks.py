@@ -1,8 +1,7 @@
 """What the documentation site takes from the program itself when it is built (mkdocs hooks).
 
 A line `<!-- formats -->`, `<!-- networks -->` or `<!-- presets -->` of a page becomes tables; results/, the
-notebooks, CHANGELOG.md and CONTRIBUTING.md become pages; a site that would load anything from the network is an
-error.
+notebooks, CHANGELOG.md and CONTRIBUTING.md become pages; a site that needs the network is an error.
 """
 
 from __future__ import annotations
