@@ -24,10 +24,11 @@ from rramalloc.results.optimize import Request
 from rramalloc.results.optimize import optimize as optimize_network
 from rramalloc.results.simulation import Simulation, simulate_network
 from rramalloc.search.front import DEFAULT_WORK as FRONT_WORK
-from rramalloc.search.problem import DEFAULT_WORK, Objective, Progress, Stop
+from rramalloc.search.problem import DEFAULT_WORK, Progress, Stop
 from rramalloc.studies.budgets import budget, budgets, minimum_arrays
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.simulate import Handoff
+from rramalloc.units import FRONT_OBJECTIVES, OBJECTIVES, FrontObjective, ObjectiveName
 
 if TYPE_CHECKING:
     from rramalloc.export.export import export as export
@@ -38,10 +39,9 @@ if TYPE_CHECKING:
     from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
     from rramalloc.studies.compare import CompareProgress, Ending
     from rramalloc.studies.comparison import Comparison
-    from rramalloc.studies.pareto_front import FrontObjective, ParetoFront
+    from rramalloc.studies.pareto_front import ParetoFront
     from rramalloc.studies.strategies.evaluate import evaluate as evaluate
 
-OBJECTIVES: tuple[Objective, ...] = ("latency", "interval", "arrays")
 MAX_WORK = 10**9
 MAX_SEEDS = 1000
 _HOMES = {
@@ -71,7 +71,7 @@ def optimize(
     mapping: Mapping = "im2col",
     fold: bool = False,
     fc: FullyConnected = "host",
-    objective: Objective = "latency",
+    objective: ObjectiveName = "latency",
     method: str = "auto",
     target: int | None = None,
     target_ns: float | None = None,
@@ -277,7 +277,7 @@ def _check_objective(objective: str, method: str, target: int | None, target_ns:
 def _check_choices(**chosen: str | None) -> None:
     known = {
         "objective": OBJECTIVES,
-        "front_objective": ("makespan", "interval", "latency_ns"),
+        "front_objective": FRONT_OBJECTIVES,
         "method": method_names(),
         "handoff": ("next", "same"),
     }

@@ -1,8 +1,16 @@
-"""Quantities in words: times, bytes, shares and counts as tables, pages and messages show them."""
+"""Quantities: which ones are minimised, in which units, and how tables, pages and messages show them."""
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from rramalloc.shown import counted
+
+Unit = Literal["steps", "ns", "arrays"]
+ObjectiveName = Literal["latency", "interval", "arrays"]
+OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
+FrontObjective = Literal["makespan", "interval", "latency_ns"]
+FRONT_OBJECTIVES: tuple[FrontObjective, ...] = get_args(FrontObjective)
 
 
 def steps(value: int) -> str:
@@ -36,3 +44,13 @@ def size(value_bytes: float) -> str:
         if value_bytes >= factor:
             return f"{value_bytes / factor:,.1f} {unit}"
     return f"{value_bytes:,.0f} bytes"
+
+
+def quantity(value: float, unit: str) -> str:
+    """The value or bound of an objective: "4,009 steps", "1,200 arrays", "53.2 us"."""
+    return duration(value) if unit == "ns" else counted(int(value), unit.removesuffix("s"))
+
+
+def plain_quantity(value: float, unit: str) -> str:
+    """The same for a terminal: "4009 steps", "1200 arrays", "53200 ns"."""
+    return f"{value:.6g} ns" if unit == "ns" else f"{int(value)} {unit}"

@@ -137,13 +137,15 @@ def _cells(row: Row) -> dict[str, Any]:
 
 
 def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    from rramalloc.units import plain_quantity
+
     hardware, chosen = comparison.hardware, comparison.options
     yield "network", comparison.network.name
     yield "hardware", options.hardware_words(hardware, options.mapping_words(chosen))
     for budget in comparison.budgets:
         first = comparison.at(budget)[0]
-        told = f"{first.lower_bound} steps with {budget} arrays, {first.method} is within {first.gap:.2%}"
-        yield "lower bound", told
+        bound = plain_quantity(first.lower_bound, comparison.objective_unit)
+        yield "lower bound", f"{bound} with {budget} arrays, {first.method} is within {first.gap:.2%}"
     if any(row.runs > 1 for row in comparison.rows):
         yield "seeds", f"{chosen.seeds}: the median run is shown, with the best and the worst makespan"
     if any(row.repaired for row in comparison.rows):

@@ -141,13 +141,15 @@ def _print(allocation: Allocation, output_format: options.Format, *, quiet: bool
 
 
 def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
+    from rramalloc.units import plain_quantity
+
     arrays, hardware = allocation.arrays, allocation.hardware
     yield "network", f"{allocation.network.name}, {len(allocation.layers)} stages"
     yield "hardware", options.hardware_words(hardware, options.mapping_words(allocation.options))
     yield "arrays", f"{arrays.used} used of {arrays.budget} (at least {arrays.minimum} are needed)"
     yield "makespan", f"{allocation.makespan} steps"
     yield "interval", f"{allocation.interval} steps between inputs when inputs stream"
-    yield "lower bound", f"{allocation.lower_bound} steps"
+    yield "lower bound", plain_quantity(allocation.lower_bound, allocation.objective_unit)
     yield "gap", f"{allocation.gap:.2%} from optimal at most"
     yield "proof", allocation.proof
     measured = allocation.options.latency_table

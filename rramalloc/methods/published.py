@@ -8,7 +8,7 @@ states of every layer; where all of them fit, a target that it does not meet is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from rramalloc.errors import UnsupportedError
 from rramalloc.methods.published_kernel import extend, least_box, published_steps, undominated
-from rramalloc.search import interval
+from rramalloc.search import bandwidth, interval
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.published import ChainLayer, chain_layers
 from rramalloc.timing.simulate import Replication
@@ -27,6 +27,7 @@ _NS_PER_LAYER_LOOKED_AT, _NS_PER_STATE = 16.0, 1000.0
 _WIDTHS = (16, 1024, 8192)
 """States kept per layer, in one attempt after the other."""
 _WIDTH_FOR_TIES = 256
+_SECONDS_PER_PIECE = 1e-3
 _CHILDREN, _SLICE, _LOOK = 8, 64, 256
 """Room for so many times the states kept; states between two looks at the clock, and compared with one."""
 _MOST_ENTRIES = 2**21
@@ -36,12 +37,56 @@ _MOST_ENTRIES = 2**21
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     """Least published recurrence within the budget. Same problem and work give the same candidate.
 
+    Where memory access lengthens the step, least published steps * step_ns, the total delay of the source.
     Raises UnsupportedError if the network is not a chain, or a layer is timed that the recurrence lacks.
     """
     chain = _Chain.of(problem)
+    if problem.step_time is not None and problem.step_time.moves:
+        return _least_delay(chain, stop)
     search = _Search(problem, stop, chain)
     search.run()
     return Candidate(chain.whole(search.best), 1, search.words, search.spent_s)
+
+
+def _least_delay(chain: _Chain, stop: Stop) -> Candidate:
+    """Least published steps * step_ns, by bounds on pieces of the range of step times."""
+    model = _PublishedSteps(chain, stop)
+    best = bandwidth.minimise(chain.problem, stop, model)
+    words = (
+        f"{best.latency_ns:.6g} ns by {model.steps(best.replication)} steps of the published recurrence, "
+        f"{'no less than' if chain.is_monotone else 'heuristic: about'} {best.bound_ns:.6g} ns: dynamic "
+        f"programs over ranges of step times; no proof of the exact latency"
+    )
+    return Candidate(best.replication, 1, words, best.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _PublishedSteps:
+    """The published recurrence as the model of the steps that `bandwidth` minimises the product of."""
+
+    chain: _Chain
+    stop: Stop
+
+    def steps(self, replication: Replication) -> int:
+        return int(published_steps(self.chain.layers, replication[self.chain.stages]))
+
+    def bound(self, relaxed: Problem) -> int:
+        search = self._search(relaxed, self.stop.work)
+        search.begin()
+        return search.bound
+
+    def solve(self, relaxed: Problem, work: int) -> Candidate:
+        search = self._search(relaxed, work)
+        search.run()
+        seconds = search.spent_s + _SECONDS_PER_PIECE
+        return Candidate(search.chain.whole(search.best), search.bound, "", seconds)
+
+    def improve(self, replication: Replication) -> tuple[Replication, float]:
+        return replication, 0.0
+
+    def _search(self, relaxed: Problem, work: int) -> _Search:
+        chain = _Chain(self.chain.layers, self.chain.stages, relaxed)
+        return _Search(relaxed, replace(self.stop, work=work, history=[]), chain)
 
 
 class _States(NamedTuple):
@@ -118,6 +163,15 @@ class _Search:
     _states: int = 0
 
     def run(self) -> None:
+        self.begin()
+        for width in _WIDTHS:
+            if self._done():
+                break
+            self._close_in(width)
+        self._decide(self.steps, _WIDTH_FOR_TIES)
+
+    def begin(self) -> None:
+        """A first allocation and a first bound."""
         self._layers, self._demand, self._budget = self.chain.layers, self.chain.demand, self.chain.budget
         self._low = self.problem.smallest[self.chain.stages].copy()
         self._high = self.problem.largest[self.chain.stages].copy()
@@ -127,11 +181,6 @@ class _Search:
         if self.problem.fits(start):
             self._take(start[self.chain.stages])
         self._raise_bound()
-        for width in _WIDTHS:
-            if self._done():
-                break
-            self._close_in(width)
-        self._decide(self.steps, _WIDTH_FOR_TIES)
 
     def _raise_bound(self) -> None:
         """The smallest target that the box alone does not rule out."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,12 +13,12 @@ from rramalloc.placement.arrange import DEFAULT_WORK, arrange
 from rramalloc.placement.transfer import check_transfer, transfer
 from rramalloc.results.allocation import Allocation, Placed
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
+from rramalloc.search.objective import LatencyNs
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime, Transfer
 from rramalloc.timing.simulate import makespan_of
 
 MOST_ROUNDS = 8
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,9 +64,10 @@ def optimize_placed(
         if stop.out_of_time:
             break
     best = min(rounds, key=lambda each: each.latency_ns)
-    bound_ns = _bound_ns(problem, rounds[0].candidate, request)
+    bound_ns = LatencyNs(problem).bound(rounds[0].candidate)
     proof = f"latency bound {bound_ns:.6g} ns without transfer: {rounds[0].candidate.proof}"
-    found, timed = _bounded(best, bound_ns, proof), replace(problem, step_time=best.step_time)
+    found = replace(best.candidate, objective_bound=bound_ns, proof=proof)
+    timed = replace(problem, step_time=best.step_time)
     allocation = checked_allocation(network, hardware, arrays, timed, request, stop, found)
     told = Placed(rounds=len(rounds), converged=converged, transfer_ns=_transfer_ns(problem, best))
     return allocation.model_copy(update={"placed": told})
@@ -86,25 +86,6 @@ def _placed(problem: Problem, candidate: Candidate, hardware: Hardware, seed: in
     if step_time is None:
         raise AssertionError("checked before")
     return _Round(candidate, step_time, makespan_of(problem.graph, copies) * step_time.step_ns(copies))
-
-
-def _bound_ns(problem: Problem, first: Candidate, request: Request) -> float:
-    """Latency that no allocation undercuts even if transfer took no time.
-
-    With `auto` the bound is in steps of the length of its allocation, with other methods in steps.
-    """
-    if problem.step_time is None:
-        raise AssertionError("checked before")
-    by_length = request.method == "auto" and problem.step_time.moves
-    copies = first.replication if by_length else problem.smallest
-    return first.lower_bound * problem.step_time.step_ns(copies)
-
-
-def _bounded(best: _Round, bound_ns: float, proof: str) -> Candidate:
-    """The candidate with the bound in steps of its length."""
-    step_ns = best.step_time.step_ns(best.candidate.replication)
-    steps = max(1, math.floor(bound_ns / step_ns * (1 - _ROUNDING)))
-    return replace(best.candidate, lower_bound=steps, proof=proof)
 
 
 def _transfer_ns(problem: Problem, best: _Round) -> dict[str, float]:

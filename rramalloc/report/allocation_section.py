@@ -13,7 +13,7 @@ from rramalloc.results.allocation import Allocation, Layer, NetworkId
 from rramalloc.results.simulation import Simulation
 from rramalloc.shown import counted
 from rramalloc.studies.sweep.document import SweptNetwork
-from rramalloc.units import duration, rounded, share, steps
+from rramalloc.units import duration, quantity, rounded, share, steps
 
 _LEAD = "What limits it."
 _LACKS = (
@@ -133,14 +133,14 @@ def _makespan(result: Allocation | Simulation) -> Fact:
 
 
 def _gap(allocation: Allocation) -> tuple[str, str]:
-    if allocation.lower_bound == allocation.makespan:
+    if allocation.gap == 0:
         return "0 %", "proven optimal"
-    return share(allocation.gap), f"at most from optimal; bound {steps(allocation.lower_bound)}"
+    bound = quantity(allocation.lower_bound, allocation.objective_unit)
+    return share(allocation.gap), f"at most from optimal; bound {bound}"
 
 
 def _gap_words(allocation: Allocation) -> str:
-    optimal = allocation.lower_bound == allocation.makespan
-    return "proven optimal" if optimal else f"gap {share(allocation.gap)}"
+    return "proven optimal" if allocation.gap == 0 else f"gap {share(allocation.gap)}"
 
 
 def _rate(throughput_per_s: float | None) -> str:

@@ -25,7 +25,7 @@ from rramalloc.report.section import Column, Detail, Fact, Note, Section, Table,
 from rramalloc.shown import counted, quoted
 from rramalloc.studies.comparison import Comparison, Row
 from rramalloc.studies.judged import REFERENCE
-from rramalloc.units import share, steps
+from rramalloc.units import quantity, share, steps
 
 _MOST_PANELS = 8
 _LEAST_END, _BEYOND = 1.3, 2.5
@@ -81,9 +81,8 @@ def comparison_section(comparison: Comparison, detail: Detail) -> Section:
         facts.append(
             Fact("Its gap", share(fastest.gap), "at most from optimal" if fastest.gap else "proven optimal")
         )
-        limit = (
-            f"With {counted(budgets[0], 'array')} no allocation takes less than {steps(fastest.lower_bound)}"
-        )
+        least = quantity(fastest.lower_bound, comparison.objective_unit)
+        limit = f"With {counted(budgets[0], 'array')} no allocation takes less than {least}"
         if 0 < fastest.ratio < slowest.ratio:
             times = f"{slowest.ratio / fastest.ratio:.3g} times as long as {quoted(fastest.method)}"
             limit += f"; the method {quoted(slowest.method)} takes {times}"

@@ -35,8 +35,7 @@ def convergence_chart(allocation: Allocation) -> Chart:
     work = Axis("work [s of a reference core]", seconds[0], seconds[-1] * 1.15, "log")
     time = Axis("time for one input [steps]", max(0, min(bound) - space), highest + space, whole=True)
     summary = (
-        f"The best makespan ends at {steps(allocation.makespan)}, the lower bound at "
-        f"{steps(allocation.lower_bound)}."
+        f"The best makespan ends at {steps(allocation.makespan)}, the lower bound at {steps(bound[-1])}."
     )
     panel = Panel(work, time, 220, layers)
     return Chart("Convergence", (panel,), summary, (_heading(allocation),))
@@ -45,7 +44,10 @@ def convergence_chart(allocation: Allocation) -> Chart:
 def _history(allocation: Allocation) -> tuple[list[float], list[int], list[int]]:
     """Seconds, best and bound from the beginning of the axis to the end of the search."""
     points = [(point.seconds, point.makespan, point.lower_bound) for point in allocation.history]
-    last = (allocation.seconds or 0.0, allocation.makespan, allocation.lower_bound)
+    if allocation.objective == "latency" and allocation.objective_unit == "steps":
+        last = (allocation.seconds or 0.0, allocation.makespan, int(allocation.lower_bound))
+    else:
+        last = (allocation.seconds or 0.0, *(points[-1][1:] if points else (allocation.makespan, 1)))
     points.append(max(last, points[-1], key=lambda point: point[0]) if points else last)
     counted = [seconds for seconds, _, _ in points if seconds > _EARLIEST_S]
     first = min(counted, default=_EVEN_EARLIER * _EARLIEST_S) / _EVEN_EARLIER
@@ -56,8 +58,7 @@ def _history(allocation: Allocation) -> tuple[list[float], list[int], list[int]]
 
 
 def _heading(allocation: Allocation) -> str:
-    optimal = allocation.lower_bound == allocation.makespan
-    end = "proven optimal" if optimal else f"gap {share(allocation.gap)}"
+    end = "proven optimal" if allocation.gap == 0 else f"gap {share(allocation.gap)}"
     return (
         f"{label(allocation.network.name)} on {allocation.arrays.budget:,} arrays, "
         f"{label(allocation.method)}: {steps(allocation.makespan)}, {end}"

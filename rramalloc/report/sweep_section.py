@@ -80,7 +80,7 @@ def _chart(rows: Sequence[Row], detail: Detail) -> Chart:
         data: Lists = {
             "arrays": [row.arrays for row in kept],
             "makespan": [row.makespan for row in kept],
-            "bound": [row.lower_bound for row in kept],
+            "bound": [row.lower_bound if row.objective_unit != "ns" else None for row in kept],
             "series": [name] * len(kept),
         }
         shape = SHAPES[(place + place // len(SERIES)) % len(SHAPES)]
@@ -136,7 +136,7 @@ def _table(rows: Sequence[Row], detail: Detail) -> Table:
         "seed": "int",
         "used": "int",
         "makespan": "int",
-        "lower_bound": "int",
+        "lower_bound": "float" if any(row.objective_unit == "ns" for row in rows) else "int",
         "gap": "percent",
         "interval": "int",
         "latency_ns": "float",

@@ -16,6 +16,7 @@ from rramalloc.plots import AllocationPlots
 from rramalloc.records import Record, from_list
 from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.units import ObjectiveName, Unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,9 +122,11 @@ class Placed(Record):
 class Allocation(Shown, Record):
     """How often every layer is stored, how fast that is, and how far from optimal it can be at most.
 
-    makespan, interval, lower_bound: steps; gap: (makespan - lower_bound) / makespan; proof: what shows the
-    bound, in words; seconds: work of the search in seconds of a reference core, counted and not measured,
-    so that equal runs give equal files (None for methods that do not count it); step_ns, latency_ns,
+    makespan, interval: steps; objective_value, lower_bound: of the objective, in objective_unit ("steps",
+    "ns" or "arrays"); no allocation within the budget is below lower_bound; gap: (objective_value -
+    lower_bound) / objective_value; proof: what shows the bound, in words; seconds: work of the search in
+    seconds of a reference core, counted and not measured, so that equal runs give equal files (None for
+    methods that do not count it); step_ns, latency_ns,
     throughput_per_s: None without [timing]; history: how best and bound met; host: weight layers left to
     the host, untimed; warnings: what was assumed or ignored; placed: None unless the step includes the
     transfer between tiles.
@@ -134,14 +137,16 @@ class Allocation(Shown, Record):
     network: NetworkId
     hardware: Hardware
     options: Options
-    objective: Literal["latency", "interval", "arrays"]
+    objective: ObjectiveName
+    objective_value: int | float
+    objective_unit: Unit
     method: str
     seed: int
     seconds: float | None
     arrays: Arrays
     makespan: Steps
     interval: Steps
-    lower_bound: Steps
+    lower_bound: int | float
     gap: float
     proof: str
     step_ns: float | None

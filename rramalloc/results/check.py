@@ -30,6 +30,12 @@ def recheck(timing: Timing, demand: Sequence[int], budget: int, lower_bound: int
         raise SolverError(f"{method} claims no less than {lower_bound} steps, yet {max(finish)} are enough")
 
 
+def recheck_bound(value: float, bound: float, unit: str, method: str) -> None:
+    """Raise SolverError if a bound of the objective is above a value that an allocation reaches."""
+    if bound > value:
+        raise SolverError(f"{method} claims no less than {bound:.17g} {unit}, yet {value:.17g} are enough")
+
+
 def recheck_placement(
     tiles: Tiles, demand: npt.NDArray[np.int64], replication: npt.NDArray[np.int64], method: str
 ) -> None:

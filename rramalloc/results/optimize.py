@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +18,16 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.results.allocation import Allocation, Arrays, Layer, NetworkId, Options, Progress
-from rramalloc.results.check import recheck, recheck_placement
-from rramalloc.search import bandwidth, fewest, interval, repair
-from rramalloc.search.auto import solve as solve_auto
-from rramalloc.search.bound import Bounder
-from rramalloc.search.problem import Candidate, Objective, Problem, Stop
+from rramalloc.results.check import recheck, recheck_bound, recheck_placement
+from rramalloc.search import repair
+from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, root_bound, within
+from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Timing, simulate
 from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.units import ObjectiveName
 from rramalloc.version import __version__
 
 MAX_ARRAYS = 2**40
@@ -42,7 +41,7 @@ class Request:
     """
 
     mapping: MappingOptions = DEFAULT_MAPPING
-    objective: Objective = "latency"
+    objective: ObjectiveName = "latency"
     method: str = "auto"
     seed: int = 0
     target_steps: int | None = None
@@ -128,17 +127,11 @@ def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
 
     Raises TargetError, SpecError, UnknownNameError, SolverError, UnsupportedError.
     """
-    if request.objective == "arrays":
-        return fewest.solve(problem, stop, request.seed, _target(problem, request))
-    if request.objective == "interval":
-        return _within_interval(problem, request, stop)
-    moves = problem.step_time is not None and problem.step_time.moves
-    if moves and request.method == "auto":
-        return bandwidth.solve(problem, stop, request.seed)
+    objective = objective_of(problem, request)
+    if request.method == "auto" or not objective.by_methods:
+        return objective.solve(stop, request.seed)
     candidate = method_named(request.method)(problem, stop, request.seed)
-    if request.method == "auto":
-        return candidate
-    bound = max(candidate.lower_bound, _root_bound(problem))
+    bound = max(candidate.lower_bound, root_bound(problem))
     fitting = repair.fitting(problem, candidate.replication)
     if fitting is not candidate.replication:
         words = f"{candidate.proof}; repaired: copies taken away until the rest fits"
@@ -146,40 +139,11 @@ def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
     return replace(candidate, lower_bound=bound)
 
 
-@lru_cache(maxsize=4)
-def _root_bound(problem: Problem) -> int:
-    """The same for every method that is tried on one problem."""
-    return Bounder(problem).root_bound()
-
-
-def _within_interval(problem: Problem, request: Request, stop: Stop) -> Candidate:
-    """Smallest interval * step_ns, then the least makespan among the allocations that reach it."""
-    steps = interval.fastest_interval(problem)
-    least = interval.fewest_copies(problem, steps)
-    most, fixed_ns = None, 0.0
-    if problem.step_time is not None:
-        fixed_ns = problem.step_time.step_ns(least)
-        most = problem.step_time.most_copies(fixed_ns, least)
-    found = solve_auto(replace(problem, least=least, most=most), stop, request.seed)
-    step_time = problem.step_time
-    if step_time is not None and step_time.step_ns(found.replication) > fixed_ns * (1 + 1e-12):
-        found = replace(found, replication=least)
-    words = f"interval {steps} proven best by trying every one; makespan at that interval: {found.proof}"
-    return replace(found, proof=words)
-
-
-def _target(problem: Problem, request: Request) -> int:
-    if request.target_steps is not None and request.target_ns is None:
-        return request.target_steps
-    if request.target_ns is None or request.target_steps is not None:
-        raise SpecError("target", "objective 'arrays' needs either --target STEPS or --target-ns NS")
-    if problem.step_time is None:
-        raise SpecError(
-            "target_ns", "the hardware has no [timing], so give --target in steps or --latency-table"
-        )
-    if problem.step_time.moves:
-        raise SpecError("target_ns", "the hardware's [memory] changes the step time: give --target in steps")
-    return int(request.target_ns / problem.step_time.compute_ns)
+def objective_of(problem: Problem, request: Request) -> Objective:
+    """What a request minimises over a problem."""
+    if request.objective == "arrays":
+        return FewestArrays(problem, request.target_steps, request.target_ns)
+    return OBJECTIVES[request.objective](problem)
 
 
 def checked_allocation(
@@ -192,7 +156,10 @@ def checked_allocation(
     recheck(timing, problem.demand.tolist(), arrays, found.lower_bound, request.method)
     if problem.tiles is not None:
         recheck_placement(problem.tiles, problem.demand, timing.replication, request.method)
-    absolute = Absolute.of(problem.step_time, timing)
+    objective, absolute = objective_of(problem, request), Absolute.of(problem.step_time, timing)
+    value = objective.value(timing)
+    bound = within(value, objective.bound(found))
+    recheck_bound(value, bound, objective.unit, request.method)
     return Allocation(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
@@ -203,6 +170,8 @@ def checked_allocation(
             latency_table=request.measured,
         ),
         objective=request.objective,
+        objective_value=value,
+        objective_unit=objective.unit,
         method=request.method,
         seed=request.seed,
         seconds=None if found.seconds is None else round(found.seconds, 6),
@@ -211,8 +180,8 @@ def checked_allocation(
         ),
         makespan=timing.makespan,
         interval=timing.interval,
-        lower_bound=found.lower_bound,
-        gap=(timing.makespan - found.lower_bound) / timing.makespan,
+        lower_bound=bound,
+        gap=(value - bound) / value,
         proof=found.proof,
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,

@@ -17,7 +17,7 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     """Fewest arrays, within the budget, whose makespan is at most `target` steps.
 
     Raises TargetError if no allocation within the budget is that fast, or none was found.
-    The candidate's bound is of the makespan with that many arrays; its proof speaks of the arrays.
+    The candidate's `objective_bound` is of the arrays.
     """
     first = meet(problem, stop, seed, target)
     if _makespan(problem, first) > target:
@@ -39,7 +39,7 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
                 proven = low  # more arrays never hurt, so no smaller budget does either
     words = f"at least {proven} arrays are needed for {target} steps"
     words += ", so this is the fewest" if proven >= fewest else ""
-    return Candidate(best.replication, min(best.lower_bound, target), words, spent_s)
+    return Candidate(best.replication, 1, words, spent_s, objective_bound=min(proven, fewest))
 
 
 def _makespan(problem: Problem, candidate: Candidate) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from rramalloc.timing.stage_graph import StageGraph
 
 Packing = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int, int]
 """Distinct demands, the class of each stage, tiles (0: any placement will do), arrays of a tile."""
-Objective = Literal["latency", "interval", "arrays"]
 DEFAULT_WORK = 100
 SECONDS_PER_WORK = 0.05
 """A unit of search work in seconds of a reference core; by default a search takes 5 s without proof."""
@@ -111,7 +110,8 @@ class Candidate:
 
     lower_bound: steps that no allocation within the budget undercuts; proof: what shows that, in words;
     seconds: work done, counted in seconds of a reference core, None if it was not counted;
-    repaired: whether copies were taken away because what the method asked for did not fit.
+    repaired: whether copies were taken away because what the method asked for did not fit;
+    objective_bound: what no allocation undercuts in the objective, where that is not the makespan in steps.
     """
 
     replication: Replication
@@ -119,6 +119,7 @@ class Candidate:
     proof: str
     seconds: float | None = None
     repaired: bool = False
+    objective_bound: float | None = None
 
 
 Progress = Callable[[int, int], None]

@@ -15,6 +15,7 @@ from rramalloc.methods.registry import METHODS, entry
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.optimize import Request, counting_warnings, hardware_warnings, make_problem, propose
+from rramalloc.search.objective import Latency
 from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
 from rramalloc.studies.comparison import CompareOptions, Comparison, Row, Skipped
 from rramalloc.studies.judged import REFERENCE, Runs, judged, rows_of
@@ -92,25 +93,25 @@ def compare(
     UnknownNameError before anything runs; SolverError if an allocation does not survive the check.
     """
     methods = contest.names
-    problems = [make_problem(network, hardware, budget, contest.mapping) for budget in arrays]
+    objectives = [Latency(make_problem(network, hardware, budget, contest.mapping)) for budget in arrays]
     chain = _chain(network)
     rows: list[Row] = []
     skipped: list[Skipped] = []
-    total = len(methods) * len(problems)
-    for place, (budget, problem) in enumerate(zip(arrays, problems, strict=True)):
+    total = len(methods) * len(objectives)
+    for place, (budget, objective) in enumerate(zip(arrays, objectives, strict=True)):
         ready: dict[str, Runs] = {}
         for number, method in enumerate(methods, start=place * len(methods)):
             if on_progress is not None and not ending.interrupted:
                 on_progress(budget, method, number, total)
             begun = clock()
             try:
-                found = _candidates(problem, method, contest, ending)
+                found = _candidates(objective.problem, method, contest, ending)
             except (UnsupportedError, SolverError) as error:
                 skipped.append(Skipped(arrays=budget, method=method, reason=str(error)))
                 continue
             clock_s = (clock() - begun) / len(found) if contest.clock else None
-            ready[method] = judged(problem, budget, method, found, clock_s)
-        rows += rows_of(network.name, budget, problem, ready, chain)
+            ready[method] = judged(objective, budget, method, found, clock_s)
+        rows += rows_of(network.name, budget, objective, ready, chain)
     if not rows and not ending.interrupted:
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
     return Comparison(
@@ -121,11 +122,13 @@ def compare(
             **dict(contest.mapping), methods=methods, seed=contest.seed, seeds=contest.seeds,
             work=contest.work, time_limit_s=contest.time_limit_s,
         ),
+        objective=Latency.name,
+        objective_unit=objectives[0].unit,
         rows=tuple(rows),
         skipped=tuple(skipped),
         warnings=(
             *network.warnings, *hardware_warnings(hardware, max(arrays)),
-            *counting_warnings(network, problems[0].graph, hardware, contest.mapping, max(arrays)),
+            *counting_warnings(network, objectives[0].problem.graph, hardware, contest.mapping, max(arrays)),
             *_surprises(rows, methods),
         ),
     )  # fmt: skip

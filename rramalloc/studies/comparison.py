@@ -13,6 +13,7 @@ from rramalloc.plots import ComparisonPlots
 from rramalloc.records import Record
 from rramalloc.results.allocation import Count, NetworkId, Steps
 from rramalloc.shown import Shown, counted, frame_of
+from rramalloc.units import Unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,13 +35,13 @@ class Row(Record):
     """One method at one budget.
 
     network: name; arrays: the budget; makespan, interval, used: of the allocation in `replication`, exact;
-    ratio: makespan over that of `auto` at this budget, or over the best if `auto` was not compared; where
-    memory access makes step times differ, the ratio of the latencies in ns; seconds: work counted in seconds
+    objective_value: of that allocation, in the comparison's objective_unit; ratio: objective_value over that
+    of `auto` at this budget, or over the best if `auto` was not compared; seconds: work counted in seconds
     of a reference core, None where a method counts none; clock_s: measured seconds of a run, only if asked
-    for, and all that depends on the machine; lower_bound: the best bound that any method proved at
-    this budget, in steps of this row's length; gap: distance from it, (makespan - lower_bound) / makespan or
-    that of the latencies; recurrence, published: steps by the models (MODEL.md 5), published None unless
-    the network is a chain it covers; step_ns, latency_ns: None without [timing]; repaired: copies were taken
+    for, and all that depends on the machine; lower_bound: of the objective, in its unit, the best bound that
+    any method proved at this budget; gap: (objective_value - lower_bound) / objective_value; recurrence,
+    published: steps by the models (docs/sources/model.md 5), published None unless the network is a chain it
+    covers; step_ns, latency_ns: None without [timing]; repaired: copies were taken
     away because what the method asked for did not fit; runs: seeds tried; best, median, worst: makespans of
     the best, the middle (the lower of two) and the worst run; the row is of the middle one.
     """
@@ -51,10 +52,11 @@ class Row(Record):
     makespan: Steps
     interval: Steps
     used: Count
+    objective_value: int | float
     ratio: float
     seconds: float | None
     clock_s: float | None
-    lower_bound: Steps
+    lower_bound: int | float
     gap: float
     recurrence: Steps
     published: Steps | None
@@ -93,6 +95,8 @@ class Comparison(Shown, Record):
     network: NetworkId
     hardware: Hardware
     options: CompareOptions
+    objective: str = "latency"
+    objective_unit: Unit = "steps"
     rows: tuple[Row, ...]
     skipped: tuple[Skipped, ...] = ()
     warnings: tuple[str, ...] = ()

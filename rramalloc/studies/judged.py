@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rramalloc.errors import SolverError
 from rramalloc.results.check import recheck, recheck_placement
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.objective import Objective, within
+from rramalloc.search.problem import Candidate
 from rramalloc.studies.comparison import Row
 from rramalloc.timing.published import ChainLayer, published
 from rramalloc.timing.recurrence import recurrence
@@ -21,7 +21,7 @@ REFERENCE = "auto"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """One run of a method, simulated. score: what it is judged by, steps, or ns where steps differ."""
+    """One run of a method, simulated. score: the objective."""
 
     candidate: Candidate
     timing: Timing
@@ -48,26 +48,24 @@ class Runs:
 
 
 def judged(
-    problem: Problem, budget: int, method: str, found: Sequence[Candidate], clock_s: float | None
+    objective: Objective, budget: int, method: str, found: Sequence[Candidate], clock_s: float | None
 ) -> Runs:
     """What a method proposed, simulated and checked. Raises SolverError for what does not hold."""
-    runs = [_judged(problem, budget, method, candidate) for candidate in found]
+    runs = [_judged(objective, budget, method, candidate) for candidate in found]
     return Runs(sorted(runs, key=lambda run: run.key), clock_s)
 
 
-def _judged(problem: Problem, budget: int, method: str, found: Candidate) -> Run:
+def _judged(objective: Objective, budget: int, method: str, found: Candidate) -> Run:
+    problem = objective.problem
     timing = simulate(problem.graph, found.replication)
     recheck(timing, problem.demand.tolist(), budget, found.lower_bound, method)
     if problem.tiles is not None:
         recheck_placement(problem.tiles, problem.demand, timing.replication, method)
-    score = float(timing.makespan)
-    if _steps_differ(problem) and problem.step_time is not None:
-        score *= problem.step_time.step_ns(timing.replication)
-    return Run(found, timing, score, problem.arrays(timing.replication))
+    return Run(found, timing, objective.value(timing), problem.arrays(timing.replication))
 
 
 def rows_of(
-    network: str, budget: int, problem: Problem, found: MappingOf[str, Runs], chain: Sequence[ChainLayer]
+    network: str, budget: int, objective: Objective, found: MappingOf[str, Runs], chain: Sequence[ChainLayer]
 ) -> list[Row]:
     """The rows of one budget: the reference first, then the fastest first.
 
@@ -78,46 +76,33 @@ def rows_of(
         return []
     reference = found.get(REFERENCE)
     base = reference.middle.score if reference else min(runs.middle.score for runs in found.values())
-    bound = _bound(problem, found)
-    rows = [_row(network, budget, problem, name, runs, chain, base, bound) for name, runs in found.items()]
+    bound = _bound(objective, found)
+    rows = [_row(network, budget, objective, name, runs, chain, base, bound) for name, runs in found.items()]
     return sorted(rows, key=lambda row: (row.method != REFERENCE, row.ratio, row.makespan, row.method))
 
 
-def _steps_differ(problem: Problem) -> bool:
-    """Whether the length of a step depends on the allocation."""
-    return problem.step_time is not None and bool(problem.step_time.access_ns_per_copy.any())
-
-
-def _bound(problem: Problem, found: MappingOf[str, Runs]) -> float:
-    """The best bound that any run proved, in the unit of scores.
-
-    Where step times differ, the reference bounds makespan * step_ns, in steps of its own length; all others
-    bound the steps, and no step is shorter than that of the fewest copies.
-    """
-    bounds = []
-    for name, runs in found.items():
-        for run in runs.runs:
-            steps = float(run.candidate.lower_bound)
-            if _steps_differ(problem) and problem.step_time is not None:
-                copies = run.timing.replication if name == REFERENCE else problem.smallest
-                steps *= problem.step_time.step_ns(copies)
-            bounds.append((steps, name))
-    bound, prover = max(bounds)
-    for name, runs in found.items():
-        if not _steps_differ(problem) and runs.runs[0].score < bound:
-            reached = f"{name} takes {runs.runs[0].score:.0f}"
-            raise SolverError(f"{prover} claims no less than {bound:.0f} steps, yet {reached}; please report")
+def _bound(objective: Objective, found: MappingOf[str, Runs]) -> float:
+    """The best bound of the objective that any run proved. Raises SolverError if another run is below it."""
+    every = ((run.candidate, name) for name, runs in found.items() for run in runs.runs)
+    bound, prover = max((objective.bound(candidate), name) for candidate, name in every)
+    least, fastest = min((runs.runs[0].score, name) for name, runs in found.items())
+    bound = within(least, bound)
+    if least < bound:
+        reached = f"{fastest} takes {least:.17g}"
+        raise SolverError(
+            f"{prover} claims no less than {bound:.17g} {objective.unit}, yet {reached}; please report"
+        )
     return bound
 
 
 def _row(
-    network: str, budget: int, problem: Problem, method: str, found: Runs, chain: Sequence[ChainLayer],
+    network: str, budget: int, objective: Objective, method: str, found: Runs, chain: Sequence[ChainLayer],
     base: float, bound: float,
 ) -> Row:  # fmt: skip
-    run, graph = found.middle, problem.graph
+    problem, run = objective.problem, found.middle
+    graph = problem.graph
     timing, makespan = run.timing, run.timing.makespan
     step_ns = None if problem.step_time is None else problem.step_time.step_ns(timing.replication)
-    unit_ns = step_ns if step_ns is not None and _steps_differ(problem) else 1.0
     copies = dict(zip(graph.names, timing.replication.tolist(), strict=True))
     seconds = run.candidate.seconds
     return Row(
@@ -130,8 +115,9 @@ def _row(
         ratio=run.score / base,
         seconds=None if seconds is None else round(seconds, 6),
         clock_s=None if found.clock_s is None else round(found.clock_s, 6),
-        lower_bound=min(makespan, _steps_within(bound, unit_ns)),
-        gap=max(0.0, (run.score - bound) / run.score),
+        objective_value=run.score,
+        lower_bound=bound,
+        gap=(run.score - bound) / run.score,
         recurrence=recurrence(graph, timing.replication).steps,
         published=published(chain, [copies[layer.name] for layer in chain]).steps if chain else None,
         step_ns=step_ns,
@@ -144,8 +130,3 @@ def _row(
         proof=run.candidate.proof,
         replication={graph.names[stage]: copies[graph.names[stage]] for stage in graph.network_order},
     )
-
-
-def _steps_within(bound: float, unit_ns: float) -> int:
-    """Whole steps of `unit_ns` that a bound comes to, rounded up but for errors of rounding."""
-    return max(1, math.ceil(bound / unit_ns * (1 - 1e-12)))

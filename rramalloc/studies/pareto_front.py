@@ -13,12 +13,12 @@ from rramalloc.plots import FrontPlots
 from rramalloc.records import Record
 from rramalloc.results.allocation import Count, NetworkId, Steps
 from rramalloc.shown import Shown, counted, frame_of
+from rramalloc.units import FrontObjective
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
-FrontObjective = Literal["makespan", "interval", "latency_ns"]
 
 
 class ParetoOptions(MappingOptions):

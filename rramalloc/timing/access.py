@@ -76,6 +76,11 @@ class StepTime:
         carried = self.transfer is not None and bool(self.transfer.ns_per_copy.any())
         return carried or bool(self.access_ns_per_copy.any())
 
+    @property
+    def depends_on_copies(self) -> bool:
+        """Whether two allocations may differ in the length of a step, or in what a placement adds to it."""
+        return self.moves or self.transfer is not None
+
     def step_ns(self, replication: Replication) -> float:
         """Length of one step in ns; more copies move more bytes per step."""
         access = self.access_ns_per_copy * replication

@@ -15,6 +15,7 @@ from laws.strategies import Enumerated, enumerate_all, random_replication, rando
 
 from rramalloc import optimize
 from rramalloc.errors import UnsupportedError
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import published as method
@@ -229,3 +230,45 @@ def test_fully_connected_stages_keep_one_copy() -> None:
     assert all(with_them.replication[name] == 1 for name in others)
     without = optimize("vgg11", arrays=12_000 - sum(others.values()), method="published", work=2)
     assert {name: with_them.replication[name] for name in without.replication} == without.replication
+
+
+def with_memory(step_ns: float) -> Hardware:
+    """128 x 128 arrays, one cell a weight, values of 16 bits, 16 GB/s for every layer."""
+    return Hardware(
+        name="memory", source="made up", crossbar={"wordlines": 128, "bitlines": 128, "cell_bits": 16},
+        precision={"weight_bits": 16, "input_bits": 16, "output_bits": 16, "signed": "offset"},
+        timing={"step_ns": step_ns}, memory={"bandwidth_gb_s": 16.0, "reuse": "row", "scope": "per_layer"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("step_ns", [100.0, 300.0, 800.0])
+def test_least_delay_of_alexnet_against_every_allocation(step_ns: float) -> None:
+    """Total delay = published steps * max(compute, access); 512 arrays, 100 ns: 7 2 1 1 1, 99,550 ns.
+
+    Access in ns a copy, by hand: (11 * 4 * 3 + 96, 5 * 1 * 96 + 256, ...) * 2 bytes / 16 bytes a ns.
+    """
+    layers = chain_layers(load("alexnet_todaes"))
+    access_ns, demand, windows = (28.5, 92, 144, 192, 176), (3, 38, 54, 81, 54), (3025, 729, 169, 169, 169)
+    best_ns = np.inf
+
+    def search(copies: tuple[int, ...], spare: int) -> None:
+        nonlocal best_ns
+        stage = len(copies)
+        if stage == len(layers):
+            delay_ns = max(step_ns, *(d * ns for d, ns in zip(copies, access_ns, strict=True)))
+            if delay_ns * max(-(-w // d) for w, d in zip(windows, copies, strict=True)) < best_ns:
+                best_ns = min(best_ns, published(layers, copies).steps * delay_ns)
+            return
+        for more in range(spare // demand[stage] + 1):
+            search((*copies, 1 + more), spare - more * demand[stage])
+
+    search((), 512 - sum(demand))
+    source = make_problem(load("alexnet_todaes"), with_memory(step_ns), 512)
+    candidate = method.solve(source, Stop(), 0)
+    assert source.step_time is not None
+    delay_ns = reference(source, candidate.replication) * source.step_time.step_ns(candidate.replication)
+    assert delay_ns == pytest.approx(best_ns)
+    assert f"no less than {best_ns:.6g} ns" in candidate.proof
+    if step_ns == 100.0:
+        assert candidate.replication.tolist() == [7, 2, 1, 1, 1]
+        assert delay_ns == 99_550.5

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from laws.strategies import ANY, Enumerated, enumerate_all, random_network, randoms
 
 from rramalloc.api import optimize
-from rramalloc.errors import BudgetError, TargetError
+from rramalloc.errors import BudgetError, TargetError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.results.optimize import make_problem
 
@@ -68,7 +68,52 @@ def test_latency(memory: dict[str, Any] | None, random: Random) -> None:
     assert found.latency_ns is not None
     assert found.step_ns is not None
     assert found.latency_ns == pytest.approx(best, rel=1e-3)
-    assert found.lower_bound * found.step_ns <= best * (1 + 1e-9)
+    in_ns = {"steps": found.step_ns, "ns": 1.0}[found.objective_unit]
+    assert found.objective_unit == ("steps" if memory is None else "ns")
+    assert found.objective_value * in_ns == pytest.approx(found.latency_ns)
+    assert found.lower_bound * in_ns <= best * (1 + 1e-9)
+    assert found.gap == (found.objective_value - found.lower_bound) / found.objective_value
+
+
+@MEMORIES
+@pytest.mark.parametrize("method", ["none", "proportional", "bottleneck", "gain", "published", "milp"])
+@settings(max_examples=4)
+@given(random=randoms)
+def test_a_bound_is_of_the_objective_whatever_the_method_minimises(
+    memory: dict[str, Any] | None, method: str, random: Random
+) -> None:
+    """No allocation within the budget is below the bound, and the gap is of what the result is judged by."""
+    case = case_of(random, machine(memory))
+    network, budget = case.problem.graph.network, case.problem.budget
+    try:
+        found = optimize(network, budget, hardware=machine(memory), method=method, work=2)
+    except UnsupportedError:
+        return
+    values = case.makespans * (1.0 if memory is None else step_times(case))
+    assert found.objective == "latency"
+    assert found.lower_bound <= float(values.min()) * (1 + 1e-9)
+    assert found.objective_value >= float(values.min()) * (1 - 1e-9)
+    assert found.gap == (found.objective_value - found.lower_bound) / found.objective_value
+
+
+def test_alexnet_with_16_gb_per_second() -> None:
+    """`published` once had gap 0 at 65,208 ns, where `auto` takes 53,200 ns with more steps."""
+    hardware = Hardware(
+        name="todaes", source="made up", crossbar={"wordlines": 128, "bitlines": 128, "cell_bits": 8},
+        precision={"weight_bits": 8, "input_bits": 8, "output_bits": 8, "signed": "offset"},
+        timing={"step_ns": 400.0}, memory={"bandwidth_gb_s": 16.0, "reuse": "row", "scope": "per_layer"},
+    )  # fmt: skip
+    auto, published, gain = (
+        optimize("alexnet_todaes", 1200, hardware=hardware, method=method)
+        for method in ("auto", "published", "gain")
+    )
+    assert auto.objective_value == auto.latency_ns is not None
+    assert auto.latency_ns <= 53_200
+    for found in (published, gain):
+        assert found.objective_unit == "ns"
+        assert found.lower_bound <= auto.objective_value <= found.objective_value
+        assert found.gap >= 1 - auto.objective_value / found.objective_value
+    assert published.objective_value < 65_208
 
 
 @MEMORIES
@@ -84,6 +129,9 @@ def test_interval(memory: dict[str, Any] | None, random: Random) -> None:
     assert found.step_ns is not None
     assert found.latency_ns is not None
     assert found.interval * found.step_ns == pytest.approx(streams.min())
+    in_ns = found.step_ns if found.objective_unit == "steps" else 1.0
+    assert found.objective_value * in_ns == pytest.approx(streams.min())
+    assert (found.lower_bound, found.gap) == (found.objective_value, 0)
     if memory is None:
         ties = streams <= streams.min() * (1 + 1e-9)
         latency = float((case.makespans * step_times(case))[ties].min())
@@ -103,6 +151,8 @@ def test_arrays(random: Random) -> None:
         found = optimize(network, budget, **options, **wish)
         assert found.makespan <= target
         assert found.arrays.used == fewest
+        assert (found.objective_value, found.objective_unit) == (fewest, "arrays")
+        assert found.lower_bound <= fewest
     if case.optimum > 1:
         with pytest.raises(TargetError):
             optimize(network, budget, **options, target=case.optimum - 1)

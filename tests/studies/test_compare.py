@@ -190,8 +190,9 @@ def test_ratio_of_latencies_where_step_times_differ() -> None:
         assert auto.latency_ns is not None
         latencies.append(row.latency_ns)
         assert row.ratio == row.latency_ns / auto.latency_ns
-        assert row.lower_bound <= row.makespan
-        assert 0 <= row.gap <= 1
+        assert row.objective_value == row.latency_ns
+        assert row.lower_bound == auto.lower_bound <= auto.latency_ns
+        assert row.gap == (row.latency_ns - row.lower_bound) / row.latency_ns
     assert latencies == sorted(latencies)
 
 

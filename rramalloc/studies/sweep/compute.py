@@ -18,12 +18,13 @@ from rramalloc.mapping.demand import least_arrays
 from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
-from rramalloc.search.problem import Objective, Problem, Stop
+from rramalloc.search.problem import Problem, Stop
 from rramalloc.studies.budgets import budget
 from rramalloc.studies.sweep.document import Row, failed_row, inputs_of
 from rramalloc.studies.sweep.sources import NetworkText, machine_of
 from rramalloc.studies.sweep.spec import Point
 from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.units import ObjectiveName
 from rramalloc.version import __version__
 
 _LONGEST_BATCH_S = 0.5
@@ -32,6 +33,8 @@ _PR_SET_PDEATHSIG = 1
 _RESULTS = (
     "makespan",
     "interval",
+    "objective_value",
+    "objective_unit",
     "lower_bound",
     "gap",
     "proof",
@@ -131,7 +134,7 @@ def _result(case: _Case, point: Point, arrays: int) -> dict[str, Any]:
     problem, hardware = _problem(case, arrays), case.machine
     request = Request(
         mapping=case.mapping,
-        objective=cast("Objective", point.objective),
+        objective=cast("ObjectiveName", point.objective),
         method=point.method,
         seed=point.seed,
     )

@@ -49,7 +49,9 @@ class Row(Record):
     used: int | None = None
     makespan: int | None = None
     interval: int | None = None
-    lower_bound: int | None = None
+    objective_value: float | int | None = None
+    objective_unit: str | None = None
+    lower_bound: float | int | None = None
     gap: float | None = None
     proof: str | None = None
     repaired: bool | None = None

@@ -88,6 +88,7 @@ class SweepResult(Shown):
             int: "Int64",
             int | None: "Int64",
             float | None: "float64",
+            float | int | None: "float64",
             bool | None: "boolean",
         }
         kinds = {name: dtypes.get(field.annotation) for name, field in Row.model_fields.items()}

@@ -1,0 +1,255 @@
+"""Objective: what is minimised over a problem, in which unit, how it is searched for, and what bounds it.
+
+One class per objective; `optimize`, `compare`, `pareto`, sweeps and the report use what it says of itself.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+from typing_extensions import override
+
+from rramalloc.errors import SpecError
+from rramalloc.search import bandwidth, fewest, interval
+from rramalloc.search.auto import solve as solve_makespan
+from rramalloc.search.bound import Bounder
+from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.timing.access import StepTime
+from rramalloc.timing.simulate import Timing
+from rramalloc.units import FrontObjective, ObjectiveName, Unit
+
+if TYPE_CHECKING:
+    from rramalloc.search.front import Front, Point
+    from rramalloc.search.front import Progress as FrontProgress
+
+_ROUNDING = 1e-9
+
+
+class Objective(ABC):
+    """What is minimised over one problem.
+
+    name: in options and files; label: what it measures, for axes and headings; unit: of its value and of
+    every bound of it; by_methods: whether methods other than `auto` are judged by it.
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    by_methods: ClassVar[bool] = False
+    unit: Unit
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    @abstractmethod
+    def value(self, timing: Timing) -> float:
+        """The objective of an allocation of the problem."""
+
+    @abstractmethod
+    def solve(self, stop: Stop, seed: int) -> Candidate:
+        """The search of `auto`. Raises TargetError, SpecError."""
+
+    @abstractmethod
+    def bound(self, candidate: Candidate) -> float:
+        """A value that no allocation within the budget undercuts, by what a method proved and the root."""
+
+    def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
+        """All non-dominated points of (arrays, value) up to the budget. Raises SpecError."""
+        raise SpecError("objective", f"there is no front of arrays against {self.name!r}")
+
+    def bound_of_point(self, point: Point, value: float) -> float:
+        """The bound of a point of `front`, in the unit of the objective."""
+        if self.unit == "steps":
+            return int(point.lower_bound)
+        return min(value, value * (point.lower_bound / point.value))
+
+    @property
+    def _by_step(self) -> StepTime | None:
+        """The step time where its length depends on the allocation, None where all steps are as long."""
+        step_time = self.problem.step_time
+        return step_time if step_time is not None and step_time.depends_on_copies else None
+
+
+class Latency(Objective):
+    """Time for one input: steps, or ns where the length of a step depends on the allocation."""
+
+    name, label, by_methods = "latency", "latency", True
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.unit = "steps" if self._by_step is None else "ns"
+
+    @override
+    def value(self, timing: Timing) -> float:
+        if self.unit == "steps" or self.problem.step_time is None:
+            return timing.makespan
+        return timing.makespan * self.problem.step_time.step_ns(timing.replication)
+
+    @override
+    def solve(self, stop: Stop, seed: int) -> Candidate:
+        by_product = self._by_step is not None and self._by_step.moves
+        return (bandwidth.solve if by_product else solve_makespan)(self.problem, stop, seed)
+
+    @override
+    def bound(self, candidate: Candidate) -> float:
+        if candidate.objective_bound is not None:
+            return candidate.objective_bound
+        steps = max(candidate.lower_bound, root_bound(self.problem))
+        if self.unit == "steps" or self.problem.step_time is None:
+            return steps
+        shortest_ns = self.problem.step_time.step_ns(self.problem.smallest)
+        return max(steps * shortest_ns, bandwidth.root_bound_ns(self.problem))
+
+    @override
+    def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
+        from rramalloc.search import front, latency_front
+
+        if self.unit == "ns" and self._by_step is not None:
+            return latency_front.solve(self.problem, self._by_step, stop, seed, on_progress)
+        return front.solve(self.problem, stop, seed, on_progress)
+
+
+class Makespan(Latency):
+    """Time for one input in steps, however long they are."""
+
+    name, label = "makespan", "makespan"
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.unit = "steps"
+
+
+class LatencyNs(Latency):
+    """Time for one input in ns."""
+
+    name = "latency_ns"
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.unit = "ns"
+        if problem.step_time is None:
+            raise SpecError(
+                "objective", "'latency_ns' needs hardware with [timing]; use 'makespan' for steps"
+            )
+
+
+class Interval(Objective):
+    """Time between inputs that stream: steps, or ns where the length of a step depends on the allocation."""
+
+    name, label = "interval", "interval"
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.unit = "steps" if self._by_step is None else "ns"
+
+    @override
+    def value(self, timing: Timing) -> float:
+        step_time = self._by_step
+        return timing.interval * (1 if step_time is None else step_time.step_ns(timing.replication))
+
+    @override
+    def solve(self, stop: Stop, seed: int) -> Candidate:
+        """Smallest interval * step_ns, then the least makespan among the allocations that reach it."""
+        problem, step_time = self.problem, self.problem.step_time
+        steps = interval.fastest_interval(problem)
+        least = interval.fewest_copies(problem, steps)
+        most, fixed_ns = None, 0.0
+        if step_time is not None:
+            fixed_ns = step_time.step_ns(least)
+            most = step_time.most_copies(fixed_ns, least)
+        candidate = solve_makespan(replace(problem, least=least, most=most), stop, seed)
+        if step_time is not None and step_time.step_ns(candidate.replication) > fixed_ns * (1 + 1e-12):
+            candidate = replace(candidate, replication=least)
+        words = (
+            f"interval {steps} proven best by trying every one; makespan at that interval, at least "
+            f"{candidate.lower_bound} steps: {candidate.proof}"
+        )
+        return replace(candidate, lower_bound=1, objective_bound=self._least(), proof=words)
+
+    @override
+    def bound(self, candidate: Candidate) -> float:
+        return self._least() if candidate.objective_bound is None else candidate.objective_bound
+
+    @override
+    def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
+        from rramalloc.search import interval_front
+
+        return interval_front.solve(self.problem, self._by_step)
+
+    def _least(self) -> float:
+        """The smallest value by trying every interval, of allocations that tiles need not hold."""
+        problem = replace(self.problem, tiles=None)
+        steps = interval.fastest_interval(problem)
+        if self._by_step is None:
+            return steps
+        return steps * self._by_step.step_ns(interval.fewest_copies(problem, steps))
+
+
+class FewestArrays(Objective):
+    """Arrays used, of the allocations that meet a target latency."""
+
+    name, label = "arrays", "arrays"
+    unit = "arrays"
+
+    def __init__(
+        self, problem: Problem, target_steps: int | None = None, target_ns: float | None = None
+    ) -> None:
+        super().__init__(problem)
+        self._target_steps, self._target_ns = target_steps, target_ns
+
+    @override
+    def value(self, timing: Timing) -> float:
+        return self.problem.arrays(timing.replication)
+
+    @override
+    def solve(self, stop: Stop, seed: int) -> Candidate:
+        return fewest.solve(self.problem, stop, seed, self.target)
+
+    @override
+    def bound(self, candidate: Candidate) -> float:
+        return self.problem.minimum if candidate.objective_bound is None else candidate.objective_bound
+
+    @property
+    def target(self) -> int:
+        """The target in steps. Raises SpecError unless there is exactly one that can be had in steps."""
+        steps, target_ns, step_time = self._target_steps, self._target_ns, self.problem.step_time
+        if steps is not None and target_ns is None:
+            return steps
+        if target_ns is None or steps is not None:
+            raise SpecError("target", "objective 'arrays' needs either --target STEPS or --target-ns NS")
+        if step_time is None:
+            raise SpecError(
+                "target_ns", "the hardware has no [timing], so give --target in steps or --latency-table"
+            )
+        if step_time.depends_on_copies:
+            raise SpecError(
+                "target_ns", "the hardware's [memory] changes the step time: give --target in steps"
+            )
+        return int(target_ns / step_time.compute_ns)
+
+
+OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
+    "latency": Latency,
+    "interval": Interval,
+    "arrays": FewestArrays,
+}
+"""Those of `optimize` and of sweeps."""
+FRONTS: dict[FrontObjective, type[Objective]] = {
+    "makespan": Makespan,
+    "interval": Interval,
+    "latency_ns": LatencyNs,
+}
+"""Those that `pareto` puts against arrays."""
+
+
+@lru_cache(maxsize=4)
+def root_bound(problem: Problem) -> int:
+    """Steps that no allocation undercuts, without a search; the same for every method tried on a problem."""
+    return Bounder(problem).root_bound()
+
+
+def within(value: float, bound: float) -> float:
+    """A bound without the rounding by which it may exceed a value that it bounds."""
+    return value if value < bound <= value * (1 + _ROUNDING) else bound
