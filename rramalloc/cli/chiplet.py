@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import complete, options
-from rramalloc.cli.group import Command
+from rramalloc.cli.group import Command, Group
 from rramalloc.cli.output import print_csv, print_json, print_lines, print_table, warn
 
 if TYPE_CHECKING:
     from rramalloc.studies.chiplet.cost import ChipletCost
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(cls=Group, no_args_is_help=True)
 
 Source = Annotated[
     str,

@@ -11,6 +11,7 @@ from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
 from rramalloc.cli.progress import LiveLine
 from rramalloc.progress import of_comparison
+from rramalloc.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,13 +107,13 @@ def _print(comparison: Comparison, output_format: options.Format, *, quiet: bool
 
 
 _HEADINGS = (
-    "arrays", "method", "makespan", "ratio", "interval", "used", "recurrence", "published", "latency us",
+    "arrays", "method", "makespan", "ratio", "interval", "used", "recurrence", "published", "latency",
     "seconds", "clock s", "best", "worst", "remark",
 )  # fmt: skip
 """Columns of the table; those without any value are left out."""
 _SPARE = (
     "published", "recurrence", "clock s", "best", "worst", "remark", "used", "seconds", "interval",
-    "latency us",
+    "latency",
 )  # fmt: skip
 
 
@@ -127,7 +128,7 @@ def _cells(row: Row) -> dict[str, Any]:
         "used": row.used,
         "recurrence": row.recurrence,
         "published": row.published,
-        "latency us": None if row.latency_ns is None else f"{row.latency_ns / 1000:,.1f}",
+        "latency": None if row.latency_ns is None else duration(row.latency_ns),
         "seconds": None if row.seconds is None else f"{row.seconds:.3f}",
         "clock s": None if row.clock_s is None else f"{row.clock_s:.3f}",
         "best": row.best if seeded else None,

@@ -11,6 +11,7 @@ from rramalloc.cli import complete, options
 from rramalloc.cli.group import Command
 from rramalloc.cli.output import note, print_lines, print_result, print_table, warn
 from rramalloc.cli.progress import LiveLine
+from rramalloc.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +26,14 @@ _COLUMNS = {
     "bytes out": "bytes_out",
     "subtasks": "subtasks",
     "share": "share",
-    "in ns": "in_ns",
-    "compute ns": "compute_ns",
-    "out ns": "out_ns",
-    "time ns": "time_ns",
+    "in": "in_ns",
+    "compute": "compute_ns",
+    "out": "out_ns",
+    "time": "time_ns",
     "dominant": "dominant",
 }
 _SPARE = (
-    "windows", "bytes in", "bytes out", "operator", "share", "out ns", "in ns", "compute ns", "subtasks",
+    "windows", "bytes in", "bytes out", "operator", "share", "out", "in", "compute", "subtasks",
 )  # fmt: skip
 _SHOWN = 10
 _QUICK = 8192
@@ -180,9 +181,9 @@ def _units(text: str | None) -> tuple[int, int] | None:
 def _show(evaluation: Evaluation, *, quiet: bool) -> None:
     """The fastest strategies and the summary, below the tasks under the best one."""
     document = evaluation.document
-    rows = [(one.name, one.time_ns, f"{one.ratio:.3f}") for one in document.ranking[:_SHOWN]]
+    rows = [(one.name, duration(one.time_ns), f"{one.ratio:.3f}") for one in document.ranking[:_SHOWN]]
     typer.echo()
-    columns = ("strategy", "time ns", "ratio")
+    columns = ("strategy", "time", "ratio")
     print_table(columns, rows, columns[:1], spare=columns[2:], whole="--format json", quiet=quiet)
     typer.echo()
     print_lines(_summary(evaluation))
@@ -202,7 +203,7 @@ def _summary(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     yield "strategies", str(document.strategies)
     others = document.equals - 1
     equal = ", as does one other" if others == 1 else f", as do {others} others" if others else ""
-    yield "best", f"{document.best} takes {document.time_ns:.6g} ns{equal}"
+    yield "best", f"{document.best} takes {duration(document.time_ns)}{equal}"
     yield "held back by", _held_back(evaluation)
 
 

@@ -19,7 +19,15 @@ _OUTPUTS = ("output", "out", "figure", "convergence", "samples", "load", "perfor
 _WRONG_CHOICE = re.compile(r"'(?P<got>.*)' is not one of (?P<known>'.*')\.?", re.DOTALL)
 
 
-class Command(TyperCommand):
+class _WholeSentence:
+    """A command whose line in a list of commands is its first sentence, on as many lines as that takes."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """The first sentence of the help."""
+        return super().get_short_help_str(limit=1000)  # type: ignore[misc, no-any-return]
+
+
+class Command(_WholeSentence, TyperCommand):
     """A command that refuses, before its work, to write over what it reads or to write a file twice."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -40,7 +48,7 @@ class Command(TyperCommand):
         return super().invoke(ctx)
 
 
-class Group(TyperGroup):
+class Group(_WholeSentence, TyperGroup):
     """Commands that suggest the nearest choice for a misspelt one, and say so when they are interrupted."""
 
     def invoke(self, ctx: Any) -> Any:

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.cli import EXIT_INTERRUPTED, complete, options
-from rramalloc.cli.group import Command
-from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_result, print_table, warn
+from rramalloc.cli.group import Command, Group
+from rramalloc.cli.output import (
+    note,
+    print_csv,
+    print_json,
+    print_lines,
+    print_result,
+    print_table,
+    time_cell,
+    warn,
+)
 from rramalloc.cli.progress import LiveLine
+from rramalloc.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,11 +32,11 @@ if TYPE_CHECKING:
 _COLUMNS = {
     "layer": "name",
     "operator": "operator",
-    "latency ns": "latency_ns",
+    "latency": "latency_ns",
     "share": "share",
     "flags": "flag_text",
 }
-_SPARE = ("spread ns", "noise ns", "n", "shape", "flags")
+_SPARE = ("spread", "noise", "n", "shape", "flags")
 
 
 class AuxiliaryChoice(StrEnum):
@@ -78,6 +88,7 @@ Seed = Annotated[
 ]
 
 app = typer.Typer(
+    cls=Group,
     help="Latency of layers on a device that can only be timed from outside.\n\n"
     "Example: rramalloc latency measure squeezenet -o t.json",
     no_args_is_help=True,
@@ -227,10 +238,10 @@ def _print(table: LatencyTable, output_format: options.Format, *, quiet: bool) -
     elif output_format is options.Format.csv:
         typer.echo(csv_text(table), nl=False)
     else:
-        names = ("operator", "shape", "parameters", "latency ns", "noise ns", "spread ns", "n", "flags")
+        names = ("operator", "shape", "parameters", "latency", "noise", "spread", "n", "flags")
         rows = (
-            (row.operator, row.shape, row.brief_parameters, row.latency_ns, row.noise_ns, row.spread_ns,
-             row.n, " ".join(row.flags))
+            (row.operator, row.shape, row.brief_parameters, time_cell(row.latency_ns),
+             time_cell(row.noise_ns), time_cell(row.spread_ns), row.n, " ".join(row.flags))
             for row in table.rows
         )  # fmt: skip
         texts = ("operator", "parameters", "flags")
@@ -250,15 +261,15 @@ def _summary(table: LatencyTable) -> Iterator[tuple[str, str]]:
     if overhead is not None:
         yield "a", f"{overhead.a_ns_per_byte:.6g} ns per byte in"
         yield "b", f"{overhead.b_ns_per_byte:.6g} ns per byte out"
-        yield "c", f"{overhead.c_ns:.6g} ns a run"
+        yield "c", f"{duration(overhead.c_ns)} a run"
         yield "R^2", f"{overhead.r2:.6f} over {overhead.runs} auxiliary layers alone"
 
 
 def _total(found: LatencyEstimate) -> Iterator[tuple[str, str]]:
     yield "network", f"{found.network.name}, {len(found.layers)} layers"
-    yield "estimate", f"{found.total_ns:.6g} ns, the sum of all layers"
+    yield "estimate", f"{duration(found.total_ns)}, the sum of all layers"
     if found.measured_ns is None or found.error is None:
         yield "measured", "not in the table"
     else:
-        yield "measured", f"{found.measured_ns:.6g} ns, the whole network"
+        yield "measured", f"{duration(found.measured_ns)}, the whole network"
         yield "error", f"{found.error:+.2%} of the measured time"

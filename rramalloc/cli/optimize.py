@@ -11,6 +11,7 @@ from rramalloc.cli import EXIT_INTERRUPTED, complete, options
 from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_lines, print_result, warn
 from rramalloc.cli.progress import SearchLine
+from rramalloc.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,15 +155,15 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
     yield "proof", allocation.proof
     measured = allocation.options.latency_table
     if measured is not None:
-        yield "measured", f"{measured.longest_ns:.6g} ns a step in the slowest stage, {measured.slowest}"
+        yield "measured", f"{duration(measured.longest_ns)} a step in the slowest stage, {measured.slowest}"
     if allocation.step_ns is not None and allocation.latency_ns is not None:
-        yield "step", f"{allocation.step_ns:.6g} ns"
-        yield "latency", f"{allocation.latency_ns:.6g} ns"
+        yield "step", duration(allocation.step_ns)
+        yield "latency", duration(allocation.latency_ns)
         yield "throughput", f"{allocation.throughput_per_s:.6g} inputs/s"
     if allocation.placed is not None:
         rounds, slowest = allocation.placed.rounds, max(allocation.placed.transfer_ns.values())
         end = "nothing changed in the last" if allocation.placed.converged else "the best of them"
-        yield "transfer", f"{slowest:.6g} ns a step between tiles; rounds of placement: {rounds}, {end}"
+        yield "transfer", f"{duration(slowest)} a step between tiles; rounds of placement: {rounds}, {end}"
     if allocation.seconds is not None:
         yield "search", f"{allocation.seconds:.2f} s of work on a reference core"
     host = ", ".join(allocation.host) if allocation.host else "no weight layer"

@@ -13,6 +13,7 @@ import typer
 from rramalloc.cli.options import Format
 from rramalloc.cli.terminal import columns_of, shortened, wrapped
 from rramalloc.files import to_json
+from rramalloc.units import duration
 
 _GAP, _NARROW_GAP = "   ", "  "
 _READABLE, _LEAST_WIDTH = 16, 8
@@ -43,7 +44,11 @@ def print_result(
     if output_format is Format.csv:
         print_csv(fields, [[cell(v) if isinstance(v, tuple) else v for v in row] for row in rows])
         return False
-    print_table(list(columns), rows, texts, spare=spare, whole=whole, quiet=quiet)
+    table = [
+        [time_cell(v) if field.endswith("_ns") else v for field, v in zip(fields, row, strict=True)]
+        for row in rows
+    ]
+    print_table(list(columns), table, texts, spare=spare, whole=whole, quiet=quiet)
     return True
 
 
@@ -138,6 +143,11 @@ def cell(value: Any) -> str:
     if isinstance(value, tuple | list):
         return "x".join(str(part) for part in value)
     return str(value)
+
+
+def time_cell(value_ns: float | None) -> str:
+    """A time as a table shows it."""
+    return "-" if value_ns is None else duration(value_ns)
 
 
 def printable(text: str) -> str:

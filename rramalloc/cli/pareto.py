@@ -22,12 +22,12 @@ _COLUMNS = {
     "arrays": "arrays",
     "makespan": "makespan",
     "interval": "interval",
-    "latency ns": "latency_ns",
+    "latency": "latency_ns",
     "value": "value",
     "lower bound": "lower_bound",
     "gap": "gap",
 }
-_SPARE = ("value", "latency ns", "interval", "gap", "lower bound")
+_SPARE = ("value", "latency", "interval", "gap", "lower bound")
 
 
 class FrontChoice(StrEnum):

@@ -9,6 +9,7 @@ import typer
 
 from rramalloc.cli import options
 from rramalloc.cli.output import print_lines, print_result, print_table, warn
+from rramalloc.units import duration
 
 if TYPE_CHECKING:
     from rramalloc.results.simulation import Simulation
@@ -99,7 +100,7 @@ def _show(result: Simulation, *, quiet: bool) -> None:
     models = f"tight {result.recurrence} steps"
     models += "" if result.published is None else f", published {result.published} steps"
     lines.append(("recurrences", models))
-    if result.latency_ns is not None:
-        lines.append(("latency", f"{result.latency_ns:.6g} ns, {result.step_ns:.6g} ns a step"))
+    if result.latency_ns is not None and result.step_ns is not None:
+        lines.append(("latency", f"{duration(result.latency_ns)}, {duration(result.step_ns)} a step"))
     lines.append(("critical path", result.critical_path_text))
     print_lines(lines)

@@ -23,6 +23,8 @@ FREE = ("identity", "dropout", "flatten")
 _NODE: TypeAdapter[Node] = TypeAdapter(Node)
 _SHAPES: TypeAdapter[tuple[ShapeField, ...]] = TypeAdapter(tuple[ShapeField, ...])
 _OTHERS = "other_inputs"
+_NOT_MEASURED = ("name", "op", "inputs", "shares")
+"""Fields of a node that a device cannot tell: whose weights a layer uses changes no time."""
 _MANY_INPUTS, _MOST_SIZES = 1000, 4
 
 
@@ -63,9 +65,7 @@ class MeasuredLayer(Record):
     def of(cls, network: Network, node: Node) -> MeasuredLayer:
         """The layer that a node of a network is. Raises SpecError for an input node."""
         parameters = {
-            name: value
-            for name, value in node.model_dump(mode="json").items()
-            if name not in ("name", "op", "inputs")
+            name: value for name, value in node.model_dump(mode="json").items() if name not in _NOT_MEASURED
         }
         shapes = [network.shapes[name].as_tuple() for name in node.inputs]
         if len(shapes) > 1:
@@ -152,7 +152,7 @@ def _completed(operator: Any, parameters: dict[str, Any]) -> dict[str, Any]:
     if isinstance(node, Input) or (node.single and shapes):
         raise fault(f"operator: {brief(operator)} is no layer of {1 + len(shapes)} inputs")
     fields = node.model_dump(mode="json")
-    whole = {name: value for name, value in fields.items() if name not in ("name", "op", "inputs")}
+    whole = {name: value for name, value in fields.items() if name not in _NOT_MEASURED}
     return whole | ({_OTHERS: [list(shape) for shape in shapes]} if shapes else {})
 
 

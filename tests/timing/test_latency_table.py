@@ -261,7 +261,7 @@ def test_files_without_a_table_are_read_as_before(tmp_path: Path) -> None:
     assert rramalloc.simulate(NETWORK, path).makespan == document["makespan"]
     document["options"]["latency_table"] = {"sha256": "x", "compute_ns": {"a": "fast"}}
     path.write_text(json.dumps(document))
-    with pytest.raises(SpecError, match=r"options\.latency_table: compute_ns\.a"):
+    with pytest.raises(SpecError, match=r"options\.latency_table.*compute_ns\.a"):
         rramalloc.simulate(NETWORK, path)
 
 
