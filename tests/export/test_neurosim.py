@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from laws.strategies import randoms
 
 from rramalloc.errors import UnsupportedError
-from rramalloc.export.neurosim_floorplan import Floorplan, Matrix
+from rramalloc.export.export import subject_of
 from rramalloc.export.targets import neurosim
+from rramalloc.export.targets.neurosim import Floorplan, Matrix
 from rramalloc.network.network import Network
 
 
@@ -27,10 +28,33 @@ def test_chain() -> None:
     assert read(files["NetWork.csv"]) == [
         [9, 9, 3, 3, 3, 4, 1, 2],  # 8 x 8 padded by one row and column, pooled
         [4, 4, 4, 3, 3, 300, 0, 1],  # 2 x 2 padded all around
-        [1, 1, 1200, 1, 1, 10, 0, 1],
     ]
     assert not files["NetWork.csv"].endswith("\n")
-    assert json.loads(files["pipelineSpeedUp.json"]) == [3, 2, 1]
+    assert json.loads(files["pipelineSpeedUp.json"]) == [3, 2]
+
+
+def test_a_classifier_is_written_where_it_is_on_crossbars() -> None:
+    """The host's layers are no layers of NeuroSim, and the export says so."""
+    on_arrays = neurosim.export(subject_of(chain(), {"c1": 3}, hardware=machine(), fc="crossbar"))
+    assert read(on_arrays.files[0].text)[2] == [1, 1, 1200, 1, 1, 10, 0, 1]
+    left = [r.layer for r in neurosim.export(subject(chain())).remarks if "left to the host" in r.text]
+    assert left == ["fc"]
+
+
+def test_settings_are_what_the_script_sets_and_checks() -> None:
+    """One 1 x 1 layer of 3 x 20 on 4 x 4 arrays makes 8 copies a tile of 64 arrays: 9 copies take 2 tiles."""
+    bundle = neurosim.export(subject(network(conv("c", "x", 20, 1)), {"c": 9}, machine(4, 4, cell_bits=8)))
+    found = json.loads({file.name: file.text for file in bundle.files}["settings.json"])
+    assert found["parameters"] == {
+        "memcelltype": 2,
+        "numRowSubArray": 4,
+        "numColSubArray": 4,
+        "cellBit": 8,
+        "novelMapping": False,
+        "pipeline": True,
+    }
+    assert (found["rows_parallel"], found["weight_bits"], found["input_bits"]) == (4, 8, 8)
+    assert (found["layers"], found["copies"], found["tiles"], found["arrays"]) == (["c"], [16], [2], [128])
 
 
 def test_free_copies_of_novel_mapping() -> None:
@@ -38,9 +62,10 @@ def test_free_copies_of_novel_mapping() -> None:
 
     Side 16: layer 0 (8 x 9) and 1 (4 x 5) take one PE each: 92 of 512 cells; it is the only candidate.
     Copies in 16 x 16, four arrays a side: layer 0: 4 // 2 * (4 // 3) = 2; layer 1: 4 // 1 * (4 // 2) = 8.
+    A tile has 9 such PEs of 16 arrays; one holds a copy of either layer.
     """
     plan = Floorplan.of([Matrix(8, 9, 9), Matrix(4, 9, 5)], 4, 4, 1)
-    assert plan == Floorplan(True, (2, 8))
+    assert plan == Floorplan(True, (2, 8), (1, 1), (144, 144))
 
 
 def test_free_copies_of_conventional_mapping() -> None:
@@ -49,10 +74,10 @@ def test_free_copies_of_conventional_mapping() -> None:
     Tiles from 32 (columns 20 -> 32) down to above 16: side 32, layers 3 x 20 and 3 x 2: 66 of 2048 cells.
     PEs of 16 (the only size above 8): in a tile 2 // 1 * (2 // 2) = 2 and 2 * 2 = 4 copies, 2 * 60 + 4 * 6
     = 144 of 2048, better: 16. In a PE of 4 x 4 arrays: 3 x 20 takes 1 x 5 arrays: 4 * max(1, 0) = 4; 3 x 2:
-    4 * 4 = 16. Free copies 2 * 4 = 8 and 4 * 16 = 64.
+    4 * 4 = 16. Free copies 2 * 4 = 8 and 4 * 16 = 64. A tile has 2 x 2 PEs of 4 x 4 arrays.
     """
     plan = Floorplan.of([Matrix(3, 1, 20), Matrix(3, 1, 2)], 4, 4, 1)
-    assert plan == Floorplan(False, (8, 64))
+    assert plan == Floorplan(False, (8, 64), (1, 1), (64, 64))
 
 
 def test_no_tile_can_be_built() -> None:
@@ -61,7 +86,7 @@ def test_no_tile_can_be_built() -> None:
     With 9 positions of 4 x 8, a PE of 2 x 2 arrays holds 2 // 1 * (2 // 2) = 2 copies.
     """
     assert Floorplan.of([Matrix(2, 1, 8)], 4, 4, 1) is None
-    assert Floorplan.of([Matrix(4, 9, 8)], 4, 4, 1) == Floorplan(True, (2,))
+    assert Floorplan.of([Matrix(4, 9, 8)], 4, 4, 1) == Floorplan(True, (2,), (1,), (36,))
 
 
 def test_rounding_is_told() -> None:
@@ -96,8 +121,9 @@ def test_any_chain_is_written(random: Random) -> None:
     net = expressible(random, branches=False)
     made = neurosim.export(subject(net))
     rows = read(made.files[0].text)
-    assert len(rows) == len(net.stages) == len(json.loads(made.files[1].text))
-    for row, stage in zip(rows, net.stages, strict=True):
+    stages = [stage for stage in net.stages if net.shapes[stage.name].pixels > 1 or stage.op == "conv"]
+    assert len(rows) == len(stages) == len(json.loads(made.files[1].text))
+    for row, stage in zip(rows, stages, strict=True):
         sizes = [(row[axis] - row[3 + axis]) // row[7] + 1 for axis in (0, 1)]
         assert sizes == list(net.shapes[stage.name][1:])
 

@@ -62,7 +62,9 @@ def test_unknown_target() -> None:
 
 @pytest.mark.parametrize("target", sorted(set(target_names()) - {"neurosim"}))
 def test_same_bytes_every_time_and_three_forms(target: str, tmp_path: Path) -> None:
-    first, second = (export_subject(subject(residual(), {"c1": 2}), target) for _ in range(2))
+    first, second = (
+        export_subject(subject(residual(), {"c1": 2}, machine(128, 128)), target) for _ in range(2)
+    )
     assert first == second
     assert first.to_dict()["target"] == target
     assert list(first.to_frame().columns) == ["layer", "kind", "text"]
@@ -72,7 +74,7 @@ def test_same_bytes_every_time_and_three_forms(target: str, tmp_path: Path) -> N
 
 
 def test_several_files_need_a_folder(tmp_path: Path) -> None:
-    made: Export = export_subject(subject(residual()), "pimsyn")
+    made: Export = export_subject(subject(residual()), "mnsim")
     with pytest.raises(SpecError, match="name a folder with -o"):
         made.single_text()
     (tmp_path / "taken").write_text("x")

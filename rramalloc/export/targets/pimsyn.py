@@ -1,25 +1,32 @@
-"""Files for PIMSYN: its network JSON and the list of integers for `set_weight_duplication`.
+"""Files for PIMSYN: its network JSON, the copies for `set_weight_duplication`, and a script that runs it.
 
-duplication.json holds one integer per OP_CONV node in file order; FC layers are forced to one copy.
-Source: PEERS.md; PIMSYN-NN, dse.py, neural_network_parse.py and dataflow_compile.py.
+duplication.json holds one integer per OP_CONV node in file order; FC layers are forced to one copy. PIMSYN
+only has arrays of the sizes and cells of the resolutions for which its config.json has a power.
+Source: docs/sources/peers.md; PIMSYN-NN, dse.py, neural_network_parse.py and dataflow_compile.py.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from rramalloc.export.bundle import Bundle, ExportedFile, Remark
+from rramalloc.export.bundle import Bundle, ExportedFile, Remark, run_script
 from rramalloc.export.pimcomp_network import node_list
 from rramalloc.export.subject import Subject, is_dilated
 from rramalloc.files import to_json
 from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Concat, Conv, Elementwise, GlobalPool, Linear, Pool, Stage
+from rramalloc.shown import counted
 
 _TOOL: Final = "PIMSYN"
+_COMMAND: Final = "python run.py PIMSYN-NN  # a checkout"
+_SIZES: Final = (128, 256, 512)
+_RESOLUTIONS: Final = (1, 2, 4)
+"""Sides of an array and bits of a cell in the table "RRAM" of its config.json; it has every pair."""
 
 
 def export(subject: Subject) -> Bundle:
-    """network.json and duplication.json. Raises UnsupportedError."""
+    """network.json, duplication.json, allocation.json and run.py. Raises UnsupportedError."""
+    _check_arrays(subject)
     for node in subject.network.nodes:
         shape = subject.network.shapes[node.name]
         timed = isinstance(node, Conv | Pool | GlobalPool | Elementwise | Linear)
@@ -28,12 +35,58 @@ def export(subject: Subject) -> Bundle:
                 node, _TOOL, f"takes the grid for square, this one is {shape.height} x {shape.width}"
             )
     nodes = node_list(subject, _TOOL)
-    copies = [subject.copies[name] for name in nodes.index]
+    copies = {
+        stage.name: subject.copies[stage.name] if stage.name in nodes.index else 1
+        for stage in subject.network.stages
+    }
+    arrays = {stage.name: copies[stage.name] * _demand(subject, stage) for stage in subject.network.stages}
+    resolution = _resolution(subject)
+    settings = {
+        "size": subject.hardware.crossbar.wordlines,
+        "resolution": resolution,
+        "config": {
+            "weight_res": resolution * subject.hardware.slices_per_weight,
+            "data_res": subject.hardware.precision.input_bits,
+        },
+        "copies": copies,
+        "arrays": arrays,
+    }
     files = (
-        ExportedFile(name="network.json", text=to_json(nodes.entries)),
-        ExportedFile(name="duplication.json", text=to_json(copies)),
+        ExportedFile(name="network.json", text=to_json(nodes.entries), about="the network"),
+        ExportedFile(
+            name="duplication.json",
+            text=to_json([copies[name] for name in nodes.index]),
+            about="copies per convolution in file order, for `set_weight_duplication`",
+        ),
+        ExportedFile(
+            name="allocation.json",
+            text=to_json(settings),
+            about="array size, resolutions, copies and arrays of every layer, for run.py",
+        ),
+        run_script(
+            "pimsyn", "imports a checkout, compares its counts with ours and prints them and its time"
+        ),
     )
-    return Bundle(files, (*nodes.remarks, *_remarks(subject)))
+    remarks = (*nodes.remarks, *_remarks(subject, resolution, sum(arrays.values())))
+    return Bundle(files, remarks, command=_COMMAND)
+
+
+def _check_arrays(subject: Subject) -> None:
+    crossbar = subject.hardware.crossbar
+    if crossbar.wordlines != crossbar.bitlines or crossbar.wordlines not in _SIZES:
+        sizes = ", ".join(f"{side} x {side}" for side in _SIZES)
+        raise subject.refused(
+            None,
+            _TOOL,
+            f"has arrays of {sizes}, these have {crossbar.wordlines} x {crossbar.bitlines} cells: "
+            f"allocate for one of its sizes, with --crossbar",
+        )
+
+
+def _resolution(subject: Subject) -> int:
+    """Bits of a cell that PIMSYN has: ours, else the most it has."""
+    bits = subject.hardware.crossbar.cell_bits
+    return bits if bits in _RESOLUTIONS else _RESOLUTIONS[-1]
 
 
 def _demand(subject: Subject, stage: Stage) -> int:
@@ -45,12 +98,11 @@ def _demand(subject: Subject, stage: Stage) -> int:
     return slices * -(-rows // crossbar.wordlines) * -(-outputs // crossbar.bitlines)
 
 
-def _remarks(subject: Subject) -> list[Remark]:
-    crossbar = subject.hardware.crossbar
+def _remarks(subject: Subject, resolution: int, arrays: int) -> list[Remark]:
     remarks = []
     for stage in subject.network.stages:
         theirs, ours = _demand(subject, stage), subject.demand[stage.name]
-        if groups_of(stage) > 1:
+        if groups_of(stage) > 1 and theirs != ours:
             text = (
                 f"{groups_of(stage)} groups count as a dense convolution: {theirs} arrays a copy, not {ours}"
             )
@@ -67,11 +119,10 @@ def _remarks(subject: Subject) -> list[Remark]:
     if any(isinstance(node, Concat) for node in subject.network.nodes):
         text = "a concatenation is passed through: its consumer waits for each of its inputs"
         remarks.append(Remark(layer=None, kind="ignored", text=text))
-    if crossbar.wordlines != crossbar.bitlines:
-        text = f"its arrays are square, these have {crossbar.wordlines} x {crossbar.bitlines} cells"
+    cell_bits = subject.hardware.crossbar.cell_bits
+    if resolution != cell_bits:
+        cells = counted(subject.hardware.slices_per_weight, "cell")
+        text = f"no cells of {cell_bits} bit: a weight takes {cells} of {resolution} bit"
         remarks.append(Remark(layer=None, kind="changed", text=text))
-    text = (
-        f"start it with -size {crossbar.wordlines} -res {crossbar.cell_bits} and pass duplication.json to "
-        f"set_weight_duplication in place of the annealing's candidates"
-    )
+    text = f"stores {arrays} arrays; its time is that of the design with the best power efficiency"
     return [*remarks, Remark(layer=None, kind="note", text=text)]

@@ -1,0 +1,169 @@
+"""Build and run NeuroSim V1.4 on the exported network beside this file: python run.py CHECKOUT
+
+CHECKOUT is a folder of https://github.com/neurosim/DNN_NeuroSim_V1.4; it is not changed: its folder
+Inference_pytorch/NeuroSIM is copied into --build, edited there and built with make. The edits set our
+values in Param.cpp, take `pipelineSpeedUp` from the environment, and let a short trace stand for all input
+vectors.
+Prints copies, arrays and tiles of every layer as NeuroSim counts them, its area and its time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+LEVELS = ("-1", "-.75", "-.5", "-.25", "0", ".25", ".5", ".75")
+TRACE_ROWS, TRACE_COLUMNS = 512, 64
+"""Of the weights; a larger matrix repeats them."""
+
+EVERY_VECTOR = """const int traced = subArrayInput[0].size();
+						const double share = (double) numInVector / traced;
+						for (int k=0; k<traced; k++) {"""
+SPEED_UP = """{
+		const char *copies = getenv("PIPELINE_SPEED_UP");
+		istringstream list(copies ? copies : "");
+		string count;
+		for (size_t layer = 0; layer < pipelineSpeedUp.size() && getline(list, count, ','); layer++)
+			pipelineSpeedUp[layer] = atoi(count.c_str());
+		return pipelineSpeedUp;
+	}"""
+SOURCES: dict[str, list[tuple[str, str, int]]] = {
+    "Chip.cpp": [
+        (r"return pipelineSpeedUp;", SPEED_UP, 1),
+        (r"orginal\[([^]]+)\]\[([^]]+)\]", r"orginal[(\1) % orginal.size()][(\2) % orginal[0].size()]", 4),
+        (r"j<numInputVector;", "j<numInputVector && j<(int) orginal[0].size();", 2),
+    ],
+    "Tile.cpp": [
+        (r"orginal\[([^]]+)\]\[([^]]+)\]", r"orginal[(\1) % orginal.size()][(\2) % orginal[0].size()]", 2),
+        (r"j<numInputVector;", "j<numInputVector && j<(int) orginal[0].size();", 1),
+    ],
+    "ProcessingUnit.cpp": [
+        (r"orginal\[([^]]+)\]\[([^]]+)\]", r"orginal[(\1) % orginal.size()][(\2) % orginal[0].size()]", 2),
+        (r"j<numInputVector;", "j<numInputVector && j<(int) orginal[0].size();", 1),
+        (r"for \(int k=0; k<numInVector; k\+\+\) \{", EVERY_VECTOR, 3),
+        (r"\+= subArray->(read\w+);", r"+= share * subArray->\1;", 24),
+    ],
+}
+"""Edits of a source: pattern, replacement, and how often it occurs in V1.4.
+
+A trace shorter than the matrix or the inputs of a layer repeats; what one input vector takes counts for all
+that it stands for. With a whole trace nothing changes.
+"""
+
+
+def main() -> None:
+    """Build and run the tool, and print its report."""
+    parser = argparse.ArgumentParser(description="Run NeuroSim V1.4 on this allocation.")
+    parser.add_argument("checkout", type=Path, help="folder of DNN_NeuroSim_V1.4")
+    parser.add_argument("--build", type=Path, default=HERE / "build", help="where its copy is built")
+    parser.add_argument(
+        "--vectors", type=int, default=1, help="input vectors of the random trace (default: 1)"
+    )
+    parser.add_argument("--own", action="store_true", help="NeuroSim's own copies in place of ours")
+    arguments = parser.parse_args()
+    source = arguments.checkout.resolve() / "Inference_pytorch" / "NeuroSIM"
+    if not (source / "Chip.cpp").is_file():
+        sys.exit(
+            f"{arguments.checkout} is no checkout of DNN_NeuroSim_V1.4: it has no {source.name}/Chip.cpp"
+        )
+    settings = json.loads((HERE / "settings.json").read_text("utf-8"))
+    build = arguments.build.resolve()
+    copy_edited(source, build, settings["parameters"])
+    made = subprocess.run(["make", "-s", "-C", str(build)], capture_output=True, text=True)  # noqa: S607
+    if made.returncode != 0:
+        sys.exit(f"make failed: {made.stderr[-2000:]}")
+    text = simulate(build, settings, max(1, arguments.vectors), own=arguments.own)
+    (HERE / "report.txt").write_text(text, "utf-8")
+    report(text, settings, own=arguments.own)
+
+
+def copy_edited(source: Path, build: Path, parameters: dict[str, Any]) -> None:
+    """Bring the copy up to date; only files that change are written, so that make keeps the others."""
+    build.mkdir(parents=True, exist_ok=True)
+    for path in source.iterdir():
+        if path.suffix not in (".cpp", ".h") and path.name != "makefile":
+            continue
+        text = path.read_text("latin-1")
+        for pattern, replacement, times in edits(path.name, parameters):
+            text, count = re.subn(pattern, replacement, text)
+            if count != times:
+                sys.exit(f"{path.name}: {pattern!r} occurs {count} times, in V1.4 {times} times")
+        target = build / path.name
+        if not target.is_file() or target.read_text("latin-1") != text:
+            target.write_text(text, "latin-1")
+
+
+def edits(name: str, parameters: dict[str, Any]) -> list[tuple[str, str, int]]:
+    """Patterns to replace in a source."""
+    if name != "Param.cpp":
+        return SOURCES.get(name, [])
+    values = {key: str(value).lower() for key, value in parameters.items()}
+    return [(rf"(?m)^\t{key} = \w+;", f"\t{key} = {value};", 1) for key, value in values.items()]
+
+
+def simulate(build: Path, settings: dict[str, Any], vectors: int, *, own: bool) -> str:
+    """What `main` prints."""
+    draw = random.Random(0)  # noqa: S311
+    bits = vectors * settings["input_bits"]
+    traces = {
+        "weights.csv": [draw.choices(LEVELS, k=TRACE_COLUMNS) for _ in range(TRACE_ROWS)],
+        "inputs.csv": [draw.choices("01", k=bits) for _ in range(TRACE_ROWS)],
+    }
+    for name, rows in traces.items():
+        (HERE / name).write_text("\n".join(",".join(row) for row in rows) + "\n", "utf-8")
+    numbers = (settings["weight_bits"], settings["input_bits"])
+    rows_of = (settings["parameters"]["numRowSubArray"], settings["rows_parallel"])
+    command = [str(build / "main"), "NetWork.csv", *map(str, (*numbers, *rows_of))]
+    command += [*traces] * len(settings["layers"])
+    environment = dict(os.environ)
+    if not own:
+        copies = json.loads((HERE / "pipelineSpeedUp.json").read_text("utf-8"))
+        environment["PIPELINE_SPEED_UP"] = ",".join(map(str, copies))
+    done = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True)
+    if done.returncode != 0 or "ERROR" in done.stdout:
+        sys.exit(f"NeuroSim ended with {done.returncode}: {(done.stderr or done.stdout)[-2000:]}")
+    return done.stdout
+
+
+def report(text: str, settings: dict[str, Any], *, own: bool) -> None:
+    """Print its counts, area and time; stop where it counts other copies or tiles than the export."""
+    tiles = per_layer(text, "# of tile used for each layer")
+    copies = per_layer(text, "Speed-up of each layer")
+    total = 0
+    for index, name in enumerate(settings["layers"]):
+        if not own and (copies[index], tiles[index]) != (settings["copies"][index], settings["tiles"][index]):
+            sys.exit(
+                f"layer {name}: NeuroSim makes {copies[index]} copies in {tiles[index]} tiles, "
+                f"the export {settings['copies'][index]} copies in {settings['tiles'][index]} tiles"
+            )
+        arrays = tiles[index] * settings["arrays_per_tile"][index]
+        total += arrays
+        print(f"layer {name} copies {copies[index]} arrays {arrays}")
+    print(f"arrays {total}")
+    print(f"tiles {sum(tiles)}")
+    for name, words in (
+        ("area_um2", "ChipArea"),
+        ("cycle_ns", "Chip pipeline-system-clock-cycle (per image)"),
+    ):
+        value = re.search(re.escape(words) + r"[^\d]*([\d.e+]+)", text)
+        if value is None:
+            sys.exit(f"NeuroSim printed no {words!r}")
+        print(f"{name} {float(value.group(1)):.3f}")
+
+
+def per_layer(text: str, heading: str) -> list[int]:
+    """The numbers of the list under a heading."""
+    block = text.split(heading, 1)[1].split("\n\n", 1)[0]
+    return [int(float(line.split(":")[1])) for line in block.splitlines() if line.startswith("layer")]
+
+
+if __name__ == "__main__":
+    main()
