@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from rramalloc.hardware.loader import load_hardware as load_hardware
     from rramalloc.importers import load as load
     from rramalloc.importers.torch import from_torch as from_torch
-    from rramalloc.mapping.fold_numeric import fold_index as fold_index
-    from rramalloc.mapping.fold_numeric import fold_input as fold_input
-    from rramalloc.mapping.fold_numeric import fold_weights as fold_weights
+    from rramalloc.mapping.fold import fold_index as fold_index
+    from rramalloc.mapping.fold import fold_input as fold_input
+    from rramalloc.mapping.fold import fold_weights as fold_weights
     from rramalloc.network.network import Network as Network
     from rramalloc.placement.placement import Placement as Placement
     from rramalloc.results.allocation import Allocation as Allocation
-    from rramalloc.results.folding import fold_filter as fold_filter
-    from rramalloc.results.folding import fold_network as fold_network
+    from rramalloc.results.folded import fold_filter as fold_filter
+    from rramalloc.results.folded import fold_network as fold_network
     from rramalloc.results.inspection import Inspection as Inspection
     from rramalloc.results.simulation import Simulation as Simulation
     from rramalloc.studies.comparison import Comparison as Comparison
@@ -67,11 +67,11 @@ _HOMES = {
     "estimate_latency": "rramalloc.studies.latency.estimate",
     "evaluate": "rramalloc.studies.strategies.evaluate",
     "fit_latency": "rramalloc.studies.latency.fit",
-    "fold_filter": "rramalloc.results.folding",
-    "fold_index": "rramalloc.mapping.fold_numeric",
-    "fold_input": "rramalloc.mapping.fold_numeric",
-    "fold_network": "rramalloc.results.folding",
-    "fold_weights": "rramalloc.mapping.fold_numeric",
+    "fold_filter": "rramalloc.results.folded",
+    "fold_index": "rramalloc.mapping.fold",
+    "fold_input": "rramalloc.mapping.fold",
+    "fold_network": "rramalloc.results.folded",
+    "fold_weights": "rramalloc.mapping.fold",
     "from_torch": "rramalloc.importers.torch",
     "inspect": "rramalloc.api",
     "load": "rramalloc.importers",

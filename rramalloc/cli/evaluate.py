@@ -110,7 +110,7 @@ def evaluate(
         raise typer.BadParameter("give --strategies, --allocations or --enumerate")
     from rramalloc import api
     from rramalloc.files import check_writable, write_json
-    from rramalloc.studies.strategies.performance import check_performance_path
+    from rramalloc.studies.strategies.matrices import check_performance_path
 
     for path in (load, None if output is None else str(output)):
         check_writable(path)

@@ -102,7 +102,7 @@ def fold(
     Example: rramalloc fold --filter 64,6,6,4 --stride 2,2 --align 64 --check
     """
     from rramalloc.files import check_writable, write_json
-    from rramalloc.results import folding
+    from rramalloc.results import folded as folding
 
     _check_usage(context, network, filter_, align)
     check_writable(output)

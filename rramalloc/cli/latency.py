@@ -121,11 +121,11 @@ def measure(
     from rramalloc.importers import load
     from rramalloc.studies.latency.device import open_device
     from rramalloc.studies.latency.fit import check_date, fit_latency
-    from rramalloc.studies.latency.measure import Effort, measure_latency
+    from rramalloc.studies.latency.measure import Repetition, measure_latency
 
     check_writable(output)
     check_date(date)
-    effort = Effort(width=width, least=least, most=most)
+    effort = Repetition(width=width, least=least, most=most)
     source = load(network, options.parse_input_shapes(input_shape))
     timed = open_device(device, source, threads=threads, seed=seed)
     kept = samples or f"{output}.samples.jsonl"
@@ -158,9 +158,9 @@ def plan(
     Example: rramalloc latency plan squeezenet
     """
     from rramalloc.importers import load
-    from rramalloc.studies.latency.auxiliary import Plan
+    from rramalloc.studies.latency.plan import MeasurePlan
 
-    found = Plan.of(load(network, options.parse_input_shapes(input_shape)), auxiliary.value)
+    found = MeasurePlan.of(load(network, options.parse_input_shapes(input_shape)), auxiliary.value)
     columns = ("run", "input_bytes", "output_bytes")
     rows = [(run.text, run.input_bytes, run.output_bytes) for run in found.runs]
     if output_format is options.Format.json:
@@ -231,7 +231,7 @@ def _progress(progress: MeasureProgress) -> str:
 
 
 def _print(table: LatencyTable, output_format: options.Format, *, quiet: bool) -> None:
-    from rramalloc.timing.latency_csv import csv_text
+    from rramalloc.timing.latency_table import csv_text
 
     if output_format is options.Format.json:
         print_json(table.to_dict())

@@ -18,7 +18,7 @@ from rramalloc.progress import of_sweep
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rramalloc.studies.sweep.document import SweepStatus
+    from rramalloc.studies.sweep.rows import SweepStatus
     from rramalloc.studies.sweep.run import SweepProgress, SweepResult
 
 

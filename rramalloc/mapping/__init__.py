@@ -1,1 +1,1 @@
-"""How a stage's weights lie on crossbars (MODEL.md 3)."""
+"""How a stage's weights lie on crossbars (docs/sources/model.md 3)."""

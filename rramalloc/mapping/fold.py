@@ -2,20 +2,26 @@
 
 Along one direction with kernel K, stride s and n pixels folded into one, let t = gcd(n, s): folded pixel j
 holds the original pixels j*t ... j*t + n - 1, the folded stride is s / t, the folded kernel has
-K' = ceil(K / n) pixels dilated by n / t. Source: SYSTEMS.md 3.
+K' = ceil(K / n) pixels dilated by n / t. The rules that choose n, the folding of real weights and inputs,
+and a check on random data follow.
+Source: docs/sources/companions.md 3; what it leaves open is marked as a choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import gcd
+from math import gcd, prod
+from typing import Any, Literal, get_args
 
-from rramalloc.errors import SpecError
-from rramalloc.network.geometry import MAX_EXTENT, Pair
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
 from rramalloc.network.network import MAX_WEIGHTS
-from rramalloc.records import brief, is_whole
+from rramalloc.records import brief, check_known, is_whole
 
 UNFOLDED: Pair = (1, 1)
 
@@ -175,3 +181,297 @@ def useful_sizes(kernel: int) -> Iterator[int]:
 def _pair(values: Iterator[int]) -> Pair:
     height, width = values
     return height, width
+
+
+Rule = Literal["source", "width_first", "least_padding", "balanced"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+MAX_ALIGN = 2**31 - 1
+
+
+def fold_to(filter_: Filter, align: int, rule: Rule = "source") -> Fold:
+    """The fold that fills `align` input channels, split over height and width by a rule.
+
+    Raises SpecError for a dilated kernel and for an alignment out of range; UnknownNameError.
+
+    >>> fold_to(Filter(outputs=64, kernel=(6, 6), inputs=4, stride=(2, 2)), align=64).shape
+    (64, 1, 3, 64)
+    """
+    check_known("rule", rule, RULES)
+    inputs, n_total = aligned_inputs(filter_.inputs, align)
+    return Fold(filter=filter_, size=_SPLITS[rule](filter_, n_total), inputs=inputs)
+
+
+def aligned_inputs(inputs: int, align: int) -> Pair:
+    """(C_ia, n_total): channels raised to the smallest align / 2^n that holds them, and how often that fits.
+
+    Choice: an alignment is halved only while it is even; channels above it are raised to a multiple of it
+    and not folded. Raises SpecError.
+
+    >>> aligned_inputs(3, 64), aligned_inputs(5, 64)
+    ((4, 16), (8, 8))
+    """
+    if not is_whole(align, 1, MAX_ALIGN):
+        raise SpecError("align", f"must be a whole number from 1 to {MAX_ALIGN}, got {brief(align)}")
+    if inputs > align:
+        return raised(inputs, align), 1
+    part = align
+    while part % 2 == 0 and part // 2 >= inputs:
+        part //= 2
+    return part, align // part
+
+
+def raised(count: int, multiple: int) -> int:
+    """The smallest multiple that is not below `count`."""
+    return -(-count // multiple) * multiple
+
+
+def _source(filter_: Filter, n_total: int) -> Pair:
+    """Half of the exponent on width, at most the kernel; where windows overlap, only the useful part of it.
+
+    The useful fold S_x / S_x' is gcd(n_w, S_x) with the exact S_x'; that is the source's wherever one of
+    n_w and S_x divides the other, and a choice elsewhere.
+    """
+    width = min(_half(n_total), _power_of_two(filter_.kernel[1]))
+    stride = filter_.stride[1]
+    if width > stride:
+        width = gcd(width, stride)
+    return n_total // width, width
+
+
+def _width_first(filter_: Filter, n_total: int) -> Pair:
+    """As much on width as its kernel, raised to a power of two, can use; the rest on height."""
+    width = min(n_total, _power_of_two(filter_.kernel[1]))
+    return n_total // width, width
+
+
+def _least_padding(filter_: Filter, n_total: int) -> Pair:
+    """The split that adds the fewest zeros to the kernel; of equals the one with most on width."""
+
+    def padded(size: Pair) -> tuple[int, int]:
+        kernel = folded_kernel(filter_.kernel, size)
+        return kernel[0] * size[0] * kernel[1] * size[1], size[0]
+
+    powers = [1 << exponent for exponent in range(n_total.bit_length())]
+    return min(((height, n_total // height) for height in powers), key=padded)
+
+
+def _balanced(filter_: Filter, n_total: int) -> Pair:  # noqa: ARG001 - every rule is given the filter
+    """Height and width alike; an odd exponent gives width one more."""
+    width = _half(n_total)
+    return n_total // width, width
+
+
+def _half(n_total: int) -> int:
+    """2^ceil(log2(n_total) / 2) of a power of two."""
+    return 1 << (n_total.bit_length() // 2)
+
+
+def _power_of_two(size: int) -> int:
+    """The smallest power of two that is not below `size`."""
+    return 1 << (size - 1).bit_length()
+
+
+_SPLITS: dict[Rule, Callable[[Filter, int], Pair]] = {
+    "source": _source,
+    "width_first": _width_first,
+    "least_padding": _least_padding,
+    "balanced": _balanced,
+}
+
+
+MAX_VALUES = 2**28
+"""Largest folded filter or input that is made, in values."""
+
+
+def fold_index(fold: Fold) -> npt.NDArray[np.int64]:
+    """Where each value of a folded filter comes from, the same for every output channel.
+
+    Returns (K_h', K_w', channels): places in the original (K_h, K_w, C_i) laid flat, -1 for padding zeros.
+    Raises SpecError if it would be too large.
+
+    >>> from rramalloc.mapping.fold import Filter
+    >>> fold_index(Fold.of(Filter(outputs=1, kernel=(1, 3), inputs=1), (1, 2))).tolist()
+    [[[0, 1], [2, -1]]]
+    """
+    _check_values(fold.kernel[0] * fold.kernel[1] * fold.channels, "folded filter")
+    (high, wide), (n_h, n_w), (k_h, k_w) = fold.kernel, fold.size, fold.filter.kernel
+    rows = np.arange(high * n_h).reshape(high, 1, n_h, 1, 1)
+    columns = np.arange(wide * n_w).reshape(1, wide, 1, n_w, 1)
+    inputs = np.arange(fold.inputs)
+    places = (rows * k_w + columns) * fold.filter.inputs + inputs
+    inside = (rows < k_h) & (columns < k_w) & (inputs < fold.filter.inputs)
+    index: npt.NDArray[np.int64] = np.where(inside, places, -1).astype(np.int64)
+    return index.reshape(high, wide, fold.channels)
+
+
+def fold_weights(weights: npt.NDArray[Any], fold: Fold) -> npt.NDArray[Any]:
+    """Weights (C_o, K_h, K_w, C_i) as the folded filter (C_o, K_h', K_w', channels), of the same type.
+
+    Raises SpecError if `weights` do not have the shape of the fold's filter.
+    """
+    weights = np.asarray(weights)
+    if weights.shape != fold.filter.shape:
+        raise SpecError("weights", f"have the shape {weights.shape}, the filter has {fold.filter.shape}")
+    _check_values(fold.filter.outputs * fold.kernel[0] * fold.kernel[1] * fold.channels, "folded filter")
+    index = fold_index(fold)
+    flat = weights.reshape(len(weights), -1)
+    return np.where(index >= 0, flat[:, np.maximum(index, 0)], np.zeros((), weights.dtype))
+
+
+def fold_input(
+    pixels: npt.NDArray[Any], fold: Fold, pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+) -> npt.NDArray[Any]:
+    """An input (..., H, W, groups * C_i) as the folded one, of the same type.
+
+    pads: zeros around the original input, top, left, bottom, right; the folded input contains them, so that
+    the folded convolution is without padding. Returns (..., J_h, J_w, groups * channels).
+    Raises SpecError if channels do not match or the kernel does not fit the padded input.
+    """
+    pixels, margins = np.asarray(pixels), Pads(*pads)
+    groups, inputs = fold.filter.groups, fold.filter.inputs
+    if pixels.ndim < 3 or pixels.shape[-1] != groups * inputs:
+        reason = f"has the shape {pixels.shape}, needs (..., height, width, {groups * inputs})"
+        raise SpecError("input", reason)
+    if min(margins) < 0:
+        raise SpecError("pads", f"must be at least 0, got {tuple(pads)}")
+    lead, extent = pixels.shape[:-3], (pixels.shape[-3], pixels.shape[-2])
+    grid = folded_extent(fold, extent, margins)
+    whole = [(grid[axis] - 1) * fold.step[axis] + fold.size[axis] for axis in (0, 1)]
+    _check_values(grid[0] * grid[1] * groups * fold.channels * prod(lead), "folded input")
+    kept = [min(whole[axis] - margins[axis], extent[axis]) for axis in (0, 1)]
+    padded = np.zeros((*lead, *whole, groups, fold.inputs), pixels.dtype)
+    if min(kept) > 0:
+        split = pixels.reshape(*lead, *extent, groups, inputs)[..., : kept[0], : kept[1], :, :]
+        top, left = margins[:2]
+        padded[..., top : top + kept[0], left : left + kept[1], :, :inputs] = split
+    rows = np.arange(grid[0])[:, None] * fold.step[0] + np.arange(fold.size[0])
+    columns = np.arange(grid[1])[:, None] * fold.step[1] + np.arange(fold.size[1])
+    gathered = padded[..., rows[:, None, :, None], columns[None, :, None, :], :, :]
+    by_group = np.moveaxis(gathered, -2, -4)
+    return by_group.reshape(*lead, *grid, groups * fold.channels)
+
+
+def output_extent(fold: Fold, extent: Pair, pads: Pads) -> Pair:
+    """Output pixels (height, width) of the convolution. Raises SpecError if the kernel does not fit."""
+    found = []
+    for axis, side in enumerate(("height", "width")):
+        padded, kernel = extent[axis] + sum(pads.along(axis)), fold.filter.kernel[axis]
+        if padded < kernel:
+            reason = f"the kernel covers {kernel} pixels, the padded input has {padded} in {side}"
+            raise SpecError("input", reason)
+        found.append((padded - kernel) // fold.filter.stride[axis] + 1)
+    return found[0], found[1]
+
+
+def folded_extent(fold: Fold, extent: Pair, pads: Pads) -> Pair:
+    """Folded pixels (height, width) that the output needs of an input of `extent`. Raises SpecError."""
+    outputs = output_extent(fold, extent, pads)
+    along = zip(outputs, fold.stride, fold.kernel, fold.dilation, strict=True)
+    high, wide = ((count - 1) * stride + (k - 1) * dilation + 1 for count, stride, k, dilation in along)
+    return high, wide
+
+
+def _check_values(values: int, what: str) -> None:
+    if values > MAX_VALUES:
+        raise SpecError("fold", f"the {what} would have {values} values, the limit is {MAX_VALUES}")
+
+
+Integers = npt.NDArray[np.int64]
+_MOST_VALUES = 2**22
+_MOST_WORK = 2**27
+_CHANNELS, _GROUPS, _OUTPUTS = 8, 3, 4
+"""Of a check: channels and groups are alike, so a few of them show what all do."""
+
+
+def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) -> bool:
+    """Whether folded and direct convolution agree exactly on random integers.
+
+    extent: height and width of the input. Channels, groups and the input are cut to what is quick: at most
+    8 channels of each side a group, 3 groups, and an input of about 4 x 4 windows; kernel, stride, pads and
+    fold are kept. Raises SpecError if the kernel does not fit, UnsupportedError if even that is too large.
+    """
+    output_extent(fold, extent, pads)  # the kernel fits
+    small, cut = _reduced(fold), _cut(fold.filter, extent, pads)
+    _check_effort(small, cut, pads)
+    random = np.random.default_rng(seed)
+    filter_ = small.filter
+    weights = random.integers(-8, 8, filter_.shape, dtype=np.int64)
+    pixels = random.integers(-8, 8, (*cut, filter_.groups * filter_.inputs), dtype=np.int64)
+    direct = correlate(pixels, weights, filter_, pads)
+    folded = convolve(
+        fold_input(pixels, small, pads), fold_weights(weights, small),
+        stride=small.stride, dilation=small.dilation, groups=filter_.groups,
+    )  # fmt: skip
+    return direct.shape == folded.shape and bool((direct == folded).all())
+
+
+def correlate(pixels: Integers, weights: Integers, filter_: Filter, pads: Pads) -> Integers:
+    """The convolution of a layer by its definition: every window, of which the strides keep some.
+
+    pixels: (H, W, groups * C_i); weights: (C_o, K_h, K_w, C_i). Returns (H_o, W_o, C_o).
+    """
+    padded = np.pad(pixels, (pads.along(0), pads.along(1), (0, 0)))
+    each = filter_.outputs // filter_.groups
+    planes = []
+    for output, kernel in enumerate(weights):
+        first = output // each * filter_.inputs
+        part = padded[:, :, first : first + filter_.inputs]
+        windows = np.lib.stride_tricks.sliding_window_view(part, kernel.shape)[:, :, 0]
+        every = np.einsum("yxhwc,hwc->yx", windows, kernel)
+        planes.append(every[:: filter_.stride[0], :: filter_.stride[1]])
+    return np.stack(planes, axis=-1)
+
+
+def convolve(pixels: Integers, weights: Integers, *, stride: Pair, dilation: Pair, groups: int) -> Integers:
+    """A convolution without padding by NumPy: a product of matrices for each pixel of the kernel.
+
+    pixels: (H, W, groups * C_i); weights: (C_o, K_h, K_w, C_i). Returns (H_o, W_o, C_o).
+    """
+    outputs, high, wide, inputs = weights.shape
+    span = (high - 1) * dilation[0], (wide - 1) * dilation[1]
+    rows = range(0, pixels.shape[0] - span[0], stride[0])
+    columns = range(0, pixels.shape[1] - span[1], stride[1])
+    result = np.zeros((len(rows), len(columns), outputs), dtype=np.int64)
+    each = outputs // groups
+    for group in range(groups):
+        own, kernels = slice(group * each, (group + 1) * each), weights[group * each : (group + 1) * each]
+        part = pixels[:, :, group * inputs : (group + 1) * inputs]
+        for row in range(high):
+            for column in range(wide):
+                top, left = row * dilation[0], column * dilation[1]
+                window = part[top : top + rows.stop : stride[0], left : left + columns.stop : stride[1]]
+                result[:, :, own] += window[: len(rows), : len(columns)] @ kernels[:, row, column].T
+    return result
+
+
+def _reduced(fold: Fold) -> Fold:
+    """The same fold of fewer channels and groups; where it adds channels, it still does."""
+    whole = fold.filter
+    groups, inputs = min(whole.groups, _GROUPS), min(whole.inputs, _CHANNELS)
+    each = min(whole.outputs // whole.groups, _OUTPUTS)
+    small = Filter(
+        outputs=groups * each, kernel=whole.kernel, inputs=inputs, stride=whole.stride, groups=groups
+    )
+    return Fold(filter=small, size=fold.size, inputs=inputs + min(1, fold.inputs - whole.inputs))
+
+
+def _cut(filter_: Filter, extent: Pair, pads: Pads) -> Pair:
+    """An input of at most 4 x 4 windows and part of another one, with the same pads."""
+    sizes = []
+    for axis in (0, 1):
+        kernel, stride, margin = filter_.kernel[axis], filter_.stride[axis], sum(pads.along(axis))
+        sizes.append(min(extent[axis], max(1, kernel + 3 * stride + stride // 2 - margin)))
+    return sizes[0], sizes[1]
+
+
+def _check_effort(fold: Fold, extent: Pair, pads: Pads) -> None:
+    filter_ = fold.filter
+    area = (extent[0] + sum(pads.along(0))) * (extent[1] + sum(pads.along(1)))
+    grid = folded_extent(fold, extent, pads)
+    values = max(area * fold.inputs, grid[0] * grid[1] * fold.channels) * filter_.groups
+    folded = fold.kernel[0] * fold.kernel[1] * fold.channels * filter_.outputs
+    work = area * filter_.kernel[0] * filter_.kernel[1] * filter_.inputs * filter_.outputs
+    if values > _MOST_VALUES or folded > _MOST_VALUES or work > _MOST_WORK:
+        raise UnsupportedError(
+            "check", "kernel, stride, pads or fold are too large to try on random data; leave --check out"
+        )

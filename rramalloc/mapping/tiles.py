@@ -1,22 +1,200 @@
 """Whether the copies of all stages fit the tiles of a chip when no copy may straddle tiles, and how.
 
 A copy is a group of `demand` arrays in one tile: bin packing with few sizes and many groups of each. The
-answer is a packing, a proof that there is none, or (rarely, see `Tiles.pack`) neither.
-A budget of arrays limits what is used, not which tiles: an allocation is feasible if
-sum of copies * demand <= budget and its groups fit the tiles that the chip has.
+answer is a packing, a proof that there is none, or (rarely, see `Tiles.pack`) neither. A budget of arrays
+limits what is used, not which tiles: an allocation is feasible if sum of copies * demand <= budget and its
+groups fit the tiles that the chip has.
+
+Two heuristics come first, then the arc-flow program with which the answer is exact: its linear relaxation
+refutes (checked in integers) or is rounded down to patterns, and the rest is small enough to solve.
+Source: J. M. Valerio de Carvalho, Annals of Operations Research 86, 629-659 (1999),
+doi 10.1023/A:1018952112615.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Chip
-from rramalloc.mapping.packing_kernel import cannot_fit, packing_scratch
-from rramalloc.mapping.patterns import Fit, Instance, Ints, Patterns
+from rramalloc.mapping.packing_kernel import best_fit, cannot_fit, fill, heaviest, packing_scratch
+
+Fit = Literal["fits", "does not fit", "unknown"]
+Ints = npt.NDArray[np.int64]
+Patterns = list[tuple[int, list[int]]]
+"""(tiles, groups of each size in each of them); together they may have room for more than there are."""
+Arc = tuple[int, int, int]
+"""(arrays before, arrays after, size class): a way to add a group to a tile."""
+
+_MOST_ROOM = 4096
+"""Arrays of a tile up to which sums are listed."""
+_MOST_ARCS = 40_000
+"""Variables of the integer program: above this it is not tried and the answer can be "unknown"."""
+_MOST_NODES = 300
+_UNROUNDED = (0, 1, 3)
+"""Tiles of each pattern of the relaxation that the integer program decides anew, from few to many."""
+_WEIGHT_SCALE, _ROUNDING = 2**24, 1e-5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instance:
+    """`tiles` tiles of `room` arrays, counts[j] groups of sizes[j] arrays each; sizes fall."""
+
+    sizes: Ints
+    counts: Ints
+    tiles: int
+    room: int
+
+    def decide(self) -> tuple[Fit, Patterns, str]:
+        """Whether all groups fit, patterns if they do, and what shows it."""
+        if (patterns := self.heuristic()) is not None:
+            return "fits", patterns, "best fit decreasing, or fullest tiles first"
+        arcs = self.arcs() if self.room <= _MOST_ROOM else None
+        if arcs is None:
+            return "unknown", [], "heuristics find no packing; too large for the integer program"
+        program = _ArcFlow(self, arcs)
+        weights, relaxed = program.relax()
+        if self._refuted_by(weights):
+            return "does not fit", [], "groups weigh more than all tiles can hold (dual of the arc flow)"
+        for unrounded in _UNROUNDED:
+            whole = [(tiles - unrounded, held) for tiles, held in relaxed if tiles > unrounded]
+            rest = self._without(whole)
+            if rest.tiles < 0:
+                continue
+            if (completed := rest.heuristic()) is None:
+                completed = _ArcFlow(rest, arcs).solve()[1]
+            if completed is not None:
+                return "fits", whole + completed, "arc flow, rounded down and completed"
+        fit, patterns = program.solve()
+        return fit, patterns or [], "integer program (arc flow by HiGHS)"
+
+    def heuristic(self) -> Patterns | None:
+        """Patterns for all groups, None if neither heuristic finds them."""
+        classes = len(self.sizes)
+        number, order, residual = np.zeros((3, 16 * classes + 64), dtype=np.int64)
+        held = np.zeros((len(number), classes), dtype=np.int64)
+        rows = best_fit(self.sizes, self.counts, self.tiles, self.room, order, residual, number, held)
+        if rows < 0 and self.room <= _MOST_ROOM:
+            by, times = np.zeros((2, self.room + 1), dtype=np.int64)
+            rows = fill(self.sizes, self.counts.copy(), self.tiles, self.room, number, held, by, times)
+        if rows < 0:
+            return None
+        return [(int(number[row]), held[row].tolist()) for row in range(rows) if held[row].any()]
+
+    def _refuted_by(self, weights: Ints) -> bool:
+        """Whether groups of these weights weigh more than tiles can hold, in exact arithmetic."""
+        best = np.zeros(self.room + 1, dtype=np.int64)
+        most = int(heaviest(self.sizes, self.counts, weights, self.room, best))
+        weight: int = sum(map(operator.mul, self.counts.tolist(), weights.tolist()))
+        return weight > self.tiles * most
+
+    def _without(self, patterns: Patterns) -> Instance:
+        """What is left when some tiles are filled."""
+        held = sum((tiles * np.array(groups) for tiles, groups in patterns), np.zeros_like(self.counts))
+        tiles = self.tiles - sum(tiles for tiles, _ in patterns)
+        return Instance(self.sizes, np.maximum(self.counts - held, 0), tiles, self.room)
+
+    def arcs(self) -> list[Arc] | None:
+        """(arrays before, arrays after, size class): ways to add a group to a tile; None if too many.
+
+        Groups enter a tile from the largest to the smallest, which leaves few sums to consider.
+        """
+        found, reached = [], {0}
+        for j, (size, count) in enumerate(zip(self.sizes.tolist(), self.counts.tolist(), strict=True)):
+            used = dict.fromkeys(reached, 0)
+            for before in range(self.room - size + 1):
+                if used.get(before, count) < count:
+                    after = before + size
+                    found.append((before, after, j))
+                    used[after] = min(used.get(after, count), used[before] + 1)
+            reached |= set(used)
+            if len(found) > _MOST_ARCS:
+                return None
+        return found
+
+
+class _ArcFlow:
+    """Tiles as paths through the sums they can hold; as many groups of each size as there are.
+
+    Row j: groups of size j; then one row per sum, which no more flow leaves than enters, so that a path
+    may end anywhere; the last row: tiles in use.
+    """
+
+    def __init__(self, instance: Instance, arcs: list[Arc]) -> None:
+        import highspy
+
+        self._highspy, self._instance, self._arcs = highspy, instance, arcs
+        classes, endless = len(instance.sizes), highspy.kHighsInf
+        last = classes + instance.room
+        self._model = model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = len(arcs), last + 1
+        model.col_cost_ = np.array([float(before == 0) for before, _, _ in arcs])
+        model.col_lower_, model.col_upper_ = np.zeros(len(arcs)), np.full(len(arcs), endless)
+        model.row_lower_ = np.concatenate([instance.counts.astype(np.float64), np.zeros(instance.room + 1)])
+        model.row_upper_ = np.full(last + 1, endless)
+        leaving = [(classes + before - 1, -1.0) if before else (last, 1.0) for before, _, _ in arcs]
+        rows = [(j, classes + after - 1, out) for (_, after, j), (out, _) in zip(arcs, leaving, strict=True)]
+        matrix = model.a_matrix_
+        matrix.format_ = highspy.MatrixFormat.kColwise
+        matrix.start_ = np.arange(0, 3 * len(arcs) + 1, 3)
+        matrix.index_ = np.array(rows).ravel()
+        matrix.value_ = np.array([(1.0, 1.0, sign) for _, sign in leaving]).ravel()
+
+    def relax(self) -> tuple[Ints, Patterns]:
+        """Fewest tiles without integrality: weights of the sizes (duals, in 2^-24), patterns rounded down."""
+        solution = self._run().getSolution()
+        duals = np.array(solution.row_dual)[: len(self._instance.sizes)]
+        weights = np.rint(np.clip(duals, 0.0, 1.0) * _WEIGHT_SCALE).astype(np.int64)
+        return weights, self._patterns(solution.col_value)
+
+    def solve(self) -> tuple[Fit, Patterns | None]:
+        """Whether the tiles suffice, and patterns if they do."""
+        kinds, model = self._highspy.HighsModelStatus, self._model
+        model.row_upper_ = np.append(np.array(model.row_upper_)[:-1], float(self._instance.tiles))
+        model.integrality_ = [self._highspy.HighsVarType.kInteger] * model.num_col_
+        solver = self._run()
+        if int(solver.getInfo().primal_solution_status) == 2:
+            return "fits", self._patterns(solver.getSolution().col_value)
+        return ("does not fit" if solver.getModelStatus() == kinds.kInfeasible else "unknown"), None
+
+    def _run(self) -> Any:
+        solver = self._highspy.Highs()
+        for option, value in (
+            ("output_flag", False), ("threads", 1), ("random_seed", 0), ("mip_max_nodes", _MOST_NODES),
+            ("objective_target", float(self._instance.tiles)),
+        ):  # fmt: skip
+            solver.setOptionValue(option, value)
+        solver.passModel(self._model)
+        solver.run()
+        return solver
+
+    def _patterns(self, values: Sequence[float]) -> Patterns:
+        """A flow as paths, how many of each rounded down to whole tiles."""
+        flow, out = np.array(values), dict[int, list[int]]()
+        for arc in np.flatnonzero(flow > _ROUNDING).tolist():
+            out.setdefault(self._arcs[arc][0], []).append(arc)
+        patterns: Patterns = []
+        while out.get(0):
+            path, at = [], 0
+            while out.get(at):
+                path.append(out[at][-1])
+                at = self._arcs[path[-1]][1]
+            alike = flow[path].min()
+            flow[path] -= alike
+            for arc in path:
+                if flow[arc] <= _ROUNDING:
+                    out[self._arcs[arc][0]].pop()
+            groups = np.bincount([self._arcs[arc][2] for arc in path], minlength=len(self._instance.sizes))
+            if alike + _ROUNDING >= 1:
+                patterns.append((int(alike + _ROUNDING), groups.tolist()))
+        return patterns
+
 
 _MOST_SUMS = 2**16
 

@@ -130,7 +130,7 @@ def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
     from rramalloc.results.simulation import Simulation
     from rramalloc.studies.comparison import Comparison
     from rramalloc.studies.pareto_front import ParetoFront
-    from rramalloc.studies.sweep.document import SweepDocument
+    from rramalloc.studies.sweep.rows import SweepDocument
 
     match source.result:
         case Allocation() as result:

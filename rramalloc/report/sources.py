@@ -19,7 +19,7 @@ from rramalloc.results.simulation import Simulation
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.studies.comparison import Comparison
 from rramalloc.studies.pareto_front import ParetoFront
-from rramalloc.studies.sweep.document import SweepDocument
+from rramalloc.studies.sweep.rows import SweepDocument
 from rramalloc.studies.sweep.run import read_sweep
 
 Result = Allocation | Simulation | Comparison | ParetoFront | SweepDocument | Placement | ChipletCost

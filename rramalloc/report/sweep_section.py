@@ -9,7 +9,7 @@ from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Layer, Lists, Pane
 from rramalloc.report.allocation_section import network_words
 from rramalloc.report.section import Column, Detail, Fact, Note, Section, Table, shown, thinned
 from rramalloc.shown import counted
-from rramalloc.studies.sweep.document import Row, SweepDocument, summarise
+from rramalloc.studies.sweep.rows import SweepDocument, SweepRow, summarise
 
 _MOST_SERIES = 12
 _VARIES = (
@@ -61,16 +61,16 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
     )
 
 
-def _series(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def _series(rows: Sequence[SweepRow]) -> dict[str, list[SweepRow]]:
     """Rows by what varies beside the arrays, named by it, rising in arrays."""
     varies = [field for field in _VARIES if len({getattr(row, field) for row in rows}) > 1] or ["method"]
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[SweepRow]] = {}
     for row in rows:
         found.setdefault(", ".join(str(getattr(row, field)) for field in varies), []).append(row)
     return {name: sorted(each, key=lambda row: row.arrays or 0) for name, each in found.items()}
 
 
-def _chart(rows: Sequence[Row], detail: Detail) -> Chart:
+def _chart(rows: Sequence[SweepRow], detail: Detail) -> Chart:
     series = _series(rows)
     arrays = [row.arrays or 1 for row in rows]
     spans = [row.makespan or 1 for row in rows]
@@ -101,7 +101,7 @@ def _chart(rows: Sequence[Row], detail: Detail) -> Chart:
     return Chart("Makespan against arrays", (panel,), summary, zoom="xy", note=note)
 
 
-def _summary(rows: Sequence[Row], detail: Detail) -> Table:
+def _summary(rows: Sequence[SweepRow], detail: Detail) -> Table:
     lines = summarise((row.network, row.method, row.makespan) for row in rows)
     heads = (
         Column("Network"),
@@ -113,7 +113,7 @@ def _summary(rows: Sequence[Row], detail: Detail) -> Table:
     return shown(Table("Summary", heads, lines, folded=False), detail)
 
 
-def _table(rows: Sequence[Row], detail: Detail) -> Table:
+def _table(rows: Sequence[SweepRow], detail: Detail) -> Table:
     names = (
         "network",
         "hardware",

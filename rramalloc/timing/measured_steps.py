@@ -1,4 +1,4 @@
-"""MeasuredSteps: how long one step of every stage lasts by a latency table (MODEL.md 7)."""
+"""MeasuredSteps: how long one step of every stage lasts by a latency table (docs/sources/model.md 7)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MeasuredSteps(Record):
     step together, so a step lasts as long as the slowest of them, whatever the replication.
     sha256: of the table; assumed: layers it does not have, which take the hardware's compute_ns;
     below_noise: layers whose latency is not above the noise, a negative one counts as 0.
-    Source: MODEL.md 7.
+    Source: docs/sources/model.md 7.
     """
 
     sha256: str

@@ -226,7 +226,7 @@ def test_folding_needs_kernel_split(command: str, run: Run, tiny: Path) -> None:
 
 def test_the_api_folds_real_weights_of_a_layer(tiny: Path) -> None:
     """A layer of a folded network hands out its fold: weights and input of a user, same output."""
-    from rramalloc.mapping.fold_check import convolve, correlate
+    from rramalloc.mapping.fold import convolve, correlate
     from rramalloc.network.geometry import Pads
 
     random = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Crossbar demand, worked by hand (MODEL.md 3)."""
+"""Crossbar demand, worked by hand (docs/sources/model.md 3)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_slices_and_signs(machine: Hardware, expected: list[int]) -> None:
 
 
 def test_vgg16() -> None:
-    """MODEL.md 3: 1 5 5 9 18 36 36 72 144 144 144 144 144 = 902."""
+    """docs/sources/model.md 3: 1 5 5 9 18 36 36 72 144 144 144 144 144 = 902."""
     network = load("vgg16")
     graph = StageGraph.build(network)
     names = dict(zip(graph.names, demands(network, graph.stages, load_hardware("plain")), strict=True))

@@ -1,4 +1,4 @@
-"""Filter folding: geometry, and equality with convolutions written as loops (SYSTEMS.md 3)."""
+"""Folding: geometry, and equality with convolutions written as loops (docs/sources/companions.md 3)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rramalloc.errors import SpecError, UnsupportedError
-from rramalloc.mapping import fold_check
-from rramalloc.mapping.fold import Filter, Fold, useful_sizes
-from rramalloc.mapping.fold_check import convolve, correlate, equal_on_random_data
-from rramalloc.mapping.fold_numeric import MAX_VALUES, fold_index, fold_input, fold_weights
-from rramalloc.mapping.fold_rules import RULES, fold_to
+from rramalloc.mapping import fold as fold_check
+from rramalloc.mapping.fold import (
+    MAX_VALUES,
+    RULES,
+    Filter,
+    Fold,
+    convolve,
+    correlate,
+    equal_on_random_data,
+    fold_index,
+    fold_input,
+    fold_to,
+    fold_weights,
+    useful_sizes,
+)
 from rramalloc.network.geometry import Pads
 
 Ints = npt.NDArray[np.int64]

@@ -81,7 +81,7 @@ def machine(wordlines: int, bitlines: int, weight_bits: int) -> Hardware:
 
 
 def arrays(positions: int, inputs: int, columns: int, groups: int, size: tuple[int, int]) -> int:
-    """MODEL.md 3, kernel_split, with groups that share an array where they fit whole."""
+    """docs/sources/model.md 3, kernel_split, with groups that share an array where they fit whole."""
     if groups > 1 and inputs <= size[0] and columns <= size[1]:
         return positions * -(-groups // min(size[0] // inputs, size[1] // columns))
     return positions * groups * -(-inputs // size[0]) * -(-columns // size[1])

@@ -1,4 +1,4 @@
-"""How a fold is chosen for an alignment: every worked value of SYSTEMS.md 3, and what the rules promise."""
+"""How a fold is chosen: the worked values of docs/sources/companions.md 3, and what the rules promise."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rramalloc.errors import SpecError, UnknownNameError
-from rramalloc.mapping.fold import Filter, Fold
-from rramalloc.mapping.fold_rules import MAX_ALIGN, RULES, aligned_inputs, fold_to
+from rramalloc.mapping.fold import MAX_ALIGN, RULES, Filter, Fold, aligned_inputs, fold_to
 
 
 @pytest.mark.parametrize(

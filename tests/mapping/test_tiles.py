@@ -14,8 +14,7 @@ from laws.strategies import randoms
 
 from rramalloc.hardware.hardware import Chip
 from rramalloc.mapping.packing_kernel import cannot_fit, fits_quickly
-from rramalloc.mapping.patterns import Instance, Patterns
-from rramalloc.mapping.tiles import Classes, Filling, Tiles, faults
+from rramalloc.mapping.tiles import Classes, Filling, Instance, Patterns, Tiles, faults
 
 Ints = npt.NDArray[np.int64]
 PEERS = Tiles(6, 6), np.array([4, 4, 6]), np.array([3, 3, 2])

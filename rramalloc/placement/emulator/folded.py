@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.mapping.demand import filter_of
-from rramalloc.mapping.fold import UNFOLDED, Fold
-from rramalloc.mapping.fold_numeric import fold_input, fold_weights
+from rramalloc.mapping.fold import UNFOLDED, Fold, fold_input, fold_weights
 from rramalloc.network.geometry import Geometry, Pads, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Stage

@@ -1,1 +1,1 @@
-"""Inference cost on a topology of chiplets, from a description or from a placement (SYSTEMS.md 2)."""
+"""Inference cost on a topology of chiplets (docs/sources/companions.md 2)."""

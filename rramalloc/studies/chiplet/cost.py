@@ -1,18 +1,46 @@
-"""Groups, what lies between them, and the network's cost (SYSTEMS.md 2)."""
+"""Inference cost on a topology of chiplets: groups, what lies between them, and the cost of a description.
+
+Source: docs/sources/companions.md 2.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
+from rramalloc.errors import SpecError
+from rramalloc.files import read_json
 from rramalloc.network.node import Name
-from rramalloc.records import Record
+from rramalloc.records import Record, brief, parse
 from rramalloc.shown import Shown, counted
+from rramalloc.studies.chiplet.description import ChipletEdge, ChipletOperator, Description
+from rramalloc.studies.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class Work(NamedTuple):
+    """A product of an m x k by a k x n matrix, per unit."""
+
+    m: int
+    k: int
+    n: int
+
+
+def systolic_cycles(work: Work, side: int) -> float:
+    """Cycles on a systolic array of `side` x `side` cells.
+
+    m * k * n / side^2 + 2 * (side - 1), the ratio not rounded, if m or n exceeds the side; else, and where
+    one equals it, m + k + n - 1.  Source: docs/sources/companions.md 2.
+    """
+    if work.m > side or work.n > side:
+        return work.m * work.k * work.n / (side * side) + 2 * (side - 1)
+    return float(work.m + work.k + work.n - 1)
 
 
 class OperatorCost(Record):
@@ -88,7 +116,7 @@ def total_cost(
 ) -> ChipletCost:  # fmt: skip
     """Sum of the groups and of what lies between them.
 
-    An edge that leaps over groups counts before the group that reads it.  Source: SYSTEMS.md 2.
+    An edge that leaps over groups counts before the group that reads it.
     """
     group_of = {name: index for index, group in enumerate(groups) for name in group}
     costs = tuple(_group(group) for group in groups)
@@ -117,3 +145,170 @@ def _group(group: Mapping[str, Terms]) -> GroupCost:
         for name, terms in group.items()
     }
     return GroupCost(operators=operators, cost=max(operator.cost for operator in operators.values()))
+
+
+MAX_LISTED = 2**18
+"""Units of all different submeshes together: bounds the time that hops take."""
+_DESCRIPTION: TypeAdapter[Description] = TypeAdapter(Description)
+
+
+def read_description(path: str | os.PathLike[str]) -> Description:
+    """A description file. Raises FileError, SpecError."""
+    return parse(_DESCRIPTION, read_json(path), os.fspath(path))
+
+
+def described_cost(description: Description, where: str) -> ChipletCost:
+    """Cost of a description in cycles; `where` names it in messages. Raises SpecError."""
+    return _Described(description, where).cost()
+
+
+class _Described:
+    def __init__(self, description: Description, where: str) -> None:
+        self.description, self.where = description, where
+        self.chip = description.chip
+        self.topology = Topology(self.chip.chiplets, self.chip.units)
+        self._known: dict[tuple[int, int], Hops] = {}
+
+    def cost(self) -> ChipletCost:
+        groups = [{name: self._operator(name) for name in group} for group in self.description.groups]
+        edges = [
+            (edge.source, edge.to, self._edge(edge, f"edges[{index}]"))
+            for index, edge in enumerate(self.description.edges)
+        ]
+        return total_cost(groups, edges, "cycles")
+
+    @cached_property
+    def _units(self) -> dict[str, Units]:
+        """Units of every operator that has a submesh, equal ones once. Raises SpecError."""
+        found, distinct, total = dict[str, Units](), dict[object, Units](), 0
+        for name, operator in self.description.operators.items():
+            key = (operator.submesh, operator.first, operator.last)
+            if operator.submesh is not None and key not in distinct:
+                distinct[key] = self._submesh(name, operator)
+                total += len(distinct[key].members)
+                if total > MAX_LISTED:
+                    raise self._fault(
+                        name, "submesh", f"different submeshes have over {MAX_LISTED} units together"
+                    )
+            if operator.submesh is not None:
+                found[name] = distinct[key]
+        return found
+
+    def _submesh(self, name: str, operator: ChipletOperator) -> Units:
+        """All chiplets in full, the one with the largest coordinates only as far as the submesh says."""
+        (tall, wide), (rows, columns) = operator.submesh or ((1, 1), (1, 1))
+        (top, left), (row, column) = operator.first or ((0, 0), (0, 0))
+        if tall * wide > 1 and (row, column) != (0, 0):
+            raise self._fault(
+                name, "first", "must be unit [0, 0] of its chiplet in a submesh of several chiplets"
+            )
+        last: Unit = ((top + tall - 1, left + wide - 1), (row + rows - 1, column + columns - 1))
+        for field, unit in (("first", ((top, left), (row, column))), ("submesh", last)):
+            if not self.topology.holds(unit):
+                raise self._fault(name, field, f"reaches {_shown(unit)}, which the chip does not have")
+        if operator.last not in (None, last):
+            raise self._fault(name, "last", f"is {_shown(last)} of this submesh, got {_shown(operator.last)}")
+        members = [
+            ((last[0]), (r, c)) for r in range(row, row + rows) for c in range(column, column + columns)
+        ]
+        members += [
+            ((y, x), (r, c))
+            for y in range(top, top + tall)
+            for x in range(left, left + wide)
+            if (y, x) != last[0]
+            for r in range(self.chip.units[0])
+            for c in range(self.chip.units[1])
+        ]
+        return Units(self.topology, frozenset(members))
+
+    def _operator(self, name: str) -> Terms:
+        operator = self.description.operators[name]
+        routing = 0.0
+        if operator.reduce_to == "last":
+            hops = self._hops_of_sets(self._units[name], self._units[name].last)
+            routing = self._cycles(operator.transfers, hops)
+        one = operator.submesh is None or operator.submesh[0] == (1, 1)
+        communication = 0.0
+        if operator.latency is not None:
+            communication = operator.latency[operator.strategy]
+        elif operator.bytes is not None:
+            communication = self._moved(
+                operator.bytes[operator.strategy], f"operators.{brief(name)}", one=one
+            )
+        return Terms(self._compute(name, operator), communication, routing)
+
+    def _compute(self, name: str, operator: ChipletOperator) -> float:
+        if operator.compute is not None:
+            return operator.compute
+        if self.chip.systolic is None or operator.work is None:
+            raise self._fault(
+                name, "work", "needs chip.systolic, the side of a unit's array; or give compute"
+            )
+        return systolic_cycles(Work(*operator.work), self.chip.systolic)
+
+    def _edge(self, edge: ChipletEdge, place: str) -> Terms:
+        hops = self._hops(edge, place)
+        communication = 0.0
+        table = edge.latency or edge.bytes
+        if table is not None:
+            communication = self._entry(edge, table, place)
+        if edge.bytes is not None:
+            communication = self._moved(communication, place, one=not hops.between)
+        return Terms(0.0, communication, self._cycles(edge.transfers, hops))
+
+    def _entry(self, edge: ChipletEdge, table: tuple[tuple[float, ...], ...], place: str) -> float:
+        """The entry of the two strategies; a table has as many rows and columns as they have strategies."""
+        row, column = (self.description.operators[name].strategy for name in (edge.source, edge.to))
+        if row >= len(table) or column >= len(table[row]):
+            shown = f"{len(table)} x {len(table[min(row, len(table) - 1)])}"
+            raise SpecError(
+                f"{self.where}: {place}",
+                f"its table is {shown}, it has no entry for strategy {row} of {brief(edge.source)} and "
+                f"{column} of {brief(edge.to)}",
+            )
+        return table[row][column]
+
+    def _hops(self, edge: ChipletEdge, place: str) -> Hops:
+        if edge.pairs is not None:
+            for unit in (unit for pair in edge.pairs for unit in pair):
+                if not self.topology.holds(unit):
+                    raise SpecError(f"{self.where}: {place}.pairs", f"the chip has no unit {_shown(unit)}")
+            return hops_of_pairs(self.topology, edge.pairs)
+        ends = (edge.source, edge.to)
+        if all(name in self._units for name in ends):
+            source = self.description.operators[edge.source]
+            sources = self._units[edge.source]
+            sources = sources.last if source.reduce_to == "last" else sources
+            return self._hops_of_sets(sources, self._units[ends[1]])
+        if edge.transfers:
+            name = next(name for name in ends if name not in self._units)
+            raise SpecError(
+                f"{self.where}: {place}",
+                f"needs pairs, or submesh and first of {brief(name)}, to route transfers",
+            )
+        return Hops(0, 0, 0)
+
+    def _hops_of_sets(self, sources: Units, destinations: Units) -> Hops:
+        """Counted once for every two sets."""
+        key = (id(sources), id(destinations))  # both stay as long as this object does
+        if key not in self._known:
+            self._known[key] = hops_of_sets(sources, destinations)
+        return self._known[key]
+
+    def _cycles(self, transfers: int, hops: Hops) -> float:
+        return hops.cycles(transfers, self.chip.hop_cycles_inside, self.chip.hop_cycles_between)
+
+    def _moved(self, size_bytes: float, place: str, *, one: bool) -> float:
+        """Cycles to move so many bytes inside one chiplet, or else between chiplets."""
+        field = "bandwidth_inside" if one else "bandwidth_between"
+        bandwidth: float | None = getattr(self.chip, field)
+        if bandwidth is None:
+            raise SpecError(f"{self.where}: {place}.bytes", f"needs chip.{field}; or give latency in cycles")
+        return size_bytes / bandwidth
+
+    def _fault(self, name: str, field: str, reason: str) -> SpecError:
+        return SpecError(f"{self.where}: operators.{brief(name)}.{field}", reason)
+
+
+def _shown(unit: Unit | None) -> str:
+    return "nothing" if unit is None else str([list(place) for place in unit])

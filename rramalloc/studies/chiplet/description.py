@@ -1,4 +1,4 @@
-"""Description of a network on chiplets: the records of its JSON, checked field by field (SYSTEMS.md 2)."""
+"""Description of a network on chiplets: the records of its JSON (docs/sources/companions.md 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Hops between units on a mesh of chiplets, each a mesh of units, by XY routing (SYSTEMS.md 2).
+"""Hops between units on a mesh of chiplets, each a mesh of units, by XY routing.
+
+Source: docs/sources/companions.md 2.
 
 The units of all chiplets form one mesh. A step from a unit to its neighbour is a hop between chiplets if it
 crosses an edge of a chiplet, else a hop inside one; the way is the shortest, first along the row.

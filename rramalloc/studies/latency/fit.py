@@ -1,6 +1,6 @@
 """`latency fit`: from times of runs to the overhead of the device and the latency of each layer.
 
-Source: SYSTEMS.md 4.
+Source: docs/sources/companions.md 4.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.records import brief
-from rramalloc.studies.latency.auxiliary import Run
-from rramalloc.studies.latency.journal import Header, read_samples
-from rramalloc.studies.latency.summary import Summary
+from rramalloc.studies.latency.plan import TimedRun
+from rramalloc.studies.latency.samples import Header, TimeSummary, read_samples
 from rramalloc.timing.latency_table import DATE, LatencyRow, LatencyTable, Method, Overhead
 from rramalloc.timing.measured_layer import MeasuredLayer
 
@@ -29,11 +28,11 @@ _RANK_TOLERANCE = 1e-9
 _UNKNOWNS = 3
 
 
-class Timed(NamedTuple):
+class RunSummary(NamedTuple):
     """A run and its times."""
 
-    run: Run
-    summary: Summary
+    run: TimedRun
+    summary: TimeSummary
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +45,7 @@ class Fit:
     overhead: Overhead
     covariance: npt.NDArray[np.float64]
 
-    def error_ns(self, run: Run) -> float:
+    def error_ns(self, run: TimedRun) -> float:
         """Standard error of the overhead of a run."""
         at = np.array([run.input_bytes, run.output_bytes, 1.0])
         return float(np.sqrt(max(0.0, at @ self.covariance @ at)))
@@ -64,7 +63,9 @@ def fit_latency(
     check_date(date)
     header, times = read_samples(samples)
     timed = [
-        Timed(run, Summary.of(found)) for run, found in zip(header.plan.runs, times, strict=True) if found
+        RunSummary(run, TimeSummary.of(found))
+        for run, found in zip(header.plan.runs, times, strict=True)
+        if found
     ]
     return table_of(header, timed, method or header.method, date)
 
@@ -75,7 +76,9 @@ def check_date(date: str | None) -> None:
         raise SpecError("date", f"must be YYYY-MM-DD, got {brief(date)}")
 
 
-def table_of(header: Header, timed: Sequence[Timed], method: Method, date: str | None = None) -> LatencyTable:
+def table_of(
+    header: Header, timed: Sequence[RunSummary], method: Method, date: str | None = None
+) -> LatencyTable:
     """The latencies of all layers that were timed. Raises DeviceError."""
     alone = [item for item in timed if item.run.kind == "auxiliary"]
     fit, trouble = fit_overhead(alone)
@@ -98,7 +101,7 @@ def table_of(header: Header, timed: Sequence[Timed], method: Method, date: str |
     return LatencyTable(overhead=overhead, rows=tuple(rows), warnings=tuple(warnings))
 
 
-def fit_overhead(alone: Sequence[Timed]) -> tuple[Fit | None, str]:
+def fit_overhead(alone: Sequence[RunSummary]) -> tuple[Fit | None, str]:
     """The overhead that auxiliary layers alone show; None and why if they do not determine it."""
     if len(alone) <= _UNKNOWNS:
         return None, f"{len(alone)} auxiliary layers alone were timed, {_UNKNOWNS + 1} are needed"
@@ -123,7 +126,7 @@ def fit_overhead(alone: Sequence[Timed]) -> tuple[Fit | None, str]:
 
 
 def _outside(
-    item: Timed, method: Method, fit: Fit | None, alone: dict[str, Timed]
+    item: RunSummary, method: Method, fit: Fit | None, alone: dict[str, RunSummary]
 ) -> tuple[float, float] | None:
     """Time outside the layer and its standard error; None if it was not measured."""
     if method == "regression" and fit is not None:
@@ -136,7 +139,7 @@ def _outside(
 
 def _row(
     layer: MeasuredLayer,
-    summary: Summary,
+    summary: TimeSummary,
     outside: tuple[float, float],
     *,
     device: str,

@@ -11,16 +11,15 @@ from typing import NamedTuple
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_known, is_whole
-from rramalloc.studies.latency.auxiliary import AUXILIARIES, Auxiliary, Plan
 from rramalloc.studies.latency.device import Device
-from rramalloc.studies.latency.journal import Header, Journal
-from rramalloc.studies.latency.summary import Summary
+from rramalloc.studies.latency.plan import AUXILIARIES, Auxiliary, MeasurePlan
+from rramalloc.studies.latency.samples import Header, SampleFile, TimeSummary
 
 MAX_SAMPLES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
+class Repetition:
     """How often each run is repeated: until its median is known well enough, and so often at least and most.
 
     width: of the 95 % confidence interval, relative to the median; batch: executions in a row.
@@ -46,7 +45,7 @@ class Effort:
         """Whether a run needs no more times."""
         if len(times_ns) >= self.most:
             return True
-        return len(times_ns) >= self.least and Summary.of(times_ns).width <= self.width
+        return len(times_ns) >= self.least and TimeSummary.of(times_ns).width <= self.width
 
 
 class MeasureProgress(NamedTuple):
@@ -70,7 +69,7 @@ def measure_latency(
     samples: str | os.PathLike[str],
     *,
     auxiliary: Auxiliary = "avgpool",
-    effort: Effort | None = None,
+    effort: Repetition | None = None,
     seed: int = 0,
     on_progress: Callable[[MeasureProgress], None] | None = None,
 ) -> Measured:
@@ -82,20 +81,20 @@ def measure_latency(
     Raises DeviceError if the device can do nothing of it, FileError, SpecError, UnknownNameError.
     """
     check_known("auxiliary layer", auxiliary, AUXILIARIES)
-    plan = Plan.of(network, auxiliary)
+    plan = MeasurePlan.of(network, auxiliary)
     refused = {run.text: why for run in plan.runs if (why := device.refusal(run)) is not None}
     plan = plan.without(refused)
     if not any(run.kind == "layer" for run in plan.runs):
         reason = next(iter(refused.values()), "the network has no layer that takes time")
         raise DeviceError(device.name, f"cannot do any layer of {network.name}: {reason}")
     header = Header(device=device.name, method=device.method, plan=plan)
-    with Journal(samples, header) as journal:
-        executions = _repeat(plan, device, journal, effort or Effort(), seed, on_progress)
+    with SampleFile(samples, header) as journal:
+        executions = _repeat(plan, device, journal, effort or Repetition(), seed, on_progress)
     return Measured(tuple(refused.items()), executions)
 
 
 def _repeat(
-    plan: Plan, device: Device, journal: Journal, effort: Effort, seed: int,
+    plan: MeasurePlan, device: Device, journal: SampleFile, effort: Repetition, seed: int,
     on_progress: Callable[[MeasureProgress], None] | None,
 ) -> int:  # fmt: skip
     """Rounds over the runs that are not known well enough yet; returns the executions timed."""

@@ -45,7 +45,7 @@ class ChipPerformance(Record):
     processors: compute units at most; storage_units: of unit_bytes each; bandwidth_in_gb_s: from storage to
     compute, bandwidth_out_gb_s: back; ns_per_byte: cost of a byte of input by operator, "default" for those
     not named; one number is the cost for all.
-    Raises SpecError for an operator that networks do not have.  Source: SYSTEMS.md 1.
+    Raises SpecError for an operator that networks do not have.  Source: docs/sources/companions.md 1.
     """
 
     name: Annotated[str, Field(max_length=1000)] = ""

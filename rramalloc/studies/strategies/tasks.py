@@ -19,7 +19,7 @@ Term = Literal["in_transfer", "compute", "out_transfer"]
 TERMS: tuple[Term, ...] = ("in_transfer", "compute", "out_transfer")
 
 
-class Task(NamedTuple):
+class LayerTask(NamedTuple):
     """One weight layer on a chip as if a single subtask did all of it.
 
     windows: its output pixels; bytes_in, bytes_out: of its input and output; bytes_working: its weights;
@@ -63,11 +63,11 @@ class Task(NamedTuple):
 
 def tasks_of(
     network: Network, chip: ChipPerformance, precision: Precision, fc: FullyConnected
-) -> tuple[Task, ...]:
+) -> tuple[LayerTask, ...]:
     """Tasks in execution order; classifiers are left out with fc "host".
 
     Raises UnsupportedError if no layer is left, SpecError for an operator without cost.
-    Source: SYSTEMS.md 1.
+    Source: docs/sources/companions.md 1.
     """
     stages = timed_stages(network, fc)
     if not stages:
@@ -81,7 +81,7 @@ def tasks_of(
         bytes_out = _bytes(output.channels * output.pixels, precision.output_bits)
         where = f"{network.where}: node {stage.name[:60]!r}"
         tasks.append(
-            Task(
+            LayerTask(
                 name=stage.name,
                 operator=stage.op,
                 windows=output.pixels,
@@ -96,7 +96,7 @@ def tasks_of(
     return tuple(tasks)
 
 
-def check_task_names(names: Iterable[str], tasks: Sequence[Task], where: str) -> None:
+def check_task_names(names: Iterable[str], tasks: Sequence[LayerTask], where: str) -> None:
     """Raise SpecError for a name that is no task, with the names that are near."""
     known = {task.name: None for task in tasks}
     for name in names:

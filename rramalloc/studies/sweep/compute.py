@@ -20,9 +20,9 @@ from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.studies.budgets import budget
-from rramalloc.studies.sweep.document import Row, failed_row, inputs_of
-from rramalloc.studies.sweep.sources import NetworkText, machine_of
-from rramalloc.studies.sweep.spec import Point
+from rramalloc.studies.sweep.inputs import NetworkText, machine_of
+from rramalloc.studies.sweep.rows import SweepRow, failed_row, inputs_of
+from rramalloc.studies.sweep.spec import SweepPoint
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import ObjectiveName
 from rramalloc.version import __version__
@@ -57,7 +57,7 @@ def run_batch(document: dict[str, Any]) -> dict[str, Any]:
         networks = {place: NetworkText(*source) for place, source in document["networks"].items()}
         begun_s, rows = time.perf_counter(), []
         for number, *values in document["points"]:
-            point = Point(*values)
+            point = SweepPoint(*values)
             row = row_of(point, networks[str(point.network)], document["hardware"][str(point.hardware)])
             rows.append([number, row.model_dump()])
             if time.perf_counter() - begun_s > _LONGEST_BATCH_S:
@@ -67,7 +67,7 @@ def run_batch(document: dict[str, Any]) -> dict[str, Any]:
         return {"fault": f"cannot compute: {type(error).__name__}: {str(error)[:200]}"}
 
 
-def row_of(point: Point, network: NetworkText, hardware: str) -> Row:
+def row_of(point: SweepPoint, network: NetworkText, hardware: str) -> SweepRow:
     """Compute a point; hardware: its document as JSON. The row depends on nothing but these."""
     inputs = inputs_of(point, network, hardware)
     try:
@@ -80,7 +80,7 @@ def row_of(point: Point, network: NetworkText, hardware: str) -> Row:
         case = _Case(network, hardware, point.changes, mapping)
         inputs["minimum"] = _minimum(case)
         inputs["arrays"] = budget(point.arrays, inputs["minimum"])
-        return Row(**inputs, **_result(case, point, inputs["arrays"]))
+        return SweepRow(**inputs, **_result(case, point, inputs["arrays"]))
     except Exception as error:  # noqa: BLE001 - a point that fails is a row of the sweep
         return failed_row(inputs, error)
 
@@ -129,7 +129,7 @@ class _Case(NamedTuple):
         return machine_of(self.hardware, *self.changes).hardware
 
 
-def _result(case: _Case, point: Point, arrays: int) -> dict[str, Any]:
+def _result(case: _Case, point: SweepPoint, arrays: int) -> dict[str, Any]:
     """The result columns of a row. Raises what `optimize` raises."""
     problem, hardware = _problem(case, arrays), case.machine
     request = Request(

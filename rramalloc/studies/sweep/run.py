@@ -16,8 +16,8 @@ from rramalloc.progress import followed, of_sweep
 from rramalloc.records import brief, parse
 from rramalloc.search.cores import cores
 from rramalloc.shown import Shown, counted, frame_of
-from rramalloc.studies.sweep.document import Row, Summary, SweepDocument, SweepStatus, summarise
-from rramalloc.studies.sweep.sources import Sources, read_sources
+from rramalloc.studies.sweep.inputs import Sources, read_sources
+from rramalloc.studies.sweep.rows import SweepDocument, SweepRow, SweepStatus, SweepSummary, summarise
 from rramalloc.studies.sweep.spec import Spec, read_spec
 from rramalloc.studies.sweep.store import (
     Place,
@@ -36,7 +36,7 @@ MAX_JOBS = 4096
 _KEEP_EVERY_S = 1.0
 _REASONS = 3
 _DOCUMENT: TypeAdapter[SweepDocument] = TypeAdapter(SweepDocument)
-_ROWS: TypeAdapter[tuple[Row, ...]] = TypeAdapter(tuple[Row, ...])
+_ROWS: TypeAdapter[tuple[SweepRow, ...]] = TypeAdapter(tuple[SweepRow, ...])
 
 
 class SweepProgress(NamedTuple):
@@ -80,10 +80,10 @@ class SweepResult(Shown):
         return self.document.to_dict() | {"rows": list(self.rows())}
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per point, columns as the fields of Row; what a failed point lacks is NA."""
+        """One row per point, columns as the fields of SweepRow; what a failed point lacks is NA."""
         import pandas as pd
 
-        frame = pd.DataFrame.from_records(self.rows(), columns=[*Row.model_fields])
+        frame = pd.DataFrame.from_records(self.rows(), columns=[*SweepRow.model_fields])
         dtypes: dict[Any, str] = {
             int: "Int64",
             int | None: "Int64",
@@ -91,10 +91,10 @@ class SweepResult(Shown):
             float | int | None: "float64",
             bool | None: "boolean",
         }
-        kinds = {name: dtypes.get(field.annotation) for name, field in Row.model_fields.items()}
+        kinds = {name: dtypes.get(field.annotation) for name, field in SweepRow.model_fields.items()}
         return frame.astype({name: dtype for name, dtype in kinds.items() if dtype})
 
-    def summary(self) -> list[Summary]:
+    def summary(self) -> list[SweepSummary]:
         """A line per network and method, in the order of their first points."""
         return summarise((row["network"], row["method"], row["makespan"]) for row in self.rows())
 
@@ -108,7 +108,7 @@ class SweepResult(Shown):
         return f"sweep {name}", f"{counted(self.points, 'point')}, {self.failed:,} failed"
 
     def _table(self) -> pd.DataFrame:
-        return frame_of(self.summary(), Summary._fields)
+        return frame_of(self.summary(), SweepSummary._fields)
 
     def _notes(self) -> list[str]:
         return [f"Failed: {reason}" for reason in self.reasons()] if self.failed else []

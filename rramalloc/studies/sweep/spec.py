@@ -42,7 +42,7 @@ LISTS = (
 """The lists whose product is the grid; the last one varies fastest."""
 
 
-class Point(NamedTuple):
+class SweepPoint(NamedTuple):
     """One point of the grid, of plain values so that it travels as JSON; fields in the order of `LISTS`.
 
     network, hardware: their positions in the spec; crossbar, cell_bits, bandwidth_gb_s: None to keep the
@@ -192,7 +192,7 @@ class Spec(Record):
         points = "1 point" if self.size == 1 else f"{self.size} points"
         return f"{points}: {' x '.join(factors)}" if factors else points
 
-    def point(self, number: int) -> Point:
+    def point(self, number: int) -> SweepPoint:
         """The point of that number, from 0, in mixed radix. Raises IndexError."""
         if not 0 <= number < self.size:
             raise IndexError(number)
@@ -200,9 +200,9 @@ class Spec(Record):
         for group in reversed(self.groups):
             number, position = divmod(number, len(self._values[group[0]]))
             chosen |= {name: self._values[name][position] for name in group}
-        return Point._make((*chosen.values(), self.work))
+        return SweepPoint._make((*chosen.values(), self.work))
 
-    def points(self) -> Iterator[Point]:
+    def points(self) -> Iterator[SweepPoint]:
         """All points in the order of the grid."""
         return map(self.point, range(self.size))
 

@@ -23,7 +23,7 @@ from rramalloc.errors import FileError, SpecError
 from rramalloc.files import open_to_write
 from rramalloc.folders import folder_names, make_folder, remove_file
 from rramalloc.studies.parquet import parquet_schema, require_parquet, write_parquet
-from rramalloc.studies.sweep.document import Row
+from rramalloc.studies.sweep.rows import SweepRow
 
 DATABASE, LOCK = "sweep.sqlite", ".lock"
 RowsFormat = Literal["csv", "parquet"]
@@ -328,12 +328,12 @@ def _write_csv(path: str, rows: Iterable[dict[str, Any]]) -> None:
     with open_to_write(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(Row.model_fields)
+        writer.writerow(SweepRow.model_fields)
         writer.writerows(row.values() for row in rows)
         text.detach()
 
 
 def _write_parquet(path: str, rows: Iterable[dict[str, Any]]) -> None:
-    kinds = {name: field.annotation for name, field in Row.model_fields.items()}
+    kinds = {name: field.annotation for name, field in SweepRow.model_fields.items()}
     left = iter(rows)
     write_parquet(path, parquet_schema(kinds), iter(lambda: [*itertools.islice(left, _BLOCK)], []))

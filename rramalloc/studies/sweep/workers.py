@@ -17,8 +17,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
 from rramalloc.errors import WorkerError
-from rramalloc.studies.sweep.document import failed_row, inputs_of
-from rramalloc.studies.sweep.sources import Sources
+from rramalloc.studies.sweep.inputs import Sources
+from rramalloc.studies.sweep.rows import failed_row, inputs_of
 from rramalloc.studies.sweep.spec import Spec
 from rramalloc.version import __version__
 

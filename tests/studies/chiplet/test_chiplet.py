@@ -1,4 +1,4 @@
-"""Cost on chiplets: the worked values of SYSTEMS.md 2, brute force on small meshes, hostile descriptions."""
+"""Cost on chiplets: worked values of docs/sources/companions.md 2, brute force, hostile descriptions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ import rramalloc.api as api
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.records import parse
 from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost
-from rramalloc.studies.chiplet.compute import Work, systolic_cycles
-from rramalloc.studies.chiplet.cost import ChipletCost
+from rramalloc.studies.chiplet.cost import (
+    ChipletCost,
+    Work,
+    described_cost,
+    read_description,
+    systolic_cycles,
+)
 from rramalloc.studies.chiplet.description import Description
-from rramalloc.studies.chiplet.from_description import described_cost, read_description
 from rramalloc.studies.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
 
 Json = dict[str, Any]

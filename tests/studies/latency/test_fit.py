@@ -13,37 +13,43 @@ import rramalloc
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
-from rramalloc.studies.latency.auxiliary import AUXILIARIES, Auxiliary, Plan, Run, auxiliary_run, layer_run
-from rramalloc.studies.latency.auxiliary import behind as auxiliary_behind
-from rramalloc.studies.latency.fit import Timed, fit_latency, fit_overhead, table_of
-from rramalloc.studies.latency.journal import Header
-from rramalloc.studies.latency.measure import Effort, measure_latency
-from rramalloc.studies.latency.simulated import Settings, SimulatedDevice
-from rramalloc.studies.latency.summary import Summary
+from rramalloc.studies.latency.device import Settings, SimulatedDevice
+from rramalloc.studies.latency.fit import RunSummary, fit_latency, fit_overhead, table_of
+from rramalloc.studies.latency.measure import Repetition, measure_latency
+from rramalloc.studies.latency.plan import (
+    AUXILIARIES,
+    Auxiliary,
+    MeasurePlan,
+    TimedRun,
+    auxiliary_run,
+    layer_run,
+)
+from rramalloc.studies.latency.plan import behind as auxiliary_behind
+from rramalloc.studies.latency.samples import Header, TimeSummary
 from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 
 RELU = MeasuredLayer(operator="relu", shape=(4, 8, 8), parameters={})
 
 
-def timed(run: Run, *times_ns: float) -> Timed:
-    return Timed(run, Summary.of(times_ns))
+def timed(run: TimedRun, *times_ns: float) -> RunSummary:
+    return RunSummary(run, TimeSummary.of(times_ns))
 
 
-def pool(channels: int, extent: int, kernel: int) -> Run:
+def pool(channels: int, extent: int, kernel: int) -> TimedRun:
     parameters = {"kernel": kernel, "stride": kernel}
     shape = (channels, extent, extent)
     return auxiliary_run(MeasuredLayer(operator="avgpool", shape=shape, parameters=parameters))
 
 
-def exact(a: float, b: float, c: float) -> list[Timed]:
+def exact(a: float, b: float, c: float) -> list[RunSummary]:
     """Bytes in and out: 256 and 256, 256 and 64, 1024 and 64, 4096 and 4096."""
     runs = (pool(4, 4, 1), pool(4, 4, 2), pool(4, 8, 4), pool(16, 8, 1))
     return [timed(run, a * run.input_bytes + b * run.output_bytes + c) for run in runs]
 
 
 def header() -> Header:
-    return Header(device="hand", method="regression", plan=Plan.of(NETWORK, "avgpool"))
+    return Header(device="hand", method="regression", plan=MeasurePlan.of(NETWORK, "avgpool"))
 
 
 def test_bytes_are_counted_as_32_bits() -> None:
@@ -84,7 +90,7 @@ def test_r_squared_by_hand() -> None:
         pytest.param([timed(item.run, 0.0) for item in exact(1, 1, 1)], "no time", id="zeros"),
     ],
 )
-def test_overhead_that_is_not_determined(runs: Sequence[Timed], words: str) -> None:
+def test_overhead_that_is_not_determined(runs: Sequence[RunSummary], words: str) -> None:
     fit, trouble = fit_overhead(runs)
     assert fit is None
     assert words in trouble
@@ -144,13 +150,13 @@ def test_a_negative_coefficient_is_told() -> None:
 def test_the_median_ignores_outliers_and_knows_how_sure_it_is() -> None:
     """100 times: ranks (100 - 19.6) / 2 = 40.2 give the 40th and 61st value as 95 % interval."""
     times = [*range(1, 97), 1e6, 1e6, 1e6, 1e6]
-    summary = Summary.of(times)
+    summary = TimeSummary.of(times)
     assert (summary.n, summary.median_ns, summary.low_ns, summary.high_ns) == (100, 50.5, 40.0, 61.0)
     assert summary.spread_ns == pytest.approx(1.482602 * 25)
     assert summary.width == pytest.approx(21 / 50.5)
-    assert Summary.of([5.0]).width == float("inf")
+    assert TimeSummary.of([5.0]).width == float("inf")
     with pytest.raises(ValueError, match="no times"):
-        Summary.of([])
+        TimeSummary.of([])
 
 
 def measured(
@@ -158,7 +164,9 @@ def measured(
 ) -> tuple[LatencyTable, SimulatedDevice]:
     device = SimulatedDevice(network, settings, seed)
     path = folder / f"{auxiliary} {seed}.jsonl"
-    measure_latency(network, device, path, auxiliary=auxiliary, effort=Effort(width=0.01, most=300, batch=50))
+    measure_latency(
+        network, device, path, auxiliary=auxiliary, effort=Repetition(width=0.01, most=300, batch=50)
+    )
     return fit_latency(path), device
 
 
@@ -171,7 +179,7 @@ def measured(
     ],
 )
 def test_recovery_goals(tmp_path: Path, auxiliary: Auxiliary, seed: int, outliers: float) -> None:
-    """SYSTEMS.md 4: under 3 % noise a, b, c within 2 % and layer latencies within 5 %.
+    """docs/sources/companions.md 4: under 3 % noise a, b, c within 2 % and layer latencies within 5 %.
 
     SqueezeNet has conv1, conv10, 8 sizes of squeeze and 4 sizes of each expand layer: 18 convolutions.
     """

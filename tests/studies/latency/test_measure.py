@@ -11,16 +11,15 @@ from studies.latency.small import DISTINCT, NETWORK
 
 from rramalloc.errors import DeviceError, FileError, MissingLatencyError, SpecError, UnknownNameError
 from rramalloc.network.network import Network
-from rramalloc.studies.latency.auxiliary import AUXILIARIES, Auxiliary, Plan, Run
-from rramalloc.studies.latency.device import open_device
+from rramalloc.studies.latency.device import Settings, SimulatedDevice, open_device
 from rramalloc.studies.latency.estimate import estimate_latency
 from rramalloc.studies.latency.fit import fit_latency
-from rramalloc.studies.latency.journal import Journal, read_samples
-from rramalloc.studies.latency.measure import Effort, MeasureProgress, measure_latency
-from rramalloc.studies.latency.simulated import Settings, SimulatedDevice
+from rramalloc.studies.latency.measure import MeasureProgress, Repetition, measure_latency
+from rramalloc.studies.latency.plan import AUXILIARIES, Auxiliary, MeasurePlan, TimedRun
+from rramalloc.studies.latency.samples import SampleFile, read_samples
 from rramalloc.timing.latency_table import Method
 
-QUICK = Effort(width=0.05, least=8, most=40)
+QUICK = Repetition(width=0.05, least=8, most=40)
 
 
 class Recording(SimulatedDevice):
@@ -31,7 +30,7 @@ class Recording(SimulatedDevice):
         self.asked: list[tuple[str, int, int]] = []
         self._visits = visits
 
-    def sample(self, run: Run, first: int, count: int) -> list[float]:
+    def sample(self, run: TimedRun, first: int, count: int) -> list[float]:
         if self._visits is not None and len(self.asked) >= self._visits:
             raise KeyboardInterrupt
         self.asked.append((run.text, first, count))
@@ -40,7 +39,7 @@ class Recording(SimulatedDevice):
 
 @pytest.mark.parametrize("auxiliary", AUXILIARIES)
 def test_plan_has_each_distinct_layer_once(auxiliary: Auxiliary) -> None:
-    plan = Plan.of(NETWORK, auxiliary)
+    plan = MeasurePlan.of(NETWORK, auxiliary)
     kinds = Counter(run.kind for run in plan.runs)
     assert [run.layer.operator for run in plan.runs if run.kind == "layer" and run.layer] == list(DISTINCT)
     assert kinds["network"] == 1
@@ -57,8 +56,10 @@ def test_plan_has_each_distinct_layer_once(auxiliary: Auxiliary) -> None:
 
 def test_runs_take_turns_in_changing_order(tmp_path: Path) -> None:
     device = Recording()
-    measure_latency(NETWORK, device, tmp_path / "s", effort=Effort(width=1e-6, least=1, most=30, batch=10))
-    runs = len(Plan.of(NETWORK, "avgpool").runs)
+    measure_latency(
+        NETWORK, device, tmp_path / "s", effort=Repetition(width=1e-6, least=1, most=30, batch=10)
+    )
+    runs = len(MeasurePlan.of(NETWORK, "avgpool").runs)
     rounds = [[text for text, *_ in device.asked[start : start + runs]] for start in (0, runs, 2 * runs)]
     assert len(device.asked) == 3 * runs
     assert all(sorted(order) == sorted(rounds[0]) for order in rounds)
@@ -68,11 +69,11 @@ def test_runs_take_turns_in_changing_order(tmp_path: Path) -> None:
 
 def test_effort_ends_at_the_width_or_the_most(tmp_path: Path) -> None:
     still = Recording(settings=Settings(noise=0.0))
-    measure_latency(NETWORK, still, tmp_path / "still", effort=Effort(width=0.01, least=15, most=400))
+    measure_latency(NETWORK, still, tmp_path / "still", effort=Repetition(width=0.01, least=15, most=400))
     _, times = read_samples(tmp_path / "still")
     assert {len(found) for found in times} == {20}
     loud = Recording(settings=Settings(noise=0.5))
-    measure_latency(NETWORK, loud, tmp_path / "loud", effort=Effort(width=0.01, least=15, most=25))
+    measure_latency(NETWORK, loud, tmp_path / "loud", effort=Repetition(width=0.01, least=15, most=25))
     _, times = read_samples(tmp_path / "loud")
     assert {len(found) for found in times} == {25}
     assert all("unsteady" in row.flags for row in fit_latency(tmp_path / "loud", method="subtract").rows)
@@ -83,7 +84,7 @@ def test_effort_ends_at_the_width_or_the_most(tmp_path: Path) -> None:
 )
 def test_efforts_that_make_no_sense(fields: dict[str, float]) -> None:
     with pytest.raises(SpecError):
-        Effort(**fields)  # type: ignore[arg-type]
+        Repetition(**fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("visits", [0, 1, 7, 60])
@@ -144,7 +145,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "s"
     measure_latency(NETWORK, Recording(), path, effort=QUICK)
     header, _ = read_samples(path)
-    with Journal(path, header), pytest.raises(FileError, match="another process"):
+    with SampleFile(path, header), pytest.raises(FileError, match="another process"):
         measure_latency(NETWORK, Recording(), path, effort=QUICK)
     measure_latency(NETWORK, Recording(), path, effort=QUICK)
 
@@ -152,7 +153,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
 def test_progress_is_told(tmp_path: Path) -> None:
     told: list[MeasureProgress] = []
     measure_latency(NETWORK, Recording(), tmp_path / "s", effort=QUICK, on_progress=told.append)
-    assert told[-1].done == told[-1].runs == len(Plan.of(NETWORK, "avgpool").runs)
+    assert told[-1].done == told[-1].runs == len(MeasurePlan.of(NETWORK, "avgpool").runs)
     assert [p.executions for p in told] == sorted(p.executions for p in told)
 
 
@@ -161,7 +162,7 @@ class Picky(SimulatedDevice):
 
     method: Method = "subtract"
 
-    def refusal(self, run: Run) -> str | None:
+    def refusal(self, run: TimedRun) -> str | None:
         if run.kind == "network":
             return "too large"
         return "cannot add" if run.layer is not None and run.layer.operator == "add" else None
@@ -212,7 +213,7 @@ def test_replayed_times_give_the_table_they_came_from(tmp_path: Path) -> None:
 
 def test_replay_of_part_of_the_plan(tmp_path: Path) -> None:
     """One layer and its auxiliary layer alone: enough for `subtract`, not for a fit."""
-    runs = Plan.of(NETWORK, "avgpool").runs
+    runs = MeasurePlan.of(NETWORK, "avgpool").runs
     alone = next(r for r in runs if r.kind == "auxiliary" and r.auxiliary == runs[0].auxiliary)
     path = tmp_path / "times.csv"
     path.write_text(f"run,time_ns\n{runs[0].text},500\n{runs[0].text},520\n{alone.text},100\n")

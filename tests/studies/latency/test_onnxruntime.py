@@ -11,12 +11,12 @@ from studies.latency.small import NETWORK
 
 from rramalloc.errors import DeviceError
 from rramalloc.network.network import Network
-from rramalloc.studies.latency.auxiliary import Plan, network_run
 from rramalloc.studies.latency.device import open_device
 from rramalloc.studies.latency.estimate import estimate_latency
 from rramalloc.studies.latency.fit import fit_latency
-from rramalloc.studies.latency.measure import Effort, measure_latency
-from rramalloc.studies.latency.onnx_model import input_arrays, model_bytes, network_of, unsupported
+from rramalloc.studies.latency.measure import Repetition, measure_latency
+from rramalloc.studies.latency.onnxruntime_device import input_arrays, model_bytes, network_of, unsupported
+from rramalloc.studies.latency.plan import MeasurePlan, network_run
 
 EVERYTHING: list[dict[str, Any]] = [
     {"name": "in", "op": "input", "shape": [4, 9, 8]},
@@ -68,7 +68,7 @@ def test_an_input_behind_an_operator_that_computes_nothing_gets_its_value(free: 
 
 
 def test_every_run_is_a_model_with_the_bytes_of_the_plan() -> None:
-    for run in Plan.of(NETWORK, "conv3x3").runs[:12]:
+    for run in MeasurePlan.of(NETWORK, "conv3x3").runs[:12]:
         network = network_of(run)
         arrays, found = input_arrays(network), outputs(network)
         assert sum(array.nbytes for array in arrays.values()) == run.input_bytes
@@ -91,7 +91,7 @@ def test_operators_that_onnx_does_not_have_are_refused(node: dict[str, Any]) -> 
     network = Network.build("odd", nodes)
     device = open_device("onnxruntime", network, threads=1, seed=0)
     assert "odd" in (device.refusal(network_run(network)) or "")
-    assert device.refusal(Plan.of(network, "avgpool").runs[0]) is not None
+    assert device.refusal(MeasurePlan.of(network, "avgpool").runs[0]) is not None
 
 
 def test_a_real_measurement(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_real_measurement(tmp_path: Path) -> None:
     ]
     network = Network.build("two", nodes)
     device = open_device("onnxruntime", network, threads=1, seed=0)
-    measure_latency(network, device, tmp_path / "s", effort=Effort(width=0.5, least=10, most=20))
+    measure_latency(network, device, tmp_path / "s", effort=Repetition(width=0.5, least=10, most=20))
     table = fit_latency(tmp_path / "s")
     assert [row.operator for row in table.rows] == ["conv", "conv", "network"]
     assert {row.method for row in table.rows} == {"subtract"}

@@ -18,7 +18,7 @@ from rramalloc.api import evaluate
 from rramalloc.errors import SpecError
 from rramalloc.network.network import Network
 from rramalloc.studies.strategies.chip import ChipPerformance
-from rramalloc.studies.strategies.enumerate import count_ways, ways
+from rramalloc.studies.strategies.enumeration import count_ways, ways
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 

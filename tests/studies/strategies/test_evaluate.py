@@ -121,7 +121,7 @@ def test_folded_allocations_need_the_arrays_they_were_made_for() -> None:
 
 
 def slow_time_ns(network: Network, chip: ChipPerformance, strategy: Strategy, layer: str) -> float:
-    """The formula of SYSTEMS.md 1, one subtask and one window at a time."""
+    """The formula of docs/sources/companions.md 1, one subtask and one window at a time."""
     node = next(node for node in network.nodes if node.name == layer)
     source, output = network.shapes[node.inputs[0]], network.shapes[layer]
     bytes_in = 2 * source.channels * source.height * source.width

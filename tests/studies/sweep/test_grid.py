@@ -14,7 +14,7 @@ from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.methods.registry import method_names
 from rramalloc.search.problem import DEFAULT_WORK
 from rramalloc.studies.sweep import spec as module
-from rramalloc.studies.sweep.sources import read_sources
+from rramalloc.studies.sweep.inputs import read_sources
 from rramalloc.studies.sweep.spec import LISTS, Spec, read_spec
 
 LEAST: dict[str, Any] = {"networks": ["alexnet"], "arrays": [400]}

@@ -16,8 +16,8 @@ import rramalloc
 from rramalloc.errors import SpecError, WorkerError
 from rramalloc.studies.sweep import compute
 from rramalloc.studies.sweep.compute import run_batch
-from rramalloc.studies.sweep.document import Row
-from rramalloc.studies.sweep.sources import read_sources
+from rramalloc.studies.sweep.inputs import read_sources
+from rramalloc.studies.sweep.rows import SweepRow
 from rramalloc.studies.sweep.spec import read_spec
 from rramalloc.studies.sweep.workers import Distribution
 
@@ -139,7 +139,7 @@ def test_failing_points_are_rows(lists: dict[str, Any], kind: str, told: str, ti
     assert bad["error_kind"] == kind
     assert told in bad["error"]
     assert "\n" not in bad["error"]
-    results = list(Row.model_fields)[list(Row.model_fields).index("used") : -3]
+    results = list(SweepRow.model_fields)[list(SweepRow.model_fields).index("used") : -3]
     assert all(bad[name] is None for name in results)
 
 

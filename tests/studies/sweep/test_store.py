@@ -16,7 +16,7 @@ from studies.sweep.tiny import content
 
 import rramalloc
 from rramalloc.errors import FileError, RramallocError, SpecError
-from rramalloc.studies.sweep.document import Row
+from rramalloc.studies.sweep.rows import SweepRow
 from rramalloc.studies.sweep.store import DATABASE, Store, read_rows, read_state
 
 OPERATIONS = ("write", "fsync", "replace", "unlink")
@@ -40,7 +40,7 @@ def row(key: str) -> dict[str, Any]:
     asked = {"mapping": "im2col", "fc": "host", "arrays": number, "arrays_asked": str(number), "seed": 0}
     more = {"objective": "latency", "method": "none", "work": 1, "bandwidth_gb_s": None, "key": key}
     error = {"error_kind": "SpecError", "error": "no"} if number % 3 == 0 else {"gap": number / 7}
-    return Row(**(inputs | asked | more | error)).model_dump()
+    return SweepRow(**(inputs | asked | more | error)).model_dump()
 
 
 def keys(points: int) -> list[str]:

@@ -17,7 +17,7 @@ from rramalloc.hardware.hardware import Crossbar, Hardware, Memory
 from rramalloc.hardware.loader import load_hardware, parse_crossbar
 from rramalloc.importers import load
 from rramalloc.records import parse
-from rramalloc.studies.sweep.spec import Point, Spec
+from rramalloc.studies.sweep.spec import Spec, SweepPoint
 from rramalloc.version import __version__
 
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
@@ -45,13 +45,13 @@ class Sources(NamedTuple):
     networks: tuple[NetworkText, ...]
     hardware: tuple[str, ...]
 
-    def key(self, point: Point) -> str:
+    def key(self, point: SweepPoint) -> str:
         """The key of the row of `point`."""
         machine = machine_of(self.hardware[point.hardware], *point.changes)
         return key_of(point, self.networks[point.network], machine)
 
 
-def key_of(point: Point, network: NetworkText, machine: Machine) -> str:
+def key_of(point: SweepPoint, network: NetworkText, machine: Machine) -> str:
     """Hash of everything that a point's row depends on: two sweeps share a row if they share its key."""
     asked = (point.mapping, point.fc, point.arrays, point.objective, point.method, point.seed, point.work)
     values = [__version__, network.name, network.sha256, machine.sha256, *asked]

@@ -1,6 +1,7 @@
 """What is timed: layers with an auxiliary layer behind them, auxiliary layers alone, the whole network.
 
-An auxiliary layer makes the output small that is fetched from the device.  Source: SYSTEMS.md 4.
+An auxiliary layer makes the output small that is fetched from the device.
+Source: docs/sources/companions.md 4.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LEAST_BYTES, _MOST_BYTES = 2**22, 2**26
 _CHANNELS = 16
 
 
-class Run(Record):
+class TimedRun(Record):
     """Something that is timed as a whole: layer, then auxiliary layer, either of which may be missing."""
 
     kind: Literal["layer", "auxiliary", "network"]
@@ -41,7 +42,7 @@ class Run(Record):
         return f"{self.kind} {' | '.join(parts)}"
 
 
-class Plan(Record):
+class MeasurePlan(Record):
     """All runs that the latencies of a network's layers need.
 
     auxiliary: the kind of auxiliary layer; name, sha256: of the network.
@@ -50,10 +51,10 @@ class Plan(Record):
     name: str
     sha256: str
     auxiliary: Auxiliary
-    runs: Annotated[tuple[Run, ...], from_list(list[Run])]
+    runs: Annotated[tuple[TimedRun, ...], from_list(list[TimedRun])]
 
     @classmethod
-    def of(cls, network: Network, auxiliary: Auxiliary) -> Plan:
+    def of(cls, network: Network, auxiliary: Auxiliary) -> MeasurePlan:
         """Each distinct layer once, the auxiliary layer on each layer's output and on a range of sizes."""
         layers: dict[str, MeasuredLayer] = {}
         for node in timed_nodes(network):
@@ -73,7 +74,7 @@ class Plan(Record):
         """The document that `latency plan --format json` prints."""
         return self.model_dump(mode="json")
 
-    def without(self, texts: Iterable[str]) -> Plan:
+    def without(self, texts: Iterable[str]) -> MeasurePlan:
         """The plan without some of its runs."""
         left_out = set(texts)
         return self.model_copy(update={"runs": tuple(r for r in self.runs if r.text not in left_out)})
@@ -107,10 +108,10 @@ def calibration(auxiliary: Auxiliary, largest_bytes: int) -> list[MeasuredLayer]
     return found
 
 
-def layer_run(layer: MeasuredLayer, auxiliary: Auxiliary) -> Run:
+def layer_run(layer: MeasuredLayer, auxiliary: Auxiliary) -> TimedRun:
     """A layer with its auxiliary layer."""
     after = behind(auxiliary, layer.output)
-    return Run(
+    return TimedRun(
         kind="layer",
         layer=layer,
         auxiliary=after,
@@ -119,9 +120,9 @@ def layer_run(layer: MeasuredLayer, auxiliary: Auxiliary) -> Run:
     )
 
 
-def auxiliary_run(layer: MeasuredLayer) -> Run:
+def auxiliary_run(layer: MeasuredLayer) -> TimedRun:
     """An auxiliary layer alone."""
-    return Run(
+    return TimedRun(
         kind="auxiliary",
         auxiliary=layer,
         input_bytes=_bytes(layer.shapes),
@@ -129,12 +130,12 @@ def auxiliary_run(layer: MeasuredLayer) -> Run:
     )
 
 
-def network_run(network: Network) -> Run:
+def network_run(network: Network) -> TimedRun:
     """The whole network without auxiliary layer: what an estimate is compared with."""
     used = {name for node in network.nodes for name in node.inputs}
     ends = [network.shapes[node.name] for node in network.nodes if node.name not in used]
     inputs = [network.shapes[node.name] for node in network.nodes if isinstance(node, Input)]
-    return Run(
+    return TimedRun(
         kind="network",
         layer=MeasuredLayer.of_network(network),
         input_bytes=_bytes(inputs),

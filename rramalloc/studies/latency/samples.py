@@ -1,4 +1,4 @@
-"""Samples: every time that was measured, on the disk before the next one is taken.
+"""Samples: every time that was measured, on the disk before the next one is taken, and what they come to.
 
 A file of JSON lines: what is measured on which device, then the times, a few executions of one run a line.
 """
@@ -6,11 +6,13 @@ A file of JSON lines: what is measured on which device, then the times, a few ex
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field, TypeAdapter
 
 from rramalloc.errors import FileError, RramallocError, SpecError
@@ -18,8 +20,55 @@ from rramalloc.files import open_to_read, parse_json
 from rramalloc.folders import AppendedFile, lock_file
 from rramalloc.hardware.hardware import MAX_VALUE
 from rramalloc.records import Record, brief, parse
-from rramalloc.studies.latency.auxiliary import Plan
+from rramalloc.studies.latency.plan import MeasurePlan
 from rramalloc.timing.latency_table import Method
+
+_CERTAIN = 1.959964
+"""Standard deviations of a normal distribution within which 95 % lie."""
+_MAD_TO_STD = 1.482602
+_MEDIAN_TO_MEAN = 1.253314
+_FEW = 8
+
+
+class TimeSummary(NamedTuple):
+    """n times in ns: their median, spread (1.4826 * median absolute deviation) and how sure the median is.
+
+    low_ns, high_ns: 95 % confidence interval of the median, from order statistics, whatever the distribution.
+    """
+
+    n: int
+    median_ns: float
+    spread_ns: float
+    low_ns: float
+    high_ns: float
+
+    @classmethod
+    def of(cls, times_ns: Sequence[float]) -> TimeSummary:
+        """Raises ValueError without any time."""
+        if not times_ns:
+            raise ValueError("there are no times")
+        times, n = np.sort(np.asarray(times_ns, dtype=np.float64)), len(times_ns)
+        median_ns = float(np.median(times))
+        spread_ns = _MAD_TO_STD * float(np.median(np.abs(times - median_ns)))
+        if n < _FEW:
+            half_ns = _CERTAIN * _MEDIAN_TO_MEAN * spread_ns / math.sqrt(n)
+            return cls(n, median_ns, spread_ns, median_ns - half_ns, median_ns + half_ns)
+        below = math.floor((n - _CERTAIN * math.sqrt(n)) / 2)
+        low_ns, high_ns = float(times[max(below - 1, 0)]), float(times[min(n - below, n - 1)])
+        return cls(n, median_ns, spread_ns, low_ns, high_ns)
+
+    @property
+    def error_ns(self) -> float:
+        """Standard error of the median."""
+        return (self.high_ns - self.low_ns) / (2 * _CERTAIN)
+
+    @property
+    def width(self) -> float:
+        """Width of the confidence interval relative to the median; infinite for fewer than 8 times."""
+        if self.n < _FEW:
+            return math.inf
+        return (self.high_ns - self.low_ns) / self.median_ns if self.median_ns > 0 else 0.0
+
 
 FORMAT: Literal["rramalloc-latency-samples/1"] = "rramalloc-latency-samples/1"
 _HEADER_BYTES = 2**26
@@ -33,10 +82,10 @@ class Header(Record):
     format: Literal["rramalloc-latency-samples/1"] = FORMAT
     device: str
     method: Method
-    plan: Plan
+    plan: MeasurePlan
 
 
-class _Line(Record):
+class _SampleLine(Record):
     """Times of executions of one run, in ns; run: its place in the plan."""
 
     run: Annotated[int, Field(ge=0)]
@@ -44,10 +93,10 @@ class _Line(Record):
 
 
 _HEADERS: TypeAdapter[Header] = TypeAdapter(Header)
-_LINES: TypeAdapter[_Line] = TypeAdapter(_Line)
+_LINES: TypeAdapter[_SampleLine] = TypeAdapter(_SampleLine)
 
 
-class Journal:
+class SampleFile:
     """The samples of one plan on one device, held for writing by one process at a time; used as a context.
 
     times: those of each run of the plan, in ns. A last line that was cut off when its writer was killed is
@@ -67,7 +116,7 @@ class Journal:
             os.close(lock)
             raise
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> SampleFile:
         return self
 
     def __exit__(
@@ -140,7 +189,7 @@ def _lines(where: str, header: Header) -> Iterator[tuple[int, list[float], int]]
             yield found.run, found.times_ns, end
 
 
-def _parsed(line: bytes, where: str) -> _Line | None:
+def _parsed(line: bytes, where: str) -> _SampleLine | None:
     try:
         return parse(_LINES, json.loads(line), where) if line.endswith(b"\n") else None
     except (ValueError, RramallocError, RecursionError):

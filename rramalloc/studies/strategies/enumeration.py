@@ -1,10 +1,12 @@
-"""Sources: where the columns of the matrices come from, plans held in memory or ways made on the fly."""
+"""The columns of the matrices: plans held in memory, or all ways to share units out, made on the fly."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby, islice
+from math import comb
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -13,9 +15,112 @@ import numpy.typing as npt
 from rramalloc.errors import SpecError
 from rramalloc.records import check_range
 from rramalloc.studies.strategies.chip import ChipPerformance
-from rramalloc.studies.strategies.enumerate import MAX_ENUMERATED, Blocks, Way, count_ways, ways
-from rramalloc.studies.strategies.plan import Plan
-from rramalloc.studies.strategies.tasks import Task
+from rramalloc.studies.strategies.strategy import StrategyPlan
+from rramalloc.studies.strategies.tasks import LayerTask
+
+MAX_ENUMERATED = 64
+"""Compute or storage units that can be enumerated."""
+
+Blocks = tuple[tuple[int, ...], ...]
+
+
+class Way(NamedTuple):
+    """Compute and storage units of every subtask, which are ordered by their first compute unit."""
+
+    compute: Blocks
+    storage: Blocks
+
+    @property
+    def name(self) -> str:
+        """Such as "C1+2:D1 C3:D2+3"."""
+        return " ".join(
+            f"C{'+'.join(map(str, compute))}:D{'+'.join(map(str, storage))}"
+            for compute, storage in zip(self.compute, self.storage, strict=True)
+        )
+
+
+def count_ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> int:
+    """Number of ways for Q = 1 ... len(least) subtasks, subtask q with least[Q - 1][q] storage units or more.
+
+    The compute units fall into Q blocks in S(N, Q) ways (Stirling numbers of the second kind); storage units
+    are dealt to the Q blocks, which these make distinct, in M! [x^M] prod_q sum_{j >= least_q} x^j / j! ways.
+    With one storage unit at least this is the sum of Q! S(N, Q) S(M, Q).
+    """
+    blocks = _stirling(compute)
+    return sum(blocks[len(needs)] * _deals(storage, tuple(needs))[storage] for needs in least)
+
+
+def ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> Iterator[Way]:
+    """The ways that `count_ways` counts: by Q, then by compute units, then by storage units."""
+    for needs in least:
+        if sum(needs) > storage or len(needs) > compute:
+            continue
+        for labels in _partitions(compute, len(needs)):
+            own = _blocks(labels, len(needs))
+            for dealt in _dealings(storage, list(needs)):
+                yield Way(own, _blocks(dealt, len(needs)))
+
+
+def _stirling(units: int) -> list[int]:
+    """Ways to part `units` distinct units into 0, 1, ... non-empty blocks."""
+    row = [1] + [0] * units
+    for _ in range(units):
+        row = [0, *(row[blocks - 1] + blocks * row[blocks] for blocks in range(1, units + 1))]
+    return row
+
+
+@lru_cache(maxsize=2 * MAX_ENUMERATED)  # one list is often the start of the next
+def _deals(units: int, needs: tuple[int, ...]) -> tuple[int, ...]:
+    """Ways to deal 0 ... `units` distinct units to distinct subtasks, each with its needs or more."""
+    if not needs:
+        return (1,) + (0,) * units
+    found = _deals(units, needs[:-1])
+    return tuple(
+        sum(comb(total, own) * found[total - own] for own in range(needs[-1], total + 1))
+        for total in range(units + 1)
+    )
+
+
+def _partitions(units: int, blocks: int) -> Iterator[tuple[int, ...]]:
+    """Block of every unit, blocks numbered by their first unit, in lexicographic order."""
+
+    def extend(labels: tuple[int, ...], opened: int) -> Iterator[tuple[int, ...]]:
+        left = units - len(labels)
+        if not left:
+            yield labels
+            return
+        for label in range(min(opened + 1, blocks)):
+            if blocks - max(opened, label + 1) < left:
+                yield from extend((*labels, label), max(opened, label + 1))
+
+    return extend((), 0)
+
+
+def _dealings(units: int, missing: list[int]) -> Iterator[tuple[int, ...]]:
+    """Subtask of every storage unit, in lexicographic order; missing: units each subtask still needs."""
+    labels = [0] * units
+
+    def extend(place: int, needed: int) -> Iterator[tuple[int, ...]]:
+        if place == units:
+            yield tuple(labels)
+            return
+        for label in range(len(missing)):
+            useful = missing[label] > 0
+            if needed - useful < units - place:
+                labels[place] = label
+                missing[label] -= 1
+                yield from extend(place + 1, needed - useful)
+                missing[label] += 1
+
+    return extend(0, sum(missing))
+
+
+def _blocks(labels: Sequence[int], count: int) -> Blocks:
+    members: list[list[int]] = [[] for _ in range(count)]
+    for unit, label in enumerate(labels, 1):
+        members[label].append(unit)
+    return tuple(map(tuple, members))
+
 
 MAX_LIMIT = 10**6
 """Ways that are evaluated at most: each has a name, which takes memory."""
@@ -34,7 +139,7 @@ class Busiest(NamedTuple):
     share: float
 
 
-class Source(Protocol):
+class ColumnSource(Protocol):
     """Some columns of the matrices.
 
     names: of the strategies; alike: whether each splits all tasks in the same way.
@@ -56,27 +161,27 @@ class Source(Protocol):
         ...
 
 
-class Plans:
+class PlanColumns:
     """Strategies from files and allocations."""
 
     alike = False
 
-    def __init__(self, plans: Sequence[Plan], tasks: Sequence[Task]) -> None:
+    def __init__(self, plans: Sequence[StrategyPlan], tasks: Sequence[LayerTask]) -> None:
         self._plans, self._tasks = plans, len(tasks)
         self.names = [plan.name for plan in plans]
 
     def largest_shares(self) -> Shares:
-        """As Source."""
+        """As ColumnSource."""
         rows = [[float(plan.largest_share(task)) for plan in self._plans] for task in range(self._tasks)]
         return np.array(rows, dtype=np.float64).reshape(self._tasks, len(self._plans))
 
     def busiest(self, task: int, column: int) -> Busiest:
-        """As Source."""
+        """As ColumnSource."""
         plan = self._plans[column]
         return Busiest(len(plan.splits[task]), float(plan.largest_share(task)))
 
     def loads(self, task: int) -> Iterator[str]:
-        """As Source."""
+        """As ColumnSource."""
         for plan in self._plans:
             split = plan.splits[task]
             yield _entry((part.compute for part in split), (part.storage for part in split))
@@ -95,7 +200,7 @@ class Enumeration:
     alike = True
 
     def __init__(
-        self, compute: int, storage: int, tasks: Sequence[Task], chip: ChipPerformance, limit: int,
+        self, compute: int, storage: int, tasks: Sequence[LayerTask], chip: ChipPerformance, limit: int,
         on_progress: Progress | None = None,
     ) -> None:  # fmt: skip
         self._compute, self._storage, self._tasks = compute, storage, tasks
@@ -130,18 +235,18 @@ class Enumeration:
             yield from islice(ways(self._compute, [needs], self._storage), kept)
 
     def largest_shares(self) -> Shares:
-        """As Source."""
+        """As ColumnSource."""
         counts = range(1, len(self._least) + 1)
         by_count = [[float(task.even_shares(count)[0]) for count in counts] for task in self._tasks]
         return np.array(by_count)[:, self._counts - 1]
 
     def busiest(self, task: int, column: int) -> Busiest:
-        """As Source."""
+        """As ColumnSource."""
         count = int(self._counts[column])
         return Busiest(count, float(self._tasks[task].even_shares(count)[0]))
 
     def loads(self, task: int) -> Iterator[str]:
-        """As Source."""
+        """As ColumnSource."""
         for way in self._ways():
             yield _entry(way.compute, way.storage)
 
@@ -188,7 +293,7 @@ def _kept(counts: Sequence[int], times_ns: Sequence[float], limit: int) -> list[
     return kept
 
 
-def _least_storage(subtasks: int, tasks: Sequence[Task], unit_bytes: int) -> list[int]:
+def _least_storage(subtasks: int, tasks: Sequence[LayerTask], unit_bytes: int) -> list[int]:
     """Storage units that each of so many subtasks needs for the data of every task, 1 at least."""
     least = [1] * subtasks
     for task in tasks:
@@ -200,7 +305,7 @@ def _least_storage(subtasks: int, tasks: Sequence[Task], unit_bytes: int) -> lis
     return least
 
 
-def _refuse(storage: int, tasks: Sequence[Task], unit_bytes: int) -> None:
+def _refuse(storage: int, tasks: Sequence[LayerTask], unit_bytes: int) -> None:
     """One subtask needs least in all: if not even that fits, say by how much."""
     (whole,) = tasks[0].even_shares(1)
     task = max(tasks, key=lambda task: task.need_bytes(whole, keeps_weights=True))

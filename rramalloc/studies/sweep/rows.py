@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record, from_list
 from rramalloc.shown import Shown
-from rramalloc.studies.sweep.sources import NetworkText, Sources, key_of, machine_of
-from rramalloc.studies.sweep.spec import Point, Spec
+from rramalloc.studies.sweep.inputs import NetworkText, Sources, key_of, machine_of
+from rramalloc.studies.sweep.spec import Spec, SweepPoint
 from rramalloc.version import __version__
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ STATUS_FORMAT: Literal["rramalloc-sweep-status/1"] = "rramalloc-sweep-status/1"
 _ERROR_LENGTH = 500
 
 
-class Row(Record):
+class SweepRow(Record):
     """One point: its values, and either its result or the error.
 
     network_sha256: of the graph; hardware: its name; crossbar: "ROWSxCOLUMNS"; bandwidth_gb_s: of the memory,
@@ -64,7 +64,7 @@ class Row(Record):
     key: str
 
 
-def inputs_of(point: Point, network: NetworkText, hardware: str) -> dict[str, Any]:
+def inputs_of(point: SweepPoint, network: NetworkText, hardware: str) -> dict[str, Any]:
     """The part of a row that stands before anything is computed; hardware: its document as JSON."""
     machine = machine_of(hardware, *point.changes)
     crossbar, memory = machine.hardware.crossbar, machine.hardware.memory
@@ -87,10 +87,10 @@ def inputs_of(point: Point, network: NetworkText, hardware: str) -> dict[str, An
     }
 
 
-def failed_row(inputs: dict[str, Any], error: BaseException) -> Row:
+def failed_row(inputs: dict[str, Any], error: BaseException) -> SweepRow:
     """The row of a point that could not be computed."""
     lines = str(error).splitlines() or ["no reason given"]
-    return Row(**inputs, error_kind=type(error).__name__, error=lines[0][:_ERROR_LENGTH])
+    return SweepRow(**inputs, error_kind=type(error).__name__, error=lines[0][:_ERROR_LENGTH])
 
 
 class SweptNetwork(Record):
@@ -109,7 +109,7 @@ class SweepDocument(Record):
     spec: Spec
     networks: Annotated[tuple[SweptNetwork, ...], from_list()]
     hardware: Annotated[tuple[Hardware, ...], from_list()]
-    rows: Annotated[tuple[Row, ...] | None, from_list()] = None
+    rows: Annotated[tuple[SweepRow, ...] | None, from_list()] = None
 
     @classmethod
     def of(cls, spec: Spec, sources: Sources) -> SweepDocument:
@@ -155,7 +155,7 @@ class SweepStatus(Shown, Record):
         return self.name, f"{self.done:,} of {self.points:,} points done, {self.failed:,} failed"
 
 
-class Summary(NamedTuple):
+class SweepSummary(NamedTuple):
     """The rows of one network and method. makespan: the smallest, None if all failed."""
 
     network: str
@@ -165,11 +165,11 @@ class Summary(NamedTuple):
     makespan: int | None
 
 
-def summarise(rows: Iterable[tuple[str, str, int | None]]) -> list[Summary]:
+def summarise(rows: Iterable[tuple[str, str, int | None]]) -> list[SweepSummary]:
     """Of (network, method, makespan or None if it failed) of all rows, in the order of their first rows."""
-    lines: dict[tuple[str, str], Summary] = {}
+    lines: dict[tuple[str, str], SweepSummary] = {}
     for network, method, makespan in rows:
-        old = lines.get((network, method), Summary(network, method, 0, 0, None))
+        old = lines.get((network, method), SweepSummary(network, method, 0, 0, None))
         makespans = [value for value in (old.makespan, makespan) if value is not None]
         lines[network, method] = old._replace(
             points=old.points + 1,
