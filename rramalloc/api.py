@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from rramalloc.errors import SpecError
 from rramalloc.files import write_json
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, Mapping
+from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, Mapping, MappingOptions
 from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_comparison, of_front, of_search
@@ -64,7 +65,7 @@ def __getattr__(name: str) -> Any:
 
 def optimize(
     network: NetworkLike,
-    arrays: int,
+    arrays: int | str | None = None,
     *,
     hardware: HardwareLike = DEFAULT_PRESET,
     crossbar: str | None = None,
@@ -88,12 +89,13 @@ def optimize(
 ) -> Allocation:
     """The replication of every layer with the lowest latency for a budget of crossbar arrays.
 
-    network: a Network, a file, or a shipped name ("vgg16"); crossbar: "256x256" replaces the array size of
-    `hardware`; fold: fold filters first, with mapping "kernel_split"; target: steps, target_ns: nanoseconds,
-    one of them with objective "arrays"; latency_table: measured step times, or their file; placed: count
-    transfer between the tiles in which copies would be placed; work: units of search (0.05 s each on a
-    reference core) before it ends without proof; gap: distance from the bound that is good enough; progress:
-    show a line in a notebook; stop: replaces work, time_limit_s, gap, on_progress and progress.
+    network: a Network, a file, or a shipped name ("vgg16"); arrays: a number, "x2" for twice the minimum,
+    or None for all that the chip of `hardware` has; crossbar: "256x256" replaces its array size; fold:
+    fold filters first, with mapping "kernel_split"; target: steps, target_ns: nanoseconds, one of them
+    with objective "arrays"; latency_table: measured step times, or their file; placed: count transfer
+    between the tiles in which copies would be placed; work: units of search (0.05 s each on a reference
+    core) before it ends without proof; gap: distance from the bound that is good enough; progress: show a
+    line in a notebook; stop: replaces work, time_limit_s, gap, on_progress and progress.
     Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.
 
     >>> allocation = optimize("vgg16", arrays=1024)
@@ -112,12 +114,13 @@ def optimize(
         mapping=options, objective=objective, method=method, seed=seed, target_steps=target,
         target_ns=target_ns, measured=measured_steps(latency_table, source, fc, machine),
     )  # fmt: skip
+    most = _budget(arrays, source, machine, options)
     run = optimize_network
     if placed:
         from rramalloc.placement.placed import optimize_placed as run
     with followed(on_progress, progress and stop is None, of_search) as tell:
         ending = stop or Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=tell)
-        return run(source, machine, arrays, request, ending)
+        return run(source, machine, most, request, ending)
 
 
 def inspect(
@@ -263,6 +266,17 @@ def convert(
     source = as_network(network, input_shapes)
     write_json(path, source.to_dict())
     return source
+
+
+def _budget(given: int | str | None, network: Network, hardware: Hardware, options: MappingOptions) -> int:
+    """The arrays that may be used; without a number those of the chip."""
+    if isinstance(given, str):
+        return budget(given, minimum_arrays(network, hardware, options))
+    if given is not None:
+        return given
+    if hardware.chip is None:
+        raise SpecError("arrays", f"must be given, hardware {hardware.name!r} has no [chip] that tells them")
+    return hardware.chip.arrays
 
 
 def _check_objective(objective: str, method: str, target: int | None, target_ns: float | None) -> None:

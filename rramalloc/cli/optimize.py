@@ -11,6 +11,7 @@ from rramalloc.cli import EXIT_INTERRUPTED, complete, options
 from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_lines, print_result, warn
 from rramalloc.cli.progress import SearchLine
+from rramalloc.methods.registry import METHODS
 from rramalloc.units import duration
 
 if TYPE_CHECKING:
@@ -42,7 +43,13 @@ class ObjectiveChoice(StrEnum):
     arrays = "arrays"
 
 
-Arrays = Annotated[int, typer.Option("--arrays", metavar="N", help="Crossbar arrays there are.")]
+Arrays = Annotated[
+    str | None,
+    typer.Option(
+        "--arrays", metavar="N|xF", callback=options.check_budget,
+        help="Crossbar arrays there are; x2 is twice the minimum; left out: all of the chip.",
+    ),
+]  # fmt: skip
 Objective = Annotated[ObjectiveChoice, typer.Option("--objective", help="What is minimised.")]
 Target = Annotated[int | None, typer.Option("--target", metavar="STEPS", help="Latency for 'arrays'.")]
 TargetNs = Annotated[float | None, typer.Option("--target-ns", metavar="NS", help="Latency for 'arrays'.")]
@@ -51,9 +58,7 @@ Method = Annotated[
     typer.Option(
         "--method",
         autocompletion=complete.methods,
-        help="auto, interval, recurrence, published (chains), milp, milp-cbc, or a baseline: "
-        "none, uniform, proportional, isaac, neurosim, bottleneck, balance, lagrange, sequential, gain, "
-        "annealing, genetic, published-dp (chains).",
+        help=f"One of {', '.join(METHODS)}; those named published are for chains.",
     ),
 ]
 Convergence = Annotated[
@@ -70,7 +75,7 @@ AllocationFile = Annotated[
 
 def optimize(
     network: options.NetworkArgument,
-    arrays: Arrays,
+    arrays: Arrays = None,
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
     mapping: options.Mapping = options.MappingChoice.im2col,
@@ -100,19 +105,23 @@ def optimize(
     from rramalloc import api
     from rramalloc.chart import check_figure
     from rramalloc.files import check_writable
+    from rramalloc.hardware.loader import as_hardware
     from rramalloc.search.problem import Stop
 
     check_writable(output)
     check_figure(figure)
     check_figure(convergence)
+    if arrays is None and as_hardware(hardware, crossbar).chip is None:
+        raise typer.BadParameter(f"--arrays is needed: hardware {hardware!r} has no [chip] that tells them")
     with SearchLine(quiet=quiet) as line:
         stop = Stop(work=work, time_limit_s=time_limit, gap=gap, on_progress=line.update)
         with interruptible(stop):
             allocation = api.optimize(
-                network, arrays, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fold=fold,
-                fc=fc.value, objective=objective.value, method=method, target=target, target_ns=target_ns,
-                latency_table=latency_table, placed=placed, seed=seed, work=work, time_limit_s=time_limit,
-                gap=gap, stop=stop, input_shapes=options.parse_input_shapes(input_shape),
+                network, options.budget_of(arrays), hardware=hardware, crossbar=crossbar,
+                mapping=mapping.value, fold=fold, fc=fc.value, objective=objective.value, method=method,
+                target=target, target_ns=target_ns, latency_table=latency_table, placed=placed, seed=seed,
+                work=work, time_limit_s=time_limit, gap=gap, stop=stop,
+                input_shapes=options.parse_input_shapes(input_shape),
             )  # fmt: skip
     if output is not None:
         allocation.save(output)

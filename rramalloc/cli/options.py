@@ -134,6 +134,20 @@ def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def budget_of(text: str | None) -> int | str | None:
+    """1024 from "1024"; a multiple of the minimum such as "x2" stays a text."""
+    return text if text is None or text[:1] in "xX" else int(text)
+
+
+def check_budget(text: str | None) -> str | None:
+    """Refuse what is neither a number nor begins as a multiple of the minimum."""
+    try:
+        budget_of(text)
+    except ValueError:
+        raise typer.BadParameter("must be a number such as 1024, or x2 for twice the minimum") from None
+    return text
+
+
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     """(64, 6, 6, 4) from "64,6,6,4". Raises SpecError."""
     parts = [part.strip() for part in text.split(",")]

@@ -356,3 +356,22 @@ def test_what_is_assumed_of_the_hardware_is_told(
     for warning, words in zip(warnings, told, strict=True):
         assert words in warning
         assert f"warning: {warning}" in outcome.err
+
+
+def test_arrays_as_a_multiple_of_the_minimum(tiny: Path, run: Run) -> None:
+    """conv1: 27 rows and 16 columns, conv2: 144 and 32: 1 + 2 = 3 arrays at least."""
+    assert run("optimize", tiny, "--arrays", "x4", "--format", "json").json["arrays"]["budget"] == 12
+    assert run("optimize", tiny, "--arrays", "x2.5", "--format", "json").json["arrays"]["budget"] == 7
+    assert run("optimize", tiny, "--arrays", "xx").code == 1
+
+
+def test_arrays_of_the_chip_where_none_are_given(tiny: Path, tmp_path: Path, run: Run) -> None:
+    chip = tmp_path / "chip.toml"
+    chip.write_text(
+        'name = "small"\nsource = "made up"\n[crossbar]\nwordlines = 128\nbitlines = 128\ncell_bits = 1\n'
+        '[precision]\nweight_bits = 1\ninput_bits = 1\noutput_bits = 1\nsigned = "offset"\n'
+        "[chip]\narrays_per_tile = 5\nstraddle = true\ntiles = [2, 3]\nchips = [1, 1]\n"
+    )
+    outcome = run("optimize", tiny, "--hardware", chip, "--format", "json")
+    assert outcome.json["arrays"]["budget"] == 30
+    assert run("optimize", tiny).code == 2
