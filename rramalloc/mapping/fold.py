@@ -353,14 +353,14 @@ def fold_input(
 
 def output_extent(fold: Fold, extent: Pair, pads: Pads) -> Pair:
     """Output pixels (height, width) of the convolution. Raises SpecError if the kernel does not fit."""
-    found = []
+    outputs = []
     for axis, side in enumerate(("height", "width")):
         padded, kernel = extent[axis] + sum(pads.along(axis)), fold.filter.kernel[axis]
         if padded < kernel:
             reason = f"the kernel covers {kernel} pixels, the padded input has {padded} in {side}"
             raise SpecError("input", reason)
-        found.append((padded - kernel) // fold.filter.stride[axis] + 1)
-    return found[0], found[1]
+        outputs.append((padded - kernel) // fold.filter.stride[axis] + 1)
+    return outputs[0], outputs[1]
 
 
 def folded_extent(fold: Fold, extent: Pair, pads: Pads) -> Pair:

@@ -105,18 +105,18 @@ class Instance:
 
         Groups enter a tile from the largest to the smallest, which leaves few sums to consider.
         """
-        found, reached = [], {0}
+        arcs, reached = [], {0}
         for j, (size, count) in enumerate(zip(self.sizes.tolist(), self.counts.tolist(), strict=True)):
             used = dict.fromkeys(reached, 0)
             for before in range(self.room - size + 1):
                 if used.get(before, count) < count:
                     after = before + size
-                    found.append((before, after, j))
+                    arcs.append((before, after, j))
                     used[after] = min(used.get(after, count), used[before] + 1)
             reached |= set(used)
-            if len(found) > _MOST_ARCS:
+            if len(arcs) > _MOST_ARCS:
                 return None
-        return found
+        return arcs
 
 
 class _ArcFlow:
@@ -327,25 +327,25 @@ class Tiles:
 
 def faults(fillings: Sequence[Filling], demand: Ints, replication: Ints, tiles: Tiles) -> tuple[str, ...]:
     """What is wrong with a packing, nothing if it holds; it relies on nothing that made it."""
-    found = []
+    faults = []
     placed = dict.fromkeys(range(len(demand)), 0)
     for filling in fillings:
         held = 0
         for stage, copies in filling.copies:
             if filling.tiles < 1 or copies < 1 or stage not in placed:
-                found.append(f"{filling.tiles} tiles hold {copies} copies of stage {stage}")
+                faults.append(f"{filling.tiles} tiles hold {copies} copies of stage {stage}")
                 continue
             placed[stage] += filling.tiles * copies
             held += copies * int(demand[stage])
         if held > tiles.arrays:
-            found.append(f"a tile holds {held} arrays, it has {tiles.arrays}")
+            faults.append(f"a tile holds {held} arrays, it has {tiles.arrays}")
     for stage, copies in placed.items():
         if copies != int(replication[stage]):
-            found.append(f"stage {stage}: {copies} copies placed of {int(replication[stage])}")
+            faults.append(f"stage {stage}: {copies} copies placed of {int(replication[stage])}")
     used = sum(filling.tiles for filling in fillings)
     if used > tiles.count:
-        found.append(f"{used} tiles are used, there are {tiles.count}")
-    return tuple(found)
+        faults.append(f"{used} tiles are used, there are {tiles.count}")
+    return tuple(faults)
 
 
 def _assigned(patterns: Patterns, classes: Classes, copies: Ints) -> Iterator[Filling]:

@@ -252,7 +252,7 @@ def fold_network(
 def _layer(
     network: Network, stage: Stage, size: Pair, demand: Pair, tried: tuple[bool | None, str] | None
 ) -> FoldedLayer:
-    """demand: before and after; tried: what a check found, None if there was none."""
+    """demand: before and after; tried: the result of a check, None without one."""
     whole = filter_of(network, stage)
     fold = Fold.of(whole, size) if whole.refusal is None else None
     checked, reason = tried or (None, fold_refusal(network, stage) or "")

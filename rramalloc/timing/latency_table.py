@@ -63,7 +63,7 @@ class LatencyRow(MeasuredLayer):
     and auxiliary layer (1.4826 * median absolute deviation); n: runs; median_ns: of the runs, overhead and
     auxiliary layer included; method: how the overhead was taken off; date: as the user gave it;
     flags: "below_noise" if latency_ns is under twice noise_ns, "negative" if it is below 0, "unsteady" if
-    the runs ended before their median was known as well as wanted.
+    the runs ended before their median was as certain as asked for.
     Raises SpecError for a negative latency without its flag.
     """
 
@@ -124,14 +124,14 @@ class LatencyTable(Shown, Record):
 
     def lookup(self, network: Network, nodes: Sequence[Node]) -> list[LatencyRow]:
         """The row of each node. Raises MissingLatencyError naming all nodes that have none."""
-        found = [(node, self.find(network, node)) for node in nodes]
-        missing = [(node.name, MeasuredLayer.of(network, node).text) for node, row in found if row is None]
+        rows = [(node, self.find(network, node)) for node in nodes]
+        missing = [(node.name, MeasuredLayer.of(network, node).text) for node, row in rows if row is None]
         if missing:
             raise MissingLatencyError(missing)
-        return [row for _, row in found if row is not None]
+        return [row for _, row in rows if row is not None]
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the latency file, fields that are not known left out."""
+        """The document of the latency file, without fields that have no value."""
         document = self.model_dump(mode="json")
         rows = [{name: value for name, value in row.items() if value is not None} for row in document["rows"]]
         return document | {"rows": rows}
@@ -229,12 +229,12 @@ def csv_rows(
     Raises FileError, SpecError.
     """
     header: list[str] = []
-    for place, found in csv_lines(read_text(where, CSV_LIMIT_BYTES), where):
+    for place, columns in csv_lines(read_text(where, CSV_LIMIT_BYTES), where):
         if header:
-            row = named_cells(header, found, place)
+            row = named_cells(header, columns, place)
             yield place, {name: cell for name, cell in row.items() if cell}
         else:
-            header = found
+            header = columns
             _check_header(header, place, needed, known)
     if not header:
         raise SpecError(where, f"is empty; the first line is a header with {','.join(needed)}")

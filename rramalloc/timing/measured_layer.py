@@ -24,12 +24,12 @@ _NODE: TypeAdapter[Node] = TypeAdapter(Node)
 _SHAPES: TypeAdapter[tuple[ShapeField, ...]] = TypeAdapter(tuple[ShapeField, ...])
 _OTHERS = "other_inputs"
 _NOT_MEASURED = ("name", "op", "inputs", "shares")
-"""Fields of a node that a device cannot tell: whose weights a layer uses changes no time."""
+"""Fields of a node that change no time: its name, its place, and whose weights it uses."""
 _MANY_INPUTS, _MOST_SIZES = 1000, 4
 
 
 class MeasuredLayer(Record):
-    """A layer as a latency table knows it: equal for all layers that a device cannot tell apart.
+    """The key of a latency table: equal for all layers that take a device the same work.
 
     operator: `op` of the network JSON, or "network"; shape: (channels, height, width) of the first input;
     parameters: the other fields of the node, those left out take their default; `other_inputs` lists the
@@ -56,9 +56,9 @@ class MeasuredLayer(Record):
     @model_validator(mode="after")
     def _has_output(self) -> Self:
         if self.operator != NETWORK:
-            found = self.node.output_shape(list(self.shapes))
-            if isinstance(found, ShapeFault):
-                raise fault(f"parameters.{found.field}: {found.reason}")
+            output = self.node.output_shape(list(self.shapes))
+            if isinstance(output, ShapeFault):
+                raise fault(f"parameters.{output.field}: {output.reason}")
         return self
 
     @classmethod
@@ -92,10 +92,10 @@ class MeasuredLayer(Record):
     @cached_property
     def output(self) -> Shape:
         """Shape of the result."""
-        found = self.node.output_shape(list(self.shapes))
-        if isinstance(found, ShapeFault):
+        output = self.node.output_shape(list(self.shapes))
+        if isinstance(output, ShapeFault):
             raise AssertionError("checked when the record was made")
-        return found
+        return output
 
     @property
     def text(self) -> str:
@@ -107,12 +107,12 @@ class MeasuredLayer(Record):
         """Parameters that differ from their default, in one line."""
         fields = type(self.node).model_fields if self.operator != NETWORK else {}
         default = {name: field.default for name, field in fields.items()}
-        told = {
+        changed = {
             name: value
             for name, value in self.parameters.items()
             if default.get(name) != (tuple(value) if isinstance(value, list) else value)
         }
-        return "" if self.operator == NETWORK else parameters_text(told)
+        return "" if self.operator == NETWORK else parameters_text(changed)
 
 
 def timed_nodes(network: Network) -> list[Node]:
@@ -129,8 +129,8 @@ def parameters_of(text: str) -> dict[str, Any]:
     """The reverse of `parameters_text`. Raises ValueError with words for the user."""
     parameters: dict[str, Any] = {}
     for part in text.split():
-        name, found, value = part.partition("=")
-        if not found or not name or not value:
+        name, equals, value = part.partition("=")
+        if not equals or not name or not value:
             raise ValueError(f"must be name=value pairs such as kernel=3x3 stride=1x1, got {brief(part)}")
         if name in parameters:
             raise ValueError(f"{brief(name)} is given twice")

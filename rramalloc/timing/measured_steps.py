@@ -47,14 +47,14 @@ class MeasuredSteps(Record):
         """
         stages = timed_stages(network, fc)
         rows = {stage.name: table.find(network, stage) for stage in stages}
-        found = {
+        compute_ns = {
             stage.name: max(row.latency_ns, 0.0) / network.shapes[stage.name].pixels
             for stage in stages
             if (row := rows[stage.name]) is not None
         }
         steps = cls(
             sha256=table.sha256,
-            compute_ns=found,
+            compute_ns=compute_ns,
             below_noise=tuple(name for name, row in rows.items() if row and "below_noise" in row.flags),
         )
         return steps.completed(network, stages, hardware)
@@ -97,13 +97,13 @@ class MeasuredSteps(Record):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was assumed, in words."""
-        told = []
+        warnings = []
         if self.assumed:
             words = "not in the latency table, the hardware's step time is assumed"
-            told.append(f"{_listed(self.assumed)}: {words}")
+            warnings.append(f"{_listed(self.assumed)}: {words}")
         if self.below_noise:
-            told.append(f"{_listed(self.below_noise)}: latency below the noise of its measurement")
-        return tuple(told)
+            warnings.append(f"{_listed(self.below_noise)}: latency below the noise of its measurement")
+        return tuple(warnings)
 
 
 def measured_steps(
@@ -111,16 +111,16 @@ def measured_steps(
     network: Network,
     fc: FullyConnected,
     hardware: Hardware,
-    known: MeasuredSteps | None = None,
+    own: MeasuredSteps | None = None,
 ) -> MeasuredSteps | None:
-    """Step times by a table or its file; without one those that are known already, None if there are none.
+    """Step times by a table or its file; without one those of the allocation, `own`.
 
     Raises FileError, SpecError, MissingLatencyError.
     """
     if table is not None:
         loaded = table if isinstance(table, LatencyTable) else load_latency_table(table)
         return MeasuredSteps.of(loaded, network, fc, hardware)
-    return None if known is None else known.completed(network, timed_stages(network, fc), hardware)
+    return None if own is None else own.completed(network, timed_stages(network, fc), hardware)
 
 
 def _names(stages: Sequence[Stage]) -> list[str]:

@@ -53,7 +53,9 @@ def placed_cost(
     step_time = StepTime.of(graph, hardware, measured)
     if chip is None or step_time is None:
         missing = "[chip]" if chip is None else "[timing]"
-        raise SpecError(f"hardware {hardware.name[:60]!r}", f"needs {missing} to tell what a placement costs")
+        raise SpecError(
+            f"hardware {hardware.name[:60]!r}", f"needs {missing} to compute the cost of a placement"
+        )
     step_ns = step_time.step_ns(copies)
     batches = {
         name: -(-int(windows) // int(d))
@@ -66,10 +68,10 @@ def placed_cost(
     placed = _placed(placement.arrays, topology)
     terms = {}
     for stage, name in enumerate(graph.names):
-        found = placed[name]
+        stand = placed[name]
         share = int(graph.windows[stage]) / int(copies[stage])
-        hops = hops_of_pairs(topology, found.pairs)
-        size_bytes = found.sum_columns * share * bits / BITS_PER_BYTE / columns
+        hops = hops_of_pairs(topology, stand.pairs)
+        size_bytes = stand.sum_columns * share * bits / BITS_PER_BYTE / columns
         terms[name] = Terms(
             batches[name] * step_ns, rates.moved(size_bytes, hops), rates.routed(batches[name], hops)
         )
@@ -85,7 +87,7 @@ def placed_cost(
 
 
 class _Rates:
-    """Bandwidths and times per hop of a chip; what is not given costs nothing and is told."""
+    """Bandwidths and times per hop of a chip; what is not given costs nothing, with a warning."""
 
     def __init__(self, chip: Chip) -> None:
         self._chip, self._missing = chip, dict[str, None]()

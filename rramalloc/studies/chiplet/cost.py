@@ -180,7 +180,7 @@ class _Described:
     @cached_property
     def _units(self) -> dict[str, Units]:
         """Units of every operator that has a submesh, equal ones once. Raises SpecError."""
-        found, distinct, total = dict[str, Units](), dict[object, Units](), 0
+        units, distinct, total = dict[str, Units](), dict[object, Units](), 0
         for name, operator in self.description.operators.items():
             key = (operator.submesh, operator.first, operator.last)
             if operator.submesh is not None and key not in distinct:
@@ -191,8 +191,8 @@ class _Described:
                         name, "submesh", f"different submeshes have over {MAX_LISTED} units together"
                     )
             if operator.submesh is not None:
-                found[name] = distinct[key]
-        return found
+                units[name] = distinct[key]
+        return units
 
     def _submesh(self, name: str, operator: ChipletOperator) -> Units:
         """All chiplets in full, the one with the largest coordinates only as far as the submesh says."""

@@ -123,7 +123,7 @@ class SimulatedDevice:
     """Times a run as latency + a * input_bytes + b * output_bytes + c, with noise.
 
     Auxiliary layers take no time of their own.
-    latencies: known latencies in ns by the text of their layer, instead of those of the settings.
+    latencies: true latencies in ns by the text of their layer, instead of those of the settings.
     Sample number k of a run is the same whenever and after whatever it is taken.
     """
 
@@ -138,8 +138,8 @@ class SimulatedDevice:
     ) -> None:
         self._network, self._settings, self._seed = network, settings, seed
         self._latencies = latencies or {}
-        told = ", ".join(f"{field.name}={getattr(settings, field.name):g}" for field in fields(settings))
-        self.name = f"simulated, seed {seed}, {told}"
+        values = ", ".join(f"{field.name}={getattr(settings, field.name):g}" for field in fields(settings))
+        self.name = f"simulated, seed {seed}, {values}"
 
     def refusal(self, run: TimedRun) -> str | None:
         """None: it can do everything."""

@@ -96,11 +96,11 @@ def estimate_latency(network: Network, table: LatencyTable) -> LatencyEstimate:
 
 
 def _warnings(missing: tuple[str, ...], noisy: int) -> list[str]:
-    told = []
+    warnings = []
     if missing:
-        told.append(
+        warnings.append(
             f"{len(missing)} nodes are not in the table and count as 0, the first is {missing[0][:60]}"
         )
     if noisy:
-        told.append(f"{noisy} layers are below the noise of their measurement; negative ones count as 0")
-    return told
+        warnings.append(f"{noisy} layers are below the noise of their measurement; negative ones count as 0")
+    return warnings

@@ -63,9 +63,9 @@ def fit_latency(
     check_date(date)
     header, times = read_samples(samples)
     timed = [
-        RunSummary(run, TimeSummary.of(found))
-        for run, found in zip(header.plan.runs, times, strict=True)
-        if found
+        RunSummary(run, TimeSummary.of(times_ns))
+        for run, times_ns in zip(header.plan.runs, times, strict=True)
+        if times_ns
     ]
     return table_of(header, timed, method or header.method, date)
 
@@ -113,12 +113,12 @@ def fit_overhead(alone: Sequence[RunSummary]) -> tuple[Fit | None, str]:
     weighted, ones = unknowns / scale / medians[:, None], np.ones(len(alone))
     if np.linalg.matrix_rank(unknowns / scale, tol=_RANK_TOLERANCE) < _UNKNOWNS:
         return None, "the input and output sizes of the auxiliary layers do not vary apart from each other"
-    found, *_ = np.linalg.lstsq(weighted, ones, rcond=None)
-    residual = weighted @ found - ones
+    solution, *_ = np.linalg.lstsq(weighted, ones, rcond=None)
+    residual = weighted @ solution - ones
     variance = float(residual @ residual) / (len(alone) - _UNKNOWNS)
     covariance = variance * np.linalg.inv(weighted.T @ weighted) / np.outer(scale, scale)
-    a, b, c = (found / scale).tolist()
-    left = medians - unknowns @ (found / scale)
+    a, b, c = (solution / scale).tolist()
+    left = medians - unknowns @ (solution / scale)
     around = medians - medians.mean()
     total = float(around @ around)
     r2 = 1.0 - float(left @ left) / total if total > 0 else 1.0
@@ -133,8 +133,8 @@ def _outside(
         return fit.overhead.ns(item.run.input_bytes, item.run.output_bytes), fit.error_ns(item.run)
     if item.run.auxiliary is None:
         return 0.0, 0.0
-    found = alone.get(item.run.auxiliary.text)
-    return None if found is None else (found.summary.median_ns, found.summary.error_ns)
+    timed_alone = alone.get(item.run.auxiliary.text)
+    return None if timed_alone is None else (timed_alone.summary.median_ns, timed_alone.summary.error_ns)
 
 
 def _row(

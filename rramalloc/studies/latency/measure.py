@@ -1,4 +1,4 @@
-"""`latency measure`: time all runs of a plan in turn until each median is known well enough."""
+"""`latency measure`: time all runs of a plan in turn until each median is certain enough."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_SAMPLES = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repetition:
-    """How often each run is repeated: until its median is known well enough, and so often at least and most.
+    """How often each run is repeated: until its median is certain enough, within limits.
 
     width: of the 95 % confidence interval, relative to the median; batch: executions in a row.
     Raises SpecError for values that make no sense.
@@ -49,7 +49,7 @@ class Repetition:
 
 
 class MeasureProgress(NamedTuple):
-    """Runs of the plan, those whose median is known well enough, and executions timed in all."""
+    """Runs of the plan, those whose median is certain enough, and executions timed in all."""
 
     runs: int
     done: int
@@ -97,22 +97,22 @@ def _repeat(
     plan: MeasurePlan, device: Device, journal: SampleFile, effort: Repetition, seed: int,
     on_progress: Callable[[MeasureProgress], None] | None,
 ) -> int:  # fmt: skip
-    """Rounds over the runs that are not known well enough yet; returns the executions timed."""
+    """Rounds over the runs whose median is not certain enough yet; returns the executions timed."""
     executions, number = 0, 0
     left = [place for place in range(len(plan.runs)) if not effort.enough(journal.times[place])]
     while left:
         random.Random(f"{seed} {number}").shuffle(left)  # noqa: S311
         for place in list(left):
-            known = journal.times[place]
-            count = min(effort.batch, effort.most - len(known))
-            found = device.sample(plan.runs[place], len(known), count)
-            if found:
-                journal.append(place, found)
-                executions += len(found)
-            if len(found) < count or effort.enough(known):
+            taken = journal.times[place]
+            count = min(effort.batch, effort.most - len(taken))
+            times_ns = device.sample(plan.runs[place], len(taken), count)
+            if times_ns:
+                journal.append(place, times_ns)
+                executions += len(times_ns)
+            if len(times_ns) < count or effort.enough(taken):
                 left.remove(place)
             if on_progress is not None:
-                taken = sum(map(len, journal.times))
-                on_progress(MeasureProgress(len(plan.runs), len(plan.runs) - len(left), taken))
+                executed = sum(map(len, journal.times))
+                on_progress(MeasureProgress(len(plan.runs), len(plan.runs) - len(left), executed))
         number += 1
     return executions

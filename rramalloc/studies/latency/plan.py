@@ -91,21 +91,21 @@ def behind(auxiliary: Auxiliary, shape: Shape) -> MeasuredLayer:
 def calibration(auxiliary: Auxiliary, largest_bytes: int) -> list[MeasuredLayer]:
     """Auxiliary layers whose input and output sizes vary apart from each other, up to `largest_bytes`.
 
-    Without that the cost of a byte in and of a byte out could not be told apart.
+    Without that the cost of a byte in and of a byte out could not be separated.
     """
     most = min(max(_LEAST_BYTES, largest_bytes), _MOST_BYTES)
     channels = _CHANNELS if auxiliary == "avgpool" else 4
-    found = []
+    layers = []
     for size in range(_SIZES):
         target = 1024 * (most / 1024) ** (size / (_SIZES - 1))
         extent = max(4, 4 * round(math.sqrt(target / (VALUE_BYTES * channels)) / 4))
         shape = Shape(channels, extent, extent)
         if auxiliary == "avgpool":
             parts = [{"kernel": part, "stride": part} for part in (1, 2, extent)]
-            found += [_layer("avgpool", shape, part) for part in parts]
+            layers += [_layer("avgpool", shape, part) for part in parts]
         else:
-            found += [_convolution(auxiliary, shape, count) for count in (1, 2, channels)]
-    return found
+            layers += [_convolution(auxiliary, shape, count) for count in (1, 2, channels)]
+    return layers
 
 
 def layer_run(layer: MeasuredLayer, auxiliary: Auxiliary) -> TimedRun:

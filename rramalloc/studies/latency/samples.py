@@ -179,14 +179,14 @@ def _lines(where: str, header: Header) -> Iterator[tuple[int, list[float], int]]
         end = len(stream.readline(_HEADER_BYTES))
         while line := stream.readline(_LINE_BYTES):
             end += len(line)
-            found = _parsed(line, where)
-            if found is None or found.run >= len(header.plan.runs):
+            sample = _parsed(line, where)
+            if sample is None or sample.run >= len(header.plan.runs):
                 if stream.readline(1):
                     raise SpecError(
                         where, f"byte {end - len(line)}: is no line of samples; the file is damaged"
                     )
                 return
-            yield found.run, found.times_ns, end
+            yield sample.run, sample.times_ns, end
 
 
 def _parsed(line: bytes, where: str) -> _SampleLine | None:

@@ -74,9 +74,9 @@ def _deals(units: int, needs: tuple[int, ...]) -> tuple[int, ...]:
     """Ways to deal 0 ... `units` distinct units to distinct subtasks, each with its needs or more."""
     if not needs:
         return (1,) + (0,) * units
-    found = _deals(units, needs[:-1])
+    shorter = _deals(units, needs[:-1])
     return tuple(
-        sum(comb(total, own) * found[total - own] for own in range(needs[-1], total + 1))
+        sum(comb(total, own) * shorter[total - own] for own in range(needs[-1], total + 1))
         for total in range(units + 1)
     )
 

@@ -116,15 +116,15 @@ def strategy_planner(strategy: StrategyLike, number: int, chip: ChipPerformance)
 
 def given_allocations(allocations: Sequence[AllocationLike]) -> list[Given]:
     """Allocations with names: that of the file, with its folder where two files have the same name."""
-    found = []
+    named = []
     for number, allocation in enumerate(allocations, 1):
         source = read_allocation(allocation, f"allocation {number}")
-        found.append(Given(source.where, source))
-    stems = [Path(given.name).stem or given.name for given in found]
+        named.append(Given(source.where, source))
+    stems = [Path(given.name).stem or given.name for given in named]
     counts = Counter(stems)
     return [
         given._replace(name=stem) if counts[stem] == 1 else given
-        for given, stem in zip(found, stems, strict=True)
+        for given, stem in zip(named, stems, strict=True)
     ]
 
 
@@ -150,7 +150,7 @@ def common_fc(given: Sequence[Given], fc: FullyConnected | None) -> FullyConnect
     """Where classifiers run: as asked, or as all allocations say, or on the host. Raises SpecError."""
     if fc is not None:
         return fc
-    asked = {found.source.options.fc for found in given}
+    asked = {allocation.source.options.fc for allocation in given}
     if len(asked) > 1:
         raise SpecError(
             "fc", "the allocations were made with both 'host' and 'crossbar': say which with --fc"
@@ -160,10 +160,10 @@ def common_fc(given: Sequence[Given], fc: FullyConnected | None) -> FullyConnect
 
 def common_precision(hardware: Sequence[Hardware], given: Sequence[Given]) -> Precision:
     """Bits of the values that all hardware has in common. Raises SpecError."""
-    for machine, found in zip(hardware, given, strict=False):
+    for machine, allocation in zip(hardware, given, strict=False):
         if machine.precision != hardware[0].precision:
             raise SpecError(
-                found.source.where,
+                allocation.source.where,
                 f"its hardware {machine.name!r} has another precision than {hardware[0].name!r} of "
                 f"{given[0].source.where}: bytes must be the same in all strategies, say which with "
                 f"--hardware",
@@ -205,8 +205,8 @@ def evaluate(
     source = as_network(network, input_shapes)
     chosen_fc, machines = common_fc(given, fc), _machines(given, hardware, crossbar)
     allocated = [
-        allocation_planner(found, source, parameters, machine, mapping, chosen_fc)
-        for found, machine in zip(given, machines, strict=False)
+        allocation_planner(allocation, source, parameters, machine, mapping, chosen_fc)
+        for allocation, machine in zip(given, machines, strict=False)
     ]
     if not (tables or allocated or units):
         raise SpecError("strategies", "there are none: give strategies, allocations or units to enumerate")
@@ -220,5 +220,5 @@ def _machines(given: Sequence[Given], hardware: HardwareLike | None, crossbar: s
     """Hardware of every allocation, or of none: what was asked for, or its own, or the default."""
     if hardware is not None:
         return [as_hardware(hardware, crossbar)] * max(1, len(given))
-    own = [found.source.machine or DEFAULT_PRESET for found in given] or [DEFAULT_PRESET]
+    own = [allocation.source.machine or DEFAULT_PRESET for allocation in given] or [DEFAULT_PRESET]
     return [as_hardware(machine, crossbar) for machine in own]

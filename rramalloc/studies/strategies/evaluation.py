@@ -159,9 +159,9 @@ class Evaluation(Shown):
         write_performance(path, self.performance_ns, self.task_names, self.names)
 
     def _headline(self) -> tuple[str, str]:
-        told = self.document
-        best = f"strategy {one_line(told.best, 60)} takes {told.time_ns:,.6g} ns"
-        return told.network.name, f"{best}, the best of {told.strategies:,}"
+        document = self.document
+        best = f"strategy {one_line(document.best, 60)} takes {document.time_ns:,.6g} ns"
+        return document.network.name, f"{best}, the best of {document.strategies:,}"
 
     def _table(self) -> pd.DataFrame:
         times = ("in_ns", "compute_ns", "out_ns", "time_ns", "dominant")
@@ -177,7 +177,7 @@ DEFAULT_LIMIT = 100_000
 _RANKED = 100
 
 Planner = Callable[[Sequence[LayerTask]], StrategyPlan]
-"""Works a strategy out once the tasks are known."""
+"""Works a strategy out for the tasks of a network."""
 
 
 def evaluate_strategies(
@@ -285,7 +285,7 @@ def _check_names(names: Sequence[str], plans: Sequence[StrategyPlan]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         homes = [plan.where for plan in plans if plan.name == twice[0]]
-        told = f" ({' and '.join(homes[:2])})" if len(homes) > 1 else ""
+        origins = f" ({' and '.join(homes[:2])})" if len(homes) > 1 else ""
         raise SpecError(
-            "strategies", f"two of them are named {brief(twice[0])}{told}: give each a name of its own"
+            "strategies", f"two of them are named {brief(twice[0])}{origins}: give each a name of its own"
         )

@@ -287,15 +287,15 @@ def _owners(subtasks: tuple[SubtaskEntry, ...], kind: _Kind, place: str) -> dict
         if not units:
             raise SpecError(f"{place}, subtask {number}", f"has no {kind.field} unit: it needs at least one")
         for unit in units:
-            found = _number(unit, kind, f"{place}, subtask {number}: {kind.field}")
-            if found in owners:
-                other = owners[found]
+            index = _number(unit, kind, f"{place}, subtask {number}: {kind.field}")
+            if index in owners:
+                other = owners[index]
                 both = "twice" if other == number else f"to subtask {other} as well"
                 raise SpecError(
                     f"{place}, subtask {number}",
-                    f"{kind.field} unit {kind.letter}{found} is given {both}: a unit belongs to one subtask",
+                    f"{kind.field} unit {kind.letter}{index} is given {both}: a unit belongs to one subtask",
                 )
-            owners[found] = number
+            owners[index] = number
     return owners
 
 
@@ -334,8 +334,8 @@ def _check_marks(
     for mark in marked:
         own = [(kind, owner) for kind, owner in zip(kinds, owners, strict=True) if _may_be(mark, kind)]
         if not own:
-            told = " or ".join(f"{kind.letter}1 to {kind.letter}{kind.count}" for kind in kinds)
-            raise SpecError(f"{place}: idle", f"unit {brief(mark)} does not exist: the chip has {told}")
+            units = " or ".join(f"{kind.letter}1 to {kind.letter}{kind.count}" for kind in kinds)
+            raise SpecError(f"{place}: idle", f"unit {brief(mark)} does not exist: the chip has {units}")
         number = _bare(mark)
         if all(number in owner for _, owner in own):
             kind, owner = own[0]

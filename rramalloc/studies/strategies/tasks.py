@@ -98,11 +98,11 @@ def tasks_of(
 
 def check_task_names(names: Iterable[str], tasks: Sequence[LayerTask], where: str) -> None:
     """Raise SpecError for a name that is no task, with the names that are near."""
-    known = {task.name: None for task in tasks}
+    names_of_tasks = {task.name: None for task in tasks}
     for name in names:
-        if name in known:
+        if name in names_of_tasks:
             continue
-        hint = suggestion(name, list(known)) or f"tasks: {brief_list(list(known))}"
+        hint = suggestion(name, list(names_of_tasks)) or f"tasks: {brief_list(list(names_of_tasks))}"
         raise SpecError(where, f"{brief(name)} is no task of the network; {hint}")
 
 

@@ -139,10 +139,12 @@ def _result(case: _Case, point: SweepPoint, arrays: int) -> dict[str, Any]:
         seed=point.seed,
     )
     stop = Stop(work=point.work, cores=1)
-    found = propose(problem, request, stop)
-    allocation = checked_allocation(_network(case.network), hardware, arrays, problem, request, stop, found)
+    candidate = propose(problem, request, stop)
+    allocation = checked_allocation(
+        _network(case.network), hardware, arrays, problem, request, stop, candidate
+    )
     row = {column: getattr(allocation, column) for column in _RESULTS}
-    return row | {"used": allocation.arrays.used, "repaired": found.repaired}
+    return row | {"used": allocation.arrays.used, "repaired": candidate.repaired}
 
 
 @lru_cache(maxsize=16)
