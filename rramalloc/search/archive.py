@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.compiled import compiled_part
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Replication
 
@@ -33,6 +34,26 @@ class Slots(NamedTuple):
 
 NO_SLOTS = Slots(0, 1, np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 0), np.int32))
 """For searches that keep only their best."""
+
+
+@compiled_part
+def would_keep(slots: Any, arrays: int, makespan: int) -> bool:
+    """Whether an allocation is the fastest of its slot, or as fast with fewer arrays."""
+    slot = (arrays - slots.lowest) // slots.width
+    if slot >= len(slots.makespan):
+        return False
+    known = slots.makespan[slot]
+    return bool(makespan < known or (makespan == known and arrays < slots.arrays[slot]))
+
+
+@compiled_part
+def keep(slots: Any, arrays: int, makespan: int, copies: Any) -> None:
+    """Keep an allocation that fits if it is the fastest of its slot."""
+    if would_keep(slots, arrays, makespan):
+        slot = (arrays - slots.lowest) // slots.width
+        slots.makespan[slot], slots.arrays[slot] = makespan, arrays
+        for i in range(len(copies)):
+            slots.copies[slot, i] = copies[i]
 
 
 class Step(NamedTuple):

@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 
 from rramalloc.search import interval, tie_break
 from rramalloc.search.archive import NO_SLOTS, Slots
-from rramalloc.search.climb import climbed
 from rramalloc.search.cores import cores
-from rramalloc.search.improve import Improver, is_better
-from rramalloc.search.local import Found
+from rramalloc.search.improve import Found, Improver, climb_up, is_better
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.search.prove import Prover, Step
 from rramalloc.timing.simulate import Replication, makespan_of
@@ -45,7 +43,7 @@ NOTHING_KNOWN = Known()
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
     """Minimise the exact makespan. Same problem, work, gap and seed give the same candidate.
 
-    Source: MODEL.md 4, 6 and 8; bounds as in bound_kernel.py, price_kernel.py, interval_kernel.py and
+    Source: docs/sources/model.md 4, 6 and 8; bounds as in kernels/propagate.py, kernels/prices.py and
     relaxation.py.
     """
     return meet(problem, stop, seed, 0)
@@ -108,7 +106,7 @@ class _Search:
         if self._climbed or self.known.replication is not None or self.spent_s < _CLIMB_AFTER * allowed_s:
             return
         self._climbed = True
-        way = climbed(self.problem, _CLIMB_FOR * allowed_s)
+        way = climb_up(self.problem, _CLIMB_FOR * allowed_s)
         self.spent_s += way.seconds
         self._improver.guides.append(way.replication)
         self._take(way.replication)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from rramalloc.search.branch_kernel import propagate, refute
-from rramalloc.search.checkpoints import Checkpoints, checkpoints
+from rramalloc.search.kernels.propagate import Rules, Times, propagate
+from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, refute
+from rramalloc.search.lookups import Checkpoints, Reach, checkpoints, reach
 from rramalloc.search.problem import Problem
-from rramalloc.search.reach import Reach, reach
 from rramalloc.timing.simulate import Replication, makespan_of
 
 _NS_PER_ENTRY, _NS_PER_PAIR = 20.0, 7.0
@@ -38,9 +36,9 @@ def width(box: Box) -> int:
 class Outcome(Enum):
     """What a search for an allocation that meets a target came to."""
 
-    REFUTED = 0
-    FOUND = 1
-    UNDECIDED = 2
+    REFUTED = NO_ALLOCATION
+    FOUND = FOUND
+    UNDECIDED = UNDECIDED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,10 +58,10 @@ class Shrunk:
 class Bounder:
     """Asks of a problem whether any allocation meets a target makespan.
 
-    intervals: pieces per stage for the pruning in interval_kernel, a power of two; more cut deeper, slower;
+    intervals: pieces per stage for `cut_intervals`, a power of two; more cut deeper, slower;
     0: 16, or fewer where the graph has very many edges.
     Every answer holds under exact timing with handoff "next".
-    Source: the rules in bound_kernel.py, price_kernel.py and interval_kernel.py.
+    Source: the rules in kernels/propagate.py and kernels/prices.py.
     """
 
     problem: Problem
@@ -121,15 +119,12 @@ class Bounder:
 
     def _propagated(self, target: int, box: Box, intervals: int, near: int = -1) -> Shrunk | None:
         low, high = box[0].copy(), box[1].copy()
-        finish, latest = np.empty((2, self._tables.total), dtype=np.int64)
-        start = np.empty(len(low), dtype=np.int64)
-        price = propagate(
-            self._graph, self._reach, self._tables, self.problem.demand, self.problem.budget, 0, target,
-            intervals, near, low, high, start, finish, latest,
-        )  # fmt: skip
+        total = self._tables.total
+        times = Times(*(np.empty(size, dtype=np.int64) for size in (len(low), total, total)))
+        price = propagate(self._rules(intervals), target, near, low, high, times)
         if price < 0:
             return None
-        return Shrunk((low, high), start, target - latest[self._tables.first[1:] - 1], price)
+        return Shrunk((low, high), times.start, target - times.latest[self._tables.first[1:] - 1], price)
 
     def root_bound(self, known: int = 1, makespan: int | None = None) -> int:
         """Smallest target that propagation alone does not refute; a little less where a box takes long.
@@ -183,11 +178,16 @@ class Bounder:
         box: known to hold every such allocation, None for the widest.
         """
         low, high = self.widest if box is None else box
-        found = np.ones(len(low), dtype=np.int64)
+        found, problem = np.ones(len(low), dtype=np.int64), self.problem
         outcome, nodes = refute(
-            self._graph, self._reach, self._tables, self.problem.demand, self.problem.budget,
-            self.problem.packing, 0, target, self.intervals, low, high, most_nodes, found,
-        )  # fmt: skip
+            self._rules(self.intervals),
+            problem.limits.room,
+            target,
+            low.copy(),
+            high.copy(),
+            most_nodes,
+            found,
+        )
         if outcome == Outcome.UNDECIDED.value and self._placed_after_all(found, target):
             outcome = Outcome.FOUND.value
         return Outcome(outcome), int(nodes), found
@@ -198,6 +198,9 @@ class Bounder:
             return False
         return self.problem.fits(found)
 
-    @property
-    def _graph(self) -> tuple[npt.NDArray[Any], ...]:
-        return (self.problem.graph.windows, *self.problem.graph.flat_binding)
+    def _rules(self, intervals: int) -> Rules:
+        """The problem in the form that the kernels read."""
+        problem = self.problem
+        return Rules(
+            problem.graph.flat_binding, self._reach, self._tables, problem.demand, problem.budget, intervals
+        )

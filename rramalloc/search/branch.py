@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rramalloc.search.bound import Bounder, Box, Outcome, width
-from rramalloc.search.labels import Floats
 from rramalloc.search.problem import Stop
-from rramalloc.search.relaxation import Relaxation
+from rramalloc.search.relaxation import Floats, Relaxation
 from rramalloc.timing.simulate import Replication, makespan_of
 
 _ROUNDS = 2

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from rramalloc.search.archive import Archive, Step
 from rramalloc.search.auto import Known, meet
 from rramalloc.search.bound import Bounder, Outcome
-from rramalloc.search.improve import Improver
-from rramalloc.search.local import Found
+from rramalloc.search.improve import Found, Improver
 from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop
 from rramalloc.timing.simulate import makespan_of
 

@@ -1,15 +1,102 @@
-"""The upper side of `auto`: rebalancing and annealing in turns, each going on from the best known."""
+"""The upper side of `auto`: rebalancing, annealing and climbing on the exact makespan.
+
+`Improver` rebalances and anneals in turns, each going on from the incumbent. `climb_up` is the steepest climb
+from the fewest copies: one move after the other, always the one that saves most of the exact makespan per
+array.
+A move gives one stage the fewest copies that save it a batch, or does so for all stages with most batches.
+Only stages on a chain of batches that wait for each other from step 0 to the end can lower the makespan
+alone, so only those are tried. Where no move lowers it, because stages wait for each other: all stages with
+most batches, if that fits, else the stage whose part of the chain shrinks most per array.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from rramalloc.search.archive import NO_SLOTS, Slots
-from rramalloc.search.local import Found, LocalSearch
+from rramalloc.search.kernels.anneal import Cooling, anneal
+from rramalloc.search.kernels.climb import climb
+from rramalloc.search.kernels.rebalance import rebalance
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import Replication
 
+_NS_PER_BATCH = 3.0
+_NS_PER_STAGE = 100.0
+_WARMTH = ((0.02, 0.0005), (0.006, 0.0002), (0.002, 0.0001))
+"""First and last temperature of successive runs, as fractions of the makespan."""
+_ROUNDS = 30
+_SPREADS = (0.0, 0.1, 0.3, 0.6)
+"""How far a start is shaken: copies are multiplied by 1 - spread ... 1 + spread."""
+_S_PER_CLIMBED_BATCH = 4e-9
 _SMALLEST_COUNT_S = 1e-4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """An allocation, its makespan, and the seconds of a reference core it took to find."""
+
+    replication: Replication
+    makespan: int
+    seconds: float
+
+
+@dataclass(eq=False)
+class LocalSearch:
+    """Improves allocations of one problem; what it draws goes on from call to call.
+
+    slots: of an archive that keeps what is fastest for its number of arrays on the way.
+    """
+
+    problem: Problem
+    seed: int
+    slots: Slots = NO_SLOTS
+    _state: npt.NDArray[np.uint64] = field(init=False)
+    _draw: np.random.Generator = field(init=False)
+    _runs: int = 0
+
+    def __post_init__(self) -> None:
+        mixed = (self.seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1
+        self._state = np.array([mixed], dtype=np.uint64)
+        self._draw = np.random.Generator(np.random.PCG64(self.seed))
+
+    def perturb(self, start: Replication) -> Replication:
+        """A start near another one: every stage's copies changed by a random factor."""
+        spread = _SPREADS[int(self._draw.integers(len(_SPREADS)))]
+        factor = 1 - spread + 2 * spread * self._draw.random(len(start))
+        copies = np.floor(start * factor + 0.5).astype(np.int64)
+        return np.minimum(np.maximum(copies, self.problem.smallest), self.problem.largest)
+
+    def rebalance(self, start: Replication) -> Found | None:
+        """Best allocation on the way to a balance of all stages' slack; None if none fits the budget."""
+        best, problem = start.copy(), self.problem
+        damping = 1 + int(self._draw.integers(4))
+        makespan, batches = rebalance(
+            problem.graph.flat_binding, problem.limits, _ROUNDS, damping, start.copy(), best, self.slots
+        )
+        stages = len(start) * _ROUNDS * 30
+        seconds = 1e-9 * (4 * _NS_PER_BATCH * float(batches) * self._degree + 4 * stages)
+        return Found(best, int(makespan), seconds) if makespan else None
+
+    def anneal(self, start: Replication, seconds: float, target: int) -> Found:
+        """Best allocation found from `start`; ends early when `target` is met."""
+        batches = float((-(-self.problem.graph.windows // start)).sum())
+        each = 1e-9 * (_NS_PER_BATCH * batches * self._degree + _NS_PER_STAGE * len(start))
+        rounds = max(50, int(seconds / each))
+        hot, cold = _WARMTH[self._runs % len(_WARMTH)]
+        self._runs += 1
+        best = start.copy()
+        cooling = Cooling(rounds, hot, cold, target)
+        graph, limits = self.problem.graph.flat_binding, self.problem.limits
+        makespan = anneal(graph, limits, cooling, self._state, start.copy(), best, self.slots)
+        return Found(best, int(makespan), rounds * each)
+
+    @property
+    def _degree(self) -> float:
+        """Mean number of producers of a stage, at least 1."""
+        return max(1.0, len(self.problem.graph.binding) / len(self.problem.graph.stages))
 
 
 @dataclass(eq=False)
@@ -52,7 +139,7 @@ class Improver:
             start = best.replication
             if self._starts % 3 == 1 and self.guides:
                 start = self.guides[self._starts // 3 % len(self.guides)]
-            found = self._local.rebalanced(self._local.shaken(start) if self._starts > 2 else start)
+            found = self._local.rebalance(self._local.perturb(start) if self._starts > 2 else start)
             spent += 1e-3 if found is None else max(found.seconds, _SMALLEST_COUNT_S)
             if found is not None and is_better(self.problem, found, best):
                 best = found
@@ -62,7 +149,7 @@ class Improver:
         """Anneal from the best, or from another allocation as fast that the last run has drifted to."""
         drifted = self._walk is not None and self._walk.makespan <= best.makespan
         start = self._walk.replication if drifted and self._walk is not None else best.replication
-        found = self._local.annealed(start, seconds, enough)
+        found = self._local.anneal(start, seconds, enough)
         self._walk = found
         return found
 
@@ -71,3 +158,23 @@ def is_better(problem: Problem, found: Found, best: Found) -> bool:
     """Whether `found` is faster than `best`, or as fast with fewer arrays."""
     order = (found.makespan, problem.arrays(found.replication))
     return order < (best.makespan, problem.arrays(best.replication))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Climb:
+    """The fastest allocation on a way up; seconds: of a reference core; ended: whether no move was left."""
+
+    replication: Replication
+    seconds: float
+    ended: bool
+
+
+def climb_up(problem: Problem, seconds: float) -> Climb:
+    """Climb from the fewest copies until no move fits the budget, or for about so many seconds of work.
+
+    Tiles are not looked at: with a chip the allocation may have to be repaired.
+    """
+    allowed = int(seconds / _S_PER_CLIMBED_BATCH)
+    best = problem.smallest.copy()
+    work = climb(problem.graph.flat_binding, problem.limits, allowed, problem.smallest.copy(), best)
+    return Climb(best, _S_PER_CLIMBED_BATCH * work, work < allowed)

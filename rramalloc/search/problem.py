@@ -12,14 +12,12 @@ import numpy.typing as npt
 
 from rramalloc.compiled import clock
 from rramalloc.errors import BudgetError, PlacementError, TileError
-from rramalloc.mapping.packing_kernel import packing_scratch, placeable
 from rramalloc.mapping.tiles import Classes, Tiles
+from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
 
-Packing = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int, int]
-"""Distinct demands, the class of each stage, tiles (0: any placement will do), arrays of a tile."""
 DEFAULT_WORK = 100
 SECONDS_PER_WORK = 0.05
 """A unit of search work in seconds of a reference core; by default a search takes 5 s without proof."""
@@ -92,16 +90,19 @@ class Problem:
         """Whether the arrays that an allocation needs are there, and its copies can be placed in tiles."""
         if self.arrays(replication) > self.budget:
             return False
-        if self.tiles is None or placeable(self.packing, replication, packing_scratch(self.packing[0])):
+        room = self.limits.room
+        if self.tiles is None or placeable(room, replication, packing_scratch(room)):
             return True
         return self.tiles.pack(self.demand, replication).fit == "fits"
 
     @cached_property
-    def packing(self) -> Packing:
-        """What compiled searches test placements with; no tiles if there is nothing to test."""
-        classes = Classes.of(self.demand)
-        count, arrays = (0, 0) if self.tiles is None else (self.tiles.count, self.tiles.arrays)
-        return classes.sizes, classes.kind, count, arrays
+    def limits(self) -> Limits:
+        """The constraints in the form that compiled searches read."""
+        room = None
+        if self.tiles is not None:
+            classes = Classes.of(self.demand)
+            room = TileRoom(classes.sizes, classes.kind, self.tiles.count, self.tiles.arrays)
+        return Limits(self.demand, self.budget, self.smallest, self.largest, room)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,28 +1,37 @@
 """Linear relaxation of a box of allocations: all stages and all paths share the budget at once.
 
 Every stage has a weight for each of its labels (intervals of copies), 1 in all. Waits, runs, tails and
-arrays are linear in the weights, the latest end is minimised. Of the inequalities in cut_kernel.py few
-matter, so they join as they are violated. The multipliers that the solver hands back are not believed:
-the bound is worked out from them anew, and holds whatever they are.
+arrays are linear in the weights, the latest end is minimised. Of the inequalities in kernels/cuts.py few
+matter, so they join as they are violated. The bound is computed anew from the multipliers
+that the solver returns, and holds whatever they are.
 
-Source: MODEL.md 4; a linear program solved by HiGHS, with cuts from transport duality.
+Source: docs/sources/model.md 4; a linear program solved by HiGHS, with cuts from transport duality.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, NamedTuple
 
+import highspy
 import numpy as np
+import numpy.typing as npt
 
-from rramalloc.search import cut_kernel
 from rramalloc.search.bound import Box
-from rramalloc.search.labels import Floats, Labels, Whole
-from rramalloc.search.linear_program import LinearProgram, Row
+from rramalloc.search.kernels import cuts
+from rramalloc.search.kernels.prices import intervals_of
+from rramalloc.search.lookups import Reach, Whole, reach
 from rramalloc.search.problem import Problem
-from rramalloc.search.reach import Reach, reach
 from rramalloc.timing.simulate import Replication
 
+Floats = npt.NDArray[np.float64]
+Row = tuple[npt.NDArray[Any], npt.NDArray[Any], float]
+"""Columns, coefficients and right-hand side: coefficients @ columns >= right-hand side."""
+
+LABELS = 16
+"""Labels of a stage at most, a power of two."""
 _HOPS = 8
 _ROUNDS = 12
 _VIOLATION = 0.02
@@ -31,6 +40,129 @@ _MEMORY = 30
 _WORTHWHILE = 0.02
 """Steps by which another round of cuts must raise the bound."""
 _SECONDS_PER_ROW, _SECONDS_PER_PAIR, _NS_PER_PIVOT_AND_ROW = 2e-5, 3e-6, 30.0
+_MOST_PIVOTS = 50_000
+_PIVOTS_PER_CALL = 20
+"""Pivots that take as long as a call of the solver."""
+
+
+class LinearProgram:
+    """Minimise cost @ v over lower <= v <= upper and the rows added so far."""
+
+    def __init__(self, cost: Floats, lower: Floats, upper: Floats) -> None:
+        self.cost, self.lower, self.upper = cost, lower, upper
+        self.effort = 0.0
+        """Pivots times rows, summed: the work done, whatever the machine."""
+        self.solution = np.zeros(len(cost))
+        self.multipliers = np.zeros(0)
+        self._columns: list[npt.NDArray[np.int32]] = []
+        self._coefficients: list[Floats] = []
+        self._right: list[Floats] = []
+        self._lengths: list[int] = []
+        self._equal = 0
+        self._solver = highspy.Highs()
+        for option, setting in (
+            ("output_flag", False), ("threads", 1), ("solver", "simplex"), ("presolve", "off"),
+            ("simplex_iteration_limit", _MOST_PIVOTS),
+        ):  # fmt: skip
+            self._solver.setOptionValue(option, setting)
+        self._solver.addVars(len(cost), lower, upper)
+        self._solver.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self._lengths)
+
+    def add(self, rows: Sequence[Row], *, equal: bool = False) -> None:
+        """Add rows; equations, which must come first, with `equal`."""
+        if not rows:
+            return
+        lengths = [len(row[0]) for row in rows]
+        starts = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int32)
+        columns = np.concatenate([row[0] for row in rows]).astype(np.int32)
+        coefficients = np.concatenate([row[1] for row in rows]).astype(np.float64)
+        right = np.array([row[2] for row in rows], dtype=np.float64)
+        above = right if equal else np.full(len(rows), np.inf)
+        self._solver.addRows(len(rows), right, above, len(columns), starts, columns, coefficients)
+        self._equal += len(rows) if equal else 0
+        self._columns.append(columns)
+        self._coefficients.append(coefficients)
+        self._right.append(right)
+        self._lengths += lengths
+
+    def solve(self) -> float:
+        """Solve from the last basis; the minimum, or -inf if the solver gave up."""
+        self._solver.run()
+        info = self._solver.getInfo()
+        self.effort += float((max(0, info.simplex_iteration_count) + _PIVOTS_PER_CALL) * self.rows)
+        solution = self._solver.getSolution()
+        self.solution = np.array(solution.col_value, dtype=np.float64)
+        self.multipliers = np.array(solution.row_dual, dtype=np.float64)
+        optimal = self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        return float(info.objective_function_value) if optimal else -np.inf
+
+    def dual(self, limit: Floats) -> tuple[float, Floats]:
+        """(base, reduced costs): what the multipliers prove, whatever their quality.
+
+        Every v that keeps the rows that are not equations has cost @ v >= base + reduced[k:] @ v[k:] with
+        k = len(limit), if lower[:k] <= v[:k] <= limit. Negative multipliers count as 0, those of equations
+        too.
+        """
+        multipliers = np.maximum(self.multipliers, 0.0)
+        multipliers[: self._equal] = 0.0
+        products = np.concatenate(self._coefficients) * np.repeat(multipliers, self._lengths)
+        reduced = self.cost - np.bincount(np.concatenate(self._columns), products, len(self.cost))
+        k = len(limit)
+        corners = np.minimum(reduced[:k] * self.lower[:k], reduced[:k] * limit)
+        return float(multipliers @ np.concatenate(self._right)) + float(corners.sum()), reduced
+
+
+class Labels(NamedTuple):
+    """The intervals of copies into which the relaxation cuts every stage's box.
+
+    Label m of stage i, m < size[i], stands for low[i, m] ... high[i, m] copies; int64 (stages, LABELS).
+
+    first[i]: number of labels of the stages before i, so that all weights form one vector.
+    """
+
+    low: Whole
+    high: Whole
+    size: Whole
+    first: Whole
+
+    @classmethod
+    def of(cls, windows: Replication, low: Replication, high: Replication) -> Labels:
+        """Cut the box low ... high at breakpoints of ceil(windows / d), or evenly if there are too many."""
+        stages = len(windows)
+        lows, highs = np.ones((stages, LABELS), dtype=np.int64), np.ones((stages, LABELS), dtype=np.int64)
+        count = np.zeros(stages, dtype=np.int64)
+        intervals_of(windows, low, high, lows, highs, count)
+        return cls(lows, highs, count, np.concatenate(([0], np.cumsum(count))))
+
+    @property
+    def total(self) -> int:
+        """Number of labels of all stages."""
+        return int(self.first[-1])
+
+    def weights(self, stage: int) -> Whole:
+        """Numbers of the weights of a stage."""
+        return np.arange(self.first[stage], self.first[stage + 1])
+
+    def lows(self, stage: int) -> Whole:
+        """Fewest copies of every label of a stage."""
+        fewest: Whole = self.low[stage, : self.size[stage]]
+        return fewest
+
+    def highs(self, stage: int) -> Whole:
+        """Most copies of every label of a stage."""
+        most: Whole = self.high[stage, : self.size[stage]]
+        return most
+
+    def square(self, weights: Floats) -> Floats:
+        """The vector of all weights as (stages, LABELS), 0 where a stage has no such label."""
+        table = np.zeros(self.low.shape)
+        table[np.arange(LABELS) < self.size[:, None]] = weights
+        return table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,16 +228,18 @@ class Relaxation:
         return np.repeat(np.arange(len(self.problem.demand)), np.diff(self.reach.pointer))
 
     @cached_property
-    def corners(self) -> tuple[Whole, Whole]:
-        """(first, windows): for every pair the windows at the corners of its table's upper hull."""
+    def corners(self) -> cuts.Corners:
+        """For every pair the windows at the corners of its table's upper hull."""
         windows = self.problem.graph.windows
         room = np.empty(int(windows.max()), dtype=np.int64)
         parts, first = [], [0]
         for pair, consumer in enumerate(self.consumer):
-            size = cut_kernel.upper_hull(self.reach.need, self.reach.offset[pair], windows[consumer], room)
+            size = cuts.upper_hull(self.reach.need, self.reach.offset[pair], windows[consumer], room)
             parts.append(room[:size].copy())
             first.append(first[-1] + size)
-        return np.array(first, dtype=np.int64), np.concatenate([*parts, np.zeros(1, dtype=np.int64)])
+        return cuts.Corners(
+            np.array(first, dtype=np.int64), np.concatenate([*parts, np.zeros(1, dtype=np.int64)])
+        )
 
 
 class _Model:
@@ -142,7 +276,7 @@ class _Model:
         every = self.weight + np.arange(self.labels.total)
         rows.append((every, -arrays.astype(np.float64), -float(self.owner.problem.budget)))
         ones = [
-            (self.weight + self.labels.weights(stage), np.ones(int(self.labels.count[stage])), 1.0)
+            (self.weight + self.labels.weights(stage), np.ones(int(self.labels.size[stage])), 1.0)
             for stage in range(self.stages)
         ]
         self.program.add(ones, equal=True)
@@ -189,33 +323,22 @@ class _Model:
 
     def separate(self) -> bool:
         """Add the cuts that the present solution violates most; False if there are none."""
-        owner, labels, n = self.owner, self.labels, self.stages
-        solution = self.program.solution
-        begin, end = solution[:n], solution[n : 2 * n]
-        x = labels.square(solution[self.weight :])
-        pairs = len(owner.consumer)
-        a, b = np.zeros((pairs, x.shape[1])), np.zeros((pairs, x.shape[1]))
-        excess, window = np.zeros(pairs), np.zeros(pairs, dtype=np.int64)
-        wanted: list[tuple[_Cut, tuple[Floats, Floats] | None]] = []
-        cut_kernel.waits(
-            owner.reach, labels.low, labels.high, labels.count, x, begin, self.target, a, b, excess
-        )
-        wanted += [(_Cut("wait", pair), (a[pair], b[pair])) for pair in _worst(excess, n)]
-        cut_kernel.tails(self.windows, owner.reach, labels.high, labels.count, x, end, excess)
-        wanted += [(_Cut("tail", pair), None) for pair in _worst(excess, n)]
-        cut_kernel.middles(
-            self.windows,
-            owner.reach,
-            *owner.corners,
-            labels.high,
-            labels.count,
-            x,
-            begin,
-            end,
-            window,
-            excess,
-        )
-        wanted += [(_Cut("middle", pair, int(window[pair])), None) for pair in _worst(excess, n)]
+        owner, n, pairs = self.owner, self.stages, len(self.owner.consumer)
+        values = self.program.solution
+        weights = self.labels.square(values[self.weight :])
+        solution = cuts.Solution(weights, values[:n], values[n : 2 * n])
+        violated = cuts.Violations(
+            wait=np.zeros(pairs), a=np.zeros((pairs, LABELS)), b=np.zeros((pairs, LABELS)),
+            tail=np.zeros(pairs), middle=np.zeros(pairs), most=np.zeros(pairs, dtype=np.int64),
+        )  # fmt: skip
+        cuts.separate(self.windows, owner.reach, owner.corners, self.labels, solution, self.target, violated)
+        wanted: list[tuple[_Cut, tuple[Floats, Floats] | None]] = [
+            (_Cut("wait", pair), (violated.a[pair], violated.b[pair])) for pair in _worst(violated.wait, n)
+        ]
+        wanted += [(_Cut("tail", pair), None) for pair in _worst(violated.tail, n)]
+        wanted += [
+            (_Cut("middle", pair, int(violated.most[pair])), None) for pair in _worst(violated.middle, n)
+        ]
         return self._add(wanted)
 
     def active(self) -> set[_Cut]:
@@ -236,7 +359,7 @@ class _Model:
         )  # fmt: skip
         x = self.labels.square(self.program.solution[self.weight :])
         copies = (x * self.labels.low).sum(axis=1)
-        extra = self.labels.square(reduced[self.weight :] - np.repeat(least, self.labels.count))
+        extra = self.labels.square(reduced[self.weight :] - np.repeat(least, self.labels.size))
         kept = (bound + extra <= self.target + 1e-6) & (self.labels.square(np.ones(first[-1])) > 0)
         if not kept.any(axis=1).all():
             return Relaxed(bound, None, copies, seconds)

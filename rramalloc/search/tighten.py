@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from rramalloc.search.bound import Bounder, Box, width
-from rramalloc.search.labels import Floats
-from rramalloc.search.relaxation import Relaxation
+from rramalloc.search.relaxation import Floats, Relaxation
 
 _ROUNDS = 6
 _ENOUGH = 0.95

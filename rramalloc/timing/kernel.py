@@ -1,4 +1,4 @@
-"""Compiled exact timing: one pass over the batches of every stage (MODEL.md 4)."""
+"""Compiled exact timing: the loop over the batches of a stage, and all stages (docs/sources/model.md 4)."""
 
 from __future__ import annotations
 
@@ -6,84 +6,84 @@ from typing import Any
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_inline
+from rramalloc.compiled import compiled, compiled_part
+
+NEVER: Any = np.int64(2**62)
+"""The finish of what must pass a limit."""
+NEXT_STEP: Any = np.int64(1)
+"""Steps from a start until its pixels can be used with handoff "next"; np.int64, as all else numba passes."""
+
+
+@compiled_part
+def run_stage(
+    graph: Any, stage: int, copies: Any, begin: Any, out: int, delay: int, limit: int, starts: Any
+) -> tuple[int, int]:
+    """Start steps of all batches of a stage from starts[out] on: (finish, batches).
+
+    graph: FlatEdges; starts of producer p stand from starts[begin[p]] on; delay: steps from a producer's
+    start until its pixels can be used. Once the finish must pass `limit`: (NEVER, batches before the first
+    that must).
+
+    start(b) = max(start(b - 1) + 1, what each edge allows) is the largest of the same recurrence over single
+    edges, so the edges are walked one after the other, each with its table and its producer at hand.
+    """
+    d, windows, need = copies[stage], graph.windows[stage], graph.need
+    batches = (windows + d - 1) // d
+    if batches > limit:
+        return NEVER, 0
+    for batch in range(batches):
+        starts[out + batch] = batch
+    counted = batches
+    for edge in range(graph.pointer[stage], graph.pointer[stage + 1]):
+        p = graph.producer[edge]
+        offset, ready, inverse = graph.offset[edge], begin[p], 1.0 / copies[p]
+        time, last = -1, -1
+        for batch in range(counted):
+            last += d
+            if last >= windows:
+                last = windows - 1
+            time += 1
+            if starts[out + batch] > time:
+                time = starts[out + batch]
+            window = need[offset + last]
+            if window >= 0:
+                # exact: (window + 0.5) / d is at least 0.5 / d away from a whole number
+                available = starts[ready + np.int64((window + 0.5) * inverse)] + delay
+                if available > time:
+                    time = available
+            if time + batches - batch > limit:
+                counted = batch
+                break
+            starts[out + batch] = time
+    if counted < batches:
+        return NEVER, counted
+    return starts[out + batches - 1] + 1, batches
 
 
 @compiled
-def batch_starts(
-    windows: Any, pointer: Any, producer: Any, offset: Any, need: Any, replication: Any, handoff: int,
-    starts: Any, first: Any,
-) -> int:  # fmt: skip
+def batch_starts(graph: Any, copies: Any, delay: int, starts: Any, first: Any) -> int:
     """Start step of every batch of every stage; returns the makespan.
 
-    windows, replication: int64 of length n; the edges as in FlatEdges; handoff: 1 "next", 0 "same".
-    starts: int32 room for all batches, written; first: int64 of length n + 1, written: the batches of
-    stage i stand at starts[first[i]] ... starts[first[i + 1] - 1].
+    copies: int64 of length n; delay: 1 for handoff "next", 0 for "same"; starts: int32 room for all batches,
+    written; first: int64 of length n + 1, written: stage i has starts[first[i]] ... starts[first[i + 1] - 1].
     """
     makespan = 0
     first[0] = 0
-    for stage in range(len(windows)):
-        count, d = windows[stage], replication[stage]
-        batches = (count + d - 1) // d
-        base = first[stage]
-        first[stage + 1] = base + batches
-        low, high = pointer[stage], pointer[stage + 1]
-        if low == high:
-            for batch in range(batches):
-                starts[base + batch] = batch
-        elif high == low + 1:
-            p = producer[low]
-            _follow_one(
-                starts, base, batches, d, count, need, offset[low], first[p], 1.0 / replication[p], handoff
-            )
-        else:
-            time = -1
-            for batch in range(batches):
-                last = min((batch + 1) * d, count) - 1
-                time += 1
-                for edge in range(low, high):
-                    window = need[offset[edge] + last]
-                    if window >= 0:
-                        p = producer[edge]
-                        # exact: (w + 0.5) / d is at least 0.5 / d away from a whole number
-                        at = first[p] + np.int64((window + 0.5) * (1.0 / replication[p]))
-                        time = max(time, starts[at] + handoff)
-                starts[base + batch] = time
-        makespan = max(makespan, starts[base + batches - 1] + 1)
+    for stage in range(len(graph.windows)):
+        finish, batches = run_stage(graph, stage, copies, first, first[stage], delay, NEVER, starts)
+        first[stage + 1] = first[stage] + batches
+        if finish > makespan:
+            makespan = finish
     return makespan
 
 
-@compiled_inline
-def _follow_one(
-    starts: Any, base: int, batches: int, d: int, count: int, need: Any, offset: int, ready: int,
-    inverse: float, handoff: int,
-) -> None:  # fmt: skip
-    """The batches of a stage with a single producer."""
-    time = -1
-    for batch in range(batches):
-        window = need[offset + min((batch + 1) * d, count) - 1]
-        time += 1
-        if window >= 0:
-            time = max(time, starts[ready + np.int64((window + 0.5) * inverse)] + handoff)
-        starts[base + batch] = time
-
-
 @compiled
-def makespans(
-    windows: Any, pointer: Any, producer: Any, offset: Any, need: Any, replications: Any, handoff: int,
-    result: Any,
-) -> None:  # fmt: skip
+def makespans(graph: Any, replications: Any, delay: int, result: Any) -> None:
     """Exact makespan of every row of `replications` (int64, k x n) into `result` (int64, k)."""
-    room = 0
+    most = 0
+    for windows in graph.windows:
+        most += windows
+    starts = np.empty(most, dtype=np.int32)
+    first = np.empty(len(graph.windows) + 1, dtype=np.int64)
     for row in range(len(replications)):
-        total = 0
-        for stage in range(len(windows)):
-            d = replications[row, stage]
-            total += (windows[stage] + d - 1) // d
-        room = max(room, total)
-    starts = np.empty(room, dtype=np.int32)
-    first = np.empty(len(windows) + 1, dtype=np.int64)
-    for row in range(len(replications)):
-        result[row] = batch_starts(
-            windows, pointer, producer, offset, need, replications[row], handoff, starts, first
-        )
+        result[row] = batch_starts(graph, replications[row], delay, starts, first)

@@ -79,10 +79,9 @@ def simulate(
     Raises SpecError if a replication is below 1 or above the stage's windows.  Source: MODEL.md 4.
     """
     copies = checked(graph, replication)
-    edges = graph.flat_binding
     starts = np.empty(int((-(-graph.windows // copies)).sum()), dtype=np.int32)
     first = np.empty(len(graph.windows) + 1, dtype=np.int64)
-    makespan = batch_starts(graph.windows, *edges, copies, int(handoff == "next"), starts, first)
+    makespan = batch_starts(graph.flat_binding, copies, int(handoff == "next"), starts, first)
     return Timing(graph, copies, handoff, int(makespan), starts, first)
 
 
@@ -91,7 +90,7 @@ def makespan_of_each(
 ) -> npt.NDArray[np.int64]:
     """Exact makespan of every row of `replications`, shape (k, n), in canonical order; unchecked."""
     result = np.empty(len(replications), dtype=np.int64)
-    makespans(graph.windows, *graph.flat_binding, replications, int(handoff == "next"), result)
+    makespans(graph.flat_binding, replications, int(handoff == "next"), result)
     return result
 
 

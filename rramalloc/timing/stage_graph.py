@@ -23,12 +23,14 @@ WINDOW_LIMIT = 2**25
 
 
 class FlatEdges(NamedTuple):
-    """Edges in the form that compiled kernels read, grouped by consumer.
+    """Windows and edges of a graph in the form that compiled kernels read, edges grouped by consumer.
 
-    Edges pointer[i] ... pointer[i + 1] - 1 enter stage i; edge e comes from producer[e] and its table
-    of needed windows starts at need[offset[e]], one entry per window of the consumer.
+    windows: int64, output pixels of each stage. Edges pointer[i] ... pointer[i + 1] - 1 enter stage i; edge e
+    comes from producer[e] and its table of needed windows starts at need[offset[e]], one entry per window
+    of the consumer.
     """
 
+    windows: npt.NDArray[np.int64]
     pointer: npt.NDArray[np.int32]
     producer: npt.NDArray[np.int32]
     offset: npt.NDArray[np.int64]
@@ -105,12 +107,12 @@ class StageGraph:
     @cached_property
     def flat_edges(self) -> FlatEdges:
         """All edges, for the recurrence and the buffers."""
-        return flatten(self.edges, len(self.stages))
+        return flatten(self.edges, self.windows)
 
     @cached_property
     def flat_binding(self) -> FlatEdges:
         """The edges that decide the exact timing."""
-        return flatten(self.binding, len(self.stages))
+        return flatten(self.binding, self.windows)
 
 
 def is_stage(network: Network, node: Stage, fc: FullyConnected) -> bool:
@@ -123,7 +125,7 @@ def timed_stages(network: Network, fc: FullyConnected) -> tuple[Stage, ...]:
     return tuple(stage for stage in network.stages if is_stage(network, stage, fc))
 
 
-def flatten(edges: Sequence[Edge], stages: int) -> FlatEdges:
+def flatten(edges: Sequence[Edge], windows: npt.NDArray[np.int64]) -> FlatEdges:
     """Concatenate the tables of edges that are grouped by consumer; equal tables are stored once."""
     offsets: dict[int, int] = {}
     tables: list[npt.NDArray[np.int32]] = []
@@ -133,8 +135,9 @@ def flatten(edges: Sequence[Edge], stages: int) -> FlatEdges:
             offsets[id(edge.need)] = total
             tables.append(edge.need)
             total += len(edge.need)
-    counts = np.bincount([edge.consumer for edge in edges], minlength=stages)
+    counts = np.bincount([edge.consumer for edge in edges], minlength=len(windows))
     return FlatEdges(
+        windows=windows,
         pointer=np.concatenate(([0], np.cumsum(counts))).astype(np.int32),
         producer=np.array([edge.producer for edge in edges], dtype=np.int32),
         offset=np.array([offsets[id(edge.need)] for edge in edges], dtype=np.int64),

@@ -17,7 +17,6 @@ from rramalloc.methods.registry import method, method_names
 from rramalloc.search import auto, fewest, interval, relaxation
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.branch import Branching
-from rramalloc.search.linear_program import LinearProgram
 from rramalloc.search.problem import Candidate, Stop
 from rramalloc.search.tighten import Tightener
 from rramalloc.timing.simulate import makespan_of_each
@@ -156,7 +155,7 @@ def test_relaxed_bounds_hold_for_any_multipliers(case: Enumerated) -> None:
     left = bounder.shrunk(target, bounder.widest)
     assert left is not None
 
-    class Distorted(LinearProgram):
+    class Distorted(relaxation.LinearProgram):
         def solve(self) -> float:
             value = super().solve()
             noise = np.random.default_rng(0).normal(1.0, 0.7, self.rows)

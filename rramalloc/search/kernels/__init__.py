@@ -1,0 +1,1 @@
+"""The compiled parts of the search; each is tested against a plain Python twin."""

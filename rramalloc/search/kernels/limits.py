@@ -1,0 +1,87 @@
+"""What compiled searches keep to: copies of every stage, arrays, tiles; and steps between breakpoints."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from rramalloc.compiled import compiled, compiled_part
+from rramalloc.mapping.packing_kernel import fits_quickly
+from rramalloc.mapping.packing_kernel import packing_scratch as scratch_of
+
+
+class TileRoom(NamedTuple):
+    """Tiles that no copy may straddle. sizes: distinct demands, falling; kind: class of each stage."""
+
+    sizes: Any
+    kind: Any
+    tiles: int
+    arrays: int
+
+
+class Limits(NamedTuple):
+    """The constraints of a Problem.
+
+    demand, smallest, largest: int64 of length n; room: TileRoom, None where any placement will do: then
+    nothing about tiles is compiled.
+    """
+
+    demand: Any
+    budget: int
+    smallest: Any
+    largest: Any
+    room: Any
+
+
+@compiled
+def packing_scratch(room: Any) -> Any:
+    """Working memory of `placeable`."""
+    if room is None:
+        return None
+    return scratch_of(room.sizes)
+
+
+@compiled
+def placeable(room: Any, copies: Any, scratch: Any) -> bool:
+    """Whether an allocation can certainly be placed in tiles."""
+    if room is None:
+        return True
+    return fits_quickly(room.sizes, room.kind, copies, room.tiles, room.arrays, scratch)
+
+
+@compiled_part
+def arrays_of(demand: Any, copies: Any) -> int:
+    """Arrays that an allocation uses."""
+    used = 0
+    for i in range(len(demand)):
+        used += demand[i] * copies[i]
+    return used
+
+
+@compiled_part
+def batches_of(windows: int, copies: int) -> int:
+    """Batches that so many copies take."""
+    return (windows + copies - 1) // copies
+
+
+@compiled_part
+def with_batches(windows: int, batches: int) -> int:
+    """Fewest copies with at most so many batches; 1 ... windows."""
+    if batches < 1:
+        return windows
+    if batches > windows:
+        return 1
+    return (windows + batches - 1) // batches
+
+
+@compiled_part
+def next_breakpoint(windows: int, copies: int) -> int:
+    """Fewest copies that save a batch; the same where there is but one batch."""
+    batches = batches_of(windows, copies)
+    return copies if batches == 1 else with_batches(windows, batches - 1)
+
+
+@compiled_part
+def copy_to(target: Any, source: Any) -> None:
+    """target[:] = source, compiled in a tenth of the time."""
+    for i in range(len(target)):
+        target[i] = source[i]

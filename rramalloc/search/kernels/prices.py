@@ -1,0 +1,302 @@
+"""Compiled bounds along whole paths: a price per array lets the spare budget be shared by all stages.
+
+A Lagrangian relaxation of the budget: an allocation that meets it pays at most price * spare in all for
+arrays beyond low, so a path whose waits, runs, tails and payments exceed target + price * spare proves
+that no allocation in the box meets the target.
+
+`price_paths` takes every stage's cheapest copies on their own. `cut_intervals` also sees that a wait depends
+on the copies on both sides of an edge: every stage's box is cut into intervals at breakpoints of ceil(W / d).
+With d_i in an interval from `low` up and d_p in one up to `high`, the first batch of i holds windows
+0 ... low - 1, so it starts at least need(p, i, low - 1) // high + hops steps after the first batch of p, that
+many edges up. An interval in which a stage cannot meet the target on any path through it is cut off.
+
+Source: docs/sources/model.md 4; tested against exhaustive search.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rramalloc.compiled import compiled, compiled_part
+from rramalloc.search.kernels.limits import next_breakpoint
+
+_FEW = 16
+"""Copies of which each is tried; of more the minimum is found by its formula."""
+_FAR = 1e18
+_SLACK = 1e-6
+"""Of sums of rounded numbers."""
+
+
+class Offer(NamedTuple):
+    """A price in steps per array beyond the least, for all of `spare` arrays; target: makespan."""
+
+    target: int
+    price: float
+    spare: int
+
+
+class Paths(NamedTuple):
+    """Scratch: least steps and payments on paths to and from every stage.
+
+    before: to its start, done: to its finish; ahead: from its start to the end, after: from its finish. With
+    one number a stage the stage's own payment is in `done`, and with one an interval it is in none.
+    """
+
+    before: Any
+    done: Any
+    ahead: Any
+    after: Any
+
+
+class Intervals(NamedTuple):
+    """Interval m < size[i] of stage i: low[i, m] ... high[i, m] copies; paid: for those beyond the least."""
+
+    low: Any
+    high: Any
+    size: Any
+    inverse: Any
+    paid: Any
+
+
+@compiled_part
+def _cheapest(work: int, price: float, low: int, high: int) -> float:
+    """At most the minimum over whole d in low ... high of ceil(work / d) + price * (d - low)."""
+    if price <= 0.0 or low == high:
+        return float((work + high - 1) // high)
+    if high - low <= _FEW:
+        least = float((work + low - 1) // low)
+        for d in range(low + 1, high + 1):
+            least = min(least, (work + d - 1) // d + price * (d - low))
+        return least
+    best = min(max(np.sqrt(work / price), float(low)), float(high))
+    d = np.floor(best)
+    under = work / d + price * (d - low)
+    d = min(d + 1.0, float(high))
+    return float(min(under, work / d + price * (d - low)))
+
+
+@compiled_part
+def _priced_forward(
+    windows: Any, reach: Any, demand: Any, price: float, low: Any, high: Any, start: Any, paths: Any
+) -> None:
+    """Along every path from the input, with a price per array that a stage takes beyond low:
+
+    before[i] <= start(i) + price * (those arrays of the ancestors of i), done[i] the same for the finish of
+    i, its own arrays included. A path visits a stage once, so no array is paid for twice.
+    """
+    before, done = paths.before, paths.done
+    for i in range(len(windows)):
+        before[i] = start[i]
+        tail = 0.0
+        for edge in range(reach.pointer[i], reach.pointer[i + 1]):
+            p = reach.producer[edge]
+            window = reach.need[reach.offset[edge] + low[i] - 1]
+            extra = reach.hops[edge] - 1
+            if window >= 0:
+                wait = max(1.0, _cheapest(window + 1, price * demand[p], low[p], high[p])) + extra
+                before[i] = max(before[i], before[p] + wait)
+                if window == windows[p] - 1:
+                    before[i] = max(before[i], done[p] + extra)
+            if reach.user[edge] >= 0:
+                rest = _cheapest(windows[i] - reach.user[edge], price * demand[i], low[i], high[i])
+                tail = max(tail, done[p] + max(1.0, rest) + extra)
+        done[i] = max(tail, before[i] + _cheapest(windows[i], price * demand[i], low[i], high[i]))
+
+
+@compiled_part
+def price_paths(
+    windows: Any, reach: Any, demand: Any, offer: Any, low: Any, high: Any, start: Any, paths: Any
+) -> bool:
+    """Whether the target is still possible when every array beyond low has a price in steps.
+
+    after[i] is to what remains when i has finished, ahead[i] when it has started, as `before` is to what
+    went before; a stage that runs from start to end between them cannot beat the target.
+    Raises low where the remaining time asks for it.
+    """
+    price, bought = offer.price, offer.price * offer.spare
+    before, done, ahead, after = paths.before, paths.done, paths.ahead, paths.after
+    _priced_forward(windows, reach, demand, price, low, high, start, paths)
+    for i in range(len(windows)):
+        after[i] = 0.0
+        ahead[i] = 0.0
+    for i in range(len(windows) - 1, -1, -1):
+        total = _cheapest(windows[i], price * demand[i], low[i], high[i])
+        room = offer.target - before[i] - after[i] + bought + _SLACK
+        if total > room or done[i] + after[i] - bought > offer.target + _SLACK or room < 1.0:
+            return False
+        steps = np.int64(min(room, 1e15))
+        ahead[i] = max(ahead[i], total + after[i])
+        for edge in range(reach.pointer[i], reach.pointer[i + 1]):
+            p = reach.producer[edge]
+            window = reach.need[reach.offset[edge] + low[i] - 1]
+            extra = reach.hops[edge] - 1
+            if window >= 0:
+                wait = max(1.0, _cheapest(window + 1, price * demand[p], low[p], high[p])) + extra
+                ahead[p] = max(ahead[p], wait + ahead[i])
+                if window == windows[p] - 1:
+                    after[p] = max(after[p], ahead[i] + extra)
+            if reach.user[edge] >= 0:
+                rest = _cheapest(windows[i] - reach.user[edge], price * demand[i], low[i], high[i])
+                after[p] = max(after[p], after[i] + max(1.0, rest) + extra)
+        low[i] = max(low[i], (windows[i] + steps - 1) // steps)
+        if low[i] > high[i]:
+            return False
+    return True
+
+
+@compiled
+def intervals_of(windows: Any, lowest: Any, highest: Any, low: Any, high: Any, count: Any) -> None:
+    """Intervals low[i, m] ... high[i, m], m < count[i], that cover lowest[i] ... highest[i].
+
+    One per breakpoint, or a power of two of them with equal ratios where there is no room for so many.
+    """
+    most = low.shape[1]
+    for i in range(len(windows)):
+        m, d = 0, lowest[i]
+        while d <= highest[i] and m < most:
+            after = next_breakpoint(windows[i], d)
+            if after == d or after > highest[i] + 1:
+                after = highest[i] + 1
+            low[i, m], high[i, m] = d, after - 1
+            d = after
+            m += 1
+        if d <= highest[i]:
+            m = _equal_ratios(lowest[i], highest[i], low[i], high[i])
+        count[i] = m
+
+
+@compiled_part
+def _equal_ratios(lowest: int, highest: int, low: Any, high: Any) -> int:
+    """Cut lowest ... highest into intervals of equal ratios; how many."""
+    step = (highest + 1.0) / lowest
+    parts = 1
+    while 2 * parts <= len(low):
+        step = np.sqrt(step)
+        parts *= 2
+    m, d, until = 0, lowest, float(lowest)
+    for part in range(parts):
+        until *= step
+        end = highest if part == parts - 1 else min(int(until), highest)
+        if end >= d:
+            low[m], high[m] = d, end
+            d = end + 1
+            m += 1
+    return m
+
+
+@compiled_part
+def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any) -> None:
+    """before[i, m]: least start of i, done[i, m]: least finish, each with what the ancestors of i pay."""
+    low, high, count, inverse, paid = (
+        intervals.low, intervals.high, intervals.size, intervals.inverse, intervals.paid,
+    )  # fmt: skip
+    before, done = paths.before, paths.done
+    for i in range(len(windows)):
+        for m in range(count[i]):
+            before[i, m] = start[i]
+            done[i, m] = 0.0
+        for edge in range(reach.pointer[i], reach.pointer[i + 1]):
+            p, steps, user = reach.producer[edge], reach.hops[edge], reach.user[edge]
+            ended = _FAR
+            for k in range(count[p]):
+                ended = min(ended, done[p, k] + paid[p, k])
+            for m in range(count[i]):
+                window = reach.need[reach.offset[edge] + low[i, m] - 1]
+                if window >= 0:
+                    wait = _FAR
+                    for k in range(count[p]):
+                        batch = np.int64((window + 0.5) * inverse[p, k])
+                        wait = min(wait, before[p, k] + paid[p, k] + batch)
+                    before[i, m] = max(before[i, m], wait + steps)
+                    if window == windows[p] - 1:
+                        before[i, m] = max(before[i, m], ended + steps - 1)
+                if user >= 0:
+                    rest = (windows[i] - user + high[i, m] - 1) // high[i, m]
+                    done[i, m] = max(done[i, m], ended + steps - 1 + rest)
+        for m in range(count[i]):
+            run = (windows[i] + high[i, m] - 1) // high[i, m]
+            done[i, m] = max(done[i, m], before[i, m] + run)
+
+
+@compiled_part
+def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, paths: Any) -> None:
+    """ahead[i, m]: least time from the start of i to the end, after[i, m]: from its finish, alike."""
+    low, high, count, inverse, paid = (
+        intervals.low, intervals.high, intervals.size, intervals.inverse, intervals.paid,
+    )  # fmt: skip
+    ahead, after = paths.ahead, paths.after
+    for i in range(len(windows)):
+        for m in range(count[i]):
+            ahead[i, m] = 0.0
+            after[i, m] = least_rest[i]
+    for i in range(len(windows) - 1, -1, -1):
+        for m in range(count[i]):
+            run = (windows[i] + high[i, m] - 1) // high[i, m]
+            ahead[i, m] = max(ahead[i, m], run + after[i, m])
+        for edge in range(reach.pointer[i], reach.pointer[i + 1]):
+            p, steps, user = reach.producer[edge], reach.hops[edge], reach.user[edge]
+            offset = reach.offset[edge]
+            rest = _FAR
+            for m in range(count[i]):
+                way = 0.0
+                if user >= 0:
+                    left = (windows[i] - user + high[i, m] - 1) // high[i, m]
+                    way = left + steps - 1 + after[i, m]
+                if reach.need[offset + low[i, m] - 1] == windows[p] - 1:
+                    way = max(way, ahead[i, m] + steps - 1)
+                rest = min(rest, way + paid[i, m])
+            for k in range(count[p]):
+                after[p, k] = max(after[p, k], rest)
+                wait = _FAR
+                for m in range(count[i]):
+                    window = reach.need[offset + low[i, m] - 1]
+                    way = 0.0
+                    if window >= 0:
+                        way = np.int64((window + 0.5) * inverse[p, k]) + steps + ahead[i, m]
+                    wait = min(wait, way + paid[i, m])
+                ahead[p, k] = max(ahead[p, k], wait)
+
+
+@compiled_part
+def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any, rest: Any) -> float:
+    """Cut intervals off both ends of every box at one price per array; the bound the price gives.
+
+    start[i]: least start of stage i, rest[i]: least steps from its finish to the end. If the bound of the
+    makespan is above the target, no allocation in the box meets it, and the box is left as it is.
+    """
+    windows, demand = rules.graph.windows, rules.demand
+    size = (len(windows), rules.intervals)
+    low, high = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+    count = np.empty(len(windows), dtype=np.int64)
+    intervals_of(windows, lowest, highest, low, high, count)
+    paid, inverse = np.empty(size), np.empty(size)
+    for i in range(len(windows)):
+        for m in range(count[i]):
+            paid[i, m] = offer.price * demand[i] * (low[i, m] - lowest[i])
+            inverse[i, m] = 1.0 / high[i, m]
+    intervals = Intervals(low, high, count, inverse, paid)
+    paths = Paths(np.empty(size), np.empty(size), np.empty(size), np.empty(size))
+    _from_input(windows, rules.reach, intervals, start, paths)
+    _from_target(windows, rules.reach, intervals, rest, paths)
+    bound, bought = 0.0, offer.price * offer.spare
+    for i in range(len(windows)):
+        least = _FAR
+        for m in range(count[i]):
+            way = max(paths.before[i, m] + paths.ahead[i, m], paths.done[i, m] + paths.after[i, m])
+            way += paid[i, m]
+            paths.before[i, m] = way
+            least = min(least, way)
+        bound = max(bound, least - bought)
+    limit = offer.target + _SLACK
+    if bound > limit:
+        return bound
+    for i in range(len(windows)):
+        first, last = 0, count[i] - 1
+        while paths.before[i, first] > limit + bought:
+            first += 1
+        while paths.before[i, last] > limit + bought:
+            last -= 1
+        lowest[i], highest[i] = low[i, first], high[i, last]
+    return bound

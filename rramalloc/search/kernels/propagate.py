@@ -1,0 +1,295 @@
+"""Compiled propagation of boxes low <= d <= high under a target makespan: the rules behind every bound.
+
+All rules hold under exact timing (docs/sources/model.md 4) with handoff "next" for every allocation in the
+box, and tighten when the box shrinks. Availability of a pixel is its finish. Checkpoints are chosen windows
+of a stage (row ends, the last window always). Per stage i and window w:
+
+  finish(i, w) >= start(i) + ceil((w + 1) / high)          the batch of w is number floor(w / d)
+  finish(i, w) >= finish(i, v) + floor((w - v) / high)     for v < w: batches are a step apart
+  finish(i, w) >= available(p, need(p, i, w)) + 1          for every producer p
+  start(i)     >= available(p, need(p, i, low - 1))        the first batch holds windows 0 ... low - 1
+
+and the same backwards from the target for the latest finish. A stage whose copies are fixed (low = high) is
+treated batch by batch.  Source: docs/sources/model.md 4; tested against exhaustive search.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rramalloc.compiled import compiled, compiled_part
+from rramalloc.search.kernels.prices import Offer, Paths, cut_intervals, price_paths
+
+_PASSES = 12
+_ROUNDS = 4
+_ENOUGH = 0.98
+"""A round that leaves more than this part of the box is the last one."""
+_RATIO = 1.5
+"""Of successive prices that are tried."""
+_CHEAPEST, _DEAREST = 1.0 / 8.0, 8.0
+"""Prices that are tried, in steps per array: from target / budget times the first on, up to times the second
+for every stage, which buys no array beyond the least."""
+
+
+class Rules(NamedTuple):
+    """What propagation reads of a problem.
+
+    graph: FlatEdges; reach: Reach; checkpoints: Checkpoints; demand: int64 of length n; intervals: per
+    stage for the pruning of `cut_intervals`, 0 for none.
+    """
+
+    graph: Any
+    reach: Any
+    checkpoints: Any
+    demand: Any
+    budget: int
+    intervals: int
+
+
+class Times(NamedTuple):
+    """Scratch: least start of every stage, least and latest finish of every checkpoint; int64."""
+
+    start: Any
+    finish: Any
+    latest: Any
+
+
+@compiled_part
+def _last_at_most(points: Any, low: int, high: int, window: int) -> int:
+    """Largest index in low ... high - 1 with points[index] <= window, low - 1 if there is none."""
+    while low < high:
+        middle = (low + high) // 2
+        if points[middle] <= window:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@compiled_part
+def _finish_of(checkpoints: Any, p: int, at: int, window: int, high: int, times: Any) -> int:
+    """Least finish of a window of stage p; at: the last checkpoint at or before it."""
+    bound: int = times.start[p] + (window + high) // high
+    if at >= checkpoints.first[p]:
+        after: int = times.finish[at] + (window - checkpoints.points[at]) // high
+        if after > bound:
+            return after
+    return bound
+
+
+@compiled_part
+def _ready(checkpoints: Any, p: int, window: int, high: int, times: Any) -> int:
+    """As `_finish_of`, for any window."""
+    at = _last_at_most(checkpoints.points, checkpoints.first[p], checkpoints.first[p + 1], window)
+    return _finish_of(checkpoints, p, at, window, high, times)
+
+
+@compiled_part
+def forward(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
+    """Least start of every stage and least finish of every checkpoint, producers first."""
+    windows, need, points, first = graph.windows, graph.need, checkpoints.points, checkpoints.first
+    finish = times.finish
+    for i in range(len(windows)):
+        begin, most, fixed = 0, high[i], low[i] == high[i]
+        for edge in range(graph.pointer[i], graph.pointer[i + 1]):
+            p = graph.producer[edge]
+            window = need[graph.offset[edge] + low[i] - 1]
+            if window >= 0:
+                begin = max(begin, _ready(checkpoints, p, window, high[p], times))
+        times.start[i] = begin
+        for r in range(first[i], first[i + 1]):
+            window = points[r]
+            bound = begin + (window + most) // most
+            if r > first[i]:
+                gap = window // most - points[r - 1] // most if fixed else (window - points[r - 1]) // most
+                bound = max(bound, finish[r - 1] + gap)
+            last = min((window // most + 1) * most, windows[i]) - 1 if fixed else window
+            for edge in range(graph.pointer[i], graph.pointer[i + 1]):
+                p = graph.producer[edge]
+                wanted = need[graph.offset[edge] + last]
+                if wanted < 0:
+                    continue
+                if fixed:
+                    ready = _ready(checkpoints, p, wanted, high[p], times)
+                else:
+                    at = checkpoints.needed_at[checkpoints.edge_first[edge] + r - first[i]]
+                    ready = _finish_of(checkpoints, p, at, wanted, high[p], times)
+                bound = max(bound, ready + 1)
+            finish[r] = bound
+
+
+@compiled_part
+def backward(graph: Any, checkpoints: Any, target: int, high: Any, latest: Any) -> None:
+    """Latest finish of every checkpoint with which the target can be met, consumers first."""
+    points, first = checkpoints.points, checkpoints.first
+    for r in range(len(latest)):
+        latest[r] = target
+    for i in range(len(graph.windows) - 1, -1, -1):
+        end = first[i + 1] - 1
+        for r in range(end - 1, first[i] - 1, -1):
+            bound = min(latest[r], latest[r + 1] - (points[r + 1] - points[r]) // high[i])
+            latest[r] = min(bound, latest[end] - (points[end] - points[r]) // high[i])
+        for edge in range(graph.pointer[i], graph.pointer[i + 1]):
+            p = graph.producer[edge]
+            shift = checkpoints.edge_first[edge] + first[i + 1] - first[i] - first[p]
+            for r in range(first[p], first[p + 1]):
+                window = checkpoints.user[shift + r]
+                if window >= 0:
+                    at = checkpoints.user_at[shift + r]
+                    bound = latest[at] - (points[at] - window) // high[i]
+                    bound = min(bound, latest[end] - (points[end] - window) // high[i])
+                    latest[r] = min(latest[r], bound - 1)
+
+
+@compiled_part
+def _raise_low(checkpoints: Any, low: Any, high: Any, times: Any) -> bool:
+    """Copies that every stage needs to be in time; False if that is more than it may have."""
+    points, first, latest = checkpoints.points, checkpoints.first, times.latest
+    for i in range(len(low)):
+        copies = low[i]
+        end = first[i + 1] - 1
+        for r in range(first[i], end + 1):
+            room = latest[r] - times.start[i]
+            left = latest[end] - times.finish[r]
+            if room <= 0 or times.finish[r] > latest[r] or left < 0:
+                return False
+            copies = max(copies, (points[r] + room) // room)
+            if r < end:
+                copies = max(copies, (points[end] - points[r]) // (left + 1) + 1)
+        if copies > high[i]:
+            return False
+        low[i] = copies
+    return True
+
+
+@compiled_part
+def _lower_high(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
+    """Fewer copies where the first batch would wait so long that the rest is late."""
+    for i in range(len(low)):
+        rest = (graph.windows[i] + high[i] - 1) // high[i]
+        limit = times.latest[checkpoints.first[i + 1] - 1] - rest
+        for edge in range(graph.pointer[i], graph.pointer[i + 1]):
+            p = graph.producer[edge]
+            fewest, most = low[i], high[i]
+            while fewest < most:  # most copies whose first batch can start by `limit`
+                middle = (fewest + most + 1) // 2
+                window = graph.need[graph.offset[edge] + middle - 1]
+                ready = 0
+                if window >= 0:
+                    ready = _ready(checkpoints, p, window, high[p], times)
+                if ready > limit:
+                    most = middle - 1
+                else:
+                    fewest = middle
+            high[i] = fewest
+
+
+@compiled_part
+def width(low: Any, high: Any) -> int:
+    """Copies by which the two ends of a box differ, of all stages."""
+    copies = 0
+    for i in range(len(low)):
+        copies += high[i] - low[i]
+    return copies
+
+
+@compiled_part
+def share_budget(demand: Any, budget: int, low: Any, high: Any) -> int:
+    """Most copies the spare budget leaves for each stage alone; the spare arrays, negative if none."""
+    spare = budget
+    for i in range(len(low)):
+        spare -= demand[i] * low[i]
+    if spare >= 0:
+        for i in range(len(low)):
+            high[i] = min(high[i], low[i] + spare // demand[i])
+    return spare
+
+
+@compiled_part
+def _tighten_times(rules: Any, target: int, low: Any, high: Any, times: Any) -> bool:
+    """The rules of this module in turn, until none of them tightens the box; False if nothing is left."""
+    graph, checkpoints = rules.graph, rules.checkpoints
+    for _ in range(_PASSES):
+        before = width(low, high)
+        if share_budget(rules.demand, rules.budget, low, high) < 0:
+            return False
+        forward(graph, checkpoints, low, high, times)
+        backward(graph, checkpoints, target, high, times.latest)
+        if not _raise_low(checkpoints, low, high, times):
+            return False
+        _lower_high(graph, checkpoints, low, high, times)
+        if width(low, high) == before:
+            break
+    return share_budget(rules.demand, rules.budget, low, high) >= 0
+
+
+@compiled_part
+def price_count(stages: int) -> int:
+    """Prices that are worth trying."""
+    count, price = 1, _CHEAPEST
+    while price < _DEAREST * stages:
+        price *= _RATIO
+        count += 1
+    return count
+
+
+@compiled_part
+def _tighten_prices(rules: Any, target: int, near: int, low: Any, high: Any, times: Any) -> int:
+    """The spare budget is shared by all: each price per array that is violated tightens the box.
+
+    Returns the number of the price that bounds best, -1 if nothing is left.
+    """
+    n, demand, budget = len(low), rules.demand, rules.budget
+    paths = Paths(np.empty(n), np.empty(n), np.empty(n), np.empty(n))
+    rest = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        rest[i] = target - times.latest[rules.checkpoints.first[i + 1] - 1]
+    begin, end = 0, price_count(n)
+    if near >= 0:
+        begin, end = max(near - 1, 0), min(near + 2, end)
+    best, highest = begin, -1.0
+    for number in range(begin, end):
+        price = target * _CHEAPEST / budget
+        for _ in range(number):
+            price *= _RATIO
+        spare = share_budget(demand, budget, low, high)
+        if spare < 0:
+            return -1
+        if spare == 0:
+            return best
+        offer = Offer(target, price, spare)
+        if not price_paths(rules.graph.windows, rules.reach, demand, offer, low, high, times.start, paths):
+            return -1
+        spare = share_budget(demand, budget, low, high)
+        if spare < 0:
+            return -1
+        if rules.intervals:
+            bound = cut_intervals(rules, Offer(target, price, spare), low, high, times.start, rest)
+            if bound > target + 1e-6:
+                return -1
+            if bound > highest:
+                best, highest = number, bound
+    return best if share_budget(demand, budget, low, high) >= 0 else -1
+
+
+@compiled
+def propagate(rules: Any, target: int, near: int, low: Any, high: Any, times: Any) -> int:
+    """Shrink the box to a fixed point; -1 if no allocation in it meets target and budget.
+
+    near: number of the price that bound best before, only its neighbours are tried, -1 for all. Returns the
+    number of the price that bounds best now.
+    """
+    best = -1
+    for _ in range(_ROUNDS):
+        before = width(low, high)
+        if not _tighten_times(rules, target, low, high, times):
+            return -1
+        best = _tighten_prices(rules, target, near, low, high, times)
+        if best < 0:
+            return -1
+        near = best if near >= 0 else near
+        if width(low, high) >= _ENOUGH * before:
+            break
+    return best

@@ -1,0 +1,104 @@
+"""Compiled retiming: the exact schedule of an allocation, and what a change of its copies makes of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rramalloc.compiled import compiled_part
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, run_stage
+
+
+class Schedule(NamedTuple):
+    """The schedule of an allocation, and room for that of a neighbour.
+
+    starts: int32, two places for the batch starts of every stage; begin[i]: where those in force stand,
+    spare[i]: the other place; finish: of every stage, new_finish: where `moved`, stages whose places the last
+    `retime` swapped because their starts changed.
+    """
+
+    starts: Any
+    begin: Any
+    spare: Any
+    finish: Any
+    new_finish: Any
+    moved: Any
+
+
+@compiled_part
+def retime(graph: Any, old: Any, new: Any, limit: int, schedule: Any) -> tuple[int, int]:
+    """(makespan, work) after the copies `old` became `new`; only what depends on the change is timed again.
+
+    The makespan is NEVER if it is above `limit`, and the schedule stays as it was. work: batches times edges
+    that were timed, and one for each stage.
+    """
+    starts, begin, spare, moved = schedule.starts, schedule.begin, schedule.spare, schedule.moved
+    n = len(graph.windows)
+    makespan, work = 0, n
+    for i in range(n):
+        moved[i] = False
+    for i in range(n):
+        low, high = graph.pointer[i], graph.pointer[i + 1]
+        changed = new[i] != old[i]
+        touched = changed
+        for edge in range(low, high):
+            touched = touched or moved[graph.producer[edge]]
+        finish = schedule.finish[i]
+        if touched:
+            finish, batches = run_stage(graph, i, new, begin, spare[i], NEXT_STEP, limit, starts)
+            if finish == NEVER:
+                undo(schedule)
+                return NEVER, work + batches
+            work += batches * (1 + high - low)
+            same = not changed
+            if same:
+                for batch in range(batches):
+                    if starts[begin[i] + batch] != starts[spare[i] + batch]:
+                        same = False
+                        break
+            if not same:
+                moved[i] = True
+                begin[i], spare[i] = spare[i], begin[i]
+                schedule.new_finish[i] = finish
+        if finish > makespan:
+            makespan = finish
+    if makespan > limit:
+        undo(schedule)
+        return NEVER, work
+    return makespan, work
+
+
+@compiled_part
+def undo(schedule: Any) -> None:
+    """Return to the schedule before the last `retime`."""
+    for i in range(len(schedule.moved)):
+        if schedule.moved[i]:
+            schedule.begin[i], schedule.spare[i] = schedule.spare[i], schedule.begin[i]
+
+
+@compiled_part
+def accept(schedule: Any) -> None:
+    """Make the schedule of the last `retime` the one that the next change starts from."""
+    for i in range(len(schedule.moved)):
+        if schedule.moved[i]:
+            schedule.finish[i] = schedule.new_finish[i]
+
+
+@compiled_part
+def timed(graph: Any, copies: Any) -> tuple[Any, int, int]:
+    """(schedule, makespan, work) of an allocation."""
+    n = len(graph.windows)
+    begin, spare = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    total = np.int64(0)
+    for i in range(n):
+        begin[i] = 2 * total
+        spare[i] = begin[i] + graph.windows[i]
+        total += graph.windows[i]
+    schedule = Schedule(
+        np.empty(2 * total, dtype=np.int32), begin, spare, np.zeros(n, dtype=np.int64),
+        np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_),
+    )  # fmt: skip
+    makespan, work = retime(graph, np.zeros(n, dtype=np.int64), copies, NEVER, schedule)
+    accept(schedule)
+    return schedule, makespan, work

@@ -1,0 +1,293 @@
+"""Every compiled part of the search against a plain Python twin that is written from the definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.strategies import random_problem, random_replication, randoms
+
+from rramalloc.search.archive import Slots, keep
+from rramalloc.search.breakpoints import breakpoints
+from rramalloc.search.kernels import anneal, climb, cuts, limits, prices, propagate, rebalance, schedule
+from rramalloc.search.lookups import checkpoints, reach
+from rramalloc.search.problem import Problem
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, run_stage
+from rramalloc.timing.simulate import makespan_of, simulate
+
+OPS = ("conv", "conv", "add", "maxpool", "concat", "flatten")
+
+
+def called(part: Callable[..., Any]) -> Callable[..., Any]:
+    """A part that only compiled code calls, made callable from here."""
+
+    def call(*arguments: Any) -> Any:
+        return part(*arguments)
+
+    return numba.njit(call)  # type: ignore[no-any-return]
+
+
+RUN_STAGE, RETIME, TIMED, UNDO, ACCEPT = map(
+    called, (run_stage, schedule.retime, schedule.timed, schedule.undo, schedule.accept)
+)
+CHAIN, RAISED = called(climb.critical_chain), called(climb.raised)
+NEXT, WITH_BATCHES, KEEP = called(limits.next_breakpoint), called(limits.with_batches), called(keep)
+PROPOSE, DRAW, CHEAPEST = called(anneal._propose), called(anneal._draw), called(prices._cheapest)
+LATEST, POTENTIALS = called(rebalance.latest_starts), called(cuts._potentials)
+FORWARD, BACKWARD = called(propagate.forward), called(propagate.backward)
+
+
+def small(random: Random) -> Problem:
+    return random_problem(random, 8, 6, OPS, 6).problem
+
+
+def starts_of(graph: Any, copies: list[int], limit: int = 2**62) -> tuple[list[list[int]], list[int]]:
+    """docs/sources/model.md 4, batch by batch: starts of every stage, batches until the limit is passed."""
+    flat, starts, counted = graph.flat_binding, list[list[int]](), []
+    for i, windows in enumerate(graph.windows.tolist()):
+        own: list[int] = []
+        batches = -(-windows // copies[i])
+        passed = None
+        for batch in range(batches):
+            time = own[-1] + 1 if own else 0
+            last = min((batch + 1) * copies[i], windows) - 1
+            for edge in range(flat.pointer[i], flat.pointer[i + 1]):
+                p, window = int(flat.producer[edge]), int(flat.need[flat.offset[edge] + last])
+                if window >= 0:
+                    time = max(time, starts[p][window // copies[p]] + 1)
+            if passed is None and time + batches - batch > limit:
+                passed = batch
+            own.append(time)
+        starts.append(own)
+        counted.append(batches if passed is None else passed)
+    return starts, counted
+
+
+@settings(max_examples=60, deadline=None)
+@given(random=randoms)
+def test_run_stage(random: Random) -> None:
+    graph = small(random).graph
+    copies = random_replication(random, graph)
+    exact, _ = starts_of(graph, copies.tolist())
+    limit = random.randint(1, max(own[-1] for own in exact) + 2)
+    _, counted = starts_of(graph, copies.tolist(), limit)
+    begin = np.concatenate(([0], np.cumsum(graph.windows)[:-1]))
+    room = np.full(int(graph.windows.sum()), -1, dtype=np.int32)
+    other = room.copy()
+    for i, own in enumerate(exact):
+        finish, batches = RUN_STAGE(graph.flat_binding, i, copies, begin, begin[i], NEXT_STEP, NEVER, room)
+        assert (finish, batches) == (own[-1] + 1, len(own))
+        assert room[begin[i] : begin[i] + len(own)].tolist() == own
+        other[:] = room
+        cut, batches = RUN_STAGE(
+            graph.flat_binding, i, copies, begin, begin[i], NEXT_STEP, np.int64(limit), other
+        )
+        assert batches == counted[i]
+        assert cut == (finish if finish <= limit else NEVER)
+
+
+@settings(max_examples=60, deadline=None)
+@given(random=randoms)
+def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> None:
+    """What depends on a change is timed again; a stage alone saves no more than the chain says."""
+    graph = small(random).graph
+    copies = random_replication(random, graph)
+    flat, windows = graph.flat_binding, graph.windows
+    held, makespan, _ = TIMED(flat, copies)
+    timing = simulate(graph, copies)
+    assert makespan == timing.makespan
+    assert held.finish.tolist() == timing.finish.tolist()
+    drops = np.zeros_like(copies)
+    CHAIN(flat, copies, held, makespan, drops)
+    for stage in range(len(windows)):
+        more = copies.copy()
+        RAISED(windows, copies, stage, more)
+        exact = makespan_of(graph, more)
+        assert makespan - exact <= max(0, drops[stage])
+        reached, _ = RETIME(flat, copies, more, np.int64(exact - 1), held)
+        assert reached == NEVER
+        reached, _ = RETIME(flat, copies, more, NEVER, held)
+        assert reached == exact
+        if random.random() < 0.5:
+            UNDO(held)
+        else:
+            ACCEPT(held)
+            copies, makespan = more, exact
+            CHAIN(flat, copies, held, makespan, drops)
+        timing = simulate(graph, copies)
+        for i, batches in enumerate(timing.batches.tolist()):
+            begin = held.begin[i]
+            assert held.starts[begin : begin + batches].tolist() == timing.of_stage(i).tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(random=randoms)
+def test_latest_starts(random: Random) -> None:
+    """The latest finish of a batch: later by a step, and the makespan grows."""
+    graph = small(random).graph
+    copies = random_replication(random, graph)
+    timing = simulate(graph, copies)
+    latest = np.zeros(len(timing.starts), dtype=np.int32)
+    LATEST(graph.flat_binding, copies, timing.first, timing.makespan, latest)
+    flat, expected = graph.flat_binding, np.full(len(latest), timing.makespan)
+    for i in range(len(copies) - 1, -1, -1):
+        base, batches = int(timing.first[i]), int(timing.batches[i])
+        for batch in range(batches - 1, -1, -1):
+            if batch + 1 < batches:
+                expected[base + batch] = min(expected[base + batch], expected[base + batch + 1] - 1)
+            last = min((batch + 1) * int(copies[i]), int(graph.windows[i])) - 1
+            for edge in range(flat.pointer[i], flat.pointer[i + 1]):
+                p, window = int(flat.producer[edge]), int(flat.need[flat.offset[edge] + last])
+                if window >= 0:
+                    at = int(timing.first[p]) + window // int(copies[p])
+                    expected[at] = min(expected[at], expected[base + batch] - 1)
+    assert latest.tolist() == expected.tolist()
+    assert (timing.starts + 1 <= latest).all()
+
+
+@pytest.mark.parametrize("windows", [1, 2, 7, 49, 224, 3025])
+def test_breakpoints(windows: int) -> None:
+    """Fewest copies with a number of batches, tried one by one."""
+    batches = [-(-windows // d) for d in range(1, windows + 1)]
+    useful = [d for d in range(1, windows + 1) if d == 1 or batches[d - 1] < batches[d - 2]]
+    assert breakpoints(windows, windows).tolist() == useful
+    for d in {1, 2, windows // 2, windows} - {0}:
+        if d <= windows:
+            fewer = [e for e in range(d, windows + 1) if batches[e - 1] < batches[d - 1]]
+            assert NEXT(windows, d) == (fewer[0] if fewer else d)
+    for number in (-1, 0, 1, 2, windows, windows + 3):
+        wanted = min(max(number, 1), windows)
+        assert WITH_BATCHES(windows, number) == next(d for d in useful if batches[d - 1] <= wanted)
+
+
+@settings(max_examples=200, deadline=None)
+@given(random=randoms)
+def test_intervals_cover_the_box(random: Random) -> None:
+    windows = np.array([random.randint(1, 400) for _ in range(4)])
+    lowest = np.array([random.randint(1, count) for count in windows.tolist()])
+    highest = np.array([random.randint(int(d), int(count)) for d, count in zip(lowest, windows, strict=True)])
+    most = random.choice((1, 4, 16))
+    low, high = np.zeros((2, 4, most), dtype=np.int64)
+    size = np.zeros(4, dtype=np.int64)
+    prices.intervals_of(windows, lowest, highest, low, high, size)
+    for i in range(4):
+        covered = [d for m in range(size[i]) for d in range(low[i, m], high[i, m] + 1)]
+        assert covered == list(range(lowest[i], highest[i] + 1))
+        batches = -(-int(windows[i]) // np.array(covered))
+        if len(np.unique(batches)) <= most:
+            assert size[i] == len(np.unique(batches)), "one for every number of batches"
+
+
+@settings(max_examples=200, deadline=None)
+@given(random=randoms)
+def test_the_cheapest_copies(random: Random) -> None:
+    """Never above the minimum over whole copies; equal to it where there are few."""
+    work, low = random.randint(1, 5000), random.randint(1, 50)
+    high = low + random.choice((0, 3, 16, 17, 400))
+    price = random.choice((0.0, 0.01, 0.5, 3.0))
+    exact = min(-(-work // d) + price * (d - low) for d in range(low, high + 1))
+    least = CHEAPEST(work, price, low, high)
+    assert least <= exact + 1e-9
+    if high - low <= 16:
+        assert least == pytest.approx(exact)
+
+
+def test_the_generator() -> None:
+    """xorshift64* (Vigna 2016, doi 10.1145/2845077) in whole numbers of Python."""
+    state, x = np.array([12345], dtype=np.uint64), 12345
+    for _ in range(200):
+        x ^= x >> 12
+        x = (x ^ (x << 25)) % 2**64
+        x ^= x >> 27
+        assert DRAW(state) == ((x * 0x2545F4914F6CDD1D % 2**64 >> 11) + 1) / 2**53
+        assert int(state[0]) == x
+
+
+@settings(max_examples=100, deadline=None)
+@given(random=randoms)
+def test_proposals_keep_to_the_limits(random: Random) -> None:
+    problem = small(random)
+    state = np.array([random.getrandbits(63) | 1], dtype=np.uint64)
+    copies = problem.smallest.copy()
+    for _ in range(20):
+        new = copies.copy()
+        used = PROPOSE(problem.graph.windows, problem.limits, state, problem.arrays(copies), new)
+        assert used == problem.arrays(new)
+        if used <= problem.budget:
+            assert problem.fits(new)
+            copies = new
+
+
+@settings(max_examples=100, deadline=None)
+@given(random=randoms)
+def test_times_of_checkpoints_hold_for_every_allocation_in_the_box(random: Random) -> None:
+    """Least finishes are reached by none earlier; latest finishes by all that meet the target."""
+    graph = small(random).graph
+    one, two = (random_replication(random, graph) for _ in range(2))
+    low, high, table = np.minimum(one, two), np.maximum(one, two), checkpoints(graph)
+    times = propagate.Times(np.zeros(len(low), dtype=np.int64), *np.zeros((2, table.total), dtype=np.int64))
+    FORWARD(graph.flat_binding, table, low, high, times)
+    for copies in (one, two, low, high):
+        timing = simulate(graph, copies)
+        BACKWARD(graph.flat_binding, table, np.int64(timing.makespan), high, times.latest)
+        assert (times.start <= timing.start).all()
+        for i in range(len(copies)):
+            for at in range(table.first[i], table.first[i + 1]):
+                finish = timing.of_stage(i)[table.points[at] // copies[i]] + 1
+                assert times.finish[at] <= finish <= times.latest[at]
+
+
+@settings(max_examples=60, deadline=None)
+@given(random=randoms)
+def test_reach_is_composed_of_edges(random: Random) -> None:
+    """A window of an ancestor that is needed through other stages has finished so many steps before."""
+    graph = small(random).graph
+    pairs = reach(graph, 4)
+    copies = random_replication(random, graph)
+    timing = simulate(graph, copies)
+    for i in range(len(copies)):
+        for e in range(pairs.pointer[i], pairs.pointer[i + 1]):
+            p = int(pairs.producer[e])
+            need = pairs.need[pairs.offset[e] : pairs.offset[e] + graph.windows[i]]
+            for window, needed in enumerate(need.tolist()):
+                if needed >= 0:
+                    before = timing.of_stage(p)[needed // copies[p]]
+                    assert timing.of_stage(i)[window // copies[i]] >= before + pairs.hops[e]
+
+
+@settings(max_examples=100, deadline=None)
+@given(random=randoms)
+def test_potentials(random: Random) -> None:
+    """Sums stay below every cost and reach the transport's optimum, which linprog finds."""
+    from scipy.optimize import linprog
+
+    rows, columns = random.randint(1, 4), random.randint(1, 4)
+    draw = np.random.default_rng(random.getrandbits(32))
+    down, across = draw.integers(0, 9, rows), draw.integers(0, 9, columns)
+    cost = np.add.outer(down, across).astype(float)  # without loss: then any coupling is optimal
+    left, right = draw.dirichlet(np.ones(rows)), draw.dirichlet(np.ones(columns))
+    a, b = np.zeros(rows), np.zeros(columns)
+    POTENTIALS(cost, left, right, rows, columns, a, b)
+    assert (np.add.outer(a, b) <= cost + 1e-9).all()
+    couples = np.zeros((rows + columns, rows * columns))
+    for k in range(rows):
+        for m in range(columns):
+            couples[k, k * columns + m] = couples[rows + m, k * columns + m] = 1.0
+    best = linprog(cost.ravel(), A_eq=couples, b_eq=np.concatenate((left, right)))
+    assert a @ left + b @ right == pytest.approx(best.fun)
+
+
+def test_keeping_the_fastest() -> None:
+    """A slot for every two numbers of arrays: faster wins, of equals fewer arrays; nothing beyond the end."""
+    slots = Slots(10, 2, np.full(3, NEVER), np.zeros(3, dtype=np.int64), np.zeros((3, 2), dtype=np.int32))
+    for arrays, makespan, copies, kept in (
+        (11, 50, [1, 2], [1, 2]), (10, 51, [9, 9], [1, 2]), (10, 50, [3, 4], [3, 4]),
+        (11, 49, [5, 6], [5, 6]), (16, 1, [7, 7], [5, 6]),
+    ):  # fmt: skip
+        KEEP(slots, np.int64(arrays), np.int64(makespan), np.array(copies))
+        assert slots.copies[0].tolist() == kept
