@@ -86,10 +86,3 @@ def remove_file(path: str | os.PathLike[str]) -> None:
     """Remove a file unless it is gone already. Raises FileError."""
     with telling(os.fspath(path)), contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-
-
-def rename_file(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Put a file in the place of another of the same folder, durably. Raises FileError."""
-    with telling(os.fspath(target)):
-        os.replace(path, target)
-        sync_folder(Path(target).resolve().parent)

@@ -26,7 +26,8 @@ class SweepRow(Record):
     network_sha256: of the graph; hardware: its name; crossbar: "ROWSxCOLUMNS"; bandwidth_gb_s: of the memory,
     None without one; arrays: the budget, arrays_asked: as written in the spec ("1024", "x2");
     minimum: arrays with every layer stored once; both None if the error came before they were computed.
-    From `used` to `seconds` as in an allocation, all None with an error; repaired: whether copies were taken
+    objective_value, objective_unit: the minimised value and its unit, that of lower_bound as well;
+    from `used` to `seconds` as in an allocation, all None with an error; repaired: whether copies were taken
     away because the method's answer did not fit. error_kind: class of the error; error: its first line;
     key: hash of everything that the result depends on.
     """

@@ -89,6 +89,7 @@ class SweepResult(Shown):
             int | None: "Int64",
             float | None: "float64",
             float | int | None: "float64",
+            float | int | None: "float64",
             bool | None: "boolean",
         }
         kinds = {name: dtypes.get(field.annotation) for name, field in SweepRow.model_fields.items()}
