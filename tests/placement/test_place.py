@@ -17,8 +17,8 @@ from rramalloc.errors import BudgetError, CapacityError, PlacementError, SpecErr
 from rramalloc.hardware.hardware import Timing
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
+from rramalloc.placement.arrange import Filled, construct
 from rramalloc.placement.check import check
-from rramalloc.placement.construct import Filled, construct
 
 
 def with_demand(*demand: int) -> Network:
@@ -32,7 +32,7 @@ def with_demand(*demand: int) -> Network:
 
 
 def test_six_cores_of_six_arrays() -> None:
-    """PEERS.md: groups of 4, 4, 6 with d = 3, 3, 2 sum to 36 arrays, but cannot be mapped."""
+    """docs/sources/peers.md: groups of 4, 4, 6 with d = 3, 3, 2 sum to 36 arrays, but cannot be mapped."""
     network, hardware = with_demand(4, 4, 6), machine(chip(6, (2, 3)), (1, 2))
     with pytest.raises(CapacityError, match="36 arrays, of 36, but no way to keep every copy in one tile"):
         rramalloc.place(network, {"c0": 3, "c1": 3, "c2": 2}, hardware=hardware)
@@ -47,7 +47,7 @@ def test_six_cores_of_six_arrays() -> None:
 @settings(max_examples=60, deadline=None)
 @given(randoms)
 def test_what_optimize_returns_can_be_placed(random: Random) -> None:
-    """PEERS.md: with a chip hierarchy given, `optimize` must return only what `place` can place."""
+    """docs/sources/peers.md: with a chip hierarchy given, `optimize` must return only what `place` can place."""
     network = random_network(random, nodes=6, extent=5)
     timing = random.choice((None, Timing(step_ns=10.0)))
     hardware = machine(random_chip(random), random.choice(((4, 2), (8, 8), (3, 5))), timing)

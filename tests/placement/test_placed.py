@@ -19,8 +19,7 @@ from rramalloc.placement.arrange import Arrangement, arrange
 from rramalloc.placement.flows import Flows
 from rramalloc.placement.improve import Layout
 from rramalloc.placement.mesh import Mesh
-from rramalloc.placement.placed import optimize_placed
-from rramalloc.placement.transfer import transfer
+from rramalloc.placement.placed import optimize_placed, transfer
 from rramalloc.results.allocation import Allocation
 from rramalloc.results.optimize import Request
 from rramalloc.search import bandwidth

@@ -15,8 +15,7 @@ from rramalloc.network.node import Stage
 from rramalloc.placement.blocks import Block, blocks
 from rramalloc.placement.emulator.cells import Cells, Storage
 from rramalloc.placement.emulator.folded import NO_FOLDS, Folds
-from rramalloc.placement.emulator.integers import Ints
-from rramalloc.placement.emulator.limits import MEMORY_LIMIT_BYTES
+from rramalloc.placement.emulator.integers import MEMORY_LIMIT_BYTES, Ints
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.records import brief
 

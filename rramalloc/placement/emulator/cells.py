@@ -7,7 +7,7 @@ With n = ceil(weight_bits / cell_bits) slices, slice k of a stored value v is (v
                    2**(weight_bits - 1) times the sum of the inputs, is subtracted digitally
     differential   n bitlines with the slices of max(w, 0), then n with those of max(-w, 0)
 
-Source: Shafiee et al., ISCA 2016 (offset); MODEL.md 3 (bitlines of one weight).
+Source: Shafiee et al., ISCA 2016 (offset); docs/sources/model.md 3 (bitlines of one weight).
 """
 
 from __future__ import annotations

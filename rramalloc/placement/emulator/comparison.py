@@ -12,9 +12,9 @@ from rramalloc.network.node import Conv, Elementwise, Input, Linear, Node
 from rramalloc.placement.emulator.emulator import Emulator
 from rramalloc.placement.emulator.integers import Ints
 from rramalloc.placement.emulator.reference import Reals, Reference
+from rramalloc.placement.emulator.schedule import Steps
 from rramalloc.placement.emulator.verification import Difference
 from rramalloc.placement.emulator.weights import drawn_input
-from rramalloc.placement.emulator.windows import Steps
 
 Told = Callable[[int, int, str], None]
 """Called with the number of nodes done, of all of them, and the name of the next."""

@@ -1,4 +1,4 @@
-"""Folded layers: filters and windows as arrays take them whose filters were folded first (SYSTEMS.md 3)."""
+"""Folded layers: filters and windows as arrays take them whose filters were folded first (docs/sources/companions.md 3)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rramalloc.mapping.fold import UNFOLDED, Fold, fold_input, fold_weights
 from rramalloc.network.geometry import Geometry, Pads, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Stage
-from rramalloc.placement.emulator.limits import window_rows
-from rramalloc.placement.emulator.windows import field
+from rramalloc.placement.emulator.integers import window_rows
+from rramalloc.placement.emulator.schedule import windows_of
 
 Folds = MappingOf[str, Pair]
 """Pixels (n_h, n_w) folded into one, by layer name; layers left out are as they are."""
@@ -45,4 +45,4 @@ def folded_windows(tensor: npt.NDArray[Any], stage: Stage, fold: Fold) -> npt.ND
     pads = stage.pads if isinstance(stage, Conv) else Pads(0, 0, 0, 0)
     pixels = fold_input(np.moveaxis(tensor, 0, -1), fold, (pads[0], pads[1], pads[2], pads[3]))
     geometry = Geometry(fold.kernel, fold.stride, Pads(0, 0, 0, 0), fold.dilation)
-    return field(np.moveaxis(pixels, -1, 0), geometry)
+    return windows_of(np.moveaxis(pixels, -1, 0), geometry)

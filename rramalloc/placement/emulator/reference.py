@@ -3,17 +3,22 @@
 It shares no code with the emulator: integers are kept in float64, in which they are exact (`integers`
 demands it), and every rule is written with ONNX operators. Convolutions and poolings too large for the
 evaluator, which walks pools pixel by pixel in Python, are computed by `direct`.
+
+Large convolutions and poolings of the reference: sums over kernel positions of shifted images.
+
+A small ONNX model in the making, fed with arrays and run by the reference evaluator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import (
     Barrier,
@@ -29,12 +34,100 @@ from rramalloc.network.node import (
     Select,
     Upsample,
 )
-from rramalloc.placement.emulator import direct
-from rramalloc.placement.emulator.onnx_model import Model
 from rramalloc.placement.emulator.weights import Weights
 
-Way = Literal["onnx", "direct"]
 Reals = npt.NDArray[np.float64]
+
+
+def convolve_directly(node: Conv, tensor: Reals, weights: npt.NDArray[Any], output: Shape) -> Reals:
+    """A convolution, (channels, height, width); weights: (C_out, C_in / groups, K_h, K_w)."""
+    groups = node.groups
+    taken = len(tensor) // groups
+    made = output.channels // groups
+    total = np.zeros((groups, made, output.pixels))
+    for (y, x), image in _shifted(node, tensor, output, 0.0):
+        flat = image.reshape(groups, taken, -1)
+        kernel = weights[:, :, y, x].astype(np.float64).reshape(groups, made, taken)
+        total += kernel @ flat
+    return total.reshape(output)
+
+
+def pool_directly(node: Pool, tensor: Reals, output: Shape, low: int) -> Reals:
+    """Maximum, or mean over the whole kernel rounded down; low: what the border of a maximum holds."""
+    is_max = node.op == "maxpool"
+    joined = np.full(output, float(low if is_max else 0))
+    for _, image in _shifted(node, tensor, output, float(low if is_max else 0)):
+        joined = np.maximum(joined, image) if is_max else joined + image
+    return joined if is_max else np.floor(joined / (node.kernel[0] * node.kernel[1]))
+
+
+def _shifted(
+    node: Conv | Pool, tensor: Reals, output: Shape, fill: float
+) -> Iterator[tuple[tuple[int, int], Reals]]:
+    """For every kernel position the input values that it meets at each output pixel."""
+    for y in range(node.kernel[0]):
+        for x in range(node.kernel[1]):
+            image = np.full((len(tensor), output.height, output.width), fill)
+            rows = _met(output.height, node.stride[0], y * node.dilation[0] - node.pads[0], tensor.shape[1])
+            columns = _met(output.width, node.stride[1], x * node.dilation[1] - node.pads[1], tensor.shape[2])
+            (top, bottom, first_row), (left, right, first_column) = rows, columns
+            if top < bottom and left < right:
+                image[:, top:bottom, left:right] = tensor[
+                    :, first_row :: node.stride[0], first_column :: node.stride[1]
+                ][:, : bottom - top, : right - left]
+            yield (y, x), image
+
+
+def _met(outputs: int, stride: int, shift: int, extent: int) -> tuple[int, int, int]:
+    """Outputs first ... last - 1 meet inputs within the extent; the input that the first one meets."""
+    first = max(0, -(shift // stride))
+    last = min(outputs, (extent - 1 - shift) // stride + 1)
+    return first, last, first * stride + shift
+
+
+OPSET = 19
+
+
+class Model:
+    """Operators one after the other; values are named by number."""
+
+    def __init__(self) -> None:
+        self._nodes: list[Any] = []
+        self._feeds: dict[str, npt.NDArray[Any]] = {}
+
+    def feed(self, value: npt.NDArray[Any] | float) -> str:
+        """An input of the model with its value."""
+        name = f"in{len(self._feeds)}"
+        self._feeds[name] = np.asarray(value)
+        return name
+
+    def add(self, op: str, *inputs: str, **attributes: Any) -> str:
+        """An operator with one output."""
+        from onnx import helper
+
+        name = f"out{len(self._nodes)}"
+        lists = {key: list(v) if isinstance(v, tuple) else v for key, v in attributes.items()}
+        self._nodes.append(helper.make_node(op, list(inputs), [name], **lists))
+        return name
+
+    def run(self, output: str) -> npt.NDArray[np.float64]:
+        """The value of an output."""
+        from onnx import TensorProto, helper
+        from onnx.reference import ReferenceEvaluator
+
+        kinds = {"f": TensorProto.DOUBLE, "i": TensorProto.INT64}
+        inputs = [
+            helper.make_tensor_value_info(name, kinds[value.dtype.kind], value.shape)
+            for name, value in self._feeds.items()
+        ]
+        outputs = [helper.make_tensor_value_info(output, TensorProto.DOUBLE, None)]
+        graph = helper.make_graph(self._nodes, "node", inputs, outputs)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+        found: npt.NDArray[np.float64] = ReferenceEvaluator(model).run(None, self._feeds)[0]
+        return found
+
+
+Way = Literal["onnx", "direct"]
 UNROLLED_LIMIT = 2**21
 """Values of an unrolled input (windows times values of a window) that the evaluator convolves; about 1 s."""
 POOLED_LIMIT = 2**18
@@ -74,10 +167,10 @@ class Reference:
         if isinstance(node, Conv):
             weights = self.weights.of(node)
             if self.way(node) == "direct":
-                return direct.convolved(node, inputs[0], weights, shape)
+                return convolve_directly(node, inputs[0], weights, shape)
             return _convolved(node, inputs[0], weights.astype(np.float64)).reshape(shape)
         if isinstance(node, Pool) and self.way(node) == "direct":
-            return direct.pooled(node, inputs[0], shape, self.low)
+            return pool_directly(node, inputs[0], shape, self.low)
         return self._digital(node, inputs).reshape(shape)
 
     def narrowed(self, sums: Reals, shift: int) -> Reals:

@@ -1,33 +1,213 @@
-"""`verify`: the one call from a placement to the verdict on what it computes."""
+"""`verify`: the one call from a placement to the verdict on what it computes.
+
+What is verified: a network, its copies, and the arrays that hold them.
+
+From a comparison to the record that tells it.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
+from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.options import FullyConnected, Mapping
+from rramalloc.mapping.demand import demands, folds
+from rramalloc.mapping.options import FullyConnected, Mapping, MappingOptions
+from rramalloc.network.counts import groups_of
 from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, Linear
+from rramalloc.placement.check import check
 from rramalloc.placement.emulator.accelerator import Accelerator, held_by
 from rramalloc.placement.emulator.cells import Storage
 from rramalloc.placement.emulator.comparison import Comparison, Told
 from rramalloc.placement.emulator.converters import Converters
 from rramalloc.placement.emulator.emulator import Emulator
-from rramalloc.placement.emulator.folded import fold_for, lines_of
-from rramalloc.placement.emulator.integers import Width
-from rramalloc.placement.emulator.limits import check_exact, check_memory, check_work
-from rramalloc.placement.emulator.onnx_weights import weights_in
+from rramalloc.placement.emulator.folded import NO_FOLDS, Folds, fold_for, lines_of
+from rramalloc.placement.emulator.integers import Width, check_exact, check_memory, check_work
 from rramalloc.placement.emulator.reference import Reference
 from rramalloc.placement.emulator.schedule import Schedule
-from rramalloc.placement.emulator.summary import summary
-from rramalloc.placement.emulator.task import Task, task_of
-from rramalloc.placement.emulator.verification import Verification
-from rramalloc.placement.emulator.weights import Weights
-from rramalloc.placement.placement import PlacementLike
-from rramalloc.records import check_range
-from rramalloc.results.allocation_input import AllocationLike
+from rramalloc.placement.emulator.verification import (
+    Difference,
+    Verification,
+    VerificationOptions,
+    VerifiedLayer,
+)
+from rramalloc.placement.emulator.weights import Weights, weights_in
+from rramalloc.placement.place import place_network
+from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
+from rramalloc.records import brief, check_range
+from rramalloc.results.allocation import NetworkId
+from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.timing.simulate import Timing, replication_by_name, simulate
 from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.version import __version__
+
+Placer = Literal["given", "placer", "in order"]
+
+
+class Task(NamedTuple):
+    """What is computed, on what. replication: copies by layer name; folds: of the layers folded first."""
+
+    network: Network
+    replication: MappingOf[str, int]
+    hardware: Hardware
+    options: MappingOptions
+    arrays: Sequence[PlacedArray]
+    placed: Placer
+    where: str
+    folds: Folds = NO_FOLDS
+
+
+def task_of(
+    network: Network, allocation: AllocationLike, placement: PlacementLike | None,
+    hardware: Hardware | None, mapping: str | None, fc: str | None,
+) -> Task:  # fmt: skip
+    """The arrays of a placement, which is checked, or arrays placed here if there is none.
+
+    A grouped convolution that is stored dense is refused.
+    hardware, mapping, fc: instead of the allocation's, where no placement says them.
+    Raises FileError, SpecError, UnknownNameError, MisplacedError, CapacityError, TileError.
+    """
+    if placement is None:
+        source = read_allocation(allocation).made_for(network)
+        _refuse_dense(network, hardware or source.hardware)
+        return _to_place(network, source.changed(hardware=hardware, mapping=mapping, fc=fc))
+    for name, value in (("hardware", hardware), ("mapping", mapping), ("fc", fc)):
+        if value is not None:
+            raise SpecError(name, "is what the placement says: leave it out, or place anew")
+    return _given(network, allocation, placement)
+
+
+def _given(network: Network, allocation: AllocationLike, placement: PlacementLike) -> Task:
+    where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
+    found = as_placement(placement)
+    source = read_allocation(allocation).made_for(network)
+    _refuse_dense(network, found.hardware)
+    check(found, network, source.replication, where)
+    return Task(
+        network, source.replication, found.hardware, found.options.changed(), found.arrays, "given",
+        source.where, _folds_in(found),
+    )  # fmt: skip
+
+
+def _refuse_dense(network: Network, hardware: Hardware | None) -> None:
+    """Raise UnsupportedError for grouped convolutions that the hardware stores as dense ones."""
+    if hardware is None or not hardware.dense_groups:
+        return
+    for stage in network.stages:
+        if groups_of(stage) > 1:
+            raise UnsupportedError(
+                f"{network.where}: node {stage.name[:60]!r}",
+                f"has groups, which hardware {hardware.name[:60]!r} stores as a dense convolution; verify "
+                f'computes only groups that are stored apart: use counting.groups = "diagonal"',
+            )
+
+
+def _folds_in(placement: Placement) -> Folds:
+    return {layer.name: layer.fold for layer in placement.layers if layer.fold is not None}
+
+
+def _to_place(network: Network, source: AllocationInput) -> Task:
+    """Placed by the placer on a chip, block after block where there is none."""
+    replication, hardware, options, where = source.replication, source.hardware, source.options, source.where
+    if hardware.chip is not None:
+        placed = place_network(network, replication, hardware, options, work=0, seed=0, where=where)
+        return Task(
+            network, replication, hardware, options, placed.arrays, "placer", where, _folds_in(placed)
+        )
+    stages = StageGraph.build(network, options.fc).stages
+    sizes = folds(network, stages, hardware, options) or ()
+    folded = {stage.name: size for stage, size in zip(stages, sizes, strict=False)}
+    arrays = in_order(network, replication, hardware, options, where, folded)
+    return Task(network, replication, hardware, options, arrays, "in order", where, folded)
+
+
+def in_order(
+    network: Network, replication: MappingOf[str, int], hardware: Hardware, options: MappingOptions,
+    where: str, folded: Folds = NO_FOLDS,
+) -> list[PlacedArray]:  # fmt: skip
+    """Every block of every copy on an array of its own, one after the other in a single tile."""
+    graph = StageGraph.build(network, options.fc)
+    copies = replication_by_name(graph, replication, where).tolist()
+    demand = demands(network, graph.stages, hardware, options)
+    needed = sum(d * c for d, c in zip(demand, copies, strict=True))
+    if needed > MAX_PLACED:
+        raise SpecError(where, f"takes {needed} arrays, the limit of a placement is {MAX_PLACED}")
+    arrays: list[PlacedArray] = []
+    one_copy = held_by(network, graph.stages, hardware, options.mapping, folded)
+    for (name, held), several in zip(one_copy.items(), copies, strict=True):
+        for replica in range(several):
+            first = len(arrays)
+            arrays.extend(
+                PlacedArray(
+                    chip=(0, 0), tile=(0, 0), index=first + number, layer=name, replica=replica,
+                    row_block=block.row_block, column_block=block.column_block, rows=block.rows,
+                    columns=block.columns,
+                )
+                for number, block in enumerate(held.values())
+            )  # fmt: skip
+    return arrays
+
+
+def summary(task: Task, comparison: Comparison, difference: Difference | None, images: int) -> Verification:
+    """The verdict and what came of every layer."""
+    emulator, layers = comparison.emulator, _layers(task, comparison)
+    changed = any(layer.worst for layer in layers)
+    converters = emulator.converters
+    options = VerificationOptions(
+        mapping=task.options.mapping, fc=task.options.fc, placed=task.placed, seed=comparison.seed,
+        images=images,
+        adc_bits=converters.adc_bits, noise=converters.noise,
+        dac_bits=None if converters.adc_bits is None else converters.dac_bits,
+    )  # fmt: skip
+    return Verification(
+        rramalloc_version=__version__,
+        network=NetworkId.of(task.network),
+        hardware=task.hardware.name,
+        options=options,
+        verdict="different" if difference is not None else "approximate" if changed else "equal",
+        difference=difference,
+        arrays=len(task.arrays),
+        values=comparison.values,
+        layers=layers,
+        warnings=(*task.network.warnings, *_random_layers(layers)),
+    )
+
+
+def _layers(task: Task, comparison: Comparison) -> tuple[VerifiedLayer, ...]:
+    emulator, reference, found = comparison.emulator, comparison.reference, list[VerifiedLayer]()
+    used: dict[str, int] = {}
+    for array in task.arrays:
+        used[array.layer] = used.get(array.layer, 0) + 1
+    for node in task.network.nodes:
+        if isinstance(node, Conv | Linear) and node.name in comparison.tallies:
+            tally = comparison.tallies[node.name]
+            timed = node.name in emulator.schedule.stage
+            found.append(
+                VerifiedLayer(
+                    name=node.name, computed="arrays" if timed else "host",
+                    replication=emulator.schedule.copies(node.name) if timed else 0,
+                    arrays=used.get(node.name, 0), weights=emulator.weights.source(node),
+                    reference=reference.way(node), values=tally.values,
+                    shift=comparison.shifts.get(node.name, 0), relative_error=tally.relative_error,
+                    worst=tally.worst,
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+def _random_layers(layers: Sequence[VerifiedLayer]) -> list[str]:
+    """A file that gives some weights and not others."""
+    drawn = [layer.name for layer in layers if layer.weights == "random"]
+    if not drawn or len(drawn) == len(layers):
+        return []
+    return [f"{len(drawn)} layers, first {brief(drawn[0])}, have no weights in the file: they are random"]
+
 
 MAX_IMAGES = 1000
 MAX_ADC_BITS = 52

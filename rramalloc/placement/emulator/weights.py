@@ -1,21 +1,90 @@
-"""Integer weights and inputs: of an ONNX file, or random by seed."""
+"""Integer weights and inputs: of an ONNX file, or random by seed.
+
+Weights as an ONNX file has them, layer by layer of the network that was read from it.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.errors import SpecError
 from rramalloc.mapping.fold import Fold
 from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Stage
 from rramalloc.placement.emulator.folded import folded_filters
-from rramalloc.placement.emulator.integers import Ints, Width
-from rramalloc.placement.emulator.limits import window_rows
+from rramalloc.placement.emulator.integers import Ints, Width, window_rows
+from rramalloc.records import brief
+
+
+def weights_in(path: str | os.PathLike[str], network: Network) -> dict[str, npt.NDArray[Any]]:
+    """Weights by layer name, (C_out, C_in / groups, K_h, K_w).
+
+    Left out: what another operator computes, what lies in another file, and tensors of one repeated value,
+    which hold the place of weights that were taken out. Raises FileError, SpecError.
+    """
+    from rramalloc.importers.onnx.functions import inlined
+    from rramalloc.importers.onnx.graph import decode, graph_of
+
+    where = os.fspath(path)
+    graph = graph_of(inlined(decode(Path(path)), where), where)
+    tensors = {proto.name: proto for proto in graph.proto.initializer}
+    for node in graph.nodes:
+        if node.op_type == "Constant":
+            tensors.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+    protos = dict(zip(graph.names, graph.nodes, strict=True))
+    found: dict[str, npt.NDArray[Any]] = {}
+    for stage in network.stages:
+        proto = protos.get(stage.name)
+        for position, name in enumerate(() if proto is None else proto.input):
+            if name in tensors and stage.name not in found:
+                weights = _weights(network, stage, proto, position, tensors[name])
+                if weights is not None:
+                    found[stage.name] = weights
+    return found
+
+
+def _weights(
+    network: Network, stage: Stage, proto: Any, position: int, tensor: Any
+) -> npt.NDArray[Any] | None:
+    outputs, rows = network.shapes[stage.name].channels, window_rows(network, stage)
+    if math.prod(tensor.dims) != outputs * rows or len(tensor.dims) < 2 or tensor.data_location:
+        return None
+    array = _values(network.where, tensor)
+    if array.dtype.kind not in "fiu" or array.min() == array.max():
+        return None
+    kernel = kernel_of(stage)
+    shape = (outputs, rows // (kernel[0] * kernel[1]), *kernel)
+    flips = {attribute.name: attribute.i for attribute in proto.attribute}
+    if proto.op_type == "ConvTranspose":  # (inputs, outputs of a group, ...), the kernel turned round
+        groups = groups_of(stage)
+        array = array.reshape(groups, -1, outputs // groups, *kernel).swapaxes(1, 2)[..., ::-1, ::-1]
+    elif len(array.shape) == 2:
+        stored_by_row = flips.get("transB", 0) if position else not flips.get("transA", 0)
+        array = array if stored_by_row else array.T
+    return np.ascontiguousarray(array).reshape(shape)
+
+
+def _values(where: str, tensor: Any) -> npt.NDArray[Any]:
+    from onnx import numpy_helper
+
+    place = f"{where}: initializer {brief(tensor.name)}"
+    try:
+        array: npt.NDArray[Any] = numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, RuntimeError, KeyError) as error:
+        raise SpecError(place, f"cannot be read: {error}") from None
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise SpecError(place, "holds values that are not finite: weights must be numbers")
+    return array
+
 
 Source = Literal["file", "random"]
 Real = npt.NDArray[np.floating[Any]]

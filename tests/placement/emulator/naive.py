@@ -18,9 +18,8 @@ from rramalloc.placement.emulator.converters import Converters
 from rramalloc.placement.emulator.emulator import Emulator
 from rramalloc.placement.emulator.integers import Width
 from rramalloc.placement.emulator.schedule import Schedule
-from rramalloc.placement.emulator.task import Task, in_order
 from rramalloc.placement.emulator.verification import Verification
-from rramalloc.placement.emulator.verify import verify_task
+from rramalloc.placement.emulator.verify import Task, in_order, verify_task
 from rramalloc.placement.emulator.weights import Weights, drawn_input
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.timing.simulate import simulate

@@ -19,7 +19,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
-from rramalloc.placement.emulator.task import Task, in_order
+from rramalloc.placement.emulator.verify import Task, in_order
 from rramalloc.placement.place import place
 from rramalloc.placement.placement import read_placement
 from rramalloc.timing.stage_graph import StageGraph

@@ -25,11 +25,9 @@ from rramalloc.placement.blocks import Block, Part
 from rramalloc.placement.emulator.accelerator import Accelerator, held_by
 from rramalloc.placement.emulator.cells import Storage
 from rramalloc.placement.emulator.converters import Converters
-from rramalloc.placement.emulator.direct import convolved as direct_convolved
-from rramalloc.placement.emulator.direct import pooled as direct_pooled
+from rramalloc.placement.emulator.emulator import Layer
 from rramalloc.placement.emulator.integers import Width
-from rramalloc.placement.emulator.layer import Layer
-from rramalloc.placement.emulator.reference import Reference
+from rramalloc.placement.emulator.reference import Reference, convolve_directly, pool_directly
 from rramalloc.placement.emulator.weights import Weights
 
 
@@ -88,7 +86,7 @@ def test_any_convolution_equals_the_loops(random: Random) -> None:
     copies = random.choice((1, shape.pixels, random.randint(1, shape.pixels)))
     assert np.array_equal(layer_of(source, machine, mapping, copies, weights).sums(tensor), expected)
     reals = tensor.astype(np.float64)
-    assert np.array_equal(direct_convolved(conv, reals, weights, shape), expected)
+    assert np.array_equal(convolve_directly(conv, reals, weights, shape), expected)
     reference = Reference(source, Weights(source, 9, 0, {"c": weights}), width.low, width.high)
     assert np.array_equal(reference.output(conv, [reals]), expected)
 
@@ -144,7 +142,7 @@ def test_poolings_of_both_references_are_one(random: Random) -> None:
     node, reals = source.nodes[1], tensor.astype(np.float64)
     reference = Reference(source, Weights(source, 4, 0), -16, 15)
     expected = reference.output(node, [reals])
-    assert np.array_equal(direct_pooled(node, reals, source.shapes["p"], -16), expected)
+    assert np.array_equal(pool_directly(node, reals, source.shapes["p"], -16), expected)
 
 
 def test_a_wide_layer_is_exact_in_single_and_double_precision() -> None:

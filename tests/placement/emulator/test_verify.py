@@ -269,7 +269,7 @@ def test_weights_of_an_onnx_file(tmp_path: Path) -> None:
     result = verify(path, {"conv": 2}, hardware=hardware((16, 8)))
     assert (result.verdict, result.options.placed) == ("equal", "in order")
     assert [layer.weights for layer in result.layers] == ["file", "file"]
-    from rramalloc.placement.emulator.onnx_weights import weights_in
+    from rramalloc.placement.emulator.weights import weights_in
 
     found = weights_in(path, load(path))
     assert np.array_equal(found["conv"], weights)
