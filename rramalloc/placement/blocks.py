@@ -56,7 +56,9 @@ def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[
     """The blocks of one copy, by row block and column block; as many as `demand` says.
 
     Each weight lies in exactly one of them. Raises UnknownNameError; `whole_kernel` supposes that a kernel
-    has no more positions than an array has wordlines (`demand` refuses others).  Source: docs/sources/model.md 3.
+    has no more positions than an array has wordlines (`demand` refuses others).
+
+    Source: docs/sources/model.md 3.
     """
     check_known("mapping", mapping, MAPPINGS)
     cuts = _Cuts.of(weights, crossbar, mapping)

@@ -1,6 +1,7 @@
 """The judge of placements: whether arrays, blocks and tiles are as they must be.
 
-It shares no code with what places: the blocks that a layer needs are counted anew from docs/sources/model.md 3.
+It shares no code with what places: the blocks that a layer needs are counted anew from
+docs/sources/model.md 3.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ def _needs(placement: Placement, network: Network) -> dict[str, _Need]:
 def _sizes(
     network: Network, stage: Stage, hardware: Hardware, mapping: Mapping, fold: tuple[int, int]
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """Wordlines and bitlines of every block of one copy. Source: docs/sources/model.md 3, docs/sources/companions.md 3."""
+    """Wordlines and bitlines of every block of one copy.
+
+    Source: docs/sources/model.md 3, docs/sources/companions.md 3.
+    """
     wordlines, bitlines = hardware.crossbar.wordlines, hardware.crossbar.bitlines
     groups = stage.groups if isinstance(stage, Conv) and not hardware.dense_groups else 1
     high, wide = stage.kernel if isinstance(stage, Conv) else (1, 1)

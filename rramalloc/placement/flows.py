@@ -2,8 +2,8 @@
 
 The whole output of a producer that any window of a consumer needs, pixels 0 ... the last one needed, is
 sent once to that consumer: digital nodes run where their result is read. Windows go to copies in turn
-(window w to copy w mod d, docs/sources/model.md 4) and a copy's arrays share its inputs and outputs, so the bytes of an
-edge are spread evenly over all pairs of one array of the producer and one of the consumer:
+(window w to copy w mod d, docs/sources/model.md 4) and a copy's arrays share its inputs and outputs, so the
+bytes of an edge are spread evenly over all pairs of one array of the producer and one of the consumer:
 
     cost = sum over edges of bytes * (mean of hops over the array pairs)
 

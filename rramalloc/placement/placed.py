@@ -7,10 +7,10 @@ carries what all edges send over it in one step; an edge needs
 
     transfer_ns = hops of its longest route, each with its hop_ns + max over its links of load / bandwidth
 
-and a stage as long as the slowest of its edges. It runs beside the access to memory (docs/sources/model.md 7): the step
-lasts as long as the slower of them, or the computation. The load of the slowest link is taken to grow with
-the stage's own copies, so that a search can trade copies for time; at the replication that was placed the
-time is exact.
+and a stage as long as the slowest of its edges. It runs beside the access to memory
+(docs/sources/model.md 7): the step lasts as long as the slower of them, or the computation. The load of the
+slowest link is taken to grow with the stage's own copies, so that a search can trade copies for time; at the
+replication that was placed the time is exact.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def test_unknown_mapping() -> None:
 @settings(max_examples=300, deadline=None)
 @given(randoms)
 def test_blocks_are_the_demand_and_hold_every_weight_once(random: Random) -> None:
-    """docs/sources/model.md 3: demand, and rows and columns within the array; equal numbers mean equal inputs, outputs."""
+    """docs/sources/model.md 3: demand, rows and columns within the array; equal numbers mean equal values."""
     positions, inputs, outputs = random.choice((1, 2, 4, 9)), random.randint(1, 12), random.randint(1, 8)
     groups, slices = random.choice((1, 1, 2, 3, 7)), random.choice((1, 2))
     weights = matrix(positions, inputs, outputs, slices, groups)

@@ -47,7 +47,7 @@ def test_six_cores_of_six_arrays() -> None:
 @settings(max_examples=60, deadline=None)
 @given(randoms)
 def test_what_optimize_returns_can_be_placed(random: Random) -> None:
-    """docs/sources/peers.md: with a chip hierarchy given, `optimize` must return only what `place` can place."""
+    """docs/sources/peers.md: with a chip given, `optimize` must return only what `place` can place."""
     network = random_network(random, nodes=6, extent=5)
     timing = random.choice((None, Timing(step_ns=10.0)))
     hardware = machine(random_chip(random), random.choice(((4, 2), (8, 8), (3, 5))), timing)

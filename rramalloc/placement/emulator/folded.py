@@ -1,4 +1,4 @@
-"""Folded layers: filters and windows as arrays take them whose filters were folded first (docs/sources/companions.md 3)."""
+"""Filters and windows of layers whose filters were folded first (docs/sources/companions.md 3)."""
 
 from __future__ import annotations
 
