@@ -18,16 +18,42 @@ InputShapes = Mapping[str, Sequence[int]]
 NetworkLike = Network | str | os.PathLike[str]
 
 
-def as_network(network: NetworkLike, input_shapes: InputShapes | None = None) -> Network:
-    """The network itself, or the one that `load` finds. Raises FileError, SpecError, UnknownNameError."""
-    return network if isinstance(network, Network) else load(network, input_shapes)
+def as_network(
+    network: NetworkLike, input_shapes: InputShapes | None = None, *, allow_partial: bool = False
+) -> Network:
+    """The network itself, or the one that `load` reads. Raises FileError, SpecError, UnknownNameError."""
+    if isinstance(network, Network):
+        return network
+    return load(network, input_shapes, allow_partial=allow_partial)
 
 
-def load(network: str | os.PathLike[str], input_shapes: InputShapes | None = None) -> Network:
-    """The network in a file (.json, .onnx, .csv, .pt2) or a shipped one by name ("vgg16").
+def load(
+    network: str | os.PathLike[str],
+    input_shapes: InputShapes | None = None,
+    *,
+    allow_partial: bool = False,
+) -> Network:
+    """Read a network file, or a shipped network by its name.
 
-    A file that exists wins over a shipped network of the same name.
-    Raises FileError, SpecError, UnknownNameError.
+    Parameters
+    ----------
+    network
+        A .json, .onnx, .csv or .pt2 file, or a name such as "vgg16". A file that exists wins over a shipped
+        network of the same name.
+    input_shapes
+        Shape with batch of every input of an ONNX file that has open axes.
+    allow_partial
+        Take operators whose weights cannot be modelled (LSTM, custom operators) as nodes that wait for all
+        pixels; every result then says how much of the network it is about.
+
+    Raises
+    ------
+    FileError, UnknownNameError
+        If there is no such file or shipped network, or it cannot be read.
+    SpecError, NetworkError
+        If it does not hold a valid network.
+    UnsupportedError
+        If the network cannot be expressed.
     """
     if not os.fspath(network):
         raise UnknownNameError("file or shipped network", "", shipped_names())
@@ -39,21 +65,21 @@ def load(network: str | os.PathLike[str], input_shapes: InputShapes | None = Non
     if is_absent and path.suffix in ("", ".json"):
         raise UnknownNameError("file or shipped network", name, shipped_names())
     try:
-        return _read(path, input_shapes or {})
+        return _read(path, input_shapes or {}, allow_partial=allow_partial)
     except FileError as error:
         if os.path.exists(path):
             raise
         raise error.suggesting("shipped network", path.stem, shipped_names()) from None
 
 
-def _read(path: Path, input_shapes: InputShapes) -> Network:
+def _read(path: Path, input_shapes: InputShapes, *, allow_partial: bool) -> Network:
     match path.suffix.lower():
         case ".json":
             return _read_json(path)
         case ".onnx":
             from rramalloc.importers.onnx import read
 
-            return read(path, input_shapes)
+            return read(path, input_shapes, allow_partial=allow_partial)
         case ".csv":
             from rramalloc.importers import layer_table
 
@@ -61,7 +87,7 @@ def _read(path: Path, input_shapes: InputShapes) -> Network:
         case ".pt2":
             from rramalloc.importers import torch
 
-            return torch.read(path)
+            return torch.read(path, allow_partial=allow_partial)
     raise FileError(os.fspath(path), "its ending is none of .json, .onnx, .csv, .pt2")
 
 

@@ -56,6 +56,8 @@ class NetworkDocument(Record):
     approximations: Annotated[tuple[Approximation, ...], from_list(list[Approximation])] = ()
 
 
+_LEFT_OUT = (("shares", None), ("mode", "nearest"), ("coordinates", "asymmetric"))
+"""Fields that files, and thus hashes, have only with another value."""
 _DOCUMENT: TypeAdapter[NetworkDocument] = TypeAdapter(NetworkDocument)
 
 
@@ -283,11 +285,10 @@ def _place(where: str, node: Node) -> str:
 
 
 def _dump(node: Node) -> dict[str, Any]:
-    """Fields as JSON: name, op and inputs first, pairs as lists, defaults but `shares` written out."""
+    """Fields as JSON: name, op and inputs first, pairs as lists, most defaults written out."""
     values = node.model_dump(mode="json")
     head = {"name": node.name, "op": node.op}
     if not isinstance(node, Input):
         head["inputs"] = list(node.inputs)  # type: ignore[assignment]
-    if values.get("shares", "") is None:
-        del values["shares"]
+    values = {key: value for key, value in values.items() if (key, value) not in _LEFT_OUT}
     return head | {key: value for key, value in values.items() if key not in head}

@@ -223,13 +223,42 @@ class Select(_Consumer):
 
 
 class Upsample(_Consumer):
-    """Nearest-pixel enlargement by whole factors (height, width)."""
+    """Enlargement by whole factors (height, width): of the nearest pixel, or interpolated.
+
+    mode: how many source pixels around its position an output pixel needs along each axis: 1, 2 or 4;
+    coordinates: the position of output pixel i of n * f in the source: i / f, (i + 1/2) / f - 1/2, or
+    i * (n - 1) / (n * f - 1). The nearest pixel is always i // f.
+    """
 
     op: Literal["upsample"] = "upsample"
     scale: SizePair
+    mode: Literal["nearest", "linear", "cubic"] = "nearest"
+    coordinates: Literal["asymmetric", "half_pixel", "align_corners"] = "asymmetric"
+
+    def needed(self, axis: int, extent: int) -> list[Pair]:
+        """First and last of `extent` source pixels that each output pixel needs along an axis.
+
+        A position on a source pixel needs that pixel alone: the weights of its neighbours are 0.
+        """
+        factor = self.scale[axis]
+        outputs = range(extent * factor)
+        if self.mode == "nearest":
+            return [(index // factor, index // factor) for index in outputs]
+        more = 1 if self.mode == "cubic" else 0
+        ranges = []
+        for index in outputs:
+            over, under = {
+                "asymmetric": (index, factor),
+                "half_pixel": (2 * index + 1 - factor, 2 * factor),
+                "align_corners": (index * (extent - 1), max(extent * factor - 1, 1)),
+            }[self.coordinates]
+            below, rest = divmod(over, under)
+            first, last = (below - more, below + 1 + more) if rest else (below, below)
+            ranges.append((min(max(first, 0), extent - 1), min(max(last, 0), extent - 1)))
+        return ranges
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
-        """Source: docs/sources/model.md 2: output pixel (y, x) needs input pixel (y // f, x // f)."""
+        """The source grid times the factors."""
         channels, height, width = inputs[0]
         return Shape(channels, height * self.scale[0], width * self.scale[1])
 

@@ -24,7 +24,10 @@ def last_needed(node: Node, table: Table, output: Shape) -> Table:
     if isinstance(node, Conv | Pool):
         return _window_maximum(table, node.geometry, output)
     if isinstance(node, Upsample):
-        return table.repeat(node.scale[0], axis=0).repeat(node.scale[1], axis=1)
+        for axis in (0, 1):
+            first, last = np.array(node.needed(axis, table.shape[axis]), dtype=np.int64).T
+            table = _range_maximum(table, axis, first, last, 1)
+        return table
     if isinstance(node, GlobalPool | Flatten | Barrier):
         return np.full((output.height, output.width), table.max(), dtype=np.int32)
     if table.shape != (output.height, output.width):  # a 1 x 1 input is broadcast
@@ -37,9 +40,15 @@ def last_user(node: Node, table: Table, source: Shape) -> Table:
     if isinstance(node, Conv | Pool):
         return _scatter_maximum(table, node.geometry, source)
     if isinstance(node, Upsample):
-        rows, columns = node.scale
-        blocks = table.reshape(source.height, rows, source.width, columns)
-        return np.ascontiguousarray(blocks.max(axis=(1, 3)))
+        for axis, extent in enumerate((source.height, source.width)):
+            table = np.moveaxis(table, axis, 0)
+            result = np.full((extent, table.shape[1]), -1, dtype=np.int32)
+            pixel, last = np.array(node.needed(axis, extent), dtype=np.int64).T
+            while (users := np.flatnonzero(pixel <= last)).size:  # at most four turns
+                np.maximum.at(result, pixel[users], table[users])
+                pixel = pixel + 1
+            table = np.ascontiguousarray(np.moveaxis(result, 0, axis))
+        return table
     if isinstance(node, GlobalPool | Flatten | Barrier) or table.shape != (source.height, source.width):
         return np.full((source.height, source.width), table.max(), dtype=np.int32)
     return table

@@ -130,11 +130,11 @@ class _Tracer:
         return edges
 
     def _pull(self, node: Node, table: Table, output: Shape) -> Table:
-        rule = (
-            node.geometry
-            if isinstance(node, Conv | Pool)
-            else (node.op, node.scale if isinstance(node, Upsample) else None)
-        )
+        rule: object = node.op
+        if isinstance(node, Conv | Pool):
+            rule = node.geometry
+        elif isinstance(node, Upsample):
+            rule = (node.scale, node.mode, node.coordinates)
         key = (id(table), rule, output.height, output.width)
         if key not in self._pulled:
             pulled = last_needed(node, table, output)

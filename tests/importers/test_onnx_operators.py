@@ -61,7 +61,7 @@ def model(
 
 
 def load(proto: Any, **input_shapes: Sequence[int]) -> Network:
-    return from_model(proto, "net.onnx", input_shapes)
+    return from_model(proto, "net.onnx", input_shapes, allow_partial=True)
 
 
 def last(network: Network) -> tuple[str, str]:
@@ -568,6 +568,108 @@ def test_recurrent_layer_is_a_barrier() -> None:
     assert network.warnings == (
         "operator LSTM (1 node, first 'lstm') is not known: treated as a barrier, its weights take no arrays",
     )
+
+
+RECURRENT = [
+    pytest.param("LSTM", 4, "forward", id="lstm"),
+    pytest.param("GRU", 3, "bidirectional", id="gru both ways"),
+    pytest.param("RNN", 1, "forward", id="rnn"),
+]
+
+
+@pytest.mark.parametrize(("op", "gates", "direction"), RECURRENT)
+def test_recurrent_weights_are_refused_or_counted(op: str, gates: int, direction: str) -> None:
+    """Per direction: gates * 20 * 8 input and gates * 20 * 20 recurrent weights, each used in 30 steps."""
+    many = 2 if direction == "bidirectional" else 1
+    rows = gates * 20
+    constants = [
+        weight("u", many, rows, 8), weight("r", many, rows, 20), weight("b", many, 2 * rows),
+        ints("q", [0, 0, -1]), weight("m", 20 * many, 5),
+    ]  # fmt: skip
+    nodes = [
+        node(op, "x u r b", "s h", hidden_size=20, direction=direction),
+        node("Transpose", "s", "t", perm=[0, 2, 1, 3]), node("Reshape", "t q", "f"), node("MatMul", "f m"),
+    ]  # fmt: skip
+    proto = model(nodes, constants, {"x": (30, 1, 8)})
+    with pytest.raises(UnsupportedError, match=rf"{op} '{op.lower()}' .*--allow-partial"):
+        from_model(proto, "net.onnx", {})
+    lost = load(proto).unmodelled
+    assert [(item.name, item.operator) for item in lost] == [(op.lower(), op)]
+    assert lost[0].weights == many * rows * (8 + 20)
+    assert lost[0].macs == lost[0].weights * 30
+
+
+def test_constant_matrices_of_custom_operators_are_refused_but_not_indices() -> None:
+    shapes: dict[str, Dims] = {"y": (1, 16, 6, 5)}
+    warp = model([STEM, node("Warp", "c k", domain="acme")], [W, weight("k", 3, 7)], value_info=shapes)
+    with pytest.raises(UnsupportedError, match=r"acme.Warp 'warp' \(21 weights\)"):
+        from_model(warp, "net.onnx", {})
+    assert load(warp).unmodelled[0].macs is None
+    scatter = model([STEM, node("ScatterND", "c i u")], [W, ints("i", [[0, 0]]), weight("u", 1, 12, 10)])
+    assert from_model(scatter, "net.onnx", {}).unmodelled == ()
+
+
+def test_shared_weights_name_their_owner() -> None:
+    """One initializer read by two convolutions; a slice of it or a copy is another tensor."""
+    nodes = [
+        node("Conv", "x w", "a", "one"), node("Conv", "x w", "b", "two"), node("Conv", "x v", "c", "own"),
+        node("Sum", "a b c"),
+    ]  # fmt: skip
+    network = load(model(nodes, [W, weight("v", *W.dims)]))
+    assert [(stage.name, stage.shares) for stage in network.stages] == [
+        ("one", None), ("two", "one"), ("own", None),
+    ]  # fmt: skip
+
+
+def test_transposed_uses_share_weights_and_unused_owners_pass_them_on() -> None:
+    nodes = [
+        node("MatMul", "x w", "a", "first"), node("Transpose", "w", "v", perm=[1, 0]),
+        node("MatMul", "x v", "b", "second"), node("MatMul", "b w", "y", "third"),
+    ]  # fmt: skip
+    square = [weight("w", 6, 6)]
+    network = load(model(nodes, square, {"x": (1, 4, 6)}, outputs=("a", "y")))
+    assert [stage.shares for stage in network.stages] == [None, "first", "first"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sampling"),
+    [
+        pytest.param({"mode": "linear"}, ("linear", "half_pixel"), id="linear"),
+        pytest.param({"mode": "cubic"}, ("cubic", "half_pixel"), id="cubic"),
+        pytest.param(
+            {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
+            ("linear", "half_pixel"), id="PyTorch's name",
+        ),
+        pytest.param(
+            {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+            ("linear", "align_corners"), id="corners",
+        ),
+        pytest.param(
+            {"mode": "linear", "coordinate_transformation_mode": "asymmetric"},
+            ("linear", "asymmetric"), id="asymmetric",
+        ),
+        pytest.param({}, ("nearest", "asymmetric"), id="nearest"),
+        pytest.param(
+            {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+            ("nearest", "asymmetric"), id="nearest below",
+        ),
+        pytest.param(
+            {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "ceil"},
+            ("linear", "asymmetric"), id="nearest above",
+        ),
+    ],
+)  # fmt: skip
+def test_interpolation_keeps_what_it_needs(attributes: dict[str, str], sampling: tuple[str, str]) -> None:
+    proto = model([STEM, node("Resize", "c - s", **attributes)], [W, floats("s", 1, 1, 2, 3)])
+    network = load(proto)
+    assert (network.nodes[-1].mode, network.nodes[-1].coordinates) == sampling  # type: ignore[union-attr]
+    assert bool(network.approximations) == (attributes.get("nearest_mode") == "ceil")
+    crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "mode": "linear"}
+    proto = model(
+        [STEM, node("Resize", "c r s", **crop)],
+        [W, floats("r", 0, 0, 0, 0, 1, 1, 1, 1), floats("s", 1, 1, 2, 3)],
+    )
+    assert load(proto).nodes[-1].op == "barrier"
 
 
 def test_unknown_operator_without_shape() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,8 @@ from rramalloc.importers import load  # noqa: E402
 from rramalloc.importers.torch import from_torch, read  # noqa: E402
 from rramalloc.network.network import Network  # noqa: E402
 from rramalloc.network.node import Conv, Linear, Pool, Upsample  # noqa: E402
+from rramalloc.timing.simulate import simulate  # noqa: E402
+from rramalloc.timing.stage_graph import StageGraph  # noqa: E402
 
 Function = Callable[..., Any]
 
@@ -338,7 +341,7 @@ ONE_OPERATOR: list[Any] = [
     pytest.param(lambda x: F.adaptive_max_pool2d(x, 2), "maxpool", (4, 2, 2), id="adaptive max"),
     pytest.param(lambda x: F.interpolate(x, scale_factor=2), "upsample", (4, 16, 12), id="nearest"),
     pytest.param(
-        lambda x: F.interpolate(x, (16, 18), mode="bilinear"), "avgpool", (4, 16, 18), id="bilinear"
+        lambda x: F.interpolate(x, (16, 18), mode="bilinear"), "upsample", (4, 16, 18), id="bilinear"
     ),
     pytest.param(lambda x: F.pixel_shuffle(x, 2), "upsample", (1, 16, 12), id="pixel shuffle"),
     pytest.param(lambda x: F.pixel_unshuffle(x, 2), "select", (16, 4, 3), id="pixel unshuffle"),
@@ -386,13 +389,11 @@ def test_one_operator(function: Function, op: str, shape: tuple[int, int, int]) 
 @pytest.mark.parametrize(
     ("function", "warning"),
     [
-        pytest.param(lambda x: F.unfold(x, 3), "operator 'im2col' is not known: 1 node(s)", id="unfold"),
+        pytest.param(lambda x: F.unfold(x, 3), "operator im2col (1 node", id="unfold"),
         pytest.param(lambda x: F.adaptive_avg_pool2d(x, 5), "adaptive pooling by a fraction", id="adaptive"),
         pytest.param(lambda x: F.interpolate(x, (9, 9)), "enlargement by a fraction", id="interpolate"),
         pytest.param(lambda x: F.conv2d(x, x[:, :, :1, :1]), "weights are computed", id="dynamic weights"),
-        pytest.param(
-            lambda x: x.sort(1)[0] + x.sort(1)[0], "operator 'sort' is not known: 2", id="counted once"
-        ),
+        pytest.param(lambda x: x.sort(1)[0] + x.sort(1)[0], "operator sort (2 nodes", id="counted once"),
     ],
 )
 def test_barriers_with_one_warning(function: Function, warning: str) -> None:
@@ -403,9 +404,65 @@ def test_barriers_with_one_warning(function: Function, warning: str) -> None:
     assert warning in network.warnings[0]
 
 
-def test_weights_in_unknown_operators_are_mentioned() -> None:
-    module = Made(lambda m, x: m.lstm(x)[0], lstm=nn.LSTM(4, 4, batch_first=True))
-    assert any("take no arrays" in line for line in from_torch(module, (1, 5, 4)).warnings)
+@pytest.mark.filterwarnings("ignore")
+def test_weights_in_unknown_operators_are_refused_or_counted() -> None:
+    """4 gates of 4 units with 4 inputs and 4 states: 128 weights, used in 5 steps."""
+    module = Made(lambda m, x: m.fc(m.lstm(x)[0]), lstm=nn.LSTM(4, 4, batch_first=True), fc=nn.Linear(4, 2))
+    with pytest.raises(UnsupportedError, match=r"lstm 'lstm' \(128 weights\).*allow_partial=True"):
+        from_torch(module, (1, 5, 4))
+    network = from_torch(module, (1, 5, 4), allow_partial=True)
+    assert any("take no arrays" in line for line in network.warnings)
+    assert [(item.weights, item.macs) for item in network.unmodelled] == [(128, 128 * 5)]
+
+
+def test_modules_that_are_called_twice_share_their_weights() -> None:
+    module = Made(
+        lambda m, x: m.conv(m.conv(x)) + m.other(x), conv=nn.Conv2d(2, 2, 1), other=nn.Conv2d(2, 2, 1)
+    )
+    network = from_torch(module, (1, 2, 8, 8))
+    assert {stage.name: stage.shares for stage in network.stages} == {
+        "conv": None, "conv_1": "conv", "other": None,
+    }  # fmt: skip
+
+
+class SmallUNet(nn.Module):
+    """One level: pooled, convolved, enlarged again, joined with what was there before."""
+
+    def __init__(self, **resize: Any) -> None:
+        super().__init__()
+        self.down, self.deep, self.up = (
+            nn.Conv2d(3, 8, 3, padding=1),
+            nn.Conv2d(8, 8, 3, padding=1),
+            nn.Conv2d(16, 4, 3),
+        )
+        self.resize = resize
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = F.relu(self.down(x))
+        deep = F.relu(self.deep(F.max_pool2d(wide, 2)))
+        return self.up(torch.cat([F.interpolate(deep, scale_factor=2, **self.resize), wide], 1))
+
+
+@pytest.mark.parametrize(
+    "resize",
+    [
+        pytest.param({"mode": "nearest"}, id="nearest"),
+        pytest.param({"mode": "bilinear"}, id="bilinear"),
+        pytest.param({"mode": "bilinear", "align_corners": True}, id="corners"),
+        pytest.param({"mode": "bicubic"}, id="bicubic"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_unet_is_the_same_from_onnx_and_from_pytorch(resize: dict[str, Any], tmp_path: Path) -> None:
+    module = SmallUNet(**resize).eval()
+    torch.onnx.export(module, (torch.zeros(1, 3, 16, 24),), str(tmp_path / "unet.onnx"), dynamo=False)
+    both = load(tmp_path / "unet.onnx"), from_torch(module, (1, 3, 16, 24))
+    enlarged = [next(node for node in network.nodes if node.op == "upsample") for network in both]
+    assert enlarged[0].model_dump(exclude={"name", "inputs"}) == enlarged[1].model_dump(
+        exclude={"name", "inputs"}
+    )
+    graphs = [StageGraph.build(network) for network in both]
+    assert len({simulate(graph, np.ones(3, dtype=np.int64)).makespan for graph in graphs}) == 1
 
 
 def test_linear_on_tokens_vectors_and_images() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import product
 
 from rramalloc.network.geometry import Shape
@@ -37,12 +38,32 @@ def needed_pixels(node: Node, pixel: Pixel, source: Shape) -> list[Pixel]:
         ]
         return [(r, c) for r, c in field if 0 <= r < source.height and 0 <= c < source.width]
     if isinstance(node, Upsample):
-        return [(y // node.scale[0], x // node.scale[1])]
+        rows, columns = (
+            _around(node, axis, at, extent)
+            for axis, at, extent in ((0, y, source.height), (1, x, source.width))
+        )
+        return [(r, c) for r in rows for c in columns]
     if isinstance(node, GlobalPool | Flatten | Barrier):
         return pixels(source)
     if (source.height, source.width) == (1, 1):
         return [(0, 0)]
     return [(y, x)]
+
+
+def _around(node: Upsample, axis: int, at: int, extent: int) -> list[int]:
+    """Source pixels less than one pixel (cubic: two) from an output pixel's position, clipped."""
+    factor = node.scale[axis]
+    if node.mode == "nearest":
+        return [at // factor]
+    position = Fraction(at, factor)
+    if node.coordinates == "half_pixel":
+        position = (at + Fraction(1, 2)) / factor - Fraction(1, 2)
+    elif node.coordinates == "align_corners":
+        position = Fraction(at * (extent - 1), extent * factor - 1) if extent > 1 else Fraction(0)
+    reach = 1 if position.denominator == 1 or node.mode == "linear" else 2
+    near = [q for q in range(-4, extent + 4) if abs(q - position) < reach]
+    clipped = [min(max(q, 0), extent - 1) for q in near]
+    return list(range(min(clipped), max(clipped) + 1))
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,9 @@ def _node(
     elif op in ("add", "mul", "concat"):
         node["inputs"] = [source, *_partners(op, random, network, shape)]
     elif op == "upsample":
-        node["scale"] = random.choice(([1, 2], [2, 1], [2, 2]))
+        node["scale"] = random.choice(([1, 2], [2, 1], [2, 2], [3, 2]))
+        node["mode"] = random.choice(("nearest", "linear", "cubic"))
+        node["coordinates"] = random.choice(("asymmetric", "half_pixel", "align_corners"))
     elif op == "linear":
         node["out_features"] = random.randint(1, 4)
     elif op == "select":

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from laws.reference import needed_pixels, pixels
 from laws.strategies import random_network, randoms
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 from rramalloc.network.geometry import Pads, Shape, pooled_extent
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Node, Pool
+from rramalloc.network.node import Conv, Node, Pool, Upsample
 from rramalloc.network.receptive import Table, last_needed, last_user
 
 
@@ -49,6 +51,30 @@ def check(network: Network, node: Node, name: str, random: Random) -> None:
         pushed = last_user(node, each, source)
         assert pushed.tolist() == by_user(node, each, output, source)
         assert pushed.shape == (source.height, source.width)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("coordinates", ["asymmetric", "half_pixel", "align_corners"])
+@pytest.mark.parametrize(("extent", "factor"), [(1, 3), (2, 2), (5, 2), (4, 3), (6, 4)])
+def test_interpolation_needs_what_onnx_reads(mode: str, coordinates: str, extent: int, factor: int) -> None:
+    """An input pixel is needed where it changes the output of ONNX' reference evaluator."""
+    node = helper.make_node(
+        "Resize", ["x", "", "s"], ["y"], mode=mode, coordinate_transformation_mode=coordinates
+    )
+    graph = helper.make_graph(
+        [node], "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xs"],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )  # fmt: skip
+    run = ReferenceEvaluator(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]))
+    scales = np.array([1, 1, 1, factor], dtype=np.float32)
+    reads = np.stack([
+        np.abs(run.run(None, {"x": row.reshape(1, 1, 1, -1), "s": scales})[0].ravel()) > 1e-4
+        for row in np.eye(extent, dtype=np.float32)
+    ])  # fmt: skip
+    upsample = Upsample(name="u", inputs=("x",), scale=(1, factor), mode=mode, coordinates=coordinates)
+    found = [(int(used.min()), int(used.max())) for used in map(np.flatnonzero, reads.T)]
+    assert upsample.needed(1, extent) == found
 
 
 @settings(max_examples=150)

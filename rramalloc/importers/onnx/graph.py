@@ -15,11 +15,12 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rramalloc.errors import FileError, NetworkError, SpecError, UnsupportedError
 from rramalloc.files import ONNX_LIMIT_BYTES, read_bytes
-from rramalloc.importers.onnx.drawing import MAX_NAME, Uses
+from rramalloc.importers.onnx.drawing import Uses
 from rramalloc.records import brief
 
 MAX_NODES = 200_000
 CONTROL_FLOW = ("If", "Loop", "Scan")
+_LONGEST_NAME = 992
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +192,7 @@ def _names(nodes: Sequence[Any], taken: set[str]) -> list[str]:
     for node in nodes:
         own = node.name if node.name and counts[node.name] == 1 else ""
         stem = (own or next((name for name in node.output if name), "") or node.op_type)[
-            : MAX_NAME - 8
+            :_LONGEST_NAME
         ] or "node"
         name, count = stem, 1
         while name in used:

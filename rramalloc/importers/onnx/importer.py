@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rramalloc.errors import FileError, SpecError, UnsupportedError
+from rramalloc.errors import FileError, SpecError
+from rramalloc.importers.builder import needed
 from rramalloc.importers.onnx import protos
 from rramalloc.importers.onnx.constants import evaluate
 from rramalloc.importers.onnx.drawing import Drawing, barrier
@@ -18,7 +20,7 @@ from rramalloc.importers.onnx.functions import inlined
 from rramalloc.importers.onnx.graph import Graph, decode, graph_of
 from rramalloc.importers.onnx.inputs import Inputs, inputs_of, layouts_of
 from rramalloc.importers.onnx.operators import HANDLERS
-from rramalloc.importers.onnx.outputs import outputs_of
+from rramalloc.importers.onnx.outputs import has_rule, outputs_of
 from rramalloc.importers.onnx.shapes import MAX_DIM
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import (
@@ -31,58 +33,55 @@ from rramalloc.importers.onnx.tensors import (
     usual,
 )
 from rramalloc.network.network import Network
-from rramalloc.network.node import Barrier, Conv, Linear, Node
 from rramalloc.records import brief
 
 OLDEST_OPSET = 7
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
 _MAX_TRIALS = 8
+_REORDERINGS = (
+    "Identity", "Cast", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "QuantizeLinear",
+    "DequantizeLinear",
+)  # fmt: skip
+_RECURRENT = ("LSTM", "GRU", "RNN")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Import:
-    nodes: tuple[Node, ...]
-    warnings: tuple[str, ...]
-
-    @property
-    def barriers(self) -> int:
-        return sum(isinstance(node, Barrier) for node in self.nodes)
-
-
-def read(path: Path, input_shapes: Mapping[str, Sequence[int]]) -> Network:
+def read(path: Path, input_shapes: Mapping[str, Sequence[int]], *, allow_partial: bool = False) -> Network:
     """The network in an ONNX file; `input_shapes`: with batch, for every input with open axes.
 
+    allow_partial: take operators whose weights cannot be modelled as barriers.
     Raises FileError, SpecError, NetworkError, UnsupportedError.
     """
-    return from_model(decode(path), os.fspath(path), input_shapes)
+    return from_model(decode(path), os.fspath(path), input_shapes, allow_partial=allow_partial)
 
 
-def from_model(model: Any, where: str, input_shapes: Mapping[str, Sequence[int]]) -> Network:
-    """The network of an onnx.ModelProto; `where`: its file, as messages shall call it.
+def from_model(
+    model: Any, where: str, input_shapes: Mapping[str, Sequence[int]], *, allow_partial: bool = False
+) -> Network:
+    """The network of an onnx.ModelProto; `where`: its file, as messages name it.
 
     Raises SpecError, NetworkError, UnsupportedError; FileError if a text in it is not UTF-8.
     """
     try:
-        return _from_model(model, where, input_shapes)
+        return _from_model(model, where, input_shapes, allow_partial=allow_partial)
     except UnicodeDecodeError:
         raise FileError(where, "is damaged: a name in the model is not UTF-8 text") from None
 
 
-def _from_model(model: Any, where: str, input_shapes: Mapping[str, Sequence[int]]) -> Network:
+def _from_model(
+    model: Any, where: str, input_shapes: Mapping[str, Sequence[int]], *, allow_partial: bool
+) -> Network:
     graph = graph_of(inlined(model, where), where)
     inputs = inputs_of(graph, input_shapes)
-    found = _best(graph, inputs)
-    if not any(isinstance(node, Conv | Linear) for node in found.nodes):
-        raise UnsupportedError(where, "holds neither a convolution nor a linear layer with constant weights")
+    drawing, ends = _best(graph, inputs)
     made_by = (model.producer_name, model.producer_version)
     producer = " ".join(part for part in made_by if part and isinstance(part, str))
     name = Path(where).name
-    return Network.build(
+    return drawing.network(
         Path(name).stem or name,
-        found.nodes,
-        source=f"ONNX file {name}, opset {graph.opset}, producer {producer[:100] or 'unknown'}",
-        where=where,
-        warnings=(*_general(graph, inputs), *found.warnings),
+        f"ONNX file {name}, opset {graph.opset}, producer {producer[:100] or 'unknown'}",
+        allow_partial=allow_partial,
+        warnings=_general(graph, inputs),
+        ends=ends,
     )
 
 
@@ -97,35 +96,45 @@ def _general(graph: Graph, inputs: Inputs) -> list[str]:
     return warnings
 
 
-def _best(graph: Graph, inputs: Inputs) -> _Import:
-    """The likely meaning of the inputs' axes, which ONNX does not tell, that takes the fewest barriers."""
+def _best(graph: Graph, inputs: Inputs) -> tuple[Drawing, list[str]]:
+    """The likely meaning of the inputs' axes, which ONNX does not state, that takes the fewest barriers.
+
+    With the nodes of the outputs.
+    """
     layouts = {name: layouts_of(dims)[0] for name, dims in inputs.data.items()}
     best = _import(graph, inputs, layouts)
     for name, dims in list(inputs.data.items())[:_MAX_TRIALS]:
         for layout in layouts_of(dims)[1:]:
-            if not best.barriers:
+            if not _barriers(best):
                 return best
             try:
                 trial = _import(graph, inputs, {**layouts, name: layout})
             except SpecError:
                 continue
-            if trial.barriers < best.barriers:
+            if _barriers(trial) < _barriers(best):
                 best, layouts[name] = trial, layout
     return best
 
 
-def _import(graph: Graph, inputs: Inputs, layouts: Mapping[str, str]) -> _Import:
+def _barriers(trial: tuple[Drawing, list[str]]) -> int:
+    drawing, ends = trial
+    return sum(node.op == "barrier" for node in needed(drawing.nodes, ends))
+
+
+def _import(graph: Graph, inputs: Inputs, layouts: Mapping[str, str]) -> tuple[Drawing, list[str]]:
     drawing = Drawing(graph.where, inputs.batch, graph.uses, graph.names)
-    values: dict[str, Value] = {
+    constants = {
         proto.name: protos.constant_of(proto, f"{graph.where}: initializer {brief(proto.name)}")
         for proto in graph.proto.initializer
         if proto.name in graph.uses
     }
     for sparse in graph.proto.sparse_initializer:
-        values[sparse.values.name] = Constant(dims=protos.dims_of(sparse, graph.where))
-    values.update({name: Constant(dims=dims) for name, dims in inputs.weights.items()})
+        constants[sparse.values.name] = Constant(dims=protos.dims_of(sparse, graph.where))
+    constants.update({name: Constant(dims=dims) for name, dims in inputs.weights.items()})
+    values: dict[str, Value] = {name: replace(value, origin=name) for name, value in constants.items()}
     for name, dims in inputs.data.items():
-        node = drawing.add_input(name, shape_of(dims, layouts[name]))
+        node = drawing.unique(name)
+        drawing.add(node, "input", (), graph.where, shape=tuple(shape_of(dims, layouts[name])))
         values[name] = tensor(node, dims, layouts[name])
     declared = _declared(graph, inputs)
     for index, proto in enumerate(graph.nodes):
@@ -136,17 +145,21 @@ def _import(graph: Graph, inputs: Inputs, layouts: Mapping[str, str]) -> _Import
             opset=graph.opset,
             values=tuple(values[name] if name else None for name in proto.input),
         )
-        _store(values, proto.output, _visit(drawing, step, declared))
+        _store(values, step, _visit(drawing, step, declared))
     ends = [value.node for name in graph.outputs if isinstance(value := values[name], Tensor)]
     if not ends:
         raise SpecError(graph.where, "graph.output: no output of the model depends on an input")
-    return _Import(nodes=_needed(drawing.nodes, ends), warnings=drawing.warnings)
+    return drawing, ends
 
 
-def _store(values: dict[str, Value], names: Sequence[str], results: Sequence[Value]) -> None:
-    for index, name in enumerate(names):
+def _store(values: dict[str, Value], step: Step, results: Sequence[Value]) -> None:
+    """Outputs by name; a constant that only reorders another one keeps its origin."""
+    first = step.values[0] if step.values else None
+    kept = first.origin if isinstance(first, Constant) and step.op in _REORDERINGS else ""
+    for index, name in enumerate(step.proto.output):
         if name:
-            values[name] = results[min(index, len(results) - 1)]
+            value = results[min(index, len(results) - 1)]
+            values[name] = replace(value, origin=kept or name) if isinstance(value, Constant) else value
 
 
 def _visit(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
@@ -184,11 +197,28 @@ def _unknown(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> Sequ
             continue
         layout = data[0].layout if data[0].dims == shape else usual(shape)
         results.append(barrier(drawing, step, data, shape, layout, f"{index}" if index else ""))
-    subject = f"operator {f'{step.proto.domain}.' if step.proto.domain else ''}{step.op}"
-    weights = any(isinstance(value, Constant) and len(value.dims or ()) > 1 for value in step.values)
-    remark = "is not known: treated as a barrier" + ", its weights take no arrays" * weights
-    drawing.note(subject[:100], remark, step.name)
+    made = [result.node for result in results if isinstance(result, Tensor)]
+    if made:
+        weights = _weights(step)
+        treatment = "is not known: treated as a barrier" + ", its weights take no arrays" * bool(weights)
+        drawing.approximate(made, step.label, treatment)
+        if weights:
+            macs = (
+                weights * step.dims(0)[1 if step.integer("layout", 0) else 0]
+                if step.op in _RECURRENT
+                else None
+            )
+            drawing.leave_out(made, step.label, weights, macs)
     return results
+
+
+def _weights(step: Step) -> int:
+    """Constant weights of an operator without a rule: matrices that are no indices and not only moved."""
+    if has_rule(step) and step.op not in (*_RECURRENT, "Einsum", "MatMul"):
+        return 0
+    values = step.values[1:3] if step.op in _RECURRENT else step.values  # without biases and states
+    matrices = (value.dims or () for value in values if isinstance(value, Constant))
+    return sum(math.prod(dims) for dims in matrices if sum(size > 1 for size in dims) > 1)
 
 
 def _declared(graph: Graph, inputs: Inputs) -> dict[str, Dims]:
@@ -203,15 +233,3 @@ def _declared(graph: Graph, inputs: Inputs) -> dict[str, Dims]:
             if all(1 <= size <= MAX_DIM for size in dims):
                 shapes[info.name] = tuple(dims)
     return shapes
-
-
-def _needed(nodes: Sequence[Node], ends: Sequence[str]) -> tuple[Node, ...]:
-    by_name = {node.name: node for node in nodes}
-    needed: set[str] = set()
-    pending = list(ends)
-    while pending:
-        name = pending.pop()
-        if name not in needed:
-            needed.add(name)
-            pending.extend(by_name[name].inputs)
-    return tuple(node for node in nodes if node.name in needed)

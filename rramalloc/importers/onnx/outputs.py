@@ -17,12 +17,17 @@ Rule = Callable[[Step], Sequence[Dims] | None]
 def outputs_of(step: Step) -> list[Dims | None]:
     """Shape of every output, None where no rule tells it. Raises SpecError for wrong attributes."""
     count = len(step.proto.output)
-    rule = _RULES.get(step.op) if step.proto.domain in ("", "ai.onnx") else None
+    rule = _RULES[step.op] if has_rule(step) else None
     if rule is None or any(value is not None and value.dims is None for value in step.values):
         return [None] * count
     found = rule(step) or []
     fits = [dims if all(0 <= size <= MAX_DIM for size in dims) else None for dims in found]
     return [*fits, *[None] * count][:count]
+
+
+def has_rule(step: Step) -> bool:
+    """Whether the operator is a standard one of which only the output shapes are defined here."""
+    return step.proto.domain in ("", "ai.onnx") and step.op in _RULES
 
 
 def _same(step: Step) -> Sequence[Dims]:

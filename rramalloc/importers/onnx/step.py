@@ -39,6 +39,11 @@ class Step:
         """Operator type."""
         return str(self.proto.op_type)
 
+    @property
+    def label(self) -> str:
+        """Operator type, with its domain unless it is a standard one."""
+        return f"{self.proto.domain}.{self.op}" if self.proto.domain else self.op
+
     def fault(self, field: str, reason: str) -> SpecError:
         """A value of this node is not allowed."""
         return SpecError(self.place, f"{field}: {reason}")

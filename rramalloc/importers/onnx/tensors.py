@@ -20,11 +20,13 @@ NO_PADS = Pads(0, 0, 0, 0)
 class Constant:
     """A tensor that does not depend on the network's input.
 
-    dims: None if its shape is not known; array: values, only where they are few enough to matter for shapes.
+    dims: None if its shape is not known; array: values, only where they are few enough to matter for shapes;
+    origin: the tensor of the file that holds the same values, perhaps in another order.
     """
 
     dims: Dims | None
     array: Array | None = None
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rramalloc.errors import NetworkError, SpecError
+from rramalloc.errors import SpecError
 from rramalloc.importers.torch.archive import read_program
+from rramalloc.importers.torch.call import TensorBuilder
 from rramalloc.importers.torch.graph import Dims, Program
 from rramalloc.importers.torch.lowering import lower
-from rramalloc.importers.torch.nodes import NodeList
 from rramalloc.importers.torch.operators import RULES
 from rramalloc.network.network import Network
 from rramalloc.records import brief, is_whole
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 _MAX_VALUES = 2**40
 
 
-def read(path: str | os.PathLike[str]) -> Network:
+def read(path: str | os.PathLike[str], *, allow_partial: bool = False) -> Network:
     """The network in a `.pt2` archive (torch.export.save); nothing in it is executed or unpickled.
 
-    Raises FileError, SpecError, UnsupportedError.
+    allow_partial: take operators whose weights cannot be modelled as barriers.
+    Raises FileError, SpecError, NetworkError, UnsupportedError.
     """
     where = os.fspath(path)
-    return _network(read_program(path), where, Path(path).stem or "network")
+    return _network(read_program(path), where, Path(path).stem or "network", allow_partial=allow_partial)
 
 
 def from_torch(
@@ -36,31 +37,41 @@ def from_torch(
     example_shape: Sequence[int] | Sequence[Sequence[int]] = (),
     *,
     name: str | None = None,
+    allow_partial: bool = False,
 ) -> Network:
-    """The network of a live module, traced in inference mode without touching its weights.
+    """Read the network of a live module, traced in inference mode without touching its weights.
 
-    example_shape: shape of the input with batch, (1, 3, 224, 224), or one shape for each input; not needed
-    for an ExportedProgram. name: the network's name, the module's class by default.
-    Raises FileError (torch is not installed), SpecError, UnsupportedError.
+    Parameters
+    ----------
+    module
+        A module, or a program that torch.export made of one.
+    example_shape
+        Shape of the input with batch, such as (1, 3, 224, 224), or one shape for each input; not needed for
+        an ExportedProgram.
+    name
+        Name of the network, by default the module's class.
+    allow_partial
+        Take operators whose weights cannot be modelled as barriers; every result says how much is missing.
+
+    Raises
+    ------
+    FileError
+        If torch is not installed.
+    SpecError, NetworkError, UnsupportedError
+        If the module cannot be traced or expressed.
     """
     from rramalloc.importers.torch.live import live_program
 
     label = type(module).__name__.lower() if name is None else name
     where = f"PyTorch module {label[:60]!r}"
-    return _network(live_program(module, _shapes(example_shape, where), where), where, label)
+    program = live_program(module, _shapes(example_shape, where), where)
+    return _network(program, where, label, allow_partial=allow_partial)
 
 
-def _network(program: Program, where: str, name: str) -> Network:
-    nodes = NodeList(where)
+def _network(program: Program, where: str, name: str, *, allow_partial: bool) -> Network:
+    nodes = TensorBuilder(where)
     lower(program, nodes, RULES)
-    network = Network.build(name, nodes.items, source="torch.export", where=where, warnings=nodes.warnings())
-    for node, shape in nodes.expected.items():
-        if network.shapes[node] != shape:
-            raise NetworkError(
-                f"{where}: node {brief(node)}",
-                f"is {network.shapes[node]} by the model's rules and {shape} in the exported graph",
-            )
-    return network
+    return nodes.network(name, "torch.export", allow_partial=allow_partial)
 
 
 def _shapes(given: Any, where: str) -> tuple[Dims, ...]:

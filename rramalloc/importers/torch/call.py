@@ -6,26 +6,77 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rramalloc.errors import SpecError
+from rramalloc.errors import NetworkError, SpecError
+from rramalloc.importers.builder import GraphBuilder
 from rramalloc.importers.torch.graph import Argument, Dims, Operation, Ref, references
 from rramalloc.importers.torch.layout import Layout, Tensor, default_layout
-from rramalloc.importers.torch.nodes import NodeList
 from rramalloc.records import brief
 
 Result = Tensor | Sequence[Tensor | None]
 Frame = dict[str, Tensor | None]
 """Tensors by name; one that depends on constants only is absent or None."""
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+_INDEXED = frozenset(
+    (
+        "index",
+        "index_put",
+        "scatter",
+        "scatter_add",
+        "scatter_reduce",
+        "masked_scatter",
+        "grid_sampler",
+        "grid_sampler_2d",
+    )
+)
+"""Operators whose constant operands say where values go, and are no weights."""
 _COMPOSITE = ("MultiheadAttention", "torch.nn.modules.transformer.", "torch.nn.modules.container.")
 
 
+class TensorBuilder(GraphBuilder):
+    """A graph builder whose nodes must have the shapes that PyTorch states for their tensors."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self._placed: dict[tuple[str, Layout], str] = {}
+
+    def emit(self, tensor: Tensor, op: str, inputs: Sequence[str], **fields: Any) -> Tensor:
+        """Append the node that computes `tensor`; return the tensor. Raises NetworkError."""
+        place = f"{self.where}: node {brief(tensor.node)}"
+        shape = self.add(tensor.node, op, inputs, f"{place} ({op})", **fields)
+        if shape != tensor.shape:
+            raise NetworkError(
+                place, f"is {shape} by the model's rules and {tensor.shape} in the exported graph"
+            )
+        return tensor
+
+    def placed(self, tensor: Tensor, layout: Layout) -> Tensor:
+        """The tensor with its pixels in another layout: a barrier, made once, unless they lie so already."""
+        if tensor.lies(layout):
+            return Tensor(tensor.node, tensor.dims, layout)
+        key = (tensor.node, layout)
+        if key not in self._placed:
+            moved = Tensor(self.unique(f"{tensor.node}_reordered"), tensor.dims, layout)
+            self._placed[key] = moved.node
+            return self.emit(moved, "barrier", [tensor.node], shape=tuple(moved.shape))
+        return Tensor(self._placed[key], tensor.dims, layout)
+
+
 class Call:
-    """nodes: where to emit; frame: what the names stand for; name: the node name reserved for this call."""
+    """One ATen call. nodes: where to emit; frame: what the names stand for.
+
+    origins: for constants that only reorder another one, the name of that; name: reserved for the main node.
+    """
 
     def __init__(
-        self, nodes: NodeList, operation: Operation, shapes: Mapping[str, Dims], frame: Frame
+        self,
+        nodes: TensorBuilder,
+        operation: Operation,
+        shapes: Mapping[str, Dims],
+        frame: Frame,
+        origins: Mapping[str, str],
     ) -> None:
         self.nodes, self.operation, self.frame = nodes, operation, frame
-        self._shapes = shapes
+        self._shapes, self._origins = shapes, origins
         self.name = nodes.unique(_base_name(operation))
         self._emitted = False
 
@@ -66,6 +117,11 @@ class Call:
             if isinstance(argument, Ref):
                 return self.dims_of(argument.name)
         return None
+
+    def origin(self, *keys: str) -> str:
+        """The parameter behind a constant operand."""
+        name = next(ref.name for ref in map(self.given, keys) if isinstance(ref, Ref))
+        return self._origins.get(name, name)
 
     def dims_of(self, name: str) -> Dims:
         """Dimensions of a tensor by name. Raises SpecError if the graph does not state them."""
@@ -129,7 +185,7 @@ class Call:
         else:
             self._emitted, name = True, self.name
         tensor = Tensor(name, dims, layout)
-        return self.nodes.add(tensor, op, [source.node for source in inputs], **fields)
+        return self.nodes.emit(tensor, op, [source.node for source in inputs], **fields)
 
     def select(self, source: Tensor, dims: Dims, layout: Layout, *, suffix: str = "") -> Tensor:
         """The same pixels with other channels."""
@@ -141,7 +197,7 @@ class Call:
     ) -> Tensor:
         """A node that waits for all pixels of its inputs."""
         layout = default_layout(dims) if layout is None else layout
-        shape = list(Tensor("", dims, layout).shape)
+        shape = tuple(Tensor("", dims, layout).shape)
         return self.emit("barrier", sources, dims, layout, suffix=suffix, shape=shape)
 
     def collapsed(self, source: Tensor, *, suffix: str = "_whole") -> Tensor:
@@ -156,13 +212,7 @@ class Call:
         return self.nodes.placed(source, layout)
 
     def unknown(self, note: str = "") -> Result:
-        """Every output waits for all pixels of all inputs; says so in a warning."""
-        if note:
-            self.nodes.notes[note] += 1
-        else:
-            self.nodes.unknown[self.operation.op] += 1
-            if any(self._is_weight(argument) for argument in self.operation.args.values()):
-                self.nodes.notes[f"{self.operation.op[:60]}: its constant weights take no arrays"] += 1
+        """Every output waits for all pixels of all inputs; note: why, if the operator itself is known."""
         sources = list(dict.fromkeys(self.tensors()))
         results: list[Tensor | None] = []
         for name in self.operation.outputs:
@@ -171,15 +221,28 @@ class Call:
             results.append(
                 None if dims is None else self.barrier(sources, dims, same.layout if same else None)
             )
+        made = [result.node for result in results if result is not None]
+        if made:
+            op, weights = self.operation.op, 0 if note else self._weights()
+            lost = ", its weights take no arrays" if weights else ""
+            self.nodes.approximate(made, op, note or f"is not known: treated as a barrier{lost}")
+            if weights:
+                macs = weights * math.prod(sources[0].dims[:-1]) if op in _RECURRENT else None
+                self.nodes.leave_out(made, op, weights, macs)
         return results
 
-    def _is_weight(self, argument: Argument) -> bool:
-        """Is there a constant of at least two axes in an argument?"""
-        return any(
-            self.frame.get(ref.name) is None
-            and sum(extent > 1 for extent in self._shapes.get(ref.name, ())) >= 2
+    def _weights(self) -> int:
+        """Constant weights of an operator without a rule: matrices that are no indices."""
+        op, args = self.operation.op, self.operation.args
+        values = [args.get("params")] if op in _RECURRENT else args.values()
+        matrices = [
+            self._shapes.get(ref.name, ())
+            for argument in values
             for ref in references(argument)
-        )
+            if self.frame.get(ref.name) is None
+        ]
+        long = [dims for dims in matrices if sum(extent > 1 for extent in dims) > 1]
+        return 0 if op in _INDEXED else sum(math.prod(dims) for dims in long)
 
 
 def same_values(first: Dims, second: Dims) -> bool:

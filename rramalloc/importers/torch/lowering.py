@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from rramalloc.errors import SpecError, UnsupportedError
-from rramalloc.importers.torch.call import Call, Frame, Result
+from rramalloc.importers.torch.call import Call, Frame, Result, TensorBuilder
 from rramalloc.importers.torch.graph import (
     Argument,
     Dims,
@@ -23,7 +24,6 @@ from rramalloc.importers.torch.layout import (
     image_layout,
     signal_layout,
 )
-from rramalloc.importers.torch.nodes import NodeList
 
 Handler = Callable[[Call], Result]
 _INLINED = ("higher_order.wrap_with_set_grad_enabled", "higher_order.wrap_with_autocast")
@@ -32,10 +32,15 @@ _VIEWS = (
     "slice select narrow chunk split split_with_sizes unbind expand expand_as view_as"
 )
 _VIEW_OPS = frozenset(_VIEWS.split())
+_REORDERINGS = (
+    "permute", "transpose", "t", "alias", "detach", "view", "reshape", "_unsafe_view",
+    "squeeze", "unsqueeze", "clone", "contiguous", "to", "_to_copy", "dequantize",
+)  # fmt: skip
+"""Calls that keep all values of a constant, perhaps in another order."""
 _PIXEL_LAYERS = ("linear", "matmul", "layer_norm")
 
 
-def lower(program: Program, nodes: NodeList, handlers: Mapping[str, Handler]) -> None:
+def lower(program: Program, nodes: TensorBuilder, handlers: Mapping[str, Handler]) -> None:
     """Append the nodes of a whole program. Raises SpecError, UnsupportedError."""
     frame: Frame = {}
     modules = {operation.module for operation in program.graph.operations}  # a layer keeps its name
@@ -50,16 +55,24 @@ def lower(program: Program, nodes: NodeList, handlers: Mapping[str, Handler]) ->
             )
         _check_input(f"{nodes.where}: input {name[:60]!r}", dims, layout)
         tensor = Tensor(nodes.unique(f"{name}_input" if name in modules else name), dims, layout)
-        frame[name] = nodes.add(tensor, "input", (), shape=list(tensor.shape))
+        frame[name] = nodes.emit(tensor, "input", (), shape=tuple(tensor.shape))
     _Scope(nodes, handlers, program.graph, frame).run()
 
 
 class _Scope:
-    """One graph. roots: for every view the tensor whose memory it shows."""
+    """One graph. roots: for every view the tensor whose memory it shows; origins: as of Call."""
 
-    def __init__(self, nodes: NodeList, handlers: Mapping[str, Handler], graph: Graph, frame: Frame) -> None:
+    def __init__(
+        self,
+        nodes: TensorBuilder,
+        handlers: Mapping[str, Handler],
+        graph: Graph,
+        frame: Frame,
+        origins: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.nodes, self.handlers, self.graph, self.frame = nodes, handlers, graph, frame
         self.roots: dict[str, str] = {}
+        self.origins = dict(origins)
 
     def run(self) -> None:
         for operation in self.graph.operations:
@@ -69,7 +82,7 @@ class _Scope:
             self._note_view(operation)
             operands = (ref.name for value in operation.args.values() for ref in references(value))
             if any(self.frame.get(name) is not None for name in operands):
-                self._operation(Call(self.nodes, operation, self.graph.shapes, self.frame))
+                self._operation(Call(self.nodes, operation, self.graph.shapes, self.frame, self.origins))
 
     def _operation(self, call: Call) -> None:
         operation = call.operation
@@ -95,6 +108,8 @@ class _Scope:
 
     def _note_view(self, operation: Operation) -> None:
         first = next(iter(operation.args.values()), None)
+        if operation.op in _REORDERINGS and isinstance(first, Ref) and operation.outputs[0]:
+            self.origins[operation.outputs[0]] = self.origins.get(first.name, first.name)
         if operation.op in _VIEW_OPS and isinstance(first, Ref):
             root = self.roots.get(first.name, first.name)
             self.roots.update((name, root) for name in operation.outputs if name)
@@ -123,12 +138,14 @@ class _Scope:
                 place,
                 f"{name[:60]} is control flow, which a network cannot express: export the branch that runs",
             )
-        inner: Frame = {
-            inside.name: self.frame.get(outside.name)
+        names = {
+            inside.name: outside.name
             for inside, outside in zip(graph.inputs, values[values.index(graph) + 1 :], strict=False)
             if isinstance(inside, Ref) and isinstance(outside, Ref)
         }
-        _Scope(self.nodes, self.handlers, graph, inner).run()
+        inner: Frame = {inside: self.frame.get(outside) for inside, outside in names.items()}
+        origins = {inside: self.origins.get(outside, outside) for inside, outside in names.items()}
+        _Scope(self.nodes, self.handlers, graph, inner, origins).run()
         for output, result in zip(operation.outputs, _flat(graph.outputs), strict=False):
             if output is not None:
                 self.frame[output] = inner.get(result.name) if isinstance(result, Ref) else None

@@ -12,7 +12,7 @@ def linear(call: Call) -> Result:
     source, weight = call.tensor("input"), call.dims("weight")
     if source is None or weight is None or len(weight) != 2 or call.tensor("weight") is not None:
         return _dynamic(call, ("input",), ("weight",))
-    return _stage(call, source, len(source.dims) - 1)
+    return _stage(call, source, len(source.dims) - 1, "weight")
 
 
 def matmul(call: Call) -> Result:
@@ -34,10 +34,10 @@ def _product(call: Call, left: tuple[str, ...], right: tuple[str, ...]) -> Resul
     out = call.out()
     if first is not None and second is None and _is_matrix(call, right):
         if len(out) == len(first.dims):
-            return _stage(call, first, len(first.dims) - 1)
+            return _stage(call, first, len(first.dims) - 1, *right)
     elif second is not None and first is None and _is_matrix(call, left):
         if len(out) == len(second.dims) >= 2:
-            return _stage(call, second, len(second.dims) - 2)
+            return _stage(call, second, len(second.dims) - 2, *left)
     elif first is not None and second is not None:
         return _dynamic(call, left, right)
     return call.unknown()
@@ -49,13 +49,14 @@ def _is_matrix(call: Call, keys: tuple[str, ...]) -> bool:
     return len(dims) >= 2 and all(extent == 1 for extent in dims[:-2])
 
 
-def _stage(call: Call, source: Tensor, axis: int) -> Tensor:
-    """A linear layer along one axis; every other axis counts pixels."""
+def _stage(call: Call, source: Tensor, axis: int, *weight: str) -> Tensor:
+    """A linear layer along one axis; every other axis counts pixels. weight: where the operand may stand."""
     out = call.out()
     if len(out) != len(source.dims):
         raise ContradictionError(source.node)
     source = _spread(call, source, axis)
-    return call.emit("linear", [source], out, source.essential, out_features=out[axis])
+    weights = call.origin(*weight)
+    return call.emit("linear", [source], out, source.essential, weights=weights, out_features=out[axis])
 
 
 def _spread(call: Call, source: Tensor, axis: int) -> Tensor:

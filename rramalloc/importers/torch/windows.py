@@ -37,6 +37,7 @@ def conv(call: Call) -> Result:
         [source],
         call.out(),
         source.layout,
+        weights=call.origin("weight"),
         out_channels=weight[0],
         kernel=_pair(kernel, 1),
         stride=_pair(stride, 1),
@@ -92,6 +93,7 @@ def _transposed(call: Call, source: Tensor, kernel: Dims, axes: int) -> Tensor:
         [source],
         out,
         source.layout,
+        weights=call.origin("weight"),
         out_channels=Tensor("", out, source.layout).shape.channels,
         kernel=_pair(kernel, 1),
         pads=_pads([max(n, 0) for n in lead], [max(n, 0) for n in trail]),
@@ -162,7 +164,7 @@ def adaptive_pool(call: Call) -> Result:
 
 
 def upsample(call: Call) -> Result:
-    """By whole factors: nearest pixel; linear and cubic ones also need the next one or two pixels."""
+    """By whole factors, of the nearest pixel or interpolated; others wait for all pixels."""
     source, op = call.operand("self", "input"), call.operation.op
     axes = 1 if "1d" in op or "linear1d" in op else 2
     rank, out = len(source.dims), _out(call, source)
@@ -173,17 +175,11 @@ def upsample(call: Call) -> Result:
     if any(m % n for n, m in zip(have, wanted, strict=True)):
         return call.unknown("an enlargement by a fraction waits for all pixels")
     factor = [m // n for n, m in zip(have, wanted, strict=True)]
-    if "nearest" in op:
-        return call.emit("upsample", [source], out, source.layout, scale=_pair(factor, 1))
-    large = call.emit("upsample", [source], out, source.layout, suffix="_upsample", scale=_pair(factor, 1))
-    reach = [_reach(f, cubic="cubic" in op, corners=call.given("align_corners") is True) for f in factor]
-    kernel = _pair([n + 1 for n in reach], 1)
-    return call.emit("avgpool", [large], out, source.layout, kernel=kernel, pads=_pads([0] * axes, reach))
-
-
-def _reach(factor: int, *, cubic: bool, corners: bool) -> int:
-    """Enlarged pixels below the output pixel that an interpolation needs: the next source pixel or two."""
-    return (factor if corners else factor // 2) + (factor if cubic else 0)
+    fields: dict[str, Any] = {"scale": _pair(factor, 1)}
+    if "nearest" not in op:
+        coordinates = "align_corners" if call.given("align_corners") is True else "half_pixel"
+        fields |= {"mode": "cubic" if "cubic" in op else "linear", "coordinates": coordinates}
+    return call.emit("upsample", [source], out, source.layout, **fields)
 
 
 def pixel_shuffle(call: Call) -> Result:
@@ -236,7 +232,7 @@ def _windowed(call: Call, source: Tensor, out: Dims, around: dict[int, Pair]) ->
     before, after = ([max(side[i], 0) for side in sides] for i in (0, 1))
     kernel = [1 + max(-side[0], 0) + max(-side[1], 0) for side in sides]
     pads = Pads(before[0], before[1], after[0], after[1])
-    return call.emit("maxpool", [source], out, source.layout, kernel=kernel, pads=list(pads))
+    return call.emit("maxpool", [source], out, source.layout, kernel=(kernel[0], kernel[1]), pads=pads)
 
 
 def subsample(call: Call, source: Tensor, axis: int, start: int, step: int) -> Tensor:
@@ -251,8 +247,8 @@ def subsample(call: Call, source: Tensor, axis: int, start: int, step: int) -> T
         reach = have - (wanted - 1) * step
         if pooled_extent(have, reach, step, (0, 0), ceil_mode=False) != wanted:
             return call.barrier([source], out, source.layout)
-    kernel = [reach, 1] if rows else [1, reach]
-    stride = [step, 1] if rows else [1, step]
+    kernel = (reach, 1) if rows else (1, reach)
+    stride = (step, 1) if rows else (1, step)
     return call.emit("maxpool", [source], out, source.layout, kernel=kernel, stride=stride)
 
 
@@ -264,11 +260,10 @@ def _out(call: Call, source: Tensor) -> Dims:
     return out
 
 
-def _pair(values: Sequence[int], filler: int) -> list[int]:
+def _pair(values: Sequence[int], filler: int) -> Pair:
     """(height, width); a signal's width is 1."""
-    return [*values, filler] if len(values) == 1 else list(values)
+    return (values[0], filler) if len(values) == 1 else (values[0], values[1])
 
 
-def _pads(before: Sequence[int], after: Sequence[int]) -> list[int]:
-    first, last = _pair(before, 0), _pair(after, 0)
-    return [*first, *last]
+def _pads(before: Sequence[int], after: Sequence[int]) -> Pads:
+    return Pads(*_pair(before, 0), *_pair(after, 0))

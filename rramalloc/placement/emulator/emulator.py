@@ -10,6 +10,7 @@ relu                 max(x, 0);      activation: max(x, x / 8 rounded down)
 softmax              x minus the maximum over channels, saturated
 layernorm            x minus the mean over channels rounded down, saturated
 batchnorm, identity, dropout    x
+upsample             the last pixel that is needed; of the nearest one that is it
 select               channel c is channel c modulo those there are
 barrier              all values of all inputs in order, from the first again when they end
 
@@ -77,7 +78,8 @@ def computed(node: Node, inputs: list[Ints], output: Shape, width: Width) -> Int
         case Select():
             return first[np.arange(output.channels) % len(first)]
         case Upsample():
-            return first.repeat(node.scale[0], axis=1).repeat(node.scale[1], axis=2)
+            rows, columns = ([last for _, last in node.needed(axis, first.shape[axis + 1])] for axis in (0, 1))
+            return first[:, rows][:, :, columns]
         case Barrier():
             return np.resize(np.concatenate([each.ravel() for each in inputs]), output)
     raise AssertionError(f"{node.op} is no digital node")

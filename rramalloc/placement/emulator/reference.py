@@ -208,7 +208,7 @@ class Reference:
                 chosen = np.array([c % len(inputs[0]) for c in range(node.channels)])
                 result = model.add("Gather", names[0], model.feed(chosen), axis=1)
             case Upsample():
-                result = _upsampled(model, names[0], inputs[0].shape, node.scale)
+                result = _upsampled(model, names[0], inputs[0].shape, node)
             case Barrier():
                 result = _barrier(model, names, sum(each.size for each in inputs), shape)
             case _:
@@ -274,8 +274,14 @@ def _mean(model: Model, name: str, axes: list[int], count: int) -> str:
     return model.add("Floor", model.add("Div", total, model.feed(float(count))))
 
 
-def _upsampled(model: Model, name: str, shape: tuple[int, ...], scale: tuple[int, int]) -> str:
+def _upsampled(model: Model, name: str, shape: tuple[int, ...], node: Upsample) -> str:
     channels, height, width = shape
+    scale = node.scale
+    if node.mode != "nearest":
+        for axis in (0, 1):
+            last = [last for _, last in node.needed(axis, shape[axis + 1])]
+            name = model.add("Gather", name, model.feed(np.array(last)), axis=axis + 2)
+        return name
     name = model.add("Reshape", name, model.feed(np.array([channels, height, 1, width, 1])))
     name = model.add("Expand", name, model.feed(np.array([channels, height, scale[0], width, scale[1]])))
     return model.add(

@@ -137,7 +137,9 @@ def _digital(node: Node, inputs: list[Steps], output: Shape) -> Steps:
     if isinstance(node, Conv | Pool):
         return last_written(inputs[0], node.geometry, output)
     if isinstance(node, Upsample):
-        return inputs[0].repeat(node.scale[0], axis=0).repeat(node.scale[1], axis=1)
+        rows, columns = (node.needed(axis, inputs[0].shape[axis]) for axis in (0, 1))
+        high = np.stack([inputs[0][first : last + 1].max(axis=0) for first, last in rows])
+        return np.stack([high[:, first : last + 1].max(axis=1) for first, last in columns], axis=1)
     if isinstance(node, GlobalPool | Flatten | Barrier):
         return np.full(grid, max(int(steps.max()) for steps in inputs))
     latest = np.zeros(grid, dtype=np.int64)

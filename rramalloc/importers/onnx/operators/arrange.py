@@ -14,7 +14,6 @@ from rramalloc.importers.onnx.regroup import regroup
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import Dims, Tensor, Value, tensor
 from rramalloc.network.geometry import Pads
-from rramalloc.network.node import Flatten, Pool, Upsample
 from rramalloc.records import brief
 
 _SLIDING = ("Conv", "MaxPool", "AveragePool", "LpPool", "QLinearConv", "ConvInteger")
@@ -26,7 +25,7 @@ def reshape_to(drawing: Drawing, step: Step, x: Tensor, dims: Dims) -> Tensor:
         raise step.mismatch("shape", f"the result {shapes.shown(dims)} is empty")
     layout, keeps = regroup(x.dims, x.layout, dims)
     if len(dims) == 2 and dims[0] == 1 and (x.shape.pixels == 1 or set(layout) <= {"C", "1"}):
-        return tensor(drawing.emit(step, Flatten, [x.node]), dims, "1C")
+        return tensor(drawing.emit(step, "flatten", [x.node]), dims, "1C")
     if keeps:
         return tensor(x.node, dims, layout)
     return barrier(drawing, step, [x], dims, layout)
@@ -102,12 +101,9 @@ def pad(drawing: Drawing, step: Step) -> Sequence[Value]:
         (top, bottom), (left, right) = edges.get("Y", (0, 0)), edges.get("X", (0, 0))
         layout = "1C" + roles
         return [replace(tensor(source.node, dims, layout), pads=Pads(top, left, bottom, right))]
-    drawing.note(
-        "operator Pad", "does not pad a single convolution with zeros: treated as a barrier", step.name
-    )
     layout = x.layout if len(dims) not in (3, 4) else "1C" + "YX"[: len(dims) - 2]
     layout = "".join(old if old != "1" else new for old, new in zip(x.layout, layout, strict=True))
-    return [barrier(drawing, step, [x], dims, layout)]
+    return [barrier(drawing, step, [x], dims, layout, because="does not pad a single convolution with zeros")]
 
 
 def _slides(drawing: Drawing, step: Step, x: Tensor, around: dict[int, tuple[int, int]]) -> bool:
@@ -131,7 +127,7 @@ def depth_to_space(drawing: Drawing, step: Step) -> Sequence[Value]:
         raise step.mismatch("blocksize", f"got {brief(block)} for data of {shapes.shown(x.dims)}")
     _, channels, height, width = x.dims
     big = (1, channels, height * block, width * block)
-    wide = tensor(drawing.emit(step, Upsample, [x.node], "upsample", scale=(block, block)), big, "1CYX")
+    wide = tensor(drawing.emit(step, "upsample", [x.node], "upsample", scale=(block, block)), big, "1CYX")
     return [select(drawing, step, wide, (1, channels // block**2, *big[2:]), "1CYX")]
 
 
@@ -143,9 +139,7 @@ def space_to_depth(drawing: Drawing, step: Step) -> Sequence[Value]:
         raise step.mismatch("blocksize", f"got {brief(block)} for data of {shapes.shown(x.dims)}")
     _, channels, height, width = x.dims
     small = (1, channels, height // block, width // block)
-    pooled = drawing.emit(
-        step, Pool, [x.node], "blocks", op="maxpool", kernel=(block, block), stride=(block, block)
-    )
+    pooled = drawing.emit(step, "maxpool", [x.node], "blocks", kernel=(block, block), stride=(block, block))
     return [
         select(drawing, step, tensor(pooled, small, "1CYX"), (1, channels * block**2, *small[2:]), "1CYX")
     ]

@@ -17,10 +17,9 @@ from rramalloc.importers.onnx.tensors import (
     gridded,
     tensor,
 )
-from rramalloc.network.node import Concat
 from rramalloc.records import brief
 
-OVER_GRID = "works over the grid: treated as a barrier"
+OVER_GRID = "works over the grid"
 
 
 def cut(drawing: Drawing, step: Step, x: Tensor, dims: Dims, suffix: str = "") -> Tensor:
@@ -28,8 +27,7 @@ def cut(drawing: Drawing, step: Step, x: Tensor, dims: Dims, suffix: str = "") -
     changed = [axis for axis, (old, new) in enumerate(zip(x.dims, dims, strict=True)) if old != new]
     if all(x.layout[axis] in "C1" for axis in changed):
         return select(drawing, step, x, dims, x.layout, suffix)
-    drawing.note(f"operator {step.op}", OVER_GRID, step.name)
-    return barrier(drawing, step, [x], dims, x.layout, suffix)
+    return barrier(drawing, step, [x], dims, x.layout, suffix, OVER_GRID)
 
 
 def concat(drawing: Drawing, step: Step) -> Sequence[Value]:
@@ -56,7 +54,7 @@ def concat(drawing: Drawing, step: Step) -> Sequence[Value]:
     whole = total == dims[axis]
     if len(on) == 1:
         return [on[0] if whole else select(drawing, step, on[0], dims, layout)]
-    joined = drawing.emit(step, Concat, [x.node for x in on], "" if whole else "data")
+    joined = drawing.emit(step, "concat", [x.node for x in on], "" if whole else "data")
     part = tensor(joined, (*dims[:axis], total, *dims[axis + 1 :]), layout)
     return [part if whole else select(drawing, step, part, dims, layout)]
 
@@ -84,8 +82,7 @@ def slice_(drawing: Drawing, step: Step) -> Sequence[Value]:
     if not moved:
         return [x]
     if dims == x.dims and any(x.layout[axis] in "YX" for axis in moved):
-        drawing.note("operator Slice", OVER_GRID, step.name)
-        return [barrier(drawing, step, [x], dims, x.layout)]
+        return [barrier(drawing, step, [x], dims, x.layout, because=OVER_GRID)]
     return [cut(drawing, step, x, dims)]
 
 
@@ -99,13 +96,12 @@ def gather(drawing: Drawing, step: Step) -> Sequence[Value]:
     dims = x.dims[:axis] + picked + x.dims[axis + 1 :]
     role = x.layout[axis] if x.layout[axis] != "1" else "C"
     if isinstance(index, Tensor):
-        drawing.note("operator Gather", "picks by computed indices: treated as a barrier", step.name)
-        return [barrier(drawing, step, [x, index], dims, gridded(dims, [len(dims) - 1]))]
+        layout = gridded(dims, [len(dims) - 1])
+        return [barrier(drawing, step, [x, index], dims, layout, because="picks by computed indices")]
     layout = x.layout[:axis] + role * len(picked) + x.layout[axis + 1 :]
     if role == "C":
         return [select(drawing, step, x, dims, layout)]
-    drawing.note("operator Gather", OVER_GRID, step.name)
-    return [barrier(drawing, step, [x], dims, layout)]
+    return [barrier(drawing, step, [x], dims, layout, because=OVER_GRID)]
 
 
 def _look_up(drawing: Drawing, step: Step) -> Tensor:

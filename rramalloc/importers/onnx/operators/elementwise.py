@@ -19,7 +19,6 @@ from rramalloc.importers.onnx.tensors import (
     tensor,
     usual,
 )
-from rramalloc.network.node import Elementwise
 
 # fmt: off
 ACTIVATIONS = (
@@ -60,7 +59,7 @@ def combine(drawing: Drawing, step: Step, op: str, values: Sequence[Value], suff
     height, width = shape_of(dims, layout)[1:]
     grids = {x.shape[1:] for x in data} - {(1, 1)}
     fitted = [_fit(drawing, step, x, dims, layout, bool(grids)) for x in data]
-    name = drawing.emit(step, Elementwise, [x.node for x in fitted], suffix, op=op)
+    name = drawing.emit(step, op, [x.node for x in fitted], suffix)
     shape = drawing.shapes[name]
     if (shape.height, shape.width) != (height, width) or shape.channels != shape_of(dims, layout).channels:
         inner = broadcast(step, [x.dims for x in fitted])
@@ -145,11 +144,10 @@ def expanded(drawing: Drawing, step: Step) -> Sequence[Value]:
 
 def dynamic_quantise(drawing: Drawing, step: Step) -> Sequence[Value]:
     """DynamicQuantizeLinear: scale and zero point, a minimum over all pixels, are taken as calibrated."""
-    drawing.note(
-        "operator DynamicQuantizeLinear", "is taken as calibrated: its scale is known beforehand", step.name
-    )
     scalar = Constant(dims=())
-    return [pixelwise(drawing, step, step.data(), "identity"), scalar, scalar]
+    y = pixelwise(drawing, step, step.data(), "identity")
+    drawing.approximate([y.node], step.label, "is taken as calibrated: its scale is known beforehand")
+    return [y, scalar, scalar]
 
 
 def whole(drawing: Drawing, step: Step) -> Sequence[Value]:

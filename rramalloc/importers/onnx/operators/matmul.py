@@ -20,17 +20,18 @@ from rramalloc.importers.onnx.tensors import (
     shape_of,
     tensor,
 )
-from rramalloc.network.node import Conv, Elementwise, Linear
 
 
-def linear(drawing: Drawing, step: Step, x: Tensor, axis: int, features: int) -> Tensor:
+def linear(drawing: Drawing, step: Step, x: Tensor, axis: int, features: int, weights: str) -> Tensor:
     """Constant weights applied along one axis; every other axis is the grid."""
     layout = canonical(x.dims, "".join("C" if k == axis else role for k, role in enumerate(x.layout)))
     if x.layout[axis] not in "C1" or layout.replace("1", "").count("C") > (x.dims[axis] > 1):
         x = relayout(drawing, step, x, gridded(x.dims, [axis]))
     dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
     layout = "".join("C" if k == axis else role for k, role in enumerate(x.layout))
-    return tensor(drawing.emit(step, Linear, [x.node], out_features=features), dims, layout)
+    return tensor(
+        drawing.emit(step, "linear", [x.node], weights=weights, out_features=features), dims, layout
+    )
 
 
 def _product(drawing: Drawing, step: Step, a: Value, b: Value, first: int = 0, second: int = 1) -> Tensor:
@@ -45,31 +46,33 @@ def _product(drawing: Drawing, step: Step, a: Value, b: Value, first: int = 0, s
         )
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return _dynamic(drawing, step, a, b)
-    if isinstance(a, Tensor):
-        return _by_weight(drawing, step, a, right, after=True)
-    if isinstance(b, Tensor):
-        return _by_weight(drawing, step, b, left, after=False)
+    if isinstance(a, Tensor) and isinstance(b, Constant):
+        return _by_weight(drawing, step, a, right, b.origin, after=True)
+    if isinstance(a, Constant) and isinstance(b, Tensor):
+        return _by_weight(drawing, step, b, left, a.origin, after=False)
     raise step.unsupported("none of its operands is data")
 
 
-def _by_weight(drawing: Drawing, step: Step, x: Tensor, weight: Dims, *, after: bool) -> Tensor:
+def _by_weight(drawing: Drawing, step: Step, x: Tensor, weight: Dims, origin: str, *, after: bool) -> Tensor:
     """x @ weight if after, else weight @ x."""
     rank = len(x.dims)
     groups = math.prod(weight[:-2])
     features = (weight[-1] if after else weight[-2]) if len(weight) > 1 else 1
     axis = rank - 1 if after or rank == 1 else rank - 2
     if groups > 1:
-        return _grouped(drawing, step, x, weight, features, axis)
+        return _grouped(drawing, step, x, weight, origin, features, axis)
     lead = len(weight) - rank
     if lead > 0:
         x, axis = x.aligned(len(weight)), axis + lead
-    y = linear(drawing, step, x, axis, features)
+    y = linear(drawing, step, x, axis, features, origin)
     if len(weight) == 1:
         return tensor(y.node, y.dims[:axis] + y.dims[axis + 1 :], y.layout[:axis] + y.layout[axis + 1 :])
     return y
 
 
-def _grouped(drawing: Drawing, step: Step, x: Tensor, weight: Dims, features: int, axis: int) -> Tensor:
+def _grouped(
+    drawing: Drawing, step: Step, x: Tensor, weight: Dims, origin: str, features: int, axis: int
+) -> Tensor:
     """A stack of weight matrices, one for each group of channels."""
     lead = weight[:-2]
     heads = x.dims[:-2][-len(lead) :]
@@ -82,7 +85,9 @@ def _grouped(drawing: Drawing, step: Step, x: Tensor, weight: Dims, features: in
             f"is no grouped layer"
         )
     groups = math.prod(lead)
-    name = drawing.emit(step, Conv, [x.node], out_channels=groups * features, kernel=(1, 1), groups=groups)
+    name = drawing.emit(
+        step, "conv", [x.node], weights=origin, out_channels=groups * features, kernel=(1, 1), groups=groups
+    )
     dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
     return tensor(name, dims, "".join("C" if k == axis else role for k, role in enumerate(x.layout)))
 
@@ -109,7 +114,7 @@ def _dynamic(drawing: Drawing, step: Step, a: Tensor, b: Tensor) -> Tensor:
     whole = barrier(drawing, step, [other], (1, channels), "1C", "operand")
     if streamed.shape.channels != channels:
         streamed = select(drawing, step, streamed, dims, layout, "match")
-    return tensor(drawing.emit(step, Elementwise, [streamed.node, whole.node], op="mul"), dims, layout)
+    return tensor(drawing.emit(step, "mul", [streamed.node, whole.node]), dims, layout)
 
 
 def _vector_product(a: Dims, b: Dims) -> Dims:
@@ -140,10 +145,10 @@ def gemm(drawing: Drawing, step: Step) -> Sequence[Value]:
         )
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         y = _dynamic(drawing, step, a, b)
-    elif isinstance(a, Tensor):
-        y = _by_weight(drawing, step, a, right, after=True)
-    elif isinstance(b, Tensor):
-        y = _by_weight(drawing, step, b, left, after=False)
+    elif isinstance(a, Tensor) and isinstance(b, Constant):
+        y = _by_weight(drawing, step, a, right, b.origin, after=True)
+    elif isinstance(a, Constant) and isinstance(b, Tensor):
+        y = _by_weight(drawing, step, b, left, a.origin, after=False)
     else:
         raise step.unsupported("both operands are constant and only the bias is data")
     bias = step.value(2)
@@ -157,7 +162,7 @@ def _flip(step: Step, index: int, flip: bool) -> Value:
     if not flip:
         return value
     if isinstance(value, Constant):
-        return Constant(dims=dims[::-1])
+        return Constant(dims=dims[::-1], origin=value.origin)
     return tensor(value.node, dims[::-1], value.layout[::-1])
 
 

@@ -10,7 +10,6 @@ from rramalloc.importers.onnx.operators.channels import OVER_GRID
 from rramalloc.importers.onnx.operators.handler import Handler
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import Dims, Tensor, Value, gridded, tensor
-from rramalloc.network.node import GlobalPool
 
 
 def reduced(drawing: Drawing, step: Step, x: Tensor, axes: Dims, keepdims: bool, op: str) -> Tensor:
@@ -20,18 +19,17 @@ def reduced(drawing: Drawing, step: Step, x: Tensor, axes: Dims, keepdims: bool,
     grid = {axis for axis, role in enumerate(x.layout) if role in "YX"}
     if grid and grid <= set(axes):
         suffix = "pool" if "C" in roles else ""
-        pooled = drawing.emit(step, GlobalPool, [x.node], suffix, op=op)
+        pooled = drawing.emit(step, op, [x.node], suffix)
         layout = "".join("1" if axis in grid else role for axis, role in enumerate(x.layout))
         sizes = tuple(1 if axis in grid else size for axis, size in enumerate(x.dims))
         y = tensor(pooled, sizes, layout)
         y = select(drawing, step, y, kept, layout) if "C" in roles else y
     elif grid & set(axes):
-        drawing.note(f"operator {step.op}", OVER_GRID, step.name)
-        y = barrier(drawing, step, [x], kept, x.layout)
+        y = barrier(drawing, step, [x], kept, x.layout, because=OVER_GRID)
     elif "C" in roles:
         y = select(drawing, step, x, kept, x.layout)
     elif not grid and (step.op.startswith("Global") or {2, 3} <= set(axes)):
-        y = tensor(drawing.emit(step, GlobalPool, [x.node], op=op), kept, x.layout)
+        y = tensor(drawing.emit(step, op, [x.node]), kept, x.layout)
     else:
         y = pixelwise(drawing, step, x, "identity")
     if keepdims:

@@ -10,7 +10,6 @@ from rramalloc.importers.onnx.operators.handler import Handler
 from rramalloc.importers.onnx.shapes import MAX_DIM, shown
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import Dims, Tensor, Value, tensor
-from rramalloc.network.node import Upsample
 from rramalloc.records import brief
 
 
@@ -18,26 +17,46 @@ def resize(drawing: Drawing, step: Step) -> Sequence[Value]:
     """Resize (sizes or scales) and Upsample. Raises SpecError, UnsupportedError."""
     x = step.data()
     dims = _output(drawing, step, x.dims)
-    mode = step.text("mode", "nearest")
     changed = [axis for axis, (old, new) in enumerate(zip(x.dims, dims, strict=True)) if old != new]
     if not changed:
         return [pixelwise(drawing, step, x, "identity")]
     whole = all(dims[axis] % x.dims[axis] == 0 and _is_grid(x, axis) for axis in changed)
-    if not whole:
-        drawing.note(
-            f"operator {step.op}", "does not enlarge by whole factors: treated as a barrier", step.name
-        )
-        return [barrier(drawing, step, [x], dims, _layout(x))]
-    if mode != "nearest":
-        drawing.note(
-            f"operator {step.op}", f"interpolates ({mode[:20]}): taken as the nearest pixel", step.name
-        )
+    sampling = _sampling(step)
+    if not whole or sampling is None:
+        because = "crops or shifts what it resizes" if whole else "does not enlarge by whole factors"
+        return [barrier(drawing, step, [x], dims, _layout(x), because=because)]
     factors = {"Y": 1, "X": 1}
     layout = _layout(x)
     for axis in changed:
         factors[layout[axis]] = dims[axis] // x.dims[axis]
-    name = drawing.emit(step, Upsample, [x.node], scale=(factors["Y"], factors["X"]))
+    name = drawing.emit(step, "upsample", [x.node], scale=(factors["Y"], factors["X"]), **sampling)
+    if sampling and step.text("mode", "nearest") == "nearest":
+        drawing.approximate([name], step.label, "is taken to need both pixels around each position")
     return [tensor(name, dims, layout)]
+
+
+def _sampling(step: Step) -> dict[str, str] | None:
+    """`mode` and `coordinates` of an enlargement by whole factors, None where no such fields fit.
+
+    The nearest pixel is i // f for positions rounded down from i / f, or rounded from half a pixel off. With
+    any other rounding an output is taken to need both pixels around its position, which is never too few.
+    Source: ONNX operator Resize.
+    """
+    old = step.op == "Upsample" or step.opset < 11
+    mode = step.text("mode", "nearest")
+    place = step.text("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+    rounding = step.text("nearest_mode", "floor" if old else "round_prefer_floor")
+    if place == "tf_half_pixel_for_nn":
+        return {} if (mode, rounding) == ("nearest", "floor") else None
+    coordinates = "half_pixel" if "half_pixel" in place else place
+    if coordinates not in ("asymmetric", "half_pixel", "align_corners"):
+        return None
+    if mode == "nearest" and (coordinates, rounding[:5]) in (
+        ("asymmetric", "floor"),
+        ("half_pixel", "round"),
+    ):
+        return {}
+    return {"mode": "cubic" if mode == "cubic" else "linear", "coordinates": coordinates}
 
 
 def _layout(x: Tensor) -> str:

@@ -20,7 +20,6 @@ from rramalloc.importers.onnx.shapes import MAX_DIM, shown
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import NO_PADS, Dims, Value
 from rramalloc.network.geometry import Pair
-from rramalloc.network.node import Conv, Upsample
 from rramalloc.records import brief
 
 
@@ -30,7 +29,7 @@ def transposed_conv(drawing: Drawing, step: Step) -> Sequence[Value]:
     Source: ONNX operator ConvTranspose; a convolution of the enlarged input has span - 1 - pad before it.
     """
     x, roles = on_grid(drawing, step, step.data())
-    weight = constant_weight(step, 1)
+    weight, origin = constant_weight(step, 1)
     groups = step.integer("group", 1)
     if len(weight) != len(x.dims) or weight[0] != x.shape.channels or groups < 1:
         raise step.mismatch(
@@ -47,9 +46,10 @@ def transposed_conv(drawing: Drawing, step: Step) -> Sequence[Value]:
     node = x.node
     if max(windows.stride) > 1:
         scale = fields_of(windows, roles, NO_PADS)["stride"]
-        node = drawing.emit(step, Upsample, [node], "upsample", scale=scale)
+        node = drawing.emit(step, "upsample", [node], "upsample", scale=scale)
+    fields = fields_of(dense, roles, NO_PADS)
     name = drawing.emit(
-        step, Conv, [node], out_channels=weight[1] * groups, groups=groups, **fields_of(dense, roles, NO_PADS)
+        step, "conv", [node], weights=origin, out_channels=weight[1] * groups, groups=groups, **fields
     )
     return [placed(drawing, name, roles)]
 

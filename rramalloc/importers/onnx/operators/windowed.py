@@ -12,7 +12,6 @@ from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import NO_PADS, Dims, Tensor, Value, tensor
 from rramalloc.network.geometry import Pads, pooled_extent
-from rramalloc.network.node import Conv, Pool
 from rramalloc.records import brief
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
@@ -127,18 +126,19 @@ def kernel_of(step: Step, weight: Dims) -> Dims:
     return kernel
 
 
-def constant_weight(step: Step, index: int) -> Dims:
-    """Shape of the weights. Raises UnsupportedError if they are computed from the network's input."""
-    if isinstance(step.need(index), Tensor):
+def constant_weight(step: Step, index: int) -> tuple[Dims, str]:
+    """Shape and origin of the weights. Raises UnsupportedError if they are computed from data."""
+    value = step.need(index)
+    if isinstance(value, Tensor):
         raise step.unsupported(
             f"its weights (input {index}) are computed from data; a stage holds constant weights"
         )
-    return step.dims(index)
+    return step.dims(index), value.origin
 
 
 def _conv(drawing: Drawing, step: Step, weight_index: int) -> Sequence[Value]:
     x, roles = on_grid(drawing, step, step.data())
-    weight = constant_weight(step, weight_index)
+    weight, origin = constant_weight(step, weight_index)
     if len(weight) != len(x.dims):
         raise step.mismatch("W", f"weights {shown(weight)} do not fit data of {shown(x.dims)}")
     windows = windows_of(step, kernel_of(step, weight), x.dims[2:])
@@ -149,8 +149,9 @@ def _conv(drawing: Drawing, step: Step, weight_index: int) -> Sequence[Value]:
             f"weights {shown(weight)} with {brief(groups)} groups take {brief(weight[1] * groups)} channels, "
             f"the input has {x.shape.channels}",
         )
+    fields = fields_of(windows, roles, x.pads)
     name = drawing.emit(
-        step, Conv, [x.node], out_channels=weight[0], groups=groups, **fields_of(windows, roles, x.pads)
+        step, "conv", [x.node], weights=origin, out_channels=weight[0], groups=groups, **fields
     )
     return [placed(drawing, name, roles)]
 
@@ -174,7 +175,7 @@ def _pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
         "",
     )
     fields = fields_of(windows, roles, x.pads)
-    name = drawing.emit(step, Pool, [x.node], op=op, ceil_mode=ceil_mode, **fields)
+    name = drawing.emit(step, op, [x.node], ceil_mode=ceil_mode, **fields)
     y = placed(drawing, name, roles)
     if x.pads != NO_PADS and ceil_mode:
         expected = tuple(

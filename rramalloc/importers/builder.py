@@ -1,0 +1,195 @@
+"""The network that an importer builds: its nodes with unique names, and what it models only in part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rramalloc.errors import NetworkError, SpecError, UnsupportedError
+from rramalloc.network.geometry import Shape
+from rramalloc.network.network import Network
+from rramalloc.network.node import (
+    Approximation,
+    Barrier,
+    Concat,
+    Conv,
+    Elementwise,
+    Flatten,
+    GlobalPool,
+    Input,
+    Linear,
+    Node,
+    Pixelwise,
+    Pool,
+    Select,
+    ShapeFault,
+    Unmodelled,
+    Upsample,
+)
+from rramalloc.shown import counted
+
+MAX_NAME = 900
+_MOST_SHOWN = 5
+_KINDS: Mapping[str, Any] = {
+    "input": Input,
+    "conv": Conv,
+    "linear": Linear,
+    "maxpool": Pool,
+    "avgpool": Pool,
+    "global_avgpool": GlobalPool,
+    "global_maxpool": GlobalPool,
+    "flatten": Flatten,
+    "concat": Concat,
+    "add": Elementwise,
+    "mul": Elementwise,
+    "select": Select,
+    "upsample": Upsample,
+    "barrier": Barrier,
+}
+"""Record of each operator; all others are pixelwise."""
+
+
+class GraphBuilder:
+    """Nodes in order with their shapes. taken: names that only `add` with exactly that name may use."""
+
+    def __init__(self, where: str, taken: Iterable[str] = ()) -> None:
+        self.where = where
+        self.nodes: list[Node] = []
+        self.shapes: dict[str, Shape] = {}
+        self._count: dict[str, int] = dict.fromkeys(taken, 0)
+        self._owners: dict[tuple[str, int], str] = {}
+        self._approximations: list[tuple[Sequence[str], str, str]] = []
+        self._unmodelled: list[tuple[Sequence[str], str, int, int | None]] = []
+
+    def unique(self, name: str) -> str:
+        """A name that no node has: the name itself, or with a number. It is reserved from now on."""
+        name = stem = name[:MAX_NAME] or "node"
+        while name in self._count:
+            self._count[stem] += 1
+            name = f"{stem}_{self._count[stem]}"
+        self._count[name] = 0
+        return name
+
+    def add(
+        self,
+        name: str,
+        op: str,
+        inputs: Sequence[str],
+        place: str,
+        *,
+        weights: str | None = None,
+        **fields: Any,
+    ) -> Shape:
+        """Append a node and return its shape.
+
+        place: operator of the file, for messages; weights: what identifies the constant weights of a stage:
+        a later stage with the same ones shares them. Raises NetworkError if fields or shapes are not allowed.
+        """
+        kind = _KINDS.get(op, Pixelwise)
+        try:
+            node = kind(name=name, op=op, **({"inputs": tuple(inputs)} if inputs else {}), **fields)
+        except SpecError as error:
+            raise NetworkError(place, error.reason) from None
+        sources = [self.shapes[source] for source in inputs]
+        shape: Shape | ShapeFault = node.output_shape(sources)
+        if isinstance(shape, ShapeFault):
+            raise NetworkError(place, f"{shape.field}: {shape.reason}")
+        if weights is not None:
+            owner = self._owners.setdefault((weights, node.weight_count(sources[0].channels)), name)
+            node = node if owner == name else node.model_copy(update={"shares": owner})
+        self.nodes.append(node)
+        self.shapes[name] = shape
+        return shape
+
+    def approximate(self, names: Sequence[str], operator: str, treatment: str) -> None:
+        """Record that nodes stand for an operator only approximately."""
+        self._approximations.append((names, operator[:100], treatment))
+
+    def leave_out(self, names: Sequence[str], operator: str, weights: int, macs: int | None) -> None:
+        """Record an operator with constant weights that no stage stands for; names: of its barriers."""
+        self._unmodelled.append((names, operator[:100], weights, macs))
+
+    def network(
+        self,
+        name: str,
+        source: str,
+        *,
+        allow_partial: bool,
+        warnings: Iterable[str] = (),
+        ends: Iterable[str] | None = None,
+    ) -> Network:
+        """The network, with `ends` only of the nodes that these need.
+
+        Raises UnsupportedError for operators with weights that are not modelled, unless `allow_partial`, and
+        if no stage is left; SpecError, NetworkError.
+        """
+        nodes = self.nodes if ends is None else needed(self.nodes, ends)
+        kept = {node.name for node in nodes}
+        unmodelled = [
+            Unmodelled(name=name, operator=operator, weights=weights, macs=macs)
+            for names, operator, weights, macs in self._unmodelled
+            for name in [name for name in names if name in kept][:1]
+        ]
+        if unmodelled and not allow_partial:
+            raise UnsupportedError(self.where, _refusal(unmodelled))
+        if not any(isinstance(node, Conv | Linear) for node in nodes):
+            raise UnsupportedError(
+                self.where, "holds neither a convolution nor a linear layer with constant weights"
+            )
+        approximations = [
+            Approximation(name=name, operator=operator, treatment=treatment)
+            for names, operator, treatment in self._approximations
+            for name in [name for name in names if name in kept][:1]
+        ]
+        return Network.build(
+            name,
+            nodes,
+            source=source,
+            where=self.where,
+            warnings=(*warnings, *_warnings(approximations)),
+            unmodelled=unmodelled,
+            approximations=approximations,
+        )
+
+
+def _refusal(unmodelled: Sequence[Unmodelled]) -> str:
+    first, more = unmodelled[:_MOST_SHOWN], len(unmodelled) - _MOST_SHOWN
+    shown = ", ".join(f"{item.operator} {item.name[:60]!r} ({item.weights:,} weights)" for item in first)
+    shown += f" and {more} more" if more > 0 else ""
+    return (
+        f"holds operators whose weights cannot be modelled: {shown}; with --allow-partial "
+        f"(allow_partial=True) they wait for all pixels, take no arrays, and every result says so"
+    )
+
+
+def _warnings(approximations: Iterable[Approximation]) -> list[str]:
+    """One line for each kind of approximation."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for item in approximations:
+        names.setdefault((item.operator, item.treatment), []).append(item.name)
+    return [
+        f"operator {operator} ({counted(len(nodes), 'node')}, first {nodes[0][:200]!r}) {treatment}"
+        for (operator, treatment), nodes in names.items()
+    ]
+
+
+def needed(nodes: Sequence[Node], ends: Iterable[str]) -> list[Node]:
+    """Nodes that `ends` need; shared weights whose owner is not among them pass on to their next user."""
+    by_name = {node.name: node for node in nodes}
+    wanted: set[str] = set()
+    pending = list(ends)
+    while pending:
+        name = pending.pop()
+        if name not in wanted:
+            wanted.add(name)
+            pending.extend(by_name[name].inputs)
+    kept: list[Node] = []
+    heirs: dict[str, str | None] = {}
+    for node in nodes:
+        if node.name in wanted:
+            owner = node.shares if isinstance(node, Conv | Linear) else None
+            if owner is not None and owner not in wanted:
+                node = node.model_copy(update={"shares": heirs.get(owner)})
+                heirs.setdefault(owner, node.name)
+            kept.append(node)
+    return kept
