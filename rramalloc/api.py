@@ -83,6 +83,7 @@ def optimize(
     time_limit_s: float | None = None,
     gap: float = 0.0,
     input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
     on_progress: Progress | None = None,
     progress: bool = True,
     stop: Stop | None = None,
@@ -95,7 +96,8 @@ def optimize(
     with objective "arrays"; latency_table: measured step times, or their file; placed: count transfer
     between the tiles in which copies would be placed; work: units of search (0.05 s each on a reference
     core) before it ends without proof; gap: distance from the bound that is good enough; progress: show a
-    line in a notebook; stop: replaces work, time_limit_s, gap, on_progress and progress.
+    line in a notebook; stop: replaces work, time_limit_s, gap, on_progress and progress;
+    allow_partial: take operators whose weights cannot be modelled as barriers, as the coverage then says.
     Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.
 
     >>> allocation = optimize("vgg16", arrays=1024)
@@ -109,7 +111,8 @@ def optimize(
     check_range("gap", gap, 0, 1)
     check_range("time limit", time_limit_s, 0, 10**9)
     _check_objective(objective, method, target, target_ns)
-    source, machine = as_network(network, input_shapes), as_hardware(hardware, crossbar)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    machine = as_hardware(hardware, crossbar)
     request = Request(
         mapping=options, objective=objective, method=method, seed=seed, target_steps=target,
         target_ns=target_ns, measured=measured_steps(latency_table, source, fc, machine),
@@ -132,10 +135,12 @@ def inspect(
     fold: bool = False,
     fc: FullyConnected = "host",
     input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
 ) -> Inspection:
     """Stages, windows, demand, utilisation and the smallest budget. Raises RramallocError."""
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
-    return inspect_network(as_network(network, input_shapes), as_hardware(hardware, crossbar), options)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    return inspect_network(source, as_hardware(hardware, crossbar), options)
 
 
 def simulate(
@@ -150,6 +155,7 @@ def simulate(
     handoff: Handoff = "next",
     latency_table: LatencyTableLike | None = None,
     input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
 ) -> Simulation:
     """Exact timing of an allocation: an Allocation, its file, or copies by layer name.
 
@@ -157,7 +163,7 @@ def simulate(
     given; measured step times are the allocation's unless a latency_table or hardware is given.
     Raises RramallocError.
     """
-    source = as_network(network, input_shapes)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
     own = read_allocation(allocation, "replication" if isinstance(allocation, MappingOf) else "allocation")
     options = own.options.changed(mapping=mapping, fc=fc, fold=fold)
     _check_choices(handoff=handoff)
@@ -185,6 +191,7 @@ def compare(
     time_limit_s: float | None = None,
     clock: bool = False,
     input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
     on_progress: CompareProgress | None = None,
     progress: bool = True,
     ending: Ending | None = None,
@@ -209,7 +216,8 @@ def compare(
         mapping=options, methods=methods, seed=seed, seeds=seeds, work=work, time_limit_s=time_limit_s,
         clock=clock,
     )  # fmt: skip
-    source, machine = as_network(network, input_shapes), as_hardware(hardware, crossbar)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    machine = as_hardware(hardware, crossbar)
     sizes = budgets(arrays, minimum_arrays(source, machine, options))
     with followed(on_progress, progress, of_comparison) as tell:
         return compare_methods(source, machine, sizes, contest, ending or Ending(), tell)
@@ -230,6 +238,7 @@ def pareto(
     work: int = FRONT_WORK,
     time_limit_s: float | None = None,
     input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
     on_progress: FrontProgress | None = None,
     progress: bool = True,
     stop: Stop | None = None,
@@ -253,17 +262,22 @@ def pareto(
 
     quest = Quest(mapping=options, objective=objective, seed=seed, baselines=tuple(baselines))
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)
-    source, machine = as_network(network, input_shapes), as_hardware(hardware, crossbar)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    machine = as_hardware(hardware, crossbar)
     with followed(on_progress, progress, of_front) as tell:
         most = budget(arrays, minimum_arrays(source, machine, options))
         return pareto_front(source, machine, most, quest, ending, tell)
 
 
 def convert(
-    network: NetworkLike, path: str | os.PathLike[str], input_shapes: InputShapes | None = None
+    network: NetworkLike,
+    path: str | os.PathLike[str],
+    input_shapes: InputShapes | None = None,
+    *,
+    allow_partial: bool = False,
 ) -> Network:
     """Write any readable network as network JSON; returns it. Raises RramallocError."""
-    source = as_network(network, input_shapes)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
     write_json(path, source.to_dict())
     return source
 

@@ -48,6 +48,7 @@ def compare(
     time_limit: options.TimeLimit = None,
     clock: Clock = False,
     input_shape: options.InputShape = None,
+    allow_partial: options.AllowPartial = False,
     output_format: options.OutputFormat = options.Format.table,
     output: options.Output = None,
     figure: options.Figure = None,
@@ -72,7 +73,7 @@ def compare(
             crossbar=crossbar, mapping=mapping.value, fold=fold, fc=fc.value, seed=seed, seeds=seeds,
             work=work, time_limit_s=time_limit, clock=clock, ending=ending,
             on_progress=lambda *told: line.show(of_comparison(*told)),
-            input_shapes=options.parse_input_shapes(input_shape),
+            input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
         )  # fmt: skip
     if output is not None:
         comparison.save(output)
@@ -153,6 +154,7 @@ def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield "repaired", "copies were taken away until the allocation fits"
     if any(row.seconds is not None for row in comparison.rows):
         yield "seconds", "work counted on a reference core, the same on every machine"
+    yield from options.coverage_line(comparison)
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:

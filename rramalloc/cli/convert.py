@@ -14,6 +14,7 @@ def convert(
     network: options.NetworkArgument,
     out: Annotated[str, typer.Argument(metavar="OUT", help="The network JSON to write.")],
     input_shape: options.InputShape = None,
+    allow_partial: options.AllowPartial = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write a network (ONNX, torch.export, PIMCOMP/PIMSYN JSON, layer table, shipped) as network JSON.
@@ -22,6 +23,7 @@ def convert(
     """
     from rramalloc import api
 
-    found = api.convert(network, out, options.parse_input_shapes(input_shape))
+    shapes = options.parse_input_shapes(input_shape)
+    found = api.convert(network, out, shapes, allow_partial=allow_partial)
     warn(found.warnings, quiet=quiet)
     note(f"{out}: {len(found.nodes)} nodes, {len(found.stages)} weight layers", quiet=quiet)

@@ -33,6 +33,7 @@ def inspect(
     fold: options.Fold = False,
     fc: options.Fc = options.FullyConnected.host,
     input_shape: options.InputShape = None,
+    allow_partial: options.AllowPartial = False,
     output_format: options.OutputFormat = options.Format.table,
     output: options.Output = None,
     quiet: options.Quiet = False,
@@ -46,7 +47,7 @@ def inspect(
 
     found = api.inspect(
         network, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fc=fc.value, fold=fold,
-        input_shapes=options.parse_input_shapes(input_shape),
+        input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
     )  # fmt: skip
     if output is not None:
         write_json(output, found.to_dict())
@@ -62,7 +63,7 @@ def inspect(
                 ("hardware", options.hardware_words(found.hardware, options.mapping_words(found))),
                 ("minimum", f"{found.minimum} arrays with every layer stored once"),
                 ("saturation", f"{found.saturation} arrays; more cannot be used"),
-                ("left to host", ", ".join(found.host) or "no weight layer"),
+                *options.coverage_line(found),
             ]
         )
     warn(found.warnings, quiet=quiet)

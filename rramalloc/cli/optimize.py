@@ -92,6 +92,7 @@ def optimize(
     time_limit: options.TimeLimit = None,
     gap: Gap = 0.0,
     input_shape: options.InputShape = None,
+    allow_partial: options.AllowPartial = False,
     output_format: options.OutputFormat = options.Format.table,
     output: AllocationFile = None,
     figure: options.Figure = None,
@@ -122,6 +123,7 @@ def optimize(
                 target=target, target_ns=target_ns, latency_table=latency_table, placed=placed, seed=seed,
                 work=work, time_limit_s=time_limit, gap=gap, stop=stop,
                 input_shapes=options.parse_input_shapes(input_shape),
+                allow_partial=allow_partial,
             )  # fmt: skip
     if output is not None:
         allocation.save(output)
@@ -175,5 +177,4 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
         yield "transfer", f"{duration(slowest)} a step between tiles; rounds of placement: {rounds}, {end}"
     if allocation.seconds is not None:
         yield "search", f"{allocation.seconds:.2f} s of work on a reference core"
-    host = ", ".join(allocation.host) if allocation.host else "no weight layer"
-    yield "left to host", host
+    yield from options.coverage_line(allocation)

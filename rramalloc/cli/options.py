@@ -12,6 +12,7 @@ from rramalloc.errors import SpecError
 
 if TYPE_CHECKING:
     from rramalloc.hardware.hardware import Hardware as HardwareRecord
+    from rramalloc.network.coverage import Coverage
 
 _DIMENSIONS = 8
 
@@ -76,6 +77,9 @@ InputShape = Annotated[
     list[str] | None,
     typer.Option("--input-shape", metavar="NAME=1,3,224,224", help="Shape of a dynamic ONNX input."),
 ]
+AllowPartial = Annotated[
+    bool, typer.Option("--allow-partial", help="Take operators whose weights cannot be modelled as barriers.")
+]
 OutputFormat = Annotated[Format, typer.Option("--format", help="How the result is printed.")]
 Output = Annotated[
     str | None, typer.Option("-o", "--output", metavar="FILE", help="Also write the result as JSON.")
@@ -111,6 +115,16 @@ class _Mapped(Protocol):
 def mapping_words(chosen: _Mapped) -> str:
     """How a result says its mapping: "kernel_split, folded"."""
     return f"{chosen.mapping}, folded" if chosen.fold else chosen.mapping
+
+
+class _Covering(Protocol):
+    @property
+    def coverage(self) -> Coverage | None: ...
+
+
+def coverage_line(result: _Covering) -> list[tuple[str, str]]:
+    """How much of the network a result is about, as the last line of its summary."""
+    return [] if result.coverage is None else [("coverage", result.coverage.summary)]
 
 
 def hardware_words(hardware: HardwareRecord, mapping: str) -> str:

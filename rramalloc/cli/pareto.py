@@ -68,6 +68,7 @@ def pareto(
     work: Work = 800,
     time_limit: options.TimeLimit = None,
     input_shape: options.InputShape = None,
+    allow_partial: options.AllowPartial = False,
     output_format: options.OutputFormat = options.Format.table,
     output: options.Output = None,
     figure: options.Figure = None,
@@ -95,6 +96,7 @@ def pareto(
             network, arrays, objective=objective.value, hardware=hardware, crossbar=crossbar,
             mapping=mapping.value, fold=fold, fc=fc.value, baselines=beside, seed=seed, work=work,
             time_limit_s=time_limit, stop=stop, input_shapes=options.parse_input_shapes(input_shape),
+            allow_partial=allow_partial,
             on_progress=lambda *told: line.show(of_front(*told)),
         )  # fmt: skip
     if output is not None:
@@ -122,3 +124,4 @@ def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:
     yield "points", f"{len(front.points)}, {front.proven} of them proven"
     yield "mean gap", f"{front.mean_gap:.2%} from optimal at most"
     yield "search", f"{front.seconds:.2f} s of work on a reference core"
+    yield from options.coverage_line(front)

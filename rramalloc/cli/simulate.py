@@ -50,6 +50,7 @@ def simulate(
     ] = HandoffChoice.next,
     latency_table: options.LatencyTable = None,
     input_shape: options.InputShape = None,
+    allow_partial: options.AllowPartial = False,
     output_format: options.OutputFormat = options.Format.table,
     output: options.Output = None,
     figure: options.Figure = None,
@@ -65,7 +66,7 @@ def simulate(
     from rramalloc.importers import load
 
     check_figure(figure)
-    source = load(network, options.parse_input_shapes(input_shape))
+    source = load(network, options.parse_input_shapes(input_shape), allow_partial=allow_partial)
     result = api.simulate(
         source, allocation, hardware=hardware, crossbar=crossbar,
         mapping=None if mapping is None else mapping.value, fc=None if fc is None else fc.value,
@@ -103,4 +104,5 @@ def _show(result: Simulation, *, quiet: bool) -> None:
     if result.latency_ns is not None and result.step_ns is not None:
         lines.append(("latency", f"{duration(result.latency_ns)}, {duration(result.step_ns)} a step"))
     lines.append(("critical path", result.critical_path_text))
+    lines += options.coverage_line(result)
     print_lines(lines)

@@ -74,6 +74,11 @@ class Coverage(Record):
         return self.weights.on_arrays == self.weights.total
 
     @property
+    def extent(self) -> str:
+        """How much of the network a proof is about, " for 4 % of the weights"; empty if all of it."""
+        return "" if self.complete else f" for {_percent(self.weights)} of the weights"
+
+    @property
     def scope(self) -> str:
         """What a proof is about, " for 4 % of the weights (fc6, fc7 left to the host)"; empty if all."""
         if self.complete:
@@ -83,7 +88,7 @@ class Coverage(Record):
             missing.append(f"{_names(item.name for item in self.unmodelled)} not modelled")
         if self.host:
             missing.append(f"{_names(self.host)} left to the host")
-        return f" for {_percent(self.weights)} of the weights ({'; '.join(missing)})"
+        return f"{self.extent} ({'; '.join(missing)})"
 
     def qualified(self, proof: str) -> str:
         """A proof in words that says how much of the network it is about, where that is not all of it."""
@@ -102,8 +107,9 @@ class Coverage(Record):
             words.append(
                 f"not modelled: {_names(f'{item.name} ({item.operator})' for item in self.unmodelled)}"
             )
-        if self.approximated:
-            counts = Counter(item.operator for item in self.approximated)
+        lost = {item.name for item in self.unmodelled}
+        counts = Counter(item.operator for item in self.approximated if item.name not in lost)
+        if counts:
             words.append(f"approximated: {_names(f'{counts[name]} x {name}' for name in counts)}")
         if self.stored_again:
             words.append(f"{self.stored_again:,} weights stored again for layers that share them")

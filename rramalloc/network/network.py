@@ -56,8 +56,6 @@ class NetworkDocument(Record):
     approximations: Annotated[tuple[Approximation, ...], from_list(list[Approximation])] = ()
 
 
-_LEFT_OUT = (("shares", None), ("mode", "nearest"), ("coordinates", "asymmetric"))
-"""Fields that files, and thus hashes, have only with another value."""
 _DOCUMENT: TypeAdapter[NetworkDocument] = TypeAdapter(NetworkDocument)
 
 
@@ -158,9 +156,7 @@ class Network(Shown):
 
         Without `shares`, which does not change what is computed when.
         """
-        document = [_dump(node) for node in self.canonical_nodes]
-        for node in document:
-            node.pop("shares", None)
+        document = [_dump(node, shares=False) for node in self.canonical_nodes]
         text = json.dumps(document, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -170,7 +166,7 @@ class Network(Shown):
             "format": FORMAT,
             "name": self.name,
             "source": self.source,
-            "nodes": [_dump(node) for node in self.nodes],
+            "nodes": [_dump(node, shares=True) for node in self.nodes],
         }
         for key in ("unmodelled", "approximations"):
             if getattr(self, key):
@@ -284,11 +280,12 @@ def _place(where: str, node: Node) -> str:
     return f"{where}: node {node.name[:60]!r} ({node.op})"
 
 
-def _dump(node: Node) -> dict[str, Any]:
-    """Fields as JSON: name, op and inputs first, pairs as lists, most defaults written out."""
-    values = node.model_dump(mode="json")
-    head = {"name": node.name, "op": node.op}
+def _dump(node: Node, *, shares: bool) -> dict[str, Any]:
+    """Fields as JSON: name, op and inputs first, pairs as lists, defaults written out; shares: that too."""
+    fields: dict[str, Any] = {"name": node.name, "op": node.op}
     if not isinstance(node, Input):
-        head["inputs"] = list(node.inputs)  # type: ignore[assignment]
-    values = {key: value for key, value in values.items() if (key, value) not in _LEFT_OUT}
-    return head | {key: value for key, value in values.items() if key not in head}
+        fields["inputs"] = list(node.inputs)
+    fields |= node.parameters()
+    if shares and isinstance(node, Conv | Linear) and node.shares is not None:
+        fields["shares"] = node.shares
+    return fields

@@ -44,6 +44,15 @@ class _Node(Record):
 
     name: Name
 
+    def parameters(self) -> dict[str, Any]:
+        """As JSON the fields that decide what the operator computes: all but name, op, inputs and `shares`.
+
+        The fields of an interpolation are left out at their defaults.
+        """
+        fields = self.model_dump(mode="json", exclude={"name", "op", "inputs", "shares"})
+        plain = (("mode", "nearest"), ("coordinates", "asymmetric"))
+        return {name: value for name, value in fields.items() if (name, value) not in plain}
+
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
         raise NotImplementedError
 

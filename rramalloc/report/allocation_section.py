@@ -6,7 +6,7 @@ from typing import Protocol
 
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.report.layers import buffer_blocks, layer_table, replication_chart
-from rramalloc.report.section import Block, Detail, Fact, Note, Section
+from rramalloc.report.section import Block, Detail, Fact, Note, Section, coverage_pairs
 from rramalloc.report.timed import Timed
 from rramalloc.report.timeline import timeline_chart
 from rramalloc.results.allocation import Allocation, Layer, NetworkId
@@ -42,8 +42,7 @@ def allocation_section(allocation: Allocation, timed: Timed | None, detail: Deta
         ("Bound shown by", allocation.proof),
         ("rramalloc", allocation.rramalloc_version),
     ]
-    if allocation.host:
-        made.insert(4, ("Left to the host", ", ".join(allocation.host)))
+    made[4:4] = coverage_pairs(allocation.coverage)
     return Section(
         title=f"{allocation.network.name} on {counted(arrays.budget, 'array')}",
         subtitle=f"Allocation · {hardware_words(allocation.hardware)}",
@@ -76,6 +75,7 @@ def simulation_section(simulation: Simulation, timed: Timed, detail: Detail) -> 
             ("Network", network_words(simulation.network)),
             ("Hardware", hardware_words(simulation.hardware)),
             ("Handoff", f"a pixel can be used in the {simulation.handoff} step"),
+            *coverage_pairs(simulation.coverage),
         ),
     )
 
@@ -134,13 +134,13 @@ def _makespan(result: Allocation | Simulation) -> Fact:
 
 def _gap(allocation: Allocation) -> tuple[str, str]:
     if allocation.gap == 0:
-        return "0 %", "proven optimal"
+        return "0 %", allocation.proven
     bound = quantity(allocation.lower_bound, allocation.objective_unit)
     return share(allocation.gap), f"at most from optimal; bound {bound}"
 
 
 def _gap_words(allocation: Allocation) -> str:
-    return "proven optimal" if allocation.gap == 0 else f"gap {share(allocation.gap)}"
+    return allocation.proven if allocation.gap == 0 else f"gap {share(allocation.gap)}"
 
 
 def _rate(throughput_per_s: float | None) -> str:

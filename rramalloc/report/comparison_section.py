@@ -21,7 +21,17 @@ from rramalloc.chart import (
     rule,
 )
 from rramalloc.report.allocation_section import hardware_words, mapping_words, network_words, warning_notes
-from rramalloc.report.section import Column, Detail, Fact, Note, Section, Table, shown, thinned
+from rramalloc.report.section import (
+    Column,
+    Detail,
+    Fact,
+    Note,
+    Section,
+    Table,
+    coverage_pairs,
+    shown,
+    thinned,
+)
 from rramalloc.shown import counted, quoted
 from rramalloc.studies.comparison import Comparison, Row
 from rramalloc.studies.judged import REFERENCE
@@ -78,9 +88,7 @@ def comparison_section(comparison: Comparison, detail: Detail) -> Section:
                 f"{quoted(fastest.method)} with {counted(budgets[0], 'array')}",
             )
         )
-        facts.append(
-            Fact("Its gap", share(fastest.gap), "at most from optimal" if fastest.gap else "proven optimal")
-        )
+        facts.append(Fact("Its gap", share(fastest.gap), _distance(comparison, fastest)))
         least = quantity(fastest.lower_bound, comparison.objective_unit)
         limit = f"With {counted(budgets[0], 'array')} no allocation takes less than {least}"
         if 0 < fastest.ratio < slowest.ratio:
@@ -108,11 +116,17 @@ def comparison_section(comparison: Comparison, detail: Detail) -> Section:
         made=(
             ("Network", network_words(comparison.network)),
             ("Hardware", hardware_words(comparison.hardware)),
+            *coverage_pairs(comparison.coverage),
             ("Mapping", mapping_words(options)),
             ("Seeds, work", f"{options.seeds} from {options.seed}, {options.work} units a run"),
             ("rramalloc", comparison.rramalloc_version),
         ),
     )
+
+
+def _distance(comparison: Comparison, row: Row) -> str:
+    extent = comparison.coverage.extent if comparison.coverage else ""
+    return "at most from optimal" if row.gap else f"proven optimal{extent}"
 
 
 def methods_chart(comparison: Comparison, budgets: Sequence[int] | None = None) -> Chart:

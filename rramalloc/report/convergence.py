@@ -58,7 +58,7 @@ def _history(allocation: Allocation) -> tuple[list[float], list[int], list[int]]
 
 
 def _heading(allocation: Allocation) -> str:
-    end = "proven optimal" if allocation.gap == 0 else f"gap {share(allocation.gap)}"
+    end = allocation.proven if allocation.gap == 0 else f"gap {share(allocation.gap)}"
     return (
         f"{label(allocation.network.name)} on {allocation.arrays.budget:,} arrays, "
         f"{label(allocation.method)}: {steps(allocation.makespan)}, {end}"

@@ -23,7 +23,17 @@ from rramalloc.chart import (
     label,
 )
 from rramalloc.report.allocation_section import hardware_words, mapping_words, network_words, warning_notes
-from rramalloc.report.section import FIGURE, Column, Detail, Fact, Section, Table, shown, thinned
+from rramalloc.report.section import (
+    FIGURE,
+    Column,
+    Detail,
+    Fact,
+    Section,
+    Table,
+    coverage_pairs,
+    shown,
+    thinned,
+)
 from rramalloc.shown import counted
 from rramalloc.studies.pareto_front import FrontPoint, ParetoFront
 from rramalloc.units import duration, share, steps
@@ -67,6 +77,7 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
         made=(
             ("Network", network_words(front.network)),
             ("Hardware", hardware_words(front.hardware)),
+            *coverage_pairs(front.coverage),
             ("Mapping", mapping_words(options)),
             ("Seed, work", f"{front.seed}, {options.work} units"),
             ("rramalloc", front.rramalloc_version),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rramalloc.chart import Chart
+from rramalloc.network.coverage import Coverage
 
 Kind = Literal["text", "int", "float", "percent"]
 
@@ -95,3 +96,8 @@ def thinned(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return [place * (count - 1) // (most - 1) for place in range(most)]
+
+
+def coverage_pairs(coverage: Coverage | None) -> list[tuple[str, str]]:
+    """How much of a network a result is about, for the section's provenance; nothing in older files."""
+    return [] if coverage is None else [("Coverage", coverage.summary)]

@@ -10,6 +10,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.plots import AllocationPlots
@@ -128,8 +129,8 @@ class Allocation(Shown, Record):
     seconds of a reference core, counted and not measured, so that equal runs give equal files (None for
     methods that do not count it); step_ns, latency_ns,
     throughput_per_s: None without [timing]; history: how best and bound met; host: weight layers left to
-    the host, untimed; warnings: what was assumed or ignored; placed: None unless the step includes the
-    transfer between tiles.
+    the host, untimed; warnings: what was assumed or ignored; coverage: how much of the network this is
+    about (None in files of older versions); placed: None unless the step includes the transfer between tiles.
     """
 
     format: Literal["rramalloc-allocation/1"] = FORMAT
@@ -156,6 +157,7 @@ class Allocation(Shown, Record):
     history: tuple[Progress, ...] = ()
     host: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    coverage: Coverage | None = None
     placed: Placed | None = None
 
     @property
@@ -183,9 +185,14 @@ class Allocation(Shown, Record):
         """Figures: replication, timeline, convergence."""
         return AllocationPlots(self)
 
+    @property
+    def proven(self) -> str:
+        """What to call a result without a gap: "proven optimal", and for how much of the network."""
+        return f"proven optimal{self.coverage.extent if self.coverage else ''}"
+
     def _headline(self) -> tuple[str, str]:
         arrays = f"{self.arrays.used:,} of {counted(self.arrays.budget, 'array')}"
-        end = "proven optimal" if self.gap == 0 else f"at most {self.gap:.1%} from optimal"
+        end = self.proven if self.gap == 0 else f"at most {self.gap:.1%} from optimal"
         return self.network.name, f"{counted(self.makespan, 'step')} on {arrays}, {end}"
 
     def _table(self) -> pd.DataFrame:

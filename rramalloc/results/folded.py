@@ -22,12 +22,12 @@ from rramalloc.mapping.fold import (
     raised,
 )
 from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, Mapping
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Name, Stage
 from rramalloc.records import Record, brief, is_whole
 from rramalloc.results.allocation import Count, NetworkId, Product
-from rramalloc.results.optimize import left_to_host
 from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -244,7 +244,7 @@ def fold_network(
         demand_after=sum(after),
         saving=1 - sum(after) / sum(before),
         layers=tuple(layers),
-        host=left_to_host(source, graph),
+        host=Coverage.of(source, graph.names).host,
         warnings=source.warnings,
     )
 

@@ -8,11 +8,11 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import WeightMatrix, demands, folds, least_arrays
 from rramalloc.mapping.options import Mapping, MappingOptions
 from rramalloc.network.counts import groups_of, kernel_of, macs, weights
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Name
 from rramalloc.records import Record
 from rramalloc.results.allocation import Count, Foldable, NetworkId, Product
-from rramalloc.results.optimize import left_to_host
 from rramalloc.shown import Shown, counted, frame_of, one_line
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -44,7 +44,8 @@ class Inspection(Shown, Record):
     """Stages of a network on a hardware. minimum: arrays with every layer stored once, the least budget.
 
     saturation: arrays with every layer at as many copies as it has windows; more are of no use.
-    host: weight layers left to the host, untimed; warnings: what the reader assumed or ignored.
+    host: weight layers left to the host, untimed; coverage: how much of the network the stages are;
+    warnings: what the importer assumed or ignored.
     """
 
     format: Literal["rramalloc-inspection/1"] = "rramalloc-inspection/1"
@@ -57,6 +58,7 @@ class Inspection(Shown, Record):
     saturation: Product
     layers: tuple[InspectedLayer, ...]
     host: tuple[str, ...]
+    coverage: Coverage
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,6 +106,7 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
         )
         for index, stage in ((index, graph.stages[index]) for index in graph.network_order)
     )
+    coverage = Coverage.of(network, graph.names)
     return Inspection(
         network=NetworkId.of(network),
         source=network.source,
@@ -113,6 +116,7 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
         minimum=least_arrays(network, graph.stages, hardware, options),
         saturation=sum(layer.windows * layer.demand for layer in layers),
         layers=layers,
-        host=left_to_host(network, graph),
+        host=coverage.host,
+        coverage=coverage,
         warnings=network.warnings,
     )

@@ -14,6 +14,7 @@ from rramalloc.mapping.demand import demands, folds, row_block_widths, stored_cl
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods.registry import method as method_named
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.records import brief
@@ -160,6 +161,7 @@ def checked_allocation(
     value = objective.value(timing)
     bound = within(value, objective.bound(found))
     recheck_bound(value, bound, objective.unit, request.method)
+    coverage = Coverage.of(network, graph.names)
     return Allocation(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
@@ -182,7 +184,7 @@ def checked_allocation(
         interval=timing.interval,
         lower_bound=bound,
         gap=(value - bound) / value,
-        proof=found.proof,
+        proof=coverage.qualified(found.proof),
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,
         throughput_per_s=absolute.throughput_per_s,
@@ -195,7 +197,8 @@ def checked_allocation(
             Progress(seconds=round(seconds, 6), makespan=best, lower_bound=bound)
             for seconds, best, bound in stop.history
         ),
-        host=left_to_host(network, graph),
+        host=coverage.host,
+        coverage=coverage,
         warnings=(
             *network.warnings, *hardware_warnings(hardware, arrays),
             *counting_warnings(network, graph, hardware, request.mapping, arrays),
@@ -258,9 +261,3 @@ def layers_of(timing: Timing, demand: Sequence[int], sizes: Sequence[Pair] | Non
         )
         for stage in graph.network_order
     )
-
-
-def left_to_host(network: Network, graph: StageGraph) -> tuple[str, ...]:
-    """Weight layers that are not stages, in network order: the host computes them, untimed."""
-    timed = set(graph.names)
-    return tuple(node.name for node in network.stages if node.name not in timed)

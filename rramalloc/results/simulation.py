@@ -10,6 +10,7 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands, folds
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.plots import SimulationPlots
 from rramalloc.records import Record
@@ -62,7 +63,8 @@ class Simulation(Shown, Record):
 
     recurrence: steps by the tight recurrence, a lower bound of makespan; published: steps by the published
     recurrence, None where it does not apply; step_ns ... throughput_per_s: None without [timing];
-    latency_table: measured step times, None if those of the hardware hold.
+    latency_table: measured step times, None if those of the hardware hold; coverage: how much of the
+    network this is about.
     """
 
     format: Literal["rramalloc-simulation/1"] = "rramalloc-simulation/1"
@@ -82,6 +84,7 @@ class Simulation(Shown, Record):
     critical_path: tuple[CriticalSegment, ...]
     critical_path_text: str
     latency_table: MeasuredSteps | None = None
+    coverage: Coverage | None = None
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,6 +150,7 @@ def simulate_network(
         critical_path=critical_segments(path),
         critical_path_text=describe(path, timing.makespan),
         latency_table=measured,
+        coverage=Coverage.of(network, graph.names),
         warnings=(
             *network.warnings,
             *(() if graph.lists_all_edges else (_TOO_MANY_EDGES,)),

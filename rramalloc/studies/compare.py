@@ -12,6 +12,7 @@ from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.methods.registry import METHODS, entry
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.optimize import Request, counting_warnings, hardware_warnings, make_problem, propose
@@ -114,6 +115,7 @@ def compare(
         rows += rows_of(network.name, budget, objective, ready, chain)
     if not rows and not ending.interrupted:
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
+    coverage = Coverage.of(network, objectives[0].problem.graph.names)
     return Comparison(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
@@ -124,8 +126,9 @@ def compare(
         ),
         objective=Latency.name,
         objective_unit=objectives[0].unit,
-        rows=tuple(rows),
+        rows=tuple(row.model_copy(update={"proof": coverage.qualified(row.proof)}) for row in rows),
         skipped=tuple(skipped),
+        coverage=coverage,
         warnings=(
             *network.warnings, *hardware_warnings(hardware, max(arrays)),
             *counting_warnings(network, objectives[0].problem.graph, hardware, contest.mapping, max(arrays)),

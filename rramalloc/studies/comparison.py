@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
 from rramalloc.plots import ComparisonPlots
 from rramalloc.records import Record
@@ -87,7 +88,7 @@ class Comparison(Shown, Record):
     """Methods side by side: rows by budget in the order given, `auto` first, then the fastest first.
 
     skipped: methods that do not apply or found nothing; warnings: what was assumed or ignored, and where
-    another method was faster than `auto`.
+    another method was faster than `auto`; coverage: how much of the network this is about.
     """
 
     format: Literal["rramalloc-comparison/1"] = FORMAT
@@ -99,6 +100,7 @@ class Comparison(Shown, Record):
     objective_unit: Unit = "steps"
     rows: tuple[Row, ...]
     skipped: tuple[Skipped, ...] = ()
+    coverage: Coverage | None = None
     warnings: tuple[str, ...] = ()
 
     @property

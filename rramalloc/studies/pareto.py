@@ -10,6 +10,7 @@ import numpy as np
 from rramalloc.errors import SolverError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.check import recheck, recheck_bound, recheck_placement
@@ -73,6 +74,7 @@ def pareto(
         seconds=round(found.seconds, 6),
         points=points,
         baselines=tuple(_beside(objective, quest, points)),
+        coverage=Coverage.of(network, problem.graph.names),
         warnings=(
             *network.warnings, *hardware_warnings(hardware, arrays),
             *counting_warnings(network, problem.graph, hardware, quest.mapping, arrays), *_warnings(found),

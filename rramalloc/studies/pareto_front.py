@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
 from rramalloc.plots import FrontPlots
 from rramalloc.records import Record
@@ -63,7 +64,8 @@ class ParetoFront(Shown, Record):
 
     budget: most arrays, minimum: with every layer stored once; unit: of values and bounds; proven: points
     whose value is shown to be the least; resolution: arrays within which only one point is kept, 1
-    unless the range is very wide; seconds: work counted in seconds of a reference core.
+    unless the range is very wide; seconds: work counted in seconds of a reference core; coverage: how much
+    of the network the front is about.
     """
 
     format: Literal["rramalloc-pareto/1"] = FORMAT
@@ -81,6 +83,7 @@ class ParetoFront(Shown, Record):
     seconds: float
     points: tuple[FrontPoint, ...]
     baselines: tuple[BaselinePoint, ...] = ()
+    coverage: Coverage | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -109,7 +112,10 @@ class ParetoFront(Shown, Record):
 
     def _headline(self) -> tuple[str, str]:
         words = f"{counted(len(self.points), 'point')} from {self.minimum:,} to {self.budget:,} arrays"
-        return self.network.name, f"{words}, {self.proven:,} proven"
+        return (
+            self.network.name,
+            f"{words}, {self.proven:,} proven{self.coverage.extent if self.coverage else ''}",
+        )
 
     def _table(self) -> pd.DataFrame:
         return frame_of(self.points, ("arrays", "makespan", "interval", "value", "lower_bound", "gap"))

@@ -23,8 +23,6 @@ FREE = ("identity", "dropout", "flatten")
 _NODE: TypeAdapter[Node] = TypeAdapter(Node)
 _SHAPES: TypeAdapter[tuple[ShapeField, ...]] = TypeAdapter(tuple[ShapeField, ...])
 _OTHERS = "other_inputs"
-_NOT_MEASURED = ("name", "op", "inputs", "shares")
-"""Fields of a node that change no time: its name, its place, and whose weights it uses."""
 _MANY_INPUTS, _MOST_SIZES = 1000, 4
 
 
@@ -64,9 +62,7 @@ class MeasuredLayer(Record):
     @classmethod
     def of(cls, network: Network, node: Node) -> MeasuredLayer:
         """The layer that a node of a network is. Raises SpecError for an input node."""
-        parameters = {
-            name: value for name, value in node.model_dump(mode="json").items() if name not in _NOT_MEASURED
-        }
+        parameters = node.parameters()
         shapes = [network.shapes[name].as_tuple() for name in node.inputs]
         if len(shapes) > 1:
             parameters[_OTHERS] = [list(shape) for shape in shapes[1:]]
@@ -151,9 +147,7 @@ def _completed(operator: Any, parameters: dict[str, Any]) -> dict[str, Any]:
         raise fault(f"parameters: {error}") from None
     if isinstance(node, Input) or (node.single and shapes):
         raise fault(f"operator: {brief(operator)} is no layer of {1 + len(shapes)} inputs")
-    fields = node.model_dump(mode="json")
-    whole = {name: value for name, value in fields.items() if name not in _NOT_MEASURED}
-    return whole | ({_OTHERS: [list(shape) for shape in shapes]} if shapes else {})
+    return node.parameters() | ({_OTHERS: [list(shape) for shape in shapes]} if shapes else {})
 
 
 def _node(operator: Any, parameters: dict[str, Any], inputs: int) -> Node:
@@ -176,6 +170,8 @@ def _value_text(value: Any) -> str:
 def _value(name: str, text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
+    if name in ("mode", "coordinates"):
+        return text
     parts = text.split("+" if name == _OTHERS else "x")
     if name == _OTHERS and all(_is_sizes(part.split("x")) for part in parts):
         return [[int(size) for size in part.split("x")] for part in parts]

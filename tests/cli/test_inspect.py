@@ -37,7 +37,7 @@ def test_table(run: Run, tiny: Path) -> None:
     out = run("inspect", tiny).out
     header = "layer op input output kernel groups windows demand utilisation weights MACs"
     assert " ".join(out.splitlines()[0].split()) == header
-    assert "minimum       3 arrays with every layer stored once" in out
+    assert "minimum     3 arrays with every layer stored once" in out
     assert "\x1b" not in out
 
 

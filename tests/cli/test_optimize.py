@@ -46,6 +46,7 @@ def quick(run: Run, tiny: Path) -> Run:
 def test_json_has_the_fields_of_the_contract(run: Run) -> None:
     document = run("optimize", "vgg16", "--arrays", 1024, "--format", "json").json
     assert [name for name in document if name not in MORE] == TOP
+    assert document["coverage"]["host"] == document["host"] == ["fc6", "fc7", "fc8"]
     assert set(document["arrays"]) == {"budget", "used", "minimum"}
     assert all(list(layer) == LAYER for layer in document["layers"])
     assert [layer["demand"] for layer in document["layers"]] == VGG16_DEMAND
@@ -82,7 +83,8 @@ def test_table_and_summary(run: Run, tiny: Path) -> None:
     labels = "\n".join(summary)
     for label in ("network", "hardware", "arrays", "makespan", "interval", "lower bound", "gap", "proof"):
         assert f"\n{label} " in f"\n{labels}"
-    assert "left to host  fc" in labels
+    assert "left to the host: fc" in summary[-1]
+    assert summary[-1].startswith("coverage ")
     assert "\x1b" not in outcome.out + outcome.err
 
 
