@@ -78,7 +78,8 @@ def computed(node: Node, inputs: list[Ints], output: Shape, width: Width) -> Int
         case Select():
             return first[np.arange(output.channels) % len(first)]
         case Upsample():
-            rows, columns = ([last for _, last in node.needed(axis, first.shape[axis + 1])] for axis in (0, 1))
+            needed = (node.needed(axis, first.shape[axis + 1]) for axis in (0, 1))
+            rows, columns = ([last for _, last in each] for each in needed)
             return first[:, rows][:, :, columns]
         case Barrier():
             return np.resize(np.concatenate([each.ravel() for each in inputs]), output)
