@@ -1,0 +1,253 @@
+"""Runs for results/peers.py in PIMSYN, MNSIM and NeuroSim, each through the run.py of an export.
+
+The figure is the one that run.py prints: PIMSYN's time of its most efficient design, MNSIM's latency, and
+NeuroSim's pipeline cycle per image. Arrays are counted by the tools.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from peers.tools import build
+
+from rramalloc.api import export, inspect, optimize
+from rramalloc.errors import RramallocError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
+from rramalloc.mapping.demand import demands
+from rramalloc.timing.stage_graph import StageGraph
+
+Outcome = tuple[int, float]
+Run = Callable[[str, str, str, str, int, Callable[[], Outcome]], Any]
+"""tool, network, budget, allocation, repeat, what to run -> the row of it (`peers.Book.run`)."""
+
+OURS = {"ours, latency": "latency", "ours, interval": "interval"}
+LIMIT_S = 900
+"""Of one run of a tool."""
+
+
+def _run(
+    network: str, copies: Mapping[str, int], target: str, hardware: str | Hardware, *options: str
+) -> dict[str, float]:
+    """What run.py of this export prints besides its layers."""
+    with tempfile.TemporaryDirectory() as folder:
+        export(network, dict(copies), target, hardware=hardware).save(folder)
+        return _report(Path(folder), target, *options)
+
+
+def _report(folder: Path, target: str, *options: str) -> dict[str, float]:
+    command = [sys.executable, str(folder / "run.py"), str(build(target)), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip()[-200:] or f"{target} ended with code {done.returncode}")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    return {words[0]: float(words[1]) for words in lines if len(words) == 2}
+
+
+def _copies(
+    network: str, arrays: int, hardware: str | Hardware, objective: str, mapping: str = "im2col"
+) -> dict[str, int]:
+    allocation = optimize(
+        network,
+        arrays=arrays,
+        hardware=hardware,
+        mapping=mapping,
+        objective=objective,
+        progress=False,  # type: ignore[arg-type]
+    )
+    return {layer.name: layer.replication for layer in allocation.layers}
+
+
+# MNSIM ------------------------------------------------------------------------------------------------------
+
+MNSIM_NETWORKS = ("alexnet", "vgg16", "resnet18", "vgg11", "vgg19", "resnet50")
+MNSIM_BUDGETS = {"twice the convolutions": 2, "four times the convolutions": 4}
+"""MNSIM chooses no copies: its own allocation is one of each layer, on fewer arrays."""
+
+
+def mnsim(run: Run, network: str) -> None:
+    """One copy each, its default, and ours on 2 and 4 times the arrays of the convolutions."""
+    plain = load_hardware("plain").with_crossbar(256, 256)  # an array for each processing element
+    least = inspect(network, hardware=plain, mapping="whole_kernel").minimum
+    for budget, factor in MNSIM_BUDGETS.items():
+        run("MNSIM", network, budget, "its own", 1, partial(_mnsim, network, {}))
+        for allocation, objective in OURS.items():
+            run(
+                "MNSIM", network, budget, allocation, 1,
+                lambda objective=objective, factor=factor: _mnsim(
+                    network, _copies(network, factor * least, plain, objective, "whole_kernel")
+                ),
+            )  # fmt: skip
+
+
+def _mnsim(network: str, copies: Mapping[str, int]) -> Outcome:
+    report = _run(network, copies, "mnsim", "mnsim")
+    return int(report["arrays"]), report["latency_ns"]
+
+
+# NeuroSim ---------------------------------------------------------------------------------------------------
+
+NEUROSIM_NETWORKS = ("alexnet", "alexnet_todaes", "vgg11", "tiny_yolov2", "vgg16", "vgg19")
+NEUROSIM_BUDGETS = {"speedUpDegree 8": 8, "speedUpDegree 4": 4}
+
+
+def neurosim(run: Run, network: str, budget: str, folder: Path) -> None:
+    """Its rule `pipelineSpeedUp`, and ours in as many of its arrays (so in its area)."""
+    degree = NEUROSIM_BUDGETS[budget]
+    own = run("NeuroSim", network, budget, "its own", 1, partial(_neurosim_own, network, degree, folder))
+    if own.value is None:
+        return
+    for allocation, objective in OURS.items():
+        run(
+            "NeuroSim", network, budget, allocation, 1,
+            partial(_neurosim_ours, network, own.arrays, objective, folder),
+        )  # fmt: skip
+
+
+def _neurosim_own(network: str, degree: int, folder: Path) -> Outcome:
+    with tempfile.TemporaryDirectory() as made:
+        export(network, {}, "neurosim", hardware="neurosim").save(made)
+        settings = json.loads((Path(made) / "settings.json").read_text())
+        settings["parameters"]["speedUpDegree"] = degree
+        (Path(made) / "settings.json").write_text(json.dumps(settings))
+        report = _report(Path(made), "neurosim", "--own", "--build", str(folder))
+    return int(report["arrays"]), report["cycle_ns"]
+
+
+def _neurosim_ours(network: str, arrays: int, objective: str, folder: Path) -> Outcome:
+    """Ours with the largest budget whose copies NeuroSim builds in no more arrays."""
+    low, high = 1, arrays + 1
+    best: dict[str, int] = {}
+    while high - low > max(1, arrays // 64):
+        middle = (low + high) // 2
+        try:
+            copies = _copies(network, middle, "neurosim", objective)
+        except RramallocError:  # below one copy of each layer
+            low = middle
+            continue
+        files = {
+            file.name: file.text for file in export(network, copies, "neurosim", hardware="neurosim").files
+        }
+        if sum(json.loads(files["settings.json"])["arrays"]) <= arrays:
+            low, best = middle, copies
+        else:
+            high = middle
+    report = _run(network, best, "neurosim", "neurosim", "--build", str(folder))
+    return int(report["arrays"]), report["cycle_ns"]
+
+
+# PIMSYN -----------------------------------------------------------------------------------------------------
+
+PIMSYN_NETWORKS = ("alexnet", "resnet18", "squeezenet", "vgg16", "inception_v1", "shufflenet")
+PIMSYN_BUDGETS = {"20 times the least": 20, "60 times the least": 60}
+PIMSYN_RUNS, CANDIDATES, GENES = 3, 3, 2
+"""Runs with seeds of their own; allocations of the annealing that are evaluated, and designs of each."""
+
+
+def pimsyn(run: Run, network: str, repeat: int) -> None:
+    """The best of its annealing's candidates, and ours on as many arrays with as many designs."""
+    hardware = _pimsyn_hardware()
+    source = load(network)
+    graph = StageGraph.build(source, "host")
+    least = dict(zip(graph.names, demands(source, graph.stages, hardware), strict=True))
+    for budget, factor in PIMSYN_BUDGETS.items():
+        arrays = factor * sum(least.values())
+        run(
+            "PIMSYN", network, budget, "its own", repeat,
+            partial(_pimsyn_own, network, hardware, arrays, least, repeat),
+        )  # fmt: skip
+        for allocation, objective in OURS.items():
+            run(
+                "PIMSYN", network, budget, allocation, repeat,
+                lambda objective=objective, arrays=arrays: _pimsyn(
+                    network, _copies(network, arrays, hardware, objective), hardware, CANDIDATES * GENES,
+                    repeat,
+                )[1],
+            )  # fmt: skip
+
+
+def _pimsyn_hardware() -> Hardware:
+    """256 x 256 cells of 4 bit, a weight in each: PIMSYN's graph of operations stays small."""
+    plain = load_hardware("plain").with_crossbar(256, 256)
+    precision = plain.precision.model_copy(update={"weight_bits": 4, "input_bits": 4, "output_bits": 4})
+    crossbar = plain.crossbar.model_copy(update={"cell_bits": 4})
+    return plain.model_copy(update={"precision": precision, "crossbar": crossbar})
+
+
+def _pimsyn(
+    network: str, copies: Mapping[str, int], hardware: Hardware, genes: int, seed: int
+) -> tuple[float, Outcome]:
+    report = _run(network, copies, "pimsyn", hardware, "--genes", str(genes), "--seed", str(seed))
+    return report["efficiency_gops_w"], (int(report["arrays"]), report["latency_ns"])
+
+
+def _pimsyn_own(
+    network: str, hardware: Hardware, arrays: int, least: Mapping[str, int], seed: int
+) -> Outcome:
+    """The candidate of its annealing with the best power efficiency, as its design space chooses."""
+    sys.path.insert(0, str(build("pimsyn")))
+    from simulated_annealing import SimulatedAnnealingAlgorithm  # type: ignore[import-not-found]
+
+    source = load(network)
+    graph = StageGraph.build(source, "host")
+    stages = [(graph.names[stage], int(graph.windows[stage])) for stage in graph.network_order]
+    config = json.loads((build("pimsyn") / "config.json").read_text())["SA"]
+    random.seed(seed)
+    nodes = json.loads(
+        {file.name: file.text for file in export(network, {}, "pimsyn", hardware=hardware).files}[
+            "network.json"
+        ]
+    )
+    convolutions = {node["name"]: node for node in nodes if node["operation"] == "OP_CONV"}
+    order = list(convolutions)
+    shapes = [convolutions[name] for name in order]
+    annealing = SimulatedAnnealingAlgorithm(
+        layer_parameters={
+            "conv_output_channel": [node["output_dim"][1] for node in shapes],
+            "conv_input_lenth": [
+                node["param"]["kernel_h"] * node["param"]["kernel_w"] * node["param"]["input_channel"]
+                for node in shapes
+            ],
+            "conv_output_size": [node["output_dim"][2] * node["output_dim"][3] for node in shapes],
+        },
+        weight_volumn=[least[name] for name in order],
+        xbar_size=hardware.crossbar.wordlines,
+        rrams_for_weight=1,
+        sa_config=config,
+    )
+    annealing.run(arrays)
+    windows = dict(stages)
+    order_of_value = sorted(range(len(annealing.candidates)), key=lambda index: annealing.value[index])
+    results = []
+    for index in order_of_value[:CANDIDATES]:
+        copies = {
+            name: max(1, min(count, windows[name]))
+            for name, count in zip(order, annealing.candidates[index], strict=True)
+        }
+        results.append(_pimsyn(network, copies, hardware, GENES, seed))
+    return max(results)[1]
+
+
+def measure(run: Run, tools: set[str]) -> None:
+    """All runs of these tools that are asked for."""
+    if "MNSIM" in tools:
+        for network in MNSIM_NETWORKS:
+            mnsim(run, network)
+    if "NeuroSim" in tools:
+        with tempfile.TemporaryDirectory() as folder:
+            for budget in NEUROSIM_BUDGETS:
+                for network in NEUROSIM_NETWORKS:
+                    neurosim(run, network, budget, Path(folder))
+    if "PIMSYN" in tools:
+        for repeat in range(1, PIMSYN_RUNS + 1):
+            for network in PIMSYN_NETWORKS:
+                pimsyn(run, network, repeat)
