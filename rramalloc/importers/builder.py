@@ -146,7 +146,7 @@ class GraphBuilder:
             nodes,
             source=source,
             where=self.where,
-            warnings=(*warnings, *_warnings(approximations)),
+            warnings=(*warnings, *warnings_of(approximations)),
             unmodelled=unmodelled,
             approximations=approximations,
         )
@@ -162,7 +162,7 @@ def _refusal(unmodelled: Sequence[Unmodelled]) -> str:
     )
 
 
-def _warnings(approximations: Iterable[Approximation]) -> list[str]:
+def warnings_of(approximations: Iterable[Approximation]) -> list[str]:
     """One line for each kind of approximation."""
     names: dict[tuple[str, str], list[str]] = {}
     for item in approximations:

@@ -1,4 +1,7 @@
-"""Reader of the layer table CSV: a chain of fused conv + pool layers, one a row (INTERFACE.md)."""
+"""Reader of the layer table CSV: a chain of fused conv + pool layers, one a row.
+
+Source: docs/sources/interface.md.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def read(path: str | os.PathLike[str]) -> Network:
     """The chain that a layer table describes.
 
     The first layer's input is the smallest grid that gives its output: (out - 1) * s + k - 2 p, at least 1.
-    Raises FileError, SpecError (with line and column).  Source: INTERFACE.md, layer table CSV.
+    Raises FileError, SpecError (with line and column).  Source: docs/sources/interface.md, layer table CSV.
     """
     where = os.fspath(path)
     layers = list(_layers(read_text(path, CSV_LIMIT_BYTES), where))

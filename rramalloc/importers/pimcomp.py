@@ -1,25 +1,33 @@
-"""Reader of the network JSON that the PIMCOMP and PIMSYN compilers exchange (PEERS.md).
+"""Network JSON of the PIMCOMP and PIMSYN compilers (docs/sources/peers.md).
 
 PIMSYN writes a list of nodes, PIMCOMP wraps it as {"node_list": [...]}; a node names its `provider` nodes.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from rramalloc.errors import NetworkError, SpecError
-from rramalloc.importers.pimcomp_node import PimcompNode
-from rramalloc.importers.pimcomp_ops import OPERATIONS, needs_flatten, unknown
-from rramalloc.network.geometry import Shape
+from rramalloc.importers.builder import warnings_of
+from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Shape, pooled_extent
 from rramalloc.network.network import MAX_NODES, Network
-from rramalloc.network.node import Flatten, Node, ShapeFault
-from rramalloc.records import parse
+from rramalloc.network.node import Approximation, Flatten, Node, ShapeFault
+from rramalloc.records import brief, is_whole, parse
 
+_MAX_RANK = 8
+_ELEMENT_PRODUCTS = (0, 1)
+"""`eletype` of a product (of two tensors, with a scalar); all other types have the timing of a sum."""
+_TREATMENT = "is not known: treated as a barrier"
 _NODE: TypeAdapter[Node] = TypeAdapter(Node)
+
+
+Fields = dict[str, Any]
 
 
 def recognises(document: object) -> bool:
@@ -36,15 +44,21 @@ def from_document(document: object, where: str) -> Network:
     known = {node.name: node for node in nodes}
     taken = set(known)
     records: list[Node] = []
-    unknown_operations: Counter[str] = Counter()
+    approximations: list[Approximation] = []
     for node in nodes:
         providers = [_provider(node, name, known) for name in node.providers]
-        rule = OPERATIONS.get(node.operation, unknown)
-        if rule is unknown:
-            unknown_operations[node.operation] += 1
+        rule = _OPERATIONS.get(node.operation, _unknown)
+        if rule is _unknown:
+            approximations.append(
+                Approximation(
+                    name=node.name,
+                    operator=node.operation[:100],
+                    treatment="is not known: treated as a barrier",
+                )
+            )
         fields = {"name": node.name} | rule(node, providers)
         names, shapes = list(node.providers), [provider.shape for provider in providers]
-        if needs_flatten(node, providers):
+        if _needs_flatten(node, providers):
             flat = Flatten(name=_free_name(f"{node.name}_flatten", taken), inputs=tuple(names))
             records.append(flat)
             names, shapes = [flat.name], [Shape(shapes[0].channels * shapes[0].pixels, 1, 1)]
@@ -54,7 +68,8 @@ def from_document(document: object, where: str) -> Network:
         records,
         source="PIMCOMP / PIMSYN network JSON",
         where=where,
-        warnings=_warnings(unknown_operations),
+        warnings=warnings_of(approximations),
+        approximations=approximations,
     )
 
 
@@ -86,13 +101,6 @@ def _free_name(name: str, taken: set[str]) -> str:
     return name
 
 
-def _warnings(unknown_operations: Counter[str]) -> list[str]:
-    return [
-        f"operation {operation[:60]!r} is not known: {count} node(s) wait for all pixels of their inputs"
-        for operation, count in sorted(unknown_operations.items())
-    ]
-
-
 def _checked(node: PimcompNode, fields: dict[str, Any], inputs: list[Shape]) -> Node:
     """The record of a node, whose output on the stated inputs is the stated one. Raises SpecError."""
     record = parse(_NODE, fields, node.place)
@@ -106,3 +114,280 @@ def _checked(node: PimcompNode, fields: dict[str, Any], inputs: list[Shape]) -> 
 
 def _dims(shape: Shape) -> str:
     return f"[1, {shape.channels}, {shape.height}, {shape.width}]"
+
+
+@dataclass(frozen=True, slots=True)
+class PimcompNode:
+    """place: file and node for messages; shape: the stated `output_dim`; param: geometry, unchecked."""
+
+    place: str
+    name: str
+    operation: str
+    shape: Shape
+    providers: tuple[str, ...]
+    param: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, entry: object, place: str) -> PimcompNode:
+        """Check the fields that every node has. Raises SpecError."""
+        if not isinstance(entry, dict):
+            raise SpecError(place, f"must be an object, got {brief(entry)}")
+        name = entry.get("name")
+        if not isinstance(name, str) or not 1 <= len(name) <= 1000:
+            raise SpecError(f"{place}.name", f"must be a text of 1 to 1000 characters, got {brief(name)}")
+        place = f"{place} {brief(name)}"
+        operation = entry.get("operation")
+        if not isinstance(operation, str) or not operation:
+            raise SpecError(f"{place}.operation", f"must be a text such as 'OP_CONV', got {brief(operation)}")
+        shape = _shape(entry.get("output_dim"), f"{place}.output_dim")
+        param = entry.get("param") or {}
+        if not isinstance(param, dict):
+            raise SpecError(f"{place}.param", f"must be an object, got {brief(param)}")
+        return cls(place, name, operation, shape, _providers(entry, operation, place), param)
+
+    def fault(self, field: str, reason: str) -> SpecError:
+        """The error to raise for a field of this node."""
+        return SpecError(f"{self.place}.{field}", reason)
+
+    def number(self, key: str, default: int | None = None, *, least: int = 1) -> int:
+        """A whole number of `param`; without a default the field is required. Raises SpecError."""
+        value = self.param.get(key, default)
+        if not is_whole(value, least, MAX_EXTENT):
+            got = brief(value) if key in self.param else "nothing"
+            raise self.fault(
+                f"param.{key}", f"must be a whole number from {least} to {MAX_EXTENT}, got {got}"
+            )
+        return value
+
+    def pair(self, stem: str, default: int | None = None) -> tuple[int, int]:
+        """(`stem`_h, `stem`_w) of `param`."""
+        return self.number(f"{stem}_h", default), self.number(f"{stem}_w", default)
+
+    def pads(self) -> tuple[int, int, int, int]:
+        """Top, left, bottom, right; 0 where left out."""
+        top, left, bottom, right = (
+            self.number(key, 0, least=0) for key in ("pad_h0", "pad_w0", "pad_h1", "pad_w1")
+        )
+        return top, left, bottom, right
+
+
+def _providers(entry: Mapping[str, Any], operation: str, place: str) -> tuple[str, ...]:
+    providers = entry.get("provider") or []
+    if not isinstance(providers, list) or not all(isinstance(name, str) for name in providers):
+        raise SpecError(f"{place}.provider", f"must be a list of node names, got {brief(providers)}")
+    if bool(providers) == (operation == "OP_INPUT"):
+        wanted = "must be empty for OP_INPUT" if providers else "must name at least one node"
+        raise SpecError(f"{place}.provider", f"{wanted}, got {brief(providers)}")
+    return tuple(providers)
+
+
+def _shape(dims: object, place: str) -> Shape:
+    """[1, F]: vector; [1, T, C]: tokens; [1, ..., H, W]: grid, the axes in between count as channels."""
+    if not isinstance(dims, list) or not 1 <= len(dims) <= _MAX_RANK:
+        raise SpecError(place, f"must be a list such as [1, channels, height, width], got {brief(dims)}")
+    for index, extent in enumerate(dims):
+        if not is_whole(extent, 1, MAX_EXTENT):
+            raise SpecError(
+                f"{place}[{index}]", f"must be a whole number from 1 to {MAX_EXTENT}, got {brief(extent)}"
+            )
+    if len(dims) > 1 and dims[0] != 1:
+        raise SpecError(f"{place}[0]", f"the batch must be 1, got {dims[0]}")
+    match dims:
+        case [features] | [_, features]:
+            return Shape(features, 1, 1)
+        case [_, tokens, channels]:
+            return Shape(channels, tokens, 1)
+    return Shape(math.prod(dims[1:-2]), dims[-2], dims[-1])
+
+
+Rule = Callable[[PimcompNode, Sequence[PimcompNode]], Fields]
+
+
+def _needs_flatten(node: PimcompNode, providers: Sequence[PimcompNode]) -> bool:
+    """Does a fully connected node take a whole grid as its vector?"""
+    return node.operation == "OP_FC" and node.shape.pixels == 1 and providers[0].shape.pixels > 1
+
+
+def _unknown(node: PimcompNode, _: Sequence[PimcompNode]) -> Fields:
+    """Any operation that is not listed: it waits for all pixels."""
+    return {"op": "barrier", "shape": list(node.shape)}
+
+
+def _input(node: PimcompNode, _: Sequence[PimcompNode]) -> Fields:
+    return {"op": "input", "shape": list(node.shape)}
+
+
+def _conv(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+    provider = _only(node, providers)
+    stated = node.number("input_channel", provider.shape.channels)
+    if stated != provider.shape.channels:
+        raise node.fault(
+            "param.input_channel",
+            f"must be {provider.shape.channels} as {provider.name[:60]!r}, got {stated}",
+        )
+    return {
+        "op": "conv",
+        "out_channels": node.number("output_channel", node.shape.channels),
+        "kernel": node.pair("kernel"),
+        "stride": node.pair("stride", 1),
+        "pads": node.pads(),
+        "dilation": node.pair("dilation", 1),
+        "groups": node.number("group", 1),
+    }
+
+
+def _linear(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+    source = _only(node, providers).shape
+    flat = node.shape.pixels == 1
+    have = source.channels * source.pixels if flat else source.channels
+    key = "num_input" if "num_input" in node.param else "input_channel"
+    stated = node.number(key, have)
+    if stated != have:
+        raise node.fault(
+            f"param.{key}", f"must be {have}, the values that {providers[0].name[:60]!r} gives, got {stated}"
+        )
+    key = "num_output" if "num_output" in node.param else "output_channel"
+    return {"op": "linear", "out_features": node.number(key, node.shape.channels)}
+
+
+def _matmul(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+    """One provider: the other operand is a constant weight. Two: all pixels are needed."""
+    if len(providers) > 1 or (node.shape.height, node.shape.width) != _grid(providers[0]):
+        return _unknown(node, providers)
+    return {"op": "linear", "out_features": node.shape.channels}
+
+
+def _pool(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+    source = _only(node, providers).shape
+    average = node.number("pool_method", 0, least=0) == 1
+    if node.param.get("global") in (1, True):
+        return {"op": "global_avgpool" if average else "global_maxpool"}
+    fields: Fields = {
+        "op": "avgpool" if average else "maxpool",
+        "kernel": node.pair("kernel"),
+        "stride": node.pair("stride", 1),
+        "pads": node.pads(),
+        "dilation": node.pair("dilation", 1),
+    }
+    geometry = Geometry(fields["kernel"], fields["stride"], Pads(*fields["pads"]), fields["dilation"])
+    floor, ceil = (_pooled(source, geometry, ceil_mode=mode) for mode in (False, True))
+    stated = (node.shape.height, node.shape.width)
+    return fields | {"ceil_mode": stated == ceil != floor}
+
+
+def _pooled(source: Shape, geometry: Geometry, *, ceil_mode: bool) -> tuple[int, int]:
+    height, width = (
+        pooled_extent(
+            extent,
+            geometry.span(axis),
+            geometry.stride[axis],
+            geometry.pads.along(axis),
+            ceil_mode=ceil_mode,
+        )
+        for axis, extent in enumerate((source.height, source.width))
+    )
+    return height, width
+
+
+def _elementwise(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+    if len(providers) == 1:
+        return {"op": "activation"}
+    product = node.number("eletype", 2, least=0) in _ELEMENT_PRODUCTS
+    return {"op": "mul" if product else "add"}
+
+
+def _concat(_node: PimcompNode, _providers: Sequence[PimcompNode]) -> Fields:
+    return {"op": "concat"}
+
+
+def _flatten(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+    _only(node, providers)
+    return {"op": "flatten"}
+
+
+def _reshape(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+    """The grid kept: pixelwise over the channels; one vector: flatten; else all pixels are needed."""
+    source = _only(node, providers).shape
+    values = node.shape.channels * node.shape.pixels
+    if values != source.channels * source.pixels:
+        raise node.fault(
+            "output_dim", f"has {values} values, the input has {source.channels * source.pixels}"
+        )
+    if node.shape == source:
+        return {"op": "identity"}
+    if node.shape.pixels == 1:
+        return {"op": "flatten"}
+    return _unknown(node, providers)
+
+
+def _select(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+    if (node.shape.height, node.shape.width) != _grid(_only(node, providers)):
+        return _unknown(node, providers)
+    return {"op": "select", "channels": node.shape.channels}
+
+
+def _upsample(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+    height, width = _grid(_only(node, providers))
+    if node.shape.height % height or node.shape.width % width:
+        return _unknown(node, providers)
+    return {"op": "upsample", "scale": (node.shape.height // height, node.shape.width // width)}
+
+
+def _pad(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+    """Rows and columns around the input: a 1 x 1 window over the padded input."""
+    _only(node, providers)
+    keys = ("pad_2_h", "pad_3_h", "pad_2_w", "pad_3_w")
+    return {"op": "maxpool", "kernel": 1, "pads": [node.number(key, 0, least=0) for key in keys]}
+
+
+def _pixelwise(op: str) -> Rule:
+    def rule(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+        _only(node, providers)
+        return {"op": op}
+
+    return rule
+
+
+def _only(node: PimcompNode, providers: Sequence[PimcompNode]) -> PimcompNode:
+    if len(providers) != 1:
+        raise node.fault("provider", f"{node.operation} takes one provider, got {len(providers)}")
+    return providers[0]
+
+
+def _grid(node: PimcompNode) -> tuple[int, int]:
+    return node.shape.height, node.shape.width
+
+
+_activation = _pixelwise("activation")
+_OPERATIONS: Mapping[str, Rule] = {
+    "OP_INPUT": _input,
+    "OP_CONV": _conv,
+    "OP_FC": _linear,
+    "OP_MATMUL": _matmul,
+    "OP_POOL": _pool,
+    "OP_ELTWISE": _elementwise,
+    "OP_CONCAT": _concat,
+    "OP_FLATTEN": _flatten,
+    "OP_RESHAPE": _reshape,
+    "OP_TRANSPOSE": _reshape,
+    "OP_SQUEEZE": _reshape,
+    "OP_UNSQUEEZE": _reshape,
+    "OP_SHUFFLE": _pixelwise("identity"),
+    "OP_SPLIT": _select,
+    "OP_SLICE": _select,
+    "OP_UPSAMPLE": _upsample,
+    "OP_RESIZE": _upsample,
+    "OP_PAD": _pad,
+    "OP_RELU": _pixelwise("relu"),
+    "OP_BN": _pixelwise("batchnorm"),
+    "OP_DROPOUT": _pixelwise("dropout"),
+    "OP_SOFTMAX": _pixelwise("softmax"),
+    "OP_LRN": _activation,
+    "OP_SIGMOID": _activation,
+    "OP_TANH": _activation,
+    "OP_CLIP": _activation,
+    "OP_PRELU": _activation,
+    "OP_LEAKYRELU": _activation,
+    "OP_HARDSWISH": _activation,
+    "OP_HARDSIGMOID": _activation,
+}

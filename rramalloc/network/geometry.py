@@ -60,7 +60,7 @@ class Geometry(NamedTuple):
 def pooled_extent(extent: int, span: int, stride: int, pads: Pair, *, ceil_mode: bool) -> int:
     """Output pixels along one axis; ceil_mode drops a last window that starts beyond input + leading pad.
 
-    Source: INTERFACE.md, network JSON.
+    Source: docs/sources/interface.md, network JSON.
     """
     room = extent + pads[0] + pads[1] - span
     if not ceil_mode:

@@ -1,4 +1,4 @@
-"""Layer table CSV: INTERFACE.md, published parameter model of MODEL.md 5."""
+"""Layer table CSV: docs/sources/interface.md, published parameter model of docs/sources/model.md 5."""
 
 import contextlib
 from pathlib import Path
@@ -51,7 +51,7 @@ def table(folder: Path, *rows: str, header: str = HEADER) -> Path:
 def test_published_tables_are_expressible(
     tmp_path: Path, layers: list[tuple[int, ...]], extent: int, last: tuple[int, int, int]
 ) -> None:
-    """MODEL.md 9: AlexNet with input 227 and P_c = 0 2 1 1 1; VGG-A with input 224."""
+    """docs/sources/model.md 9: AlexNet with input 227 and P_c = 0 2 1 1 1; VGG-A with input 224."""
     rows = [
         f"conv{i},{c_in},{c_out},{w},{w},{k},{s},{p},{k_pool},{s_pool},0"
         for i, (c_in, c_out, w, k, s, p, k_pool, s_pool) in enumerate(layers, start=1)

@@ -1,4 +1,4 @@
-"""Every ONNX operator that the reader knows: which nodes it becomes and with which shape (MODEL.md 2)."""
+"""Every ONNX operator that has a rule: its nodes and their shapes (docs/sources/model.md 2)."""
 
 from __future__ import annotations
 
@@ -402,7 +402,7 @@ def test_token_layers(inputs: tuple[int, ...], nodes: Any, constants: Any, expec
 
 
 def test_patches_to_tokens() -> None:
-    """MODEL.md 2: merging the grid is a barrier, the transpose behind it is pixelwise."""
+    """docs/sources/model.md 2: merging the grid is a barrier, the transpose behind it is pixelwise."""
     network = load(
         model(
             [

@@ -1,4 +1,4 @@
-"""PIMCOMP / PIMSYN network JSON: PEERS.md; shapes follow MODEL.md 2."""
+"""PIMCOMP / PIMSYN network JSON: docs/sources/peers.md; shapes follow docs/sources/model.md 2."""
 
 import contextlib
 import copy
@@ -142,9 +142,8 @@ def test_unknown_operation_is_a_barrier_with_one_warning() -> None:
     ]
     network = from_document(entries, "n")
     assert [item.op for item in network.nodes] == ["input", "barrier", "barrier"]
-    assert len(network.warnings) == 1
-    assert "'OP_WEIRD'" in network.warnings[0]
-    assert "2 node(s)" in network.warnings[0]
+    assert network.warnings == ("operator OP_WEIRD (2 nodes, first 'a') is not known: treated as a barrier",)
+    assert [item.name for item in network.approximations] == ["a", "b"]
 
 
 def test_inserted_flatten_makes_way_for_a_name() -> None:

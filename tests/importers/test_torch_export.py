@@ -1,4 +1,4 @@
-"""PyTorch programs: shapes are compared with those that PyTorch computes; dependencies with MODEL.md 2."""
+"""PyTorch programs: shapes as PyTorch computes them; dependencies as in docs/sources/model.md 2."""
 
 import contextlib
 import io
@@ -193,7 +193,7 @@ def saved(module: nn.Module, shape: tuple[int, ...], path: Path, **options: Any)
 
 
 def grid_shape(name: str, tensor: Any) -> tuple[int, int, int]:
-    """MODEL.md 2: images are grids, 1-D signals and token sequences T x 1, vectors 1 x 1."""
+    """docs/sources/model.md 2: images are grids, 1-D signals and token sequences T x 1, vectors 1 x 1."""
     dims = tuple(tensor.shape)
     if name in ("norm", "widen", "gelu", "narrow"):  # channels last
         return dims[3], dims[1], dims[2]

@@ -110,7 +110,7 @@ def test_faulty_graphs(nodes: list[dict[str, Any]], message: str) -> None:
     ],
 )
 def test_faulty_fields_are_named(node: dict[str, Any], message: str) -> None:
-    """INTERFACE.md: errors that name node and field."""
+    """docs/sources/interface.md: errors that name node and field."""
     with pytest.raises(SpecError, match=message) as caught:
         Network.build("net", [INPUT, node])
     assert str(caught.value).startswith("net: nodes[1]")

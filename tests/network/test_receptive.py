@@ -1,4 +1,4 @@
-"""Receptive fields against loops over single pixels (MODEL.md 2)."""
+"""Receptive fields against loops over single pixels (docs/sources/model.md 2)."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_windows_of_any_geometry(random: Random) -> None:
 def test_extent_with_and_without_ceil_mode(
     extent: int, span: int, stride: int, pads: tuple[int, int], floor: int, ceil: int
 ) -> None:
-    """INTERFACE.md: ceil_mode drops a last window that would start beyond input + leading pad."""
+    """docs/sources/interface.md: ceil_mode drops a last window that starts beyond input + leading pad."""
     assert pooled_extent(extent, span, stride, pads, ceil_mode=False) == floor
     if (extent + sum(pads) - span) % stride:
         assert pooled_extent(extent, span, stride, pads, ceil_mode=True) == ceil

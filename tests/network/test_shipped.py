@@ -200,7 +200,7 @@ PUBLISHED = {
         [1, 2, 1, 2, *[1, 1, 1, 2] * 3],
     ),
 }
-"""Layer tables of the published allocation method, ACM TODAES 29(1):21 (MODEL.md 9)."""
+"""Layer tables of the published allocation method, ACM TODAES 29(1):21 (docs/sources/model.md 9)."""
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

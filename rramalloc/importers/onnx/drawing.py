@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rramalloc.importers.builder import GraphBuilder
 from rramalloc.importers.onnx.protos import Room
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import Dims, Tensor, canonical, shape_of, tensor
+from rramalloc.importers.onnx.tensors import Dims, Tensor, Value, canonical, shape_of, tensor
 
 Uses = Mapping[str, Sequence[tuple[str, int]]]
 """Readers of each ONNX tensor: operator and input position; a graph output reads as operator ''."""
@@ -35,6 +35,10 @@ class Drawing(GraphBuilder):
         name = self.unique(stem) if suffix or step.name in self.shapes else step.name
         self.add(name, op, inputs, step.place, **fields)
         return name
+
+
+Handler = Callable[[Drawing, Step], Sequence[Value]]
+"""Rule of an operator: its outputs in order; with fewer than the operator has, the last one is the rest."""
 
 
 def barrier(

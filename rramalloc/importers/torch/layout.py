@@ -1,4 +1,7 @@
-"""Which axes of a PyTorch tensor run over the pixel grid; all other axes count as channels (MODEL.md 2)."""
+"""Which axes of a PyTorch tensor run over the pixel grid; all other axes count as channels.
+
+Source: docs/sources/model.md 2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ATen arithmetic, activations and normalisations: pixelwise unless they act over the grid (MODEL.md 2)."""
+"""ATen arithmetic, activations and normalisations: pixelwise unless they act over the grid.
+
+Source: docs/sources/model.md 2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ATen matrix products: with constant weights a stage, of two computed tensors digital (MODEL.md 2)."""
+"""ATen matrix products: with constant weights a stage, of two computed tensors digital.
+
+Source: docs/sources/model.md 2.
+"""
 
 from __future__ import annotations
 

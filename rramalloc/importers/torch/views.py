@@ -1,4 +1,7 @@
-"""ATen operators that move, cut and join tensors without arithmetic (MODEL.md 2)."""
+"""ATen operators that move, cut and join tensors without arithmetic.
+
+Source: docs/sources/model.md 2.
+"""
 
 from __future__ import annotations
 

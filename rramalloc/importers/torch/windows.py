@@ -1,4 +1,7 @@
-"""ATen operators with a receptive field: convolution, pooling, padding, enlargement (MODEL.md 2)."""
+"""ATen operators with a receptive field: convolution, pooling, padding, enlargement.
+
+Source: docs/sources/model.md 2.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rramalloc.importers.onnx.drawing import Handler
 from rramalloc.importers.onnx.operators import (
     arrange,
     channels,
@@ -13,7 +14,6 @@ from rramalloc.importers.onnx.operators import (
     transposed,
     windowed,
 )
-from rramalloc.importers.onnx.operators.handler import Handler
 
 HANDLERS: dict[str, Handler] = {
     **windowed.HANDLERS,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rramalloc.importers.onnx import shapes
-from rramalloc.importers.onnx.drawing import Drawing, barrier, expand, relayout, select
-from rramalloc.importers.onnx.operators.handler import Handler
+from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, expand, relayout, select
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import (
     Constant,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from rramalloc.importers.onnx.drawing import Drawing, barrier, expand, pixelwise, relayout
-from rramalloc.importers.onnx.operators.handler import Handler
+from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, expand, pixelwise, relayout
 from rramalloc.importers.onnx.shapes import broadcast
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import (

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rramalloc.importers.onnx.drawing import Drawing, barrier, relayout, select
+from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, relayout, select
 from rramalloc.importers.onnx.operators.elementwise import combine
-from rramalloc.importers.onnx.operators.handler import Handler
 from rramalloc.importers.onnx.shapes import broadcast, shown
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import (
@@ -95,7 +94,7 @@ def _grouped(
 def _dynamic(drawing: Drawing, step: Step, a: Tensor, b: Tensor) -> Tensor:
     """Product of two data tensors: an output pixel needs its pixel of one operand and all of the other.
 
-    Source: MODEL.md 2 (dynamic matmul's second operand: all pixels).
+    Source: docs/sources/model.md 2 (dynamic matmul's second operand: all pixels).
     """
     rank = max(len(a.dims), len(b.dims), 2)
     if min(len(a.dims), len(b.dims)) < 2:

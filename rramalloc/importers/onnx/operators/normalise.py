@@ -1,12 +1,14 @@
-"""Normalisation and softmax: pixelwise over channels, barriers over the grid (MODEL.md 2)."""
+"""Normalisation and softmax: pixelwise over channels, barriers over the grid.
+
+Source: docs/sources/model.md 2.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rramalloc.importers.onnx.drawing import Drawing, barrier, pixelwise, select
+from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, pixelwise, select
 from rramalloc.importers.onnx.operators.elementwise import combine, whole
-from rramalloc.importers.onnx.operators.handler import Handler
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import Constant, Dims, Tensor, Value
 

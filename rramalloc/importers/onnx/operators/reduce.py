@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from rramalloc.importers.onnx.drawing import Drawing, barrier, pixelwise, relayout, select
+from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, pixelwise, relayout, select
 from rramalloc.importers.onnx.operators.channels import OVER_GRID
-from rramalloc.importers.onnx.operators.handler import Handler
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import Dims, Tensor, Value, gridded, tensor
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rramalloc.importers.onnx.drawing import Drawing, barrier, pixelwise
-from rramalloc.importers.onnx.operators.handler import Handler
+from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, pixelwise
 from rramalloc.importers.onnx.shapes import MAX_DIM, shown
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import Dims, Tensor, Value, tensor

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rramalloc.importers.onnx.drawing import Drawing
-from rramalloc.importers.onnx.operators.handler import Handler
+from rramalloc.importers.onnx.drawing import Drawing, Handler
 from rramalloc.importers.onnx.operators.windowed import (
     Windows,
     constant_weight,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rramalloc.importers.onnx.drawing import Drawing, relayout
-from rramalloc.importers.onnx.operators.handler import Handler
+from rramalloc.importers.onnx.drawing import Drawing, Handler, relayout
 from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import NO_PADS, Dims, Tensor, Value, tensor
