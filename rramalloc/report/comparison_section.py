@@ -137,13 +137,13 @@ def methods_chart(comparison: Comparison, budgets: Sequence[int] | None = None) 
     """
     every = comparison.budgets
     drawn = budgets or [every[place] for place in thinned(len(every), _MOST_PANELS)]
-    steps_ns = {row.step_ns for row in comparison.rows}
-    quantity = "makespan" if len(steps_ns) <= 1 else "latency"
+    measure = "latency" if comparison.objective_unit == "ns" else "makespan"
     reference = any(row.method == REFERENCE for row in comparison.rows)
-    ratio = f"{quantity} / {quantity} of {REFERENCE if reference else 'best'}"
+    ratio = f"{measure} / {measure} of {REFERENCE if reference else 'best'}"
     titles = [counted(budget, "array") if len(drawn) > 1 else "" for budget in drawn]
     panels = tuple(
-        _panel(comparison.at(budget), ratio, title) for budget, title in zip(drawn, titles, strict=True)
+        _panel(comparison, comparison.at(budget), ratio, title)
+        for budget, title in zip(drawn, titles, strict=True)
     )
     rows = comparison.at(drawn[0])
     told = ", ".join(f"{quoted(row.method)} {row.ratio:.3f}" for row in rows[:6])
@@ -154,21 +154,25 @@ def methods_chart(comparison: Comparison, budgets: Sequence[int] | None = None) 
         summary=f"{ratio[0].upper()}{ratio[1:]} with {arrays}: {told}.",
         heading=(f"{label(comparison.network.name)}: methods side by side",),
         zoom="",
-        note="Beside each bar: steps, and the ratio. » marks a bar that goes on beyond the axis.",
+        note=f"Beside each bar: {measure} and ratio. » marks a bar that goes on beyond the axis.",
     )
 
 
-def _panel(rows: Sequence[Row], ratio: str, title: str) -> Panel:
+def _panel(comparison: Comparison, rows: Sequence[Row], ratio: str, title: str) -> Panel:
     """One budget: a bar of equal height for every method."""
     ratios = sorted(row.ratio for row in rows)
     end = max(_LEAST_END, min(ratios[-1], _BEYOND * ratios[len(ratios) // 2]))
     layers: list[Layer] = []
     for key in (_REFERENCE, _METHOD, _REPAIRED):
-        marks = [_mark(place, row, end) for place, row in enumerate(rows) if _kind(row) is key]
+        marks = [
+            _mark(place, row, end, comparison.objective_unit)
+            for place, row in enumerate(rows)
+            if _kind(row) is key
+        ]
         if marks:
             look = {"stroke": BLUE, "strokeDash": [3, 2]} if key is _REPAIRED else {}
             layers.append(bars(columns(marks), {"datum": 0}, "shown", key=key, hover=_HOVER, look=look))
-    marks = [_mark(place, row, end) for place, row in enumerate(rows)]
+    marks = [_mark(place, row, end, comparison.objective_unit) for place, row in enumerate(rows)]
     spread = [mark for mark, row in zip(marks, rows, strict=True) if row.runs > 1]
     if spread:
         seeds = {"type": "rule", "strokeWidth": 2}
@@ -187,16 +191,17 @@ def _kind(row: Row) -> Key:
     return _REFERENCE if row.method == REFERENCE else _METHOD
 
 
-def _mark(place: int, row: Row, end: float) -> dict[str, Any]:
+def _mark(place: int, row: Row, end: float, unit: str) -> dict[str, Any]:
     """What is drawn and shown of a row; `end`: of the longest bar."""
     scale = row.ratio / max(1, row.makespan)
     high = min(row.worst * scale, end)
+    value = f"{row.makespan:,}" if unit == "steps" else quantity(row.objective_value, unit)
     return {
         "row": place, "method": row.method, "makespan": row.makespan, "ratio": round(row.ratio, 6),
         "shown": min(row.ratio, end), "gap": round(100 * row.gap, 4), "used": row.used,
         "low": min(row.best * scale, end), "high": high,
         "reach": max(min(row.ratio, end), high if row.runs > 1 else 0.0),
-        "words": f"{'» ' if row.ratio > end else ''}{row.makespan:,} ({row.ratio:.3f})",
+        "words": f"{'» ' if row.ratio > end else ''}{value} ({row.ratio:.3f})",
     }  # fmt: skip
 
 
