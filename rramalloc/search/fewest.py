@@ -1,11 +1,11 @@
-"""Fewest arrays with which a target makespan is met (MODEL.md 8, objective `arrays`)."""
+"""Fewest arrays with which a target makespan is met (docs/sources/model.md 8, objective `arrays`)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from rramalloc.errors import TargetError
-from rramalloc.search.auto import meet
+from rramalloc.search.auto import solve_to_target
 from rramalloc.search.bound import Bounder
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.simulate import makespan_of
@@ -19,7 +19,7 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     Raises TargetError if no allocation within the budget is that fast, or none was found.
     The candidate's `objective_bound` is of the arrays.
     """
-    first = meet(problem, stop, seed, target)
+    first = solve_to_target(problem, stop, seed, target)
     if _makespan(problem, first) > target:
         raise TargetError(target, first.lower_bound, "steps", proven=first.lower_bound > target)
     best, fewest = first, problem.arrays(first.replication)
@@ -29,7 +29,7 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
         budget = (low + fewest) // 2
         trial = replace(problem, budget=budget)
         share = replace(stop, work=min(_WORK_PER_BUDGET, stop.work), on_progress=None, history=[])
-        found = meet(trial, share, seed, target)
+        found = solve_to_target(trial, share, seed, target)
         spent_s += found.seconds or 0.0
         if _makespan(trial, found) <= target:
             best, fewest = found, problem.arrays(found.replication)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rramalloc.search.archive import Archive, Step
-from rramalloc.search.auto import Known, meet
+from rramalloc.search.auto import WarmStart, solve_to_target
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.improve import Found, Improver
 from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop
@@ -114,8 +114,8 @@ class Tasks:
                 break
             work = min(self.effort.work, math.ceil((limit_s - spent) / SECONDS_PER_WORK))
             stop = replace(self.stop, work=work, cores=1, on_progress=None, history=[])
-            known = Known(archive.replication(step), archive.bound(step), archive.slots)
-            found = meet(self._within(step.until), stop, self._seed(step.until), 0, known)
+            warm_start = WarmStart(archive.replication(step), archive.bound(step), archive.slots)
+            found = solve_to_target(self._within(step.until), stop, self._seed(step.until), 0, warm_start)
             archive.offer(found.replication, makespan_of(self.problem.graph, found.replication))
             archive.raise_bound(step.until, found.lower_bound)
             spent += found.seconds or 0.0

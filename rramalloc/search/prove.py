@@ -1,17 +1,29 @@
-"""The lower side of `auto`: targets between bound and best are refuted, or met, one after the other."""
+"""The lower side of `auto`: targets between lower bound and incumbent are refuted or met, one by one.
+
+`Tightener` shrinks the box of a target by propagation and relaxation in turn, until it shrinks no more.
+`Branching` is branch and bound with the linear relaxation in every node: few nodes, each cut deep; the open
+boxes of a target are kept, so that the search goes on where it stopped. `Prover` chooses targets, and spends
+its turns on quick nodes of compiled branch and bound first, then on these.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from rramalloc.search.bound import Bounder, Outcome
-from rramalloc.search.branch import Branching
+from rramalloc.search.bound import Bounder, Box, Outcome, width
 from rramalloc.search.problem import Problem, Stop
-from rramalloc.search.tighten import Tightener
+from rramalloc.search.relaxation import Floats, Relaxation
 from rramalloc.timing.simulate import Replication, makespan_of
 
+_TIGHTEN_ROUNDS, _TIGHTEN_ENOUGH = 6, 0.95
+_NODE_ROUNDS, _NODE_ENOUGH = 2, 0.8
+"""Rounds of propagation and relaxation at most, of a target and in a node; one that leaves more than this
+part of the box is the last."""
+_STAKE = 0.1
+"""Weight of a box's width beside the distance of the relaxed copies from its ends."""
 _FIRST_EFFORT = 64
 _FEW_STAGES = 24
 _DEEP_NODES = 2
@@ -23,7 +35,154 @@ _SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class Tight:
+    """What is left of a target.
+
+    bound: no allocation within the budget has a smaller makespan; box: holds all that meet the target,
+    None if none does; copies: the relaxation's, None if it was not needed; seconds: counted, of
+    so many rounds.
+    """
+
+    bound: int
+    box: Box | None
+    copies: Floats | None
+    seconds: float
+    rounds: int
+
+
+@dataclass(eq=False)
+class Tightener:
+    """Tightens the boxes of one problem; what holds for a target holds for every smaller one."""
+
+    bounder: Bounder
+    _boxes: dict[int, Box] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.relaxation = Relaxation(self.bounder.problem)
+
+    def tighten(self, target: int) -> Tight:
+        """Shrink the box of a target as far as it goes."""
+        box = self.box(target)
+        bound, copies, seconds, rounds = 1, None, self.bounder.sweep_seconds, 0
+        near = -1
+        for rounds in range(1, _TIGHTEN_ROUNDS + 1):
+            seconds += self.bounder.node_seconds
+            left = self.bounder.shrunk(target, box, near)
+            if left is None:
+                return Tight(target + 1, None, copies, seconds, rounds)
+            near, before = left.price, width(left.box)
+            relaxed = self.relaxation.solve(left.box, left.start, left.rest, target)
+            seconds += relaxed.seconds
+            copies = relaxed.copies
+            bound = max(bound, min(math.ceil(relaxed.bound - 1e-6), target + 1))
+            if relaxed.box is None or bound > target:
+                return Tight(target + 1, None, copies, seconds, rounds)
+            box = relaxed.box
+            if width(box) >= _TIGHTEN_ENOUGH * before:
+                break
+        self._boxes[target] = box
+        return Tight(bound, box, copies, seconds, rounds)
+
+    def knows(self, target: int) -> bool:
+        """Whether the box of exactly this target has been tightened."""
+        return target in self._boxes
+
+    @property
+    def guessed_seconds(self) -> float:
+        """What tightening the first target may take, from the number of stages."""
+        return 3e-5 * len(self.bounder.problem.demand) ** 2
+
+    def box(self, target: int) -> Box:
+        """The tightest box known to hold every allocation that meets the target."""
+        wider = [known for known in self._boxes if known >= target]
+        low, high = self._boxes[min(wider)] if wider else self.bounder.widest
+        return low.copy(), high.copy()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BranchingTurn:
+    """What a turn came to; found: an allocation that meets the target, if there is one; counted seconds."""
+
+    outcome: Outcome
+    found: Replication | None
+    nodes: int
+    seconds: float
+
+
+@dataclass(eq=False)
+class Branching:
+    """A search of one box for an allocation that meets one target."""
+
+    bounder: Bounder
+    relaxation: Relaxation
+    target: int
+    root: Box
+    _open: list[Box] = field(default_factory=list)
+    _near: int = -1
+    _doubt: bool = False
+
+    def __post_init__(self) -> None:
+        self._problem = self.bounder.problem
+        self._open.append(self.root)
+
+    def run(self, seconds: float, stop: Stop) -> BranchingTurn:
+        """Go on for about `seconds` of counted work, one node at least."""
+        nodes, spent = 0, 0.0
+        while self._open and (nodes == 0 or spent < seconds) and not stop.out_of_time:
+            nodes += 1
+            box, copies, took = self._cut(self._open.pop())
+            spent += took
+            if box is None or copies is None:
+                continue
+            if makespan_of(self._problem.graph, box[0]) <= self.target:
+                if self._problem.fits(box[0]):
+                    return BranchingTurn(Outcome.FOUND, box[0], nodes, spent)
+                self._doubt = self._doubt or not self._never_fits(box[0])
+            else:
+                self._split(box, copies)
+        if self._open or self._doubt:
+            return BranchingTurn(Outcome.UNDECIDED, None, nodes, spent)
+        return BranchingTurn(Outcome.REFUTED, None, nodes, spent)
+
+    def _cut(self, box: Box) -> tuple[Box | None, Floats | None, float]:
+        """What propagation and relaxation leave of a box, the relaxed copies, and the seconds it took."""
+        copies, spent = None, 0.0
+        for _ in range(_NODE_ROUNDS):
+            spent += self.bounder.node_seconds
+            left = self.bounder.shrunk(self.target, box, self._near)
+            if left is None or self._never_fits(left.box[0]):
+                return None, None, spent
+            self._near = left.price
+            relaxed = self.relaxation.solve(left.box, left.start, left.rest, self.target)
+            spent += relaxed.seconds
+            if relaxed.box is None or relaxed.bound > self.target + 1e-6:
+                return None, None, spent
+            box, copies = relaxed.box, relaxed.copies
+            if width(box) > _NODE_ENOUGH * width(left.box):
+                break
+        return box, copies, spent
+
+    def _never_fits(self, replication: Replication) -> bool:
+        """Whether copies cannot be placed in tiles, proven; no more copies can either."""
+        tiles = self._problem.tiles
+        return tiles is not None and tiles.pack(self._problem.demand, replication).fit == "does not fit"
+
+    def _split(self, box: Box, copies: Floats) -> None:
+        """Cut a box at the relaxed copies of the stage whose arrays they leave most undecided."""
+        low, high = box
+        if (low == high).all():
+            return
+        demand = self._problem.demand
+        undecided = np.minimum(copies - low, high - copies) * demand + _STAKE * (high - low) * demand
+        chosen = int(np.where(high > low, undecided, -1.0).argmax())
+        middle = min(max(int(copies[chosen]), int(low[chosen])), int(high[chosen]) - 1)
+        above, below = low.copy(), high.copy()
+        above[chosen], below[chosen] = middle + 1, middle
+        self._open += [(above, high), (low, below)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProofTurn:
     """What a turn came to: the bound, allocations worth a look, and the seconds of work counted."""
 
     bound: int
@@ -61,7 +220,7 @@ class Prover:
         boxes = [self.bounder.box(bound + bound * percent // 100) for percent in percents]
         return bound, tuple(box[0] for box in boxes if box is not None)
 
-    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> Step:
+    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
         """Work for about `seconds` on targets from `bound` to below `makespan`.
 
         Targets go up in growing strides as long as they are refuted, and in shorter ones when one resists.
@@ -87,7 +246,7 @@ class Prover:
                 self._effort *= 2
             if spent >= seconds:
                 break
-        return Step(bound, tuple(self._found), spent)
+        return ProofTurn(bound, tuple(self._found), spent)
 
     def _found_at_most(self, bound: int) -> bool:
         """Whether an allocation as fast as the bound was found in this turn."""

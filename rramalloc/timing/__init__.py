@@ -1,1 +1,1 @@
-"""When every window is computed: the exact simulation and the models that bound it (MODEL.md 4, 5)."""
+"""When every window is computed: the exact simulation, and models that bound it (docs/sources/model.md)."""

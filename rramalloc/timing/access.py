@@ -1,4 +1,4 @@
-"""Step time and memory access: from steps to nanoseconds (MODEL.md 7)."""
+"""Step time and memory access: from steps to nanoseconds (docs/sources/model.md 7)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Absolute(NamedTuple):
 
     @classmethod
     def of(cls, step_time: StepTime | None, timing: Timing) -> Absolute:
-        """Latency = makespan * step, throughput = 1 / (interval * step).  Source: MODEL.md 7."""
+        """Latency = makespan * step, throughput = 1 / (interval * step).  Source: docs/sources/model.md 7."""
         if step_time is None:
             return cls(None, None, None)
         step_ns = step_time.step_ns(timing.replication)
@@ -122,7 +122,7 @@ class Absolute(NamedTuple):
 
 
 def bytes_per_copy(graph: StageGraph, stage: Stage, hardware: Hardware) -> float:
-    """Bytes one copy of a stage reads and writes per step. Source: MODEL.md 7.
+    """Bytes one copy of a stage reads and writes per step. Source: docs/sources/model.md 7.
 
     Raises ValueError if the hardware has no memory description.
     """

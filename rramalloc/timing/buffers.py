@@ -1,4 +1,4 @@
-"""Buffer demand: the most pixels of a producer that are alive at once for one consumer (MODEL.md 4)."""
+"""Buffer demand: most pixels of a producer alive at once for one consumer (docs/sources/model.md 4)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Edge:
     """Stage `consumer` reads pixels of stage `producer`.
 
     need: int32, the last window of the producer that windows 0 ... w of the consumer need (a running
-    maximum; -1 while none is needed).  Source: MODEL.md 5, need(p, i, w).
+    maximum; -1 while none is needed).  Source: docs/sources/model.md 5, need(p, i, w).
     """
 
     producer: int

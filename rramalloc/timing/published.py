@@ -1,4 +1,4 @@
-"""The published recurrence for chains of fused convolution and pooling layers (MODEL.md 5)."""
+"""The published recurrence for chains of fused convolution and pooling layers (docs/sources/model.md 5)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Published:
 def published(layers: Sequence[ChainLayer], replication: Sequence[int]) -> Published:
     """Evaluate the recurrence as it was published: pixels handed on within a step, rows not clamped.
 
-    Source: MODEL.md 5; Algorithm 1 of ACM TODAES 29(1):21, doi 10.1145/3631523.
+    Source: docs/sources/model.md 5; Algorithm 1 of ACM TODAES 29(1):21, doi 10.1145/3631523.
     """
     normal_op, pre_op, tail, op = [], [0] * len(layers), [], [0] * len(layers)
     for i, (layer, d) in enumerate(zip(layers, replication, strict=True)):

@@ -1,4 +1,4 @@
-"""The tight recurrence: a lower bound of the makespan of one allocation on any graph (MODEL.md 5)."""
+"""The tight recurrence: a lower bound of an allocation's makespan on any graph (docs/sources/model.md 5)."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class _Arrival:
 def recurrence(graph: StageGraph, replication: Replication, handoff: Handoff = "next") -> Recurrence:
     """Evaluate the recurrence. Raises SpecError as `simulate` does.
 
-    MODEL.md writes Op_p + Tail for every edge. Where a consumer does not need the producer's last batch,
-    Op_p can exceed what the consumer waits for and the sum would be no bound; there the finish of the
-    batch that is needed takes the place of Op_p - (batches after it).
+    docs/sources/model.md 5 writes Op_p + Tail for every edge. Where a consumer does not need the producer's
+    last batch, Op_p can exceed what the consumer waits for and the sum would be no bound; there the finish
+    of the batch that is needed takes the place of Op_p - (batches after it).
     """
     copies = checked(graph, replication)
     delay = int(handoff == "next")

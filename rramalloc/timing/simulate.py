@@ -1,4 +1,4 @@
-"""Exact timing of an allocation: the ground truth that every method is judged by (MODEL.md 4)."""
+"""Exact timing of an allocation: the truth that every method is judged by (docs/sources/model.md 4)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def simulate(
 ) -> Timing:
     """Exact timing of one allocation given in canonical order.
 
-    Raises SpecError if a replication is below 1 or above the stage's windows.  Source: MODEL.md 4.
+    Raises SpecError if a replication is below 1 or above the stage's windows.
+    Source: docs/sources/model.md 4.
     """
     copies = checked(graph, replication)
     starts = np.empty(int((-(-graph.windows // copies)).sum()), dtype=np.int32)

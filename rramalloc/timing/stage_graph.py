@@ -58,7 +58,7 @@ class StageGraph:
         """Stages and edges of a network; linear layers on a 1 x 1 grid are stages with fc "crossbar".
 
         Raises UnsupportedError if no stage is left, or there are too many of them or of their windows.
-        Source: MODEL.md 2 and 4.
+        Source: docs/sources/model.md 2 and 4.
         """
         nodes = network.canonical_nodes
         stages = timed_stages(network, fc)

@@ -16,9 +16,8 @@ from rramalloc.errors import TargetError
 from rramalloc.methods.registry import method, method_names
 from rramalloc.search import auto, fewest, interval, relaxation
 from rramalloc.search.bound import Bounder, Outcome
-from rramalloc.search.branch import Branching
 from rramalloc.search.problem import Candidate, Stop
-from rramalloc.search.tighten import Tightener
+from rramalloc.search.prove import Branching, Tightener
 from rramalloc.timing.simulate import makespan_of_each
 
 LITTLE = 2
@@ -197,7 +196,7 @@ def test_every_method_keeps_to_the_problem(name: str, case: Enumerated) -> None:
 @settings(max_examples=60)
 @given(data=st.data())
 def test_fewest_arrays_for_a_target(ops: tuple[str, ...], data: st.DataObject) -> None:
-    """MODEL.md 8, objective `arrays`."""
+    """docs/sources/model.md 8, objective `arrays`."""
     case = data.draw(enumerated(ops=ops))
     target = data.draw(st.integers(case.optimum - 1, int(case.makespans.max()) + 1))
     assume(target >= 1)
@@ -235,7 +234,7 @@ def test_more_arrays_never_cost_steps(data: st.DataObject) -> None:
 @settings(max_examples=40)
 @given(case=enumerated(ops=ANY + ALL_PIXELS))
 def test_ties_take_fewer_arrays(case: Enumerated) -> None:
-    """MODEL.md 8, ties: fewer arrays, then the lexicographically smallest replication in network order."""
+    """docs/sources/model.md 8, ties: fewer arrays, then the smallest replication in network order."""
     candidate = auto.solve(case.problem, Stop(), 0)
     assume("proven optimal" in candidate.proof)
     best = case.allocations[case.makespans == case.optimum]

@@ -32,7 +32,7 @@ def least(case: Enumerated, values: np.ndarray, budget: int) -> float:
 def test_every_point_is_there_and_no_bound_is_above_the_optimum(
     case: Enumerated, seed: int, work: int
 ) -> None:
-    """MODEL.md 8: all non-dominated (arrays, makespan) points up to the budget."""
+    """docs/sources/model.md 8: all non-dominated (arrays, makespan) points up to the budget."""
     problem, arrays = case.problem, case.allocations @ case.problem.demand
     found = front.solve(problem, Stop(work=work), seed)
     points = [(problem.arrays(point.replication), point.value) for point in found.points]
@@ -66,7 +66,7 @@ def test_one_core_and_two_give_the_same_front(case: Enumerated, seed: int) -> No
 @settings(max_examples=60)
 @given(case=enumerated())
 def test_interval_front_is_exact(case: Enumerated) -> None:
-    """MODEL.md 8: interval = largest number of batches; every non-dominated point, all proven."""
+    """docs/sources/model.md 8: interval = largest number of batches; all non-dominated points, proven."""
     arrays = case.allocations @ case.problem.demand
     intervals = (-(-case.problem.graph.windows // case.allocations)).max(axis=1)
     found = interval_front.solve(case.problem)
@@ -78,7 +78,7 @@ def test_interval_front_is_exact(case: Enumerated) -> None:
 @settings(max_examples=40)
 @given(case=enumerated(), data=st.data())
 def test_latency_front_keeps_its_bounds(case: Enumerated, data: st.DataObject) -> None:
-    """MODEL.md 7: latency_ns = makespan * step_ns, the step longer with more copies."""
+    """docs/sources/model.md 7: latency_ns = makespan * step_ns, the step longer with more copies."""
     stages = len(case.problem.demand)
     access = data.draw(st.lists(st.sampled_from([0.0, 1.0, 3.0, 10.0]), min_size=stages, max_size=stages))
     step_time = StepTime(5.0, np.array(access), data.draw(st.booleans()))

@@ -1,4 +1,4 @@
-"""Objectives of MODEL.md 8 through `optimize`, against every allocation."""
+"""Objectives of docs/sources/model.md 8 through `optimize`, against every allocation."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_arrays(random: Random) -> None:
 @settings(max_examples=20)
 @given(random=randoms)
 def test_budget_below_the_minimum(random: Random) -> None:
-    """Infeasible exactly when one copy of everything does not fit. MODEL.md 3."""
+    """Infeasible exactly when one copy of everything does not fit. docs/sources/model.md 3."""
     case = case_of(random, machine(None))
     network, least = case.problem.graph.network, case.problem.minimum
     assert optimize(network, least, hardware=machine(None), work=1).arrays.used == least

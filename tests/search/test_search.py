@@ -40,7 +40,7 @@ def problem(name: str, arrays: int) -> Problem:
 
 
 def test_vgg16_on_1024_arrays() -> None:
-    """The 122 arrays beyond the 902 of MODEL.md 3 go to the first four layers, and end there.
+    """The 122 arrays beyond the 902 of docs/sources/model.md 3 go to the first four layers, and end there.
 
     By hand: windows 50176 50176 12544 12544 3136 ..., demand 1 5 5 9 18 .... With 15 copies of conv1_2 the
     interval can fall below 3584 = 50176 / 14 only if all batches do: conv1_1 >= 15, conv2_1 and conv2_2 >= 4
@@ -89,7 +89,7 @@ def test_the_work_allowed_holds_at_every_budget(copies: float) -> None:
     PUBLISHED_STEPS,
 )
 def test_published_budgets_are_met_or_beaten(network: str, arrays: int, published: int) -> None:
-    """MODEL.md 9, column P: steps by the published method, which hands pixels on within a step.
+    """docs/sources/model.md 9, column P: steps by the published method, which hands pixels on within a step.
 
     The search minimises exact steps with the default handoff, so another allocation may win under "same".
     """
@@ -109,7 +109,7 @@ def test_published_budgets_are_met_or_beaten(network: str, arrays: int, publishe
     ],
 )
 def test_the_trap_is_avoided(network: str, arrays: int, best: int) -> None:
-    """MODEL.md 6: best known exact makespan, within 2 % after a tenth of the default work."""
+    """docs/sources/model.md 6: best known exact makespan, within 2 % after a tenth of the default work."""
     source = problem(network, arrays)
     candidate = auto.solve(source, Stop(work=10), 0)
     timing = simulate(source.graph, candidate.replication)

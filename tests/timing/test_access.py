@@ -1,4 +1,4 @@
-"""Step time, worked by hand (MODEL.md 7)."""
+"""Step time, worked by hand (docs/sources/model.md 7)."""
 
 from __future__ import annotations
 

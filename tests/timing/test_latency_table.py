@@ -266,7 +266,7 @@ def test_files_without_a_table_are_read_as_before(tmp_path: Path) -> None:
 
 
 def test_slower_steps_leave_room_for_more_copies() -> None:
-    """Memory feeds a step of 10 ns with one copy; one of 250 ns with many: MODEL.md 7."""
+    """Memory feeds a step of 10 ns with one copy; one of 250 ns with many: docs/sources/model.md 7."""
     memory = {"bandwidth_gb_s": 1.0, "reuse": "row", "scope": "per_layer"}
     machine = Hardware(**(timed(10.0).to_dict() | {"memory": memory}))
     assumed = rramalloc.optimize(NETWORK, 40, hardware=machine)

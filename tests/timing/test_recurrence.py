@@ -1,4 +1,4 @@
-"""The tight recurrence is a lower bound of exact timing on every network (MODEL.md 5)."""
+"""The tight recurrence is a lower bound of exact timing on every network (docs/sources/model.md 5)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rramalloc.timing.stage_graph import StageGraph
 
 @dataclass
 class AsWritten:
-    """MODEL.md 5, "Tight recurrence", taken literally; plain: the case in which it is a bound.
+    """docs/sources/model.md 5, "Tight recurrence", taken literally; plain: the case in which it is a bound.
 
     plain: every consumer needs its producer's last batch and its first batch needs something of each.
     """
@@ -153,7 +153,7 @@ def test_formula_as_written_is_no_bound_where_the_first_batch_needs_nothing() ->
 @settings(max_examples=200)
 @given(random=randoms)
 def test_never_above_exact_timing(handoff: Any, random: Random) -> None:
-    """MODEL.md 5: max_i Op_i <= makespan, always; and stage by stage."""
+    """docs/sources/model.md 5: max_i Op_i <= makespan, always; and stage by stage."""
     graph = StageGraph.build(random_network(random, 20))
     replication = random_replication(random, graph)
     exact = simulate(graph, replication, handoff)

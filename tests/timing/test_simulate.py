@@ -1,4 +1,4 @@
-"""Exact timing: worked by hand, and against a walk over every pixel (MODEL.md 2 and 4)."""
+"""Exact timing: worked by hand, and against a walk over every pixel (docs/sources/model.md 2 and 4)."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_merge_waits_for_the_slower_branch() -> None:
 @settings(max_examples=150)
 @given(random=randoms)
 def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: Any, random: Random) -> None:
-    """MODEL.md 4, the five formulas; and the largest number of pixels alive at once per edge."""
+    """docs/sources/model.md 4, the five formulas; and the largest number of pixels alive at once per edge."""
     network = random_network(random, 16, 8, ops)
     graph = StageGraph.build(network, fc)
     replication = random_replication(random, graph)
