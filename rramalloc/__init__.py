@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rramalloc.api import simulate as simulate
     from rramalloc.api import verify as verify
     from rramalloc.errors import RramallocError as RramallocError
+    from rramalloc.export.export import export as export
     from rramalloc.hardware.hardware import Hardware as Hardware
     from rramalloc.hardware.loader import load_hardware as load_hardware
     from rramalloc.importers import load as load
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from rramalloc.mapping.fold import fold_weights as fold_weights
     from rramalloc.network.network import Network as Network
     from rramalloc.placement.placement import Placement as Placement
+    from rramalloc.report.page_file import report as report
     from rramalloc.results.allocation import Allocation as Allocation
     from rramalloc.results.folded import fold_filter as fold_filter
     from rramalloc.results.folded import fold_network as fold_network
@@ -87,14 +90,23 @@ _HOMES = {
     "sweep_status": "rramalloc.studies.sweep.run",
     "verify": "rramalloc.placement.emulator.verify",
 }
-__all__ = sorted(_HOMES)
+_PACKAGES = ("export", "report")
+"""Calls whose packages have the same name: these can be called."""
+__all__ = sorted([*_HOMES, *_PACKAGES])
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name where it is used, so that `import rramalloc` stays instant."""
+    if name in _PACKAGES:
+        return import_module(f"rramalloc.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'rramalloc' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(_HOMES[name]), name)
+    if not isfunction(value):
+        return value
+    from rramalloc.arguments import checked
+
+    return checked(value)
 
 
 def __dir__() -> list[str]:

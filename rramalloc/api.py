@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rramalloc.errors import SpecError
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
+from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, Mapping, MappingOptions
 from rramalloc.methods.registry import method_names
@@ -68,7 +68,7 @@ def optimize(
     arrays: int | str | None = None,
     *,
     hardware: HardwareLike = DEFAULT_PRESET,
-    crossbar: str | None = None,
+    crossbar: CrossbarLike | None = None,
     mapping: Mapping = "im2col",
     fold: bool = False,
     fc: FullyConnected = "host",
@@ -91,7 +91,7 @@ def optimize(
     """The replication of every layer with the lowest latency for a budget of crossbar arrays.
 
     network: a Network, a file, or a shipped name ("vgg16"); arrays: a number, "x2" for twice the minimum,
-    or None for all that the chip of `hardware` has; crossbar: "256x256" replaces its array size; fold:
+    or None for all that the chip of `hardware` has; crossbar: "256x256" or (256, 256); fold:
     fold filters first, with mapping "kernel_split"; target: steps, target_ns: nanoseconds, one of them
     with objective "arrays"; latency_table: measured step times, or their file; placed: count transfer
     between the tiles in which copies would be placed; work: units of search (0.05 s each on a reference
@@ -130,7 +130,7 @@ def inspect(
     network: NetworkLike,
     *,
     hardware: HardwareLike = DEFAULT_PRESET,
-    crossbar: str | None = None,
+    crossbar: CrossbarLike | None = None,
     mapping: Mapping = "im2col",
     fold: bool = False,
     fc: FullyConnected = "host",
@@ -148,7 +148,7 @@ def simulate(
     allocation: AllocationLike,
     *,
     hardware: HardwareLike | None = None,
-    crossbar: str | None = None,
+    crossbar: CrossbarLike | None = None,
     mapping: Mapping | None = None,
     fold: bool | None = None,
     fc: FullyConnected | None = None,
@@ -180,7 +180,7 @@ def compare(
     arrays: int | str | Sequence[int | str],
     *,
     hardware: HardwareLike = DEFAULT_PRESET,
-    crossbar: str | None = None,
+    crossbar: CrossbarLike | None = None,
     mapping: Mapping = "im2col",
     fold: bool = False,
     fc: FullyConnected = "host",
@@ -229,7 +229,7 @@ def pareto(
     *,
     objective: FrontObjective = "makespan",
     hardware: HardwareLike = DEFAULT_PRESET,
-    crossbar: str | None = None,
+    crossbar: CrossbarLike | None = None,
     mapping: Mapping = "im2col",
     fold: bool = False,
     fc: FullyConnected = "host",

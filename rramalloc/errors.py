@@ -103,12 +103,13 @@ def suggestion(name: str, known: Sequence[str], *, kind: str = "", cutoff: float
 class BudgetError(RramallocError):
     """Replication 1 everywhere needs more arrays than the budget.
 
-    need: arrays with every layer stored once; have: the budget; demands: (layer, arrays) in network order.
+    need: arrays with every layer stored once; have: the budget; demands: (layer, arrays) in network order;
+    chip: arrays of one chip where the chips have fewer than are needed, 0 where the budget is what is short.
     """
 
-    def __init__(self, need: int, have: int, demands: Sequence[tuple[str, int]]) -> None:
-        super().__init__(need, have, tuple(demands))
-        self.need, self.have, self.demands = need, have, tuple(demands)
+    def __init__(self, need: int, have: int, demands: Sequence[tuple[str, int]], chip: int = 0) -> None:
+        super().__init__(need, have, tuple(demands), chip)
+        self.need, self.have, self.demands, self.chip = need, have, tuple(demands), chip
 
     @property
     def largest(self) -> str:
@@ -126,10 +127,20 @@ class BudgetError(RramallocError):
             rows.append((f"{len(self.demands) - len(shown)} smaller ones", rest))
         width = max(len("needed"), *(len(name) for name, _ in rows))
         table = "\n".join(f"  {name:<{width}}  {arrays:>8}" for name, arrays in rows)
+        if self.chip:
+            chips = -(-self.need // self.chip)
+            short = (
+                f"the chips have {self.have:,} arrays, {self.need:,} are needed to store every layer once: "
+                f"{chips:,} chips of {self.chip:,}, chips = [1, {chips}]"
+            )
+        else:
+            short = (
+                f"needs {self.need} arrays with every layer stored once, the budget is {self.have}; "
+                f"largest layer is {_label(self.largest)!r}: the smallest budget that works is "
+                f"--arrays {self.need}"
+            )
         return (
-            f"needs {self.need} arrays with every layer stored once, the budget is {self.have}; "
-            f"largest layer is {_label(self.largest)!r}: the smallest budget that works is "
-            f"--arrays {self.need}, or use larger crossbars or more bits per cell\n"
+            f"{short}, or use larger crossbars or more bits per cell\n"
             f"  {'layer':<{width}}    arrays\n{table}\n  {'needed':<{width}}  {self.need:>8}\n"
             f"  {'budget':<{width}}  {self.have:>8}"
         )

@@ -6,27 +6,33 @@ The same class parses untrusted data (`parse`), checks arguments in Python and y
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
-from pydantic._internal._model_construction import ModelMetaclass
 from pydantic_core import PydanticCustomError, PydanticUndefined
 
-from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.errors import SpecError, UnknownNameError, suggestion
 
 _SHOWN = 3
 T = TypeVar("T")
 
 
-class _RecordMeta(ModelMetaclass):
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().__call__(*args, **kwargs)
-        except ValidationError as error:
-            raise SpecError(cls.__name__, describe(error)) from None
+if TYPE_CHECKING:
+    _Model = BaseModel
+else:
+
+    class _RecordMeta(type(BaseModel)):
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return super().__call__(*args, **kwargs)
+            except ValidationError as error:
+                raise SpecError(cls.__name__, describe(error)) from None
+
+    class _Model(BaseModel, metaclass=_RecordMeta):
+        """A model whose constructor raises SpecError."""
 
 
-class Record(BaseModel, metaclass=_RecordMeta):
+class Record(_Model):
     """Frozen value type; unknown fields and implicit conversions are refused.
 
     Raises SpecError if a field does not hold what its annotation says.
@@ -50,7 +56,14 @@ def parse(kind: TypeAdapter[T], data: object, where: str) -> T:
     try:
         return kind.validate_python(data)
     except ValidationError as error:
-        raise SpecError(where, describe(error, data)) from None
+        raise SpecError(where, describe(error, data, fields=_field_names(kind))) from None
+
+
+def _field_names(kind: TypeAdapter[Any]) -> tuple[str, ...]:
+    """Names of the fields of a type and of everything in it, to suggest one for a name that is not known."""
+    schema = kind.json_schema()
+    parts = [schema, *schema.get("$defs", {}).values()]
+    return tuple(dict.fromkeys(name for part in parts for name in part.get("properties", ())))
 
 
 def check_range(name: str, value: float | None, low: float, high: float) -> None:
@@ -76,10 +89,13 @@ def fault(reason: str) -> PydanticCustomError:
     return PydanticCustomError("fault", "{reason}", {"reason": reason})
 
 
-def describe(error: ValidationError, data: object = None) -> str:
-    """Say what is wrong in which field, at most three faults, with what was got."""
+def describe(error: ValidationError, data: object = None, fields: Sequence[str] = ()) -> str:
+    """Say what is wrong in which field, at most three faults, with what was got.
+
+    fields: names there are, of which the nearest is suggested for one that is not known.
+    """
     faults = error.errors(include_url=False, include_context=False)
-    shown = [_fault(fault["loc"], fault["msg"], fault["input"], data) for fault in faults[:_SHOWN]]
+    shown = [_fault(fault["loc"], fault["msg"], fault["input"], data, fields) for fault in faults[:_SHOWN]]
     if len(faults) > _SHOWN:
         shown.append(f"and {len(faults) - _SHOWN} more")
     return "; ".join(shown)
@@ -97,7 +113,7 @@ def brief(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def _fault(loc: Iterable[int | str], message: str, got: object, data: object) -> str:
+def _fault(loc: Iterable[int | str], message: str, got: object, data: object, fields: Sequence[str]) -> str:
     path, text = data, ""
     for step in loc:
         inner = _child(path, step)
@@ -109,8 +125,10 @@ def _fault(loc: Iterable[int | str], message: str, got: object, data: object) ->
             text += f" {brief(path['name'])}"
     reason = message[0].lower() + message[1:]
     if "field required" in reason or "extra inputs" in reason:
-        reason = "this field is missing" if "required" in reason else "this field is not known"
-        return f"{text}: {reason}"
+        if "required" in reason:
+            return f"{text}: this field is missing"
+        hint = suggestion(text.rpartition(".")[2], fields)
+        return f"{text}: this field is not known{', ' if hint else ''}{hint}"
     return f"{text or 'document'}: {reason}, got {brief(got)}"
 
 

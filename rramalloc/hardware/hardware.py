@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    BeforeValidator,
+    FailFast,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from rramalloc.records import Record, fault, from_list
 from rramalloc.shown import Shown
@@ -19,7 +26,7 @@ MAX_LINES = 65_536
 MAX_BITS = 64
 MAX_ARRAYS = 2**31 - 1
 MAX_VALUE = 1e15
-"""Limit of every time, bandwidth, energy and area: far above any device, so products stay finite."""
+"""Limit of every time and bandwidth: far above any device, so products stay finite."""
 
 
 Lines = Annotated[int, Field(ge=1, le=MAX_LINES)]
@@ -162,12 +169,10 @@ class Chip(Record):
         return self.arrays_per_chip * self.chips[0] * self.chips[1]
 
 
-class Energy(Record):
-    """Of one array. read_pj: one step; leakage_mw: always; area_um2: its share. 0: not counted."""
-
-    read_pj: NonNegative
-    leakage_mw: NonNegative
-    area_um2: NonNegative
+def _without_effect(value: object) -> object:
+    if value is not None:
+        raise fault("has no effect in this version, which computes no energy and no area: leave it out")
+    return value
 
 
 class Counting(Record):
@@ -206,7 +211,7 @@ class Hardware(Shown, Record):
     timing: Timing | None = None
     memory: Memory | None = None
     chip: Chip | None = None
-    energy: Energy | None = None
+    energy: Annotated[None, BeforeValidator(_without_effect)] = None
     counting: Counting | None = None
     unconfirmed: FieldNames = ()
 

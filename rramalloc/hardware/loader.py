@@ -16,12 +16,14 @@ from rramalloc.records import brief, parse
 
 DEFAULT_PRESET = "plain"
 HardwareLike = Hardware | str | os.PathLike[str]
+CrossbarLike = str | tuple[int, int]
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 
 
-def as_hardware(hardware: HardwareLike, crossbar: str | None = None) -> Hardware:
-    """The hardware itself, or the one that `load_hardware` finds; crossbar: "256x256" replaces its arrays.
+def as_hardware(hardware: HardwareLike, crossbar: CrossbarLike | None = None) -> Hardware:
+    """The hardware itself, or the one that `load_hardware` finds.
 
+    crossbar: "256x256" or (256, 256) instead of its arrays.
     Raises FileError, SpecError, UnknownNameError.
     """
     loaded = hardware if isinstance(hardware, Hardware) else load_hardware(hardware)
@@ -48,8 +50,9 @@ def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
         raise (error if os.path.exists(path) else error.suggesting("preset", name, preset_names())) from None
 
 
-def parse_crossbar(text: str) -> tuple[int, int]:
-    """Wordlines and bitlines of "128x256". Raises SpecError."""
+def parse_crossbar(crossbar: CrossbarLike) -> tuple[int, int]:
+    """Wordlines and bitlines of "128x256" or (128, 256). Raises SpecError."""
+    text = crossbar if isinstance(crossbar, str) else "x".join(map(str, crossbar))
     match = re.fullmatch(r"([0-9]{1,9})[xX]([0-9]{1,9})", text.strip())
     if match is None:
         raise SpecError("crossbar", f"must be ROWSxCOLUMNS such as 128x128, got {brief(text)}")

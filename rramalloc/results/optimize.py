@@ -79,6 +79,7 @@ def make_problem(
         raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
     graph = graph or StageGraph.build(network, mapping.fc)
     demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
+    _check_chips(graph, hardware, demand)
     budget = _left_by_classifiers(network, graph, hardware, mapping, demand, arrays)
     problem = Problem(graph, demand, budget, StepTime.of(graph, hardware, measured))
     if hardware.chip is None:
@@ -87,6 +88,14 @@ def make_problem(
     if not hardware.chip.straddle:
         problem = replace(problem, tiles=tiles)
     return replace(problem, budget=min(budget, tiles.usable(demand)))
+
+
+def _check_chips(graph: StageGraph, hardware: Hardware, demand: npt.NDArray[np.int64]) -> None:
+    """Raise BudgetError if one copy of every stage needs more arrays than the chips have."""
+    chip, need = hardware.chip, int(demand.sum())
+    if chip is not None and need > chip.arrays:
+        layers = [(graph.names[stage], int(demand[stage])) for stage in graph.network_order]
+        raise BudgetError(need, chip.arrays, layers, chip=chip.arrays_per_chip)
 
 
 def _left_by_classifiers(

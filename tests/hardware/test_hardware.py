@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Chip, Crossbar, Energy, Hardware, Precision, Timing
+from rramalloc.hardware.hardware import Chip, Crossbar, Hardware, Precision, Timing
 from rramalloc.hardware.loader import load_hardware
 
 
@@ -57,10 +57,6 @@ def test_capacity_of_a_chip() -> None:
     chip = Chip(arrays_per_tile=96, straddle=True, tiles=(16, 8), chips=(2, 3))
     assert chip.arrays_per_chip == 96 * 16 * 8
     assert chip.arrays == 96 * 16 * 8 * 6
-
-
-def test_energy_may_be_zero() -> None:
-    assert Energy(read_pj=0, leakage_mw=0.0, area_um2=0).read_pj == 0.0
 
 
 @pytest.mark.parametrize(

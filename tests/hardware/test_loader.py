@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rramalloc.errors import FileError, SpecError, UnknownNameError
-from rramalloc.hardware.hardware import Crossbar, Energy, Memory
+import rramalloc
+from rramalloc.errors import BudgetError, FileError, SpecError, UnknownNameError
+from rramalloc.hardware.hardware import Crossbar, Memory
 from rramalloc.hardware.loader import load_hardware, parse_crossbar
 
 TABLES: dict[str, dict[str, str]] = {
@@ -26,7 +27,6 @@ TABLES: dict[str, dict[str, str]] = {
         "bandwidth_tile_gb_s": "32.0",
         "bandwidth_chip_gb_s": "12.8",
     },
-    "energy": {"read_pj": "0.0", "leakage_mw": "0", "area_um2": "25.0"},
 }
 
 
@@ -48,12 +48,25 @@ def test_complete_file(tmp_path: Path) -> None:
     assert hardware.chip is not None
     assert hardware.chip.tiles == (16, 8)
     assert hardware.chip.hop_ns_tile == 1.0
-    assert hardware.energy == Energy(read_pj=0.0, leakage_mw=0.0, area_um2=25.0)
+
+
+def test_a_section_without_effect_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "mine.toml")
+    path.write_text(path.read_text() + "\n[energy]\nread_pj = 0.5\n")
+    with pytest.raises(SpecError, match="energy: has no effect in this version"):
+        load_hardware(path)
+
+
+def test_a_field_that_is_not_known_suggests_the_nearest(tmp_path: Path) -> None:
+    path = written(tmp_path / "mine.toml")
+    path.write_text(path.read_text().replace("cell_bits = 2", "cell_bits = 2\nwordline = 4"))
+    with pytest.raises(SpecError, match=r"wordline: this field is not known, did you mean wordlines"):
+        load_hardware(path)
 
 
 REQUIRED = [
     *(("", field) for field in TABLES[""]),
-    *((table, field) for table in ("crossbar", "precision", "memory", "energy") for field in TABLES[table]),
+    *((table, field) for table in ("crossbar", "precision", "memory") for field in TABLES[table]),
     *(("chip", field) for field in ("arrays_per_tile", "straddle", "tiles", "chips")),
 ]
 
@@ -93,7 +106,6 @@ BAD = [
     ("chip", "hop_ns_tile", "-1.0"),
     ("chip", "hop_ns_chip", "nan"),
     ("chip", "bandwidth_tile_gb_s", "0"),
-    *(("energy", field, "-0.1") for field in TABLES["energy"]),
     ("", "name", '""'),
     ("", "source", "1979-05-27"),
     ("", "crossbars", "1"),
@@ -214,3 +226,18 @@ def test_bad_crossbar_size(text: str) -> None:
 def test_hostile_name(spec: str) -> None:
     with pytest.raises((FileError, UnknownNameError)):
         load_hardware(spec)
+
+
+def test_a_chip_that_is_too_small_says_how_many_are_needed() -> None:
+    """The budget is not what is short: no number of --arrays helps."""
+    hardware = load_hardware("isaac")
+    assert hardware.chip is not None
+    small = hardware.chip.model_copy(update={"tiles": (4, 4), "chips": (1, 1)})
+    need = rramalloc.inspect("vgg16", hardware=hardware).minimum
+    chips = -(-need // small.arrays)
+    with pytest.raises(BudgetError) as caught:
+        rramalloc.optimize("vgg16", 10**6, hardware=hardware.model_copy(update={"chip": small}))
+    text = str(caught.value)
+    assert f"the chips have {small.arrays:,} arrays, {need:,} are needed" in text
+    assert f"{chips:,} chips of {small.arrays:,}, chips = [1, {chips}]" in text
+    assert "--arrays" not in text

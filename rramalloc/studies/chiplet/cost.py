@@ -126,7 +126,7 @@ def total_cost(
         cost = terms.communication + terms.routing
         between[group_of[to] - 1] += cost
         fields = {"from": source, "to": to, "communication": terms.communication}
-        written.append(EdgeCost(**fields, routing=terms.routing, cost=cost))  # type: ignore[arg-type]
+        written.append(EdgeCost(**fields, routing=terms.routing, cost=cost))
     return ChipletCost(
         total=sum(group.cost for group in costs) + sum(between),
         unit=unit,

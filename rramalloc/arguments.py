@@ -1,0 +1,205 @@
+"""Arguments of the public calls, checked against their annotations before anything runs."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import numbers
+import os
+import sys
+import types
+from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.records import brief
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+_MOST_BITS = 1024
+_PLAIN = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}
+
+
+def checked(call: Call) -> Call:
+    """The call with every argument checked against its annotation, numbers of NumPy taken as Python's.
+
+    What an annotation does not say, such as the keys of a dict of options, is left to the call.
+    Raises SpecError or UnknownNameError, naming the argument.
+    """
+    signature = inspect.signature(call)
+
+    @functools.wraps(call)
+    def check(*args: Any, **kwargs: Any) -> Any:
+        bound, hints = signature.bind(*args, **kwargs), _hints(call)
+        for name, value in bound.arguments.items():
+            if name in hints:
+                bound.arguments[name] = _fitted(name, value, hints[name])
+        return call(*bound.args, **bound.kwargs)
+
+    return cast("Call", check)
+
+
+@functools.lru_cache(maxsize=128)
+def _hints(call: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(call, localns=_TypingNames(call))
+    except ImportError:  # an optional library, without which the call says so itself
+        return {}
+
+
+class _TypingNames(dict[str, Any]):
+    """Names that the module of a call imports for type checkers only, imported when they are looked up."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        super().__init__()
+        tree = ast.parse(inspect.getsource(sys.modules[call.__module__]))
+        blocks = [node for node in tree.body if isinstance(node, ast.If)]
+        lines = [line for block in blocks for line in block.body]
+        imports = [line for line in lines if isinstance(line, ast.ImportFrom)]
+        self._modules = {alias.name for line in lines if isinstance(line, ast.Import) for alias in line.names}
+        self._homes = {
+            alias.asname or alias.name: (line.module or "", alias.name)
+            for line in imports
+            for alias in line.names
+        }
+
+    def __missing__(self, name: str) -> Any:
+        if name in self._modules:
+            return import_module(name)
+        module, original = self._homes[name]
+        return getattr(import_module(module), original)
+
+
+def _fitted(name: str, value: Any, hint: Any) -> Any:
+    """The value as the annotation says it."""
+    fits, taken = _fit(value, hint)
+    if fits:
+        return taken
+    words = [choice for part in _parts(hint) for choice in _choices(part)]
+    if words and isinstance(value, str) and str not in _parts(hint):
+        raise UnknownNameError(name, value, words)
+    raise SpecError(name, f"must be {_wanted(hint)}, got {_got(value)}")
+
+
+def _fit(value: Any, hint: Any) -> tuple[bool, Any]:
+    """Whether a value is what an annotation says, and the value as Python's own."""
+    for part in _parts(hint):
+        fits, taken = _fit_one(value, part)
+        if fits:
+            return True, taken
+    return False, value
+
+
+def _fit_one(value: Any, part: Any) -> tuple[bool, Any]:
+    origin, inner = get_origin(part) or part, get_args(part)
+    if part is Any:
+        return True, value
+    if part in (None, type(None)):
+        return value is None, None
+    if origin is Literal:
+        return isinstance(value, str) and value in inner, value
+    if origin is bool:
+        return isinstance(value, bool) or type(value).__name__ == "bool_", bool(value) if _is_flag(
+            value
+        ) else value
+    if origin in (int, float):
+        return _number(value, origin)
+    if origin is str:
+        return isinstance(value, str), value
+    if origin is os.PathLike:
+        return isinstance(value, os.PathLike) and isinstance(os.fspath(value), str), value
+    if origin in (tuple, Sequence, list):
+        return _sequence(value, origin, inner)
+    if inspect.isclass(origin) and issubclass(origin, Mapping):
+        return _mapping(value, inner)
+    if origin is Callable:
+        return callable(value) and not isinstance(value, type), value
+    if getattr(origin, "_is_protocol", False):
+        return not isinstance(value, type) and all(hasattr(value, name) for name in _members(origin)), value
+    if inspect.isclass(origin) and origin is not object:
+        return isinstance(value, origin), value
+    return True, value
+
+
+def _members(protocol: Any) -> set[str]:
+    """What a value of a protocol has."""
+    own = {*vars(protocol), *getattr(protocol, "__annotations__", {})}
+    return {name for name in own if not name.startswith("_") or name == "__call__"}
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool) or type(value).__name__ == "bool_"
+
+
+def _number(value: Any, kind: type) -> tuple[bool, Any]:
+    if _is_flag(value) or not isinstance(value, numbers.Real):
+        return False, value
+    if isinstance(value, numbers.Integral):
+        return int(value).bit_length() <= _MOST_BITS, int(value)
+    if kind is int:
+        whole = float(value).is_integer()
+        return whole, int(float(value)) if whole else value
+    return True, float(value)
+
+
+def _sequence(value: Any, origin: Any, inner: tuple[Any, ...]) -> tuple[bool, Any]:
+    if hasattr(value, "tolist") and hasattr(value, "ndim"):
+        value = value.tolist()
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
+        return False, value
+    kinds = [inner[0]] * len(value) if origin is not tuple or inner[-1:] == (...,) else list(inner)
+    if inner and len(kinds) != len(value):
+        return False, value
+    each = (
+        [_fit(item, kind) for item, kind in zip(value, kinds, strict=False)]
+        if inner
+        else [(True, v) for v in value]
+    )
+    taken = [item for _, item in each]
+    return all(fits for fits, _ in each), tuple(taken) if origin is tuple else taken
+
+
+def _mapping(value: Any, inner: tuple[Any, ...]) -> tuple[bool, Any]:
+    if not isinstance(value, Mapping):
+        return False, value
+    if not inner:
+        return True, value
+    pairs = [(_fit(key, inner[0]), _fit(item, inner[1])) for key, item in value.items()]
+    return all(key[0] and item[0] for key, item in pairs), {key[1]: item[1] for key, item in pairs}
+
+
+def _parts(hint: Any) -> Collection[Any]:
+    """Members of a union, or the annotation alone."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _choices(part: Any) -> tuple[str, ...]:
+    return get_args(part) if get_origin(part) is Literal else ()
+
+
+def _wanted(hint: Any) -> str:
+    words = []
+    for part in _parts(hint):
+        origin = get_origin(part) or part
+        if part is type(None):
+            words.append("None")
+        elif origin is Literal:
+            words += [repr(choice) for choice in get_args(part)]
+        elif origin is os.PathLike:
+            words.append("a path")
+        elif origin in (tuple, Sequence, list):
+            words.append("a list")
+        elif origin is Callable or getattr(origin, "_is_protocol", False):
+            words.append("a function")
+        elif inspect.isclass(origin) and issubclass(origin, Mapping):
+            words.append("a dict")
+        else:
+            words.append(_PLAIN.get(origin, f"a {getattr(origin, '__name__', origin)}"))
+    words = list(dict.fromkeys(words))
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _got(value: Any) -> str:
+    plain = isinstance(value, int | float | str | bytes | dict | list | tuple) or value is None
+    return brief(value) if plain else f"a {type(value).__name__}"

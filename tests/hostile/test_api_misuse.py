@@ -1,0 +1,118 @@
+"""Every argument of every public call, with values that it must refuse: only RramallocError comes out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rramalloc
+from rramalloc.errors import RramallocError
+
+WRONG: dict[str, Any] = {
+    "None": None, "nan": float("nan"), "inf": float("inf"), "minus one": -1, "zero": 0, "2**70": 2**70,
+    "half": 0.5, "True": True, "empty": "", "x": "x", "NUL": "a\0b", "bytes": b"x", "object": object(),
+    "list": [], "nested": [[None]], "dict": {}, "odd dict": {1: object()}, "set": {1}, "complex": 1j,
+    "array": np.arange(3), "nan array": np.array([np.nan]), "class": int, "function": lambda *_: 1 / 0,
+    "frame": pd.DataFrame({"a": [1]}), "module": np, "generator": (n for n in [1]), "tuple": (1, "a"),
+}  # fmt: skip
+NET = [
+    {"name": "in", "op": "input", "shape": [1, 6, 6]},
+    {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 3},
+]
+
+
+def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name in rramalloc.__all__:
+        value = getattr(rramalloc, name)
+        if inspect.isfunction(value):
+            yield name, value
+        elif isinstance(value, ModuleType):
+            yield name, value  # type: ignore[misc]
+
+
+CALLS = dict(functions())
+FOLD = rramalloc.fold_filter((4, 2, 2, 4), align=16).fold
+
+
+def parameters(name: str) -> list[str]:
+    call: Any = CALLS[name]
+    if isinstance(call, ModuleType):
+        homes = {"export": "rramalloc.export.export", "report": "rramalloc.report.page_file"}
+        call = getattr(__import__(homes[name], fromlist=[name]), name)
+    return list(inspect.signature(call).parameters)
+
+
+def usable(tmp_path: Path) -> dict[str, Any]:
+    """One good value for the arguments that have no default."""
+    network = rramalloc.Network.build("small", NET)
+    allocation = tmp_path / "a.json"
+    rramalloc.optimize(network, 4, work=0, hardware="isaac").save(allocation)
+    (tmp_path / "spec.toml").write_text('networks = ["alexnet"]\narrays = ["x1"]\nmethods = ["none"]\n')
+    (tmp_path / "table.csv").write_text("a\n1\n")
+    return {
+        "network": network, "arrays": 4, "allocation": str(allocation), "target": "csv",
+        "path": str(tmp_path / "out.json"), "shape": (4, 2, 2, 4), "align": 4, "paths": [str(allocation)],
+        "files": [str(allocation)], "spec": str(tmp_path / "spec.toml"), "folder": str(tmp_path / "sweep"),
+        "chip": str(tmp_path / "missing.toml"), "source": network, "table": str(tmp_path / "table.csv"),
+        "text": "simulated", "samples": str(tmp_path / "samples.jsonl"), "fold": FOLD,
+        "pixels": np.zeros((8, 8, 4)), "weights": np.zeros((4, 2, 2, 4)), "work": 0,
+    }  # fmt: skip
+
+
+CASES = [(name, argument) for name in CALLS for argument in parameters(name)]
+
+
+@pytest.mark.parametrize(("name", "argument"), CASES)
+def test_every_wrong_value_works_or_raises_its_error(
+    name: str, argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    good = usable(tmp_path)
+    call, names = CALLS[name], parameters(name)
+    required = {given: good[given] for given in names if given in good}
+    if name == "from_torch":
+        required["module"] = None
+    if name == "measure_latency":
+        required["device"] = rramalloc.open_device("simulated", required["network"])
+    if name == "estimate_latency":
+        required["table"] = rramalloc.LatencyTable if hasattr(rramalloc, "LatencyTable") else None
+    if name in ("convert", "load"):
+        required.pop("target", None)
+    if "arrays" in names and name == "compare":
+        required["methods"] = ["none"]
+    faults = []
+    for label, value in WRONG.items():
+        try:
+            call(**(required | {argument: value}))
+        except RramallocError:
+            continue
+        except Exception as error:  # noqa: BLE001 - what must not happen is listed
+            if argument.startswith("on_") and isinstance(error, ZeroDivisionError):
+                continue  # the user's own function failed
+            faults.append(f"{label}: {type(error).__name__}: {str(error)[:100]}")
+    assert not faults, "\n".join(faults)
+
+
+def test_what_is_meant_works() -> None:
+    """Numbers of NumPy and of pandas, whole floats, pairs, multiples, and what the chip has."""
+    network = rramalloc.Network.build("small", NET)
+    same = rramalloc.optimize(network, 4, work=1, seed=3).to_dict()
+    assert rramalloc.optimize(network, np.int64(4), work=np.int32(1), seed=np.uint8(3)).to_dict() == same  # type: ignore[arg-type]
+    assert rramalloc.optimize(network, 4.0, work=1.0, seed=3).to_dict() == same  # type: ignore[arg-type]
+    assert rramalloc.optimize(network, "x4", work=1, seed=3).to_dict() == same
+    assert rramalloc.optimize(network, 4, crossbar=(128, 128), work=1, seed=3).to_dict() == same
+    assert rramalloc.optimize(network, 4, crossbar="128x128", work=1, seed=3).to_dict() == same
+    chip = rramalloc.load_hardware("isaac").chip
+    assert chip is not None
+    assert rramalloc.optimize(network, hardware="isaac", work=0).arrays.budget == chip.arrays
+    with pytest.raises(RramallocError, match=r"arrays: must be given, .* has no \[chip\]"):
+        rramalloc.optimize(network)
+    assert rramalloc.simulate(network, {"c": np.int64(2)}).makespan == 8
+    assert rramalloc.export(network, {"c": 2}, "csv").files
