@@ -7,9 +7,9 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
-from rramalloc.errors import SpecError
+from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
@@ -104,6 +104,7 @@ class _Lenient(Record):
 class _Layer(_Lenient):
     name: Name
     replication: Count
+    block: list[int] = Field(default_factory=lambda: [1, 1])
 
 
 class _Options(MappingOptions):
@@ -141,6 +142,12 @@ def _of_document(document: Any, where: str) -> AllocationInput:
     whole = parse(_DOCUMENT, document, where)
     replication: dict[str, int] = {}
     for index, layer in enumerate(whole.layers):
+        if layer.block != [1, 1]:
+            raise UnsupportedError(
+                f"{where}: layers[{index}] {brief(layer.name)}.block",
+                f"copies that compute blocks of {brief(layer.block)} windows are not read: allocate with "
+                f"--mapping im2col",
+            )
         if layer.name in replication:
             raise SpecError(where, f"layers[{index}]: {brief(layer.name)} stands twice")
         replication[layer.name] = layer.replication

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from export.nets import machine, residual, subject
 
+import rramalloc
 import rramalloc.api as api
-from rramalloc.errors import FileError, SpecError, UnknownNameError
+from rramalloc.errors import FileError, SpecError, UnknownNameError, UnsupportedError
 from rramalloc.export.bundle import Export
 from rramalloc.export.discovery import target_names
 from rramalloc.export.export import export_subject, subject_of
@@ -85,3 +86,16 @@ def test_several_files_need_a_folder(tmp_path: Path) -> None:
 def test_json_is_plain_text_for_names_of_any_kind() -> None:
     (file,) = json_document.export(subject(residual())).files
     assert json.loads(file.text)["placement"] is None
+
+
+def test_copies_that_compute_blocks_are_refused_with_a_remedy(tmp_path: Path) -> None:
+    """No tool stores them; a block of one window is a plain copy."""
+    document = rramalloc.optimize("alexnet", arrays=400, work=0).to_dict()
+    path = tmp_path / "a.json"
+    document["layers"][0]["block"] = [1, 1]
+    path.write_text(json.dumps(document))
+    api.export("alexnet", path, "csv")
+    document["layers"][0]["block"] = [2, 2]
+    path.write_text(json.dumps(document))
+    with pytest.raises(UnsupportedError, match=r"layers\[0\] 'conv1'.block: .*--mapping im2col"):
+        api.export("alexnet", path, "csv")
