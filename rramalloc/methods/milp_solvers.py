@@ -16,6 +16,7 @@ from typing import Any
 
 import pulp
 
+from rramalloc.errors import SolverError
 from rramalloc.search.problem import Stop
 
 _NODES_PER_WORK = 100
@@ -87,10 +88,14 @@ def run_cbc(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
             maxNodes=max(1, stop.work * _NODES_PER_WORK), logPath=str(log),
             options=[f"randomSeed {seed % 2**31}", f"randomCbcSeed {seed % 2**31}"],
         )  # fmt: skip
-        program.solve(solver)
+        if not solver.available():
+            raise SolverError(
+                "CBC is not installed: pip install 'pulp[cbc]', or use --method milp, which has HiGHS"
+            )
+        solved = program.solve(solver)
         text = log.read_text(errors="replace") if log.exists() else ""
     optimal = "Result - Optimal solution found" in text
-    feasible = program.sol_status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible)
+    feasible = _has_values(program, solved)
     found = re.findall(r"^(?:Lower bound|Objective value):\s+(-?[0-9.eE+]+)", text, re.MULTILINE)
     limits = re.findall(r"^Lower bound:\s+(-?[0-9.eE+]+)", text, re.MULTILINE)
     bound = float(limits[-1]) if limits else float(found[-1]) if optimal and found else 0.0
@@ -101,10 +106,21 @@ def run_cbc(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
 SOLVERS: dict[str, Callable[[Any, Stop, int], Answer]] = {"HiGHS": run_highs, "CBC": run_cbc}
 
 
-def _cbc_path() -> str:
-    from pulp.apis.coin_api import pulp_cbc_path
-
+def _cbc_path() -> str | None:
+    """The CBC that comes with PuLP 3; None with PuLP 4, which finds that of `cbcbox` or of the PATH itself."""
+    try:
+        from pulp.apis.coin_api import pulp_cbc_path
+    except ImportError:
+        return None
     return str(pulp_cbc_path)
+
+
+def _has_values(program: pulp.LpProblem, solved: Any) -> bool:
+    """Whether there is a solution: PuLP 3 keeps that on the problem, PuLP 4 returns it from `solve`."""
+    if hasattr(solved, "has_solution"):
+        return bool(solved.has_solution)
+    status = getattr(solved, "sol_status", None) or getattr(program, "sol_status", None)
+    return status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible)
 
 
 def _seconds_left(stop: Stop) -> float | None:

@@ -249,7 +249,7 @@ def test_the_api_tells_results_as_frames_and_pages(tiny: Path) -> None:
     assert "18 arrays before folding, 3 after" in network._repr_html_()
     assert "of the work saved" in one._repr_html_()
     assert one.fold.shape == one.filter
-    with pytest.raises(SpecError, match="filter: sizes must be"):
+    with pytest.raises(SpecError, match="shape: must be a list"):
         rramalloc.fold_filter((4, 3, 3, 2.5), align=8)  # type: ignore[list-item]
     with pytest.raises(SpecError, match="padding: must be from 0"):
         rramalloc.fold_filter((4, 3, 3, 2), align=8, padding=(-1,))

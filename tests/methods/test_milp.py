@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import product
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated
 
 import rramalloc
+from rramalloc.errors import SolverError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.methods import milp
 from rramalloc.results.optimize import make_problem
@@ -91,3 +93,12 @@ def test_proven_optima(network: str, arrays: int, optimum: int) -> None:
     candidate = milp.solve_highs(problem, Stop(work=ENOUGH), 0)
     assert "solved to optimality" in candidate.proof
     assert candidate.lower_bound == optimum
+
+
+def test_pulp_4_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PuLP 4 has no pulp.apis.coin_api, and brings no CBC unless asked for."""
+    monkeypatch.setitem(sys.modules, "pulp.apis.coin_api", None)
+    monkeypatch.setenv("PATH", "")
+    problem = make_problem(rramalloc.load("alexnet"), load_hardware("plain"), 322)
+    with pytest.raises(SolverError, match=r"CBC is not installed: pip install 'pulp\[cbc\]'"):
+        milp.solve_cbc(problem, Stop(work=1), 0)
