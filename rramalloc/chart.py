@@ -331,6 +331,7 @@ def _config(ink: str, grid: str, font: str) -> Spec:
     return {
         "background": None if ink.startswith("var") else "white",
         "font": font,
+        "aria": False,  # a page has the summary; an attribute for every mark would double an SVG
         "view": {"stroke": None},
         "axis": axis | plain | {"labelLimit": 170, "gridOpacity": 0.6},
         "axisY": {"minExtent": 44},
