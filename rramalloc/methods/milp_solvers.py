@@ -107,7 +107,7 @@ SOLVERS: dict[str, Callable[[Any, Stop, int], Answer]] = {"HiGHS": run_highs, "C
 
 
 def _cbc_path() -> str | None:
-    """The CBC that comes with PuLP 3; None with PuLP 4, which finds that of `cbcbox` or of the PATH itself."""
+    """The CBC that comes with PuLP 3; None with PuLP 4, which finds that of `cbcbox` by itself."""
     try:
         from pulp.apis.coin_api import pulp_cbc_path
     except ImportError:

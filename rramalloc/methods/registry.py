@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
-from rramalloc.errors import UnknownNameError
+from rramalloc.errors import SpecError, UnknownNameError
 
 if TYPE_CHECKING:
     from rramalloc.search.problem import Method
@@ -48,20 +50,38 @@ METHODS = {
 }
 
 
+GROUP = "rramalloc.methods"
+"""Entry points in which other packages name their methods: "name = module:function"."""
+
+
 def method_names() -> tuple[str, ...]:
-    """Names of all methods, the default one first."""
-    return tuple(METHODS)
+    """Names of all methods, the default one first, those of other packages last."""
+    return (*METHODS, *sorted(set(_foreign()) - set(METHODS)))
 
 
 def entry(name: str) -> Entry:
     """What is known of the method of that name. Raises UnknownNameError."""
-    if name not in METHODS:
+    if name in METHODS:
+        return METHODS[name]
+    if name not in _foreign():
         raise UnknownNameError("method", name, method_names())
-    return METHODS[name]
+    return Entry(_foreign()[name].value, compared=False)
 
 
 def method(name: str) -> Method:
     """The method of that name; its libraries are imported only now. Raises UnknownNameError."""
     module, _, function = entry(name).path.partition(":")
-    found: Method = getattr(import_module(module), function)
+    try:
+        found: Method = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        if name in METHODS:
+            raise
+        raise SpecError(
+            f"method {name!r}", f"the entry point {entry(name).path!r} cannot be imported: {error}"
+        ) from error
     return found
+
+
+@lru_cache(maxsize=1)
+def _foreign() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from random import Random
 
 import numpy as np
@@ -12,13 +13,13 @@ from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, random_p
 from methods.small import random_chain
 
 from rramalloc import optimize
-from rramalloc.errors import UnsupportedError
+from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Chip
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.mapping.tiles import Tiles
-from rramalloc.methods import published
+from rramalloc.methods import published, registry
 from rramalloc.methods.registry import METHODS, entry, method
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, make_problem, propose
@@ -161,3 +162,18 @@ def test_published_dp_is_the_published_search() -> None:
     assert found.proof == published.solve(problem, Stop(), 0).proof
     with pytest.raises(UnsupportedError, match="chains only"):
         optimize("resnet18", 4096, method="published-dp")
+
+
+def test_methods_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry point of the group `rramalloc.methods` is a method of its name, imported when it is used."""
+    points = {
+        "mine": EntryPoint("mine", "studies.fakes:slow", registry.GROUP),
+        "broken": EntryPoint("broken", "no_such_module:solve", registry.GROUP),
+    }
+    monkeypatch.setattr(registry, "_foreign", lambda: points)
+    assert registry.method_names()[-2:] == ("broken", "mine")
+    problem = make_problem(load("alexnet"), load_hardware("plain"), 1000)
+    assert propose(problem, Request(method="mine"), Stop()).proof == "told by a fake"
+    assert not entry("mine").compared
+    with pytest.raises(SpecError, match="'no_such_module:solve' cannot be imported"):
+        method("broken")

@@ -19,7 +19,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import published as method
-from rramalloc.methods.published_kernel import published_steps
+from rramalloc.methods.published import published_steps
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import make_problem
 from rramalloc.search import interval

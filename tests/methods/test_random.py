@@ -14,7 +14,7 @@ from methods.small import conv, copies, problem
 
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.methods import annealing, annealing_kernel, balance, genetic
+from rramalloc.methods import annealing, balance, genetic
 from rramalloc.results.optimize import Request, make_problem, propose
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import makespan_of
@@ -53,12 +53,12 @@ def test_annealing_lowers_its_start_to_the_budget() -> None:
     ],
 )
 def test_annealing_value(copies_now: list[int], value: float) -> None:
-    found = annealing_kernel.value_of(two(100).graph.windows, np.array(copies_now))
+    found = annealing.value_of(two(100).graph.windows, np.array(copies_now))
     assert found == pytest.approx(value)
 
 
 def test_annealing_value_of_a_single_stage() -> None:
-    assert annealing_kernel.value_of(np.array([10]), np.array([3])) == 0.0
+    assert annealing.value_of(np.array([10]), np.array([3])) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_first_temperature(value: float, power: float) -> None:
 
 @pytest.mark.parametrize("x", [0.0, 1e-9, 0.1, 1.0, 5.0, 20.0, 300.0, 800.0])
 def test_own_exponential(x: float) -> None:
-    assert annealing_kernel._decay(x) == pytest.approx(math.exp(-x), rel=1e-5, abs=1e-300)
+    assert annealing._decay(x) == pytest.approx(math.exp(-x), rel=1e-5, abs=1e-300)
 
 
 @settings(max_examples=30)
@@ -83,8 +83,8 @@ def test_annealing_keeps_to_its_rules(case: Enumerated, random: Random) -> None:
     windows = source.graph.windows
     assert source.arrays(found) <= source.budget + source.demand.mean()
     assert ((found >= 1) & (found <= windows)).all()
-    before = annealing_kernel.value_of(windows, start)
-    after = annealing_kernel.value_of(windows, found)
+    before = annealing.value_of(windows, start)
+    after = annealing.value_of(windows, found)
     assert after <= before or found.tolist() == start.tolist()
     if math.isfinite(after) and len(windows) > 1:
         assert after == pytest.approx(statistics.stdev((-(-windows // found)).tolist()))
@@ -93,9 +93,9 @@ def test_annealing_keeps_to_its_rules(case: Enumerated, random: Random) -> None:
 def test_annealing_equalises_vgg16() -> None:
     source = make_problem(load("vgg16"), load_hardware("plain"), 4096)
     windows = source.graph.windows
-    before = annealing_kernel.value_of(windows, annealing.initial(source))
+    before = annealing.value_of(windows, annealing.initial(source))
     values = {seed: np.array(copies(annealing, source, seed)) for seed in range(3)}
-    assert all(annealing_kernel.value_of(windows, found) <= min(before, 1e4) for found in values.values())
+    assert all(annealing.value_of(windows, found) <= min(before, 1e4) for found in values.values())
 
 
 def test_genetic_on_a_single_stage() -> None:
