@@ -37,7 +37,7 @@ RUN_STAGE, RETIME, TIMED, UNDO, ACCEPT = map(
 )
 CHAIN, RAISED = called(climb.critical_chain), called(climb.raised)
 NEXT, WITH_BATCHES, KEEP = called(limits.next_breakpoint), called(limits.with_batches), called(keep)
-PROPOSE, DRAW, CHEAPEST = called(anneal._propose), called(anneal._draw), called(prices._cheapest)
+PROPOSE, DRAW = called(anneal._propose), called(anneal._draw)
 LATEST, POTENTIALS = called(rebalance.latest_starts), called(cuts._potentials)
 FORWARD, BACKWARD = called(propagate.forward), called(propagate.backward)
 
@@ -191,7 +191,7 @@ def test_the_cheapest_copies(random: Random) -> None:
     high = low + random.choice((0, 3, 16, 17, 400))
     price = random.choice((0.0, 0.01, 0.5, 3.0))
     exact = min(-(-work // d) + price * (d - low) for d in range(low, high + 1))
-    least = CHEAPEST(work, price, low, high)
+    least = prices._cheapest(work, price, low, high)
     assert least <= exact + 1e-9
     if high - low <= 16:
         assert least == pytest.approx(exact)

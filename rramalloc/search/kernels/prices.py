@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_part
+from rramalloc.compiled import compiled, compiled_inline, compiled_part
 from rramalloc.search.kernels.limits import next_breakpoint
 
 _FEW = 16
@@ -60,7 +60,7 @@ class Intervals(NamedTuple):
     paid: Any
 
 
-@compiled_part
+@compiled_inline
 def _cheapest(work: int, price: float, low: int, high: int) -> float:
     """At most the minimum over whole d in low ... high of ceil(work / d) + price * (d - low)."""
     if price <= 0.0 or low == high:
@@ -86,21 +86,22 @@ def _priced_forward(
     before[i] <= start(i) + price * (those arrays of the ancestors of i), done[i] the same for the finish of
     i, its own arrays included. A path visits a stage once, so no array is paid for twice.
     """
+    pointer, producer, offset, need, hops, user = reach
     before, done = paths.before, paths.done
     for i in range(len(windows)):
         before[i] = start[i]
         tail = 0.0
-        for edge in range(reach.pointer[i], reach.pointer[i + 1]):
-            p = reach.producer[edge]
-            window = reach.need[reach.offset[edge] + low[i] - 1]
-            extra = reach.hops[edge] - 1
+        for edge in range(pointer[i], pointer[i + 1]):
+            p = producer[edge]
+            window = need[offset[edge] + low[i] - 1]
+            extra = hops[edge] - 1
             if window >= 0:
                 wait = max(1.0, _cheapest(window + 1, price * demand[p], low[p], high[p])) + extra
                 before[i] = max(before[i], before[p] + wait)
                 if window == windows[p] - 1:
                     before[i] = max(before[i], done[p] + extra)
-            if reach.user[edge] >= 0:
-                rest = _cheapest(windows[i] - reach.user[edge], price * demand[i], low[i], high[i])
+            if user[edge] >= 0:
+                rest = _cheapest(windows[i] - user[edge], price * demand[i], low[i], high[i])
                 tail = max(tail, done[p] + max(1.0, rest) + extra)
         done[i] = max(tail, before[i] + _cheapest(windows[i], price * demand[i], low[i], high[i]))
 
@@ -115,6 +116,7 @@ def price_paths(
     went before; a stage that runs from start to end between them cannot beat the target.
     Raises low where the remaining time asks for it.
     """
+    pointer, producer, offset, need, hops, user = reach
     price, bought = offer.price, offer.price * offer.spare
     before, done, ahead, after = paths.before, paths.done, paths.ahead, paths.after
     _priced_forward(windows, reach, demand, price, low, high, start, paths)
@@ -128,17 +130,17 @@ def price_paths(
             return False
         steps = np.int64(min(room, 1e15))
         ahead[i] = max(ahead[i], total + after[i])
-        for edge in range(reach.pointer[i], reach.pointer[i + 1]):
-            p = reach.producer[edge]
-            window = reach.need[reach.offset[edge] + low[i] - 1]
-            extra = reach.hops[edge] - 1
+        for edge in range(pointer[i], pointer[i + 1]):
+            p = producer[edge]
+            window = need[offset[edge] + low[i] - 1]
+            extra = hops[edge] - 1
             if window >= 0:
                 wait = max(1.0, _cheapest(window + 1, price * demand[p], low[p], high[p])) + extra
                 ahead[p] = max(ahead[p], wait + ahead[i])
                 if window == windows[p] - 1:
                     after[p] = max(after[p], ahead[i] + extra)
-            if reach.user[edge] >= 0:
-                rest = _cheapest(windows[i] - reach.user[edge], price * demand[i], low[i], high[i])
+            if user[edge] >= 0:
+                rest = _cheapest(windows[i] - user[edge], price * demand[i], low[i], high[i])
                 after[p] = max(after[p], after[i] + max(1.0, rest) + extra)
         low[i] = max(low[i], (windows[i] + steps - 1) // steps)
         if low[i] > high[i]:
@@ -189,6 +191,7 @@ def _equal_ratios(lowest: int, highest: int, low: Any, high: Any) -> int:
 @compiled_part
 def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any) -> None:
     """before[i, m]: least start of i, done[i, m]: least finish, each with what the ancestors of i pay."""
+    pointer, producer, offset, need, hops, user = reach
     low, high, count, inverse, paid = (
         intervals.low, intervals.high, intervals.size, intervals.inverse, intervals.paid,
     )  # fmt: skip
@@ -197,13 +200,13 @@ def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any
         for m in range(count[i]):
             before[i, m] = start[i]
             done[i, m] = 0.0
-        for edge in range(reach.pointer[i], reach.pointer[i + 1]):
-            p, steps, user = reach.producer[edge], reach.hops[edge], reach.user[edge]
+        for edge in range(pointer[i], pointer[i + 1]):
+            p, steps, used = producer[edge], hops[edge], user[edge]
             ended = _FAR
             for k in range(count[p]):
                 ended = min(ended, done[p, k] + paid[p, k])
             for m in range(count[i]):
-                window = reach.need[reach.offset[edge] + low[i, m] - 1]
+                window = need[offset[edge] + low[i, m] - 1]
                 if window >= 0:
                     wait = _FAR
                     for k in range(count[p]):
@@ -212,8 +215,8 @@ def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any
                     before[i, m] = max(before[i, m], wait + steps)
                     if window == windows[p] - 1:
                         before[i, m] = max(before[i, m], ended + steps - 1)
-                if user >= 0:
-                    rest = (windows[i] - user + high[i, m] - 1) // high[i, m]
+                if used >= 0:
+                    rest = (windows[i] - used + high[i, m] - 1) // high[i, m]
                     done[i, m] = max(done[i, m], ended + steps - 1 + rest)
         for m in range(count[i]):
             run = (windows[i] + high[i, m] - 1) // high[i, m]
@@ -223,6 +226,7 @@ def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any
 @compiled_part
 def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, paths: Any) -> None:
     """ahead[i, m]: least time from the start of i to the end, after[i, m]: from its finish, alike."""
+    pointer, producer, offset, need, hops, user = reach
     low, high, count, inverse, paid = (
         intervals.low, intervals.high, intervals.size, intervals.inverse, intervals.paid,
     )  # fmt: skip
@@ -235,23 +239,23 @@ def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, path
         for m in range(count[i]):
             run = (windows[i] + high[i, m] - 1) // high[i, m]
             ahead[i, m] = max(ahead[i, m], run + after[i, m])
-        for edge in range(reach.pointer[i], reach.pointer[i + 1]):
-            p, steps, user = reach.producer[edge], reach.hops[edge], reach.user[edge]
-            offset = reach.offset[edge]
+        for edge in range(pointer[i], pointer[i + 1]):
+            p, steps, used = producer[edge], hops[edge], user[edge]
+            at = offset[edge]
             rest = _FAR
             for m in range(count[i]):
                 way = 0.0
-                if user >= 0:
-                    left = (windows[i] - user + high[i, m] - 1) // high[i, m]
+                if used >= 0:
+                    left = (windows[i] - used + high[i, m] - 1) // high[i, m]
                     way = left + steps - 1 + after[i, m]
-                if reach.need[offset + low[i, m] - 1] == windows[p] - 1:
+                if need[at + low[i, m] - 1] == windows[p] - 1:
                     way = max(way, ahead[i, m] + steps - 1)
                 rest = min(rest, way + paid[i, m])
             for k in range(count[p]):
                 after[p, k] = max(after[p, k], rest)
                 wait = _FAR
                 for m in range(count[i]):
-                    window = reach.need[offset + low[i, m] - 1]
+                    window = need[at + low[i, m] - 1]
                     way = 0.0
                     if window >= 0:
                         way = np.int64((window + 0.5) * inverse[p, k]) + steps + ahead[i, m]
@@ -278,15 +282,16 @@ def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any,
             inverse[i, m] = 1.0 / high[i, m]
     intervals = Intervals(low, high, count, inverse, paid)
     paths = Paths(np.empty(size), np.empty(size), np.empty(size), np.empty(size))
+    before, done, ahead, after = paths
     _from_input(windows, rules.reach, intervals, start, paths)
     _from_target(windows, rules.reach, intervals, rest, paths)
     bound, bought = 0.0, offer.price * offer.spare
     for i in range(len(windows)):
         least = _FAR
         for m in range(count[i]):
-            way = max(paths.before[i, m] + paths.ahead[i, m], paths.done[i, m] + paths.after[i, m])
+            way = max(before[i, m] + ahead[i, m], done[i, m] + after[i, m])
             way += paid[i, m]
-            paths.before[i, m] = way
+            before[i, m] = way
             least = min(least, way)
         bound = max(bound, least - bought)
     limit = offer.target + _SLACK
@@ -294,9 +299,9 @@ def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any,
         return bound
     for i in range(len(windows)):
         first, last = 0, count[i] - 1
-        while paths.before[i, first] > limit + bought:
+        while before[i, first] > limit + bought:
             first += 1
-        while paths.before[i, last] > limit + bought:
+        while before[i, last] > limit + bought:
             last -= 1
         lowest[i], highest[i] = low[i, first], high[i, last]
     return bound

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_part
+from rramalloc.compiled import compiled, compiled_inline, compiled_part
 from rramalloc.search.kernels.prices import Offer, Paths, cut_intervals, price_paths
 
 _PASSES = 12
@@ -56,7 +56,7 @@ class Times(NamedTuple):
     latest: Any
 
 
-@compiled_part
+@compiled_inline
 def _last_at_most(points: Any, low: int, high: int, window: int) -> int:
     """Largest index in low ... high - 1 with points[index] <= window, low - 1 if there is none."""
     while low < high:
@@ -68,37 +68,30 @@ def _last_at_most(points: Any, low: int, high: int, window: int) -> int:
     return low - 1
 
 
-@compiled_part
-def _finish_of(checkpoints: Any, p: int, at: int, window: int, high: int, times: Any) -> int:
-    """Least finish of a window of stage p; at: the last checkpoint at or before it."""
-    bound: int = times.start[p] + (window + high) // high
-    if at >= checkpoints.first[p]:
-        after: int = times.finish[at] + (window - checkpoints.points[at]) // high
-        if after > bound:
-            return after
+@compiled_inline
+def _finish_of(points: Any, first: int, at: int, window: int, start: int, high: int, finish: Any) -> int:
+    """Least finish of `window`; at: last checkpoint at or before it, first: the first of the stage."""
+    bound = start + (window + high) // high
+    if at >= first:
+        bound = max(bound, finish[at] + (window - points[at]) // high)
     return bound
-
-
-@compiled_part
-def _ready(checkpoints: Any, p: int, window: int, high: int, times: Any) -> int:
-    """As `_finish_of`, for any window."""
-    at = _last_at_most(checkpoints.points, checkpoints.first[p], checkpoints.first[p + 1], window)
-    return _finish_of(checkpoints, p, at, window, high, times)
 
 
 @compiled_part
 def forward(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
     """Least start of every stage and least finish of every checkpoint, producers first."""
-    windows, need, points, first = graph.windows, graph.need, checkpoints.points, checkpoints.first
-    finish = times.finish
+    windows, pointer, producer, offset, need = graph
+    points, first, start, finish = checkpoints.points, checkpoints.first, times.start, times.finish
+    needed_at, edge_first = checkpoints.needed_at, checkpoints.edge_first
     for i in range(len(windows)):
         begin, most, fixed = 0, high[i], low[i] == high[i]
-        for edge in range(graph.pointer[i], graph.pointer[i + 1]):
-            p = graph.producer[edge]
-            window = need[graph.offset[edge] + low[i] - 1]
+        for edge in range(pointer[i], pointer[i + 1]):
+            p = producer[edge]
+            window = need[offset[edge] + low[i] - 1]
             if window >= 0:
-                begin = max(begin, _ready(checkpoints, p, window, high[p], times))
-        times.start[i] = begin
+                at = _last_at_most(points, first[p], first[p + 1], window)
+                begin = max(begin, _finish_of(points, first[p], at, window, start[p], high[p], finish))
+        start[i] = begin
         for r in range(first[i], first[i + 1]):
             window = points[r]
             bound = begin + (window + most) // most
@@ -106,38 +99,38 @@ def forward(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> No
                 gap = window // most - points[r - 1] // most if fixed else (window - points[r - 1]) // most
                 bound = max(bound, finish[r - 1] + gap)
             last = min((window // most + 1) * most, windows[i]) - 1 if fixed else window
-            for edge in range(graph.pointer[i], graph.pointer[i + 1]):
-                p = graph.producer[edge]
-                wanted = need[graph.offset[edge] + last]
+            for edge in range(pointer[i], pointer[i + 1]):
+                p = producer[edge]
+                wanted = need[offset[edge] + last]
                 if wanted < 0:
                     continue
                 if fixed:
-                    ready = _ready(checkpoints, p, wanted, high[p], times)
+                    at = _last_at_most(points, first[p], first[p + 1], wanted)
                 else:
-                    at = checkpoints.needed_at[checkpoints.edge_first[edge] + r - first[i]]
-                    ready = _finish_of(checkpoints, p, at, wanted, high[p], times)
-                bound = max(bound, ready + 1)
+                    at = needed_at[edge_first[edge] + r - first[i]]
+                bound = max(bound, _finish_of(points, first[p], at, wanted, start[p], high[p], finish) + 1)
             finish[r] = bound
 
 
 @compiled_part
 def backward(graph: Any, checkpoints: Any, target: int, high: Any, latest: Any) -> None:
     """Latest finish of every checkpoint with which the target can be met, consumers first."""
-    points, first = checkpoints.points, checkpoints.first
+    points, first, edge_first = checkpoints.points, checkpoints.first, checkpoints.edge_first
+    user, user_at, pointer, producer = checkpoints.user, checkpoints.user_at, graph.pointer, graph.producer
     for r in range(len(latest)):
         latest[r] = target
-    for i in range(len(graph.windows) - 1, -1, -1):
+    for i in range(len(high) - 1, -1, -1):
         end = first[i + 1] - 1
         for r in range(end - 1, first[i] - 1, -1):
             bound = min(latest[r], latest[r + 1] - (points[r + 1] - points[r]) // high[i])
             latest[r] = min(bound, latest[end] - (points[end] - points[r]) // high[i])
-        for edge in range(graph.pointer[i], graph.pointer[i + 1]):
-            p = graph.producer[edge]
-            shift = checkpoints.edge_first[edge] + first[i + 1] - first[i] - first[p]
+        for edge in range(pointer[i], pointer[i + 1]):
+            p = producer[edge]
+            shift = edge_first[edge] + first[i + 1] - first[i] - first[p]
             for r in range(first[p], first[p + 1]):
-                window = checkpoints.user[shift + r]
+                window = user[shift + r]
                 if window >= 0:
-                    at = checkpoints.user_at[shift + r]
+                    at = user_at[shift + r]
                     bound = latest[at] - (points[at] - window) // high[i]
                     bound = min(bound, latest[end] - (points[end] - window) // high[i])
                     latest[r] = min(latest[r], bound - 1)
@@ -146,14 +139,15 @@ def backward(graph: Any, checkpoints: Any, target: int, high: Any, latest: Any) 
 @compiled_part
 def _raise_low(checkpoints: Any, low: Any, high: Any, times: Any) -> bool:
     """Copies that every stage needs to be in time; False if that is more than it may have."""
-    points, first, latest = checkpoints.points, checkpoints.first, times.latest
+    points, first = checkpoints.points, checkpoints.first
+    start, finish, latest = times
     for i in range(len(low)):
         copies = low[i]
         end = first[i + 1] - 1
         for r in range(first[i], end + 1):
-            room = latest[r] - times.start[i]
-            left = latest[end] - times.finish[r]
-            if room <= 0 or times.finish[r] > latest[r] or left < 0:
+            room = latest[r] - start[i]
+            left = latest[end] - finish[r]
+            if room <= 0 or finish[r] > latest[r] or left < 0:
                 return False
             copies = max(copies, (points[r] + room) // room)
             if r < end:
@@ -167,18 +161,22 @@ def _raise_low(checkpoints: Any, low: Any, high: Any, times: Any) -> bool:
 @compiled_part
 def _lower_high(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
     """Fewer copies where the first batch would wait so long that the rest is late."""
+    windows, pointer, producer, offset, need = graph
+    points, first = checkpoints.points, checkpoints.first
+    start, finish, latest = times
     for i in range(len(low)):
-        rest = (graph.windows[i] + high[i] - 1) // high[i]
-        limit = times.latest[checkpoints.first[i + 1] - 1] - rest
-        for edge in range(graph.pointer[i], graph.pointer[i + 1]):
-            p = graph.producer[edge]
+        rest = (windows[i] + high[i] - 1) // high[i]
+        limit = latest[first[i + 1] - 1] - rest
+        for edge in range(pointer[i], pointer[i + 1]):
+            p = producer[edge]
             fewest, most = low[i], high[i]
             while fewest < most:  # most copies whose first batch can start by `limit`
                 middle = (fewest + most + 1) // 2
-                window = graph.need[graph.offset[edge] + middle - 1]
+                window = need[offset[edge] + middle - 1]
                 ready = 0
                 if window >= 0:
-                    ready = _ready(checkpoints, p, window, high[p], times)
+                    at = _last_at_most(points, first[p], first[p + 1], window)
+                    ready = _finish_of(points, first[p], at, window, start[p], high[p], finish)
                 if ready > limit:
                     most = middle - 1
                 else:
