@@ -1,4 +1,4 @@
-"""MNSIM: the files read back as the tool reads them, its demand formula, and what it refuses (PEERS.md)."""
+"""MNSIM: the files read back as the tool reads them, its demand formula, and what it refuses."""
 
 from __future__ import annotations
 

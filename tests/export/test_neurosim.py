@@ -1,4 +1,4 @@
-"""NeuroSim: the CSV as its parser reads it, the floor plan worked by hand, and what it refuses (PEERS.md)."""
+"""NeuroSim: the CSV as its parser reads it, the floor plan worked by hand, and what it refuses."""
 
 from __future__ import annotations
 

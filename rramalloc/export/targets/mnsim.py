@@ -244,10 +244,10 @@ def _of_layers(subject: Subject, storage: _Storage, layers: list[_Layer]) -> lis
 
 def _general(subject: Subject, storage: _Storage, arrays: int, tiles: int) -> list[Remark]:
     crossbar, chip = subject.hardware.crossbar, subject.hardware.chip
-    wide, high = storage.pes
+    rows, columns = storage.pes
     places = " x ".join(map(str, storage.tiles))
     texts = [
-        f"stores {arrays} arrays in {tiles} of {places} tiles, {wide} x {high} PEs of {storage.arrays} a tile"
+        f"stores {arrays} arrays in {tiles} of {places} tiles, {rows} x {columns} PEs of {storage.arrays} a tile"
     ]
     if crossbar.cell_bits > 1:
         texts.append("Weightbit counts the cells of a weight: a PE has a crossbar group for each")
@@ -255,9 +255,9 @@ def _general(subject: Subject, storage: _Storage, arrays: int, tiles: int) -> li
         texts.append(f"a cell of {crossbar.cell_bits} bit is written with 2 levels: no time depends on them")
     if chip is None:
         texts.append("the hardware has no [chip]: PE_Num and Tile_Num are MNSIM's own")
-    elif wide * high * storage.arrays != chip.arrays_per_tile:
+    elif rows * columns * storage.arrays != chip.arrays_per_tile:
         texts.append(
-            f"a tile of {chip.arrays_per_tile} arrays is written as {wide} x {high} PEs of {storage.arrays}"
+            f"a tile of {chip.arrays_per_tile} arrays is written as {rows} x {columns} PEs of {storage.arrays}"
         )
     return [Remark(layer=None, kind="note", text=text) for text in texts]
 

@@ -300,8 +300,8 @@ def _best(start: int, least: int, use: Fraction, use_of: Callable[[int], Fractio
     """
     best = side = start
     while side > least:
-        if (found := use_of(side)) > use:
-            best, use = side, found
+        if (candidate := use_of(side)) > use:
+            best, use = side, candidate
         side //= 2
     return best, use
 
@@ -320,9 +320,9 @@ def _copies(block: _Block, side: int, unit: _Block) -> int:
     """Copies of a block in a square made of units, 1 if it is larger than that both ways."""
     if block.rows > side and block.columns > side:
         return 1
-    high = -(-side // unit.rows) // -(-block.rows // unit.rows)
-    wide = -(-side // unit.columns) // -(-block.columns // unit.columns)
-    return max(1, high) * max(1, wide)
+    down = -(-side // unit.rows) // -(-block.rows // unit.rows)
+    across = -(-side // unit.columns) // -(-block.columns // unit.columns)
+    return max(1, down) * max(1, across)
 
 
 def _raised(value: int) -> int:
