@@ -245,10 +245,9 @@ def _of_layers(subject: Subject, storage: _Storage, layers: list[_Layer]) -> lis
 def _general(subject: Subject, storage: _Storage, arrays: int, tiles: int) -> list[Remark]:
     crossbar, chip = subject.hardware.crossbar, subject.hardware.chip
     rows, columns = storage.pes
+    pes = f"{rows} x {columns}"
     places = " x ".join(map(str, storage.tiles))
-    texts = [
-        f"stores {arrays} arrays in {tiles} of {places} tiles, {rows} x {columns} PEs of {storage.arrays} a tile"
-    ]
+    texts = [f"stores {arrays} arrays in {tiles} of {places} tiles, {pes} PEs of {storage.arrays} a tile"]
     if crossbar.cell_bits > 1:
         texts.append("Weightbit counts the cells of a weight: a PE has a crossbar group for each")
     if crossbar.cell_bits > _MOST_CELL_BITS:
@@ -256,9 +255,7 @@ def _general(subject: Subject, storage: _Storage, arrays: int, tiles: int) -> li
     if chip is None:
         texts.append("the hardware has no [chip]: PE_Num and Tile_Num are MNSIM's own")
     elif rows * columns * storage.arrays != chip.arrays_per_tile:
-        texts.append(
-            f"a tile of {chip.arrays_per_tile} arrays is written as {rows} x {columns} PEs of {storage.arrays}"
-        )
+        texts.append(f"a tile of {chip.arrays_per_tile} arrays is written as {pes} PEs of {storage.arrays}")
     return [Remark(layer=None, kind="note", text=text) for text in texts]
 
 
