@@ -52,5 +52,5 @@ def quantity(value: float, unit: str) -> str:
 
 
 def plain_quantity(value: float, unit: str) -> str:
-    """The same for a terminal: "4009 steps", "1200 arrays", "53200 ns"."""
-    return f"{value:.6g} ns" if unit == "ns" else f"{int(value)} {unit}"
+    """The same for a terminal: "4009 steps", "1200 arrays", "53.2 us"."""
+    return duration(value) if unit == "ns" else f"{int(value)} {unit}"
