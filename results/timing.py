@@ -25,11 +25,12 @@ from rramalloc.timing.stage_graph import StageGraph
 
 RUNS = 9
 START = """\
-The first run of a fresh installation compiles. What was tried to shorten the start of later runs, in seconds of
-processor time on a busy machine, where it took 1.35 at first: importing only what the command needs, 1.28; no
-SciPy in the installation, 1.05 (numba imports `scipy.linalg` where it finds it, only to learn that it is there).
-Of what is left numba takes 0.3: half to be imported, half to register its types. numba compiles under one lock:
-two threads do not shorten the first run. Checking the compiled files against damage takes 0.01."""
+The first run of a fresh installation compiles; a busy machine makes these two rows longer. What was
+tried to shorten the start of later runs, in seconds of processor time on a busy machine: at first
+1.39; importing only what the command needs: no difference above the noise there; no SciPy in the
+installation: 1.11, for numba imports `scipy.linalg` where it finds it. Of what is left numba takes
+about 0.3: half to be imported, half to register its types. numba compiles under one lock for the
+whole process: two threads do not shorten the first run."""
 RESULT = Path(__file__).resolve().parent / "timing.md"
 
 
