@@ -22,6 +22,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import NamedTuple
 
+import peers_simulators  # noqa: E402
 from pages import markdown
 
 from rramalloc.api import export, optimize
@@ -255,6 +256,7 @@ def _mesh_of_64() -> Hardware:
 def measure(book: Book, tools: Iterable[str]) -> None:
     """Run what is not in the book."""
     wanted = set(tools)
+    peers_simulators.measure(book.run, wanted)
     for repeats in range(1, GENETIC_RUNS + 1):
         for network in NETWORKS:
             for tool, granularity in MODES.items():
@@ -286,7 +288,7 @@ def page(book: Book) -> str:
         table = [["network", "budget", "arrays", "its own", "runs", *OURS, "arrays of ours", "ratio"]]
         ratios = []
         pairs = dict.fromkeys((row.network, row.budget) for row in book.rows.values() if row.tool == tool)
-        for network, budget in sorted(pairs, key=lambda pair: (NETWORKS.index(pair[0]), pair[1])):
+        for network, budget in sorted(pairs, key=_place):
             cells, ratio = _line(book, tool, network, budget)
             table.append(cells)
             ratios += [] if ratio is None else [ratio]
@@ -303,6 +305,12 @@ def page(book: Book) -> str:
     notes = [f"- {row.tool}, {row.network}, {row.budget}, {row.allocation}: {row.note}"
              for row in book.rows.values() if row.note]  # fmt: skip
     return "\n".join([*lines, *(["## Not run to the end", "", *notes, ""] if notes else [])])
+
+
+def _place(pair: tuple[str, str]) -> tuple[int, str, str]:
+    """Order of the rows of a table: the networks that all tools share first."""
+    network, budget = pair
+    return NETWORKS.index(network) if network in NETWORKS else len(NETWORKS), network, budget
 
 
 def _line(book: Book, tool: str, network: str, budget: str) -> tuple[list[str], float | None]:
@@ -329,7 +337,7 @@ def _ms(value_ns: float | None) -> str:
 
 def main() -> None:
     """Measure what is missing and write the page."""
-    measure(Book(), sys.argv[1:] or (*MODES, "pimsim-nn"))
+    measure(Book(), sys.argv[1:] or (*MODES, "pimsim-nn", "PIMSYN", "MNSIM", "NeuroSim"))
     PAGE.write_text(page(Book()), encoding="utf-8")
 
 
