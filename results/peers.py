@@ -18,12 +18,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import NamedTuple
 
-import peers_simulators  # noqa: E402
+import peers_simulators
 from pages import markdown
+from peers_simulators import build
 
 from rramalloc.api import export, optimize
 from rramalloc.errors import RramallocError
@@ -49,17 +49,6 @@ class Row(NamedTuple):
     arrays: int
     value: float | None
     note: str = ""
-
-
-def build(tool: str) -> Path:
-    """A checkout of a tool, built, as for the tests."""
-    source = spec_from_file_location("peer_tools", ROOT / "tests" / "peers" / "tools.py")
-    assert source is not None
-    assert source.loader is not None
-    tools = module_from_spec(source)
-    sys.modules["peer_tools"] = tools
-    source.loader.exec_module(tools)
-    return tools.build(tool)
 
 
 Outcome = tuple[int, float]

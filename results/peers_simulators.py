@@ -13,10 +13,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
-
-from peers.tools import build
 
 from rramalloc.api import export, inspect, optimize
 from rramalloc.errors import RramallocError
@@ -33,6 +32,20 @@ Run = Callable[[str, str, str, str, int, Callable[[], Outcome]], Any]
 OURS = {"ours, latency": "latency", "ours, interval": "interval"}
 LIMIT_S = 900
 """Of one run of a tool."""
+
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def build(tool: str) -> Path:
+    """A checkout of a tool, built, as for the tests."""
+    source = spec_from_file_location("peer_tools", ROOT / "tests" / "peers" / "tools.py")
+    assert source is not None
+    assert source.loader is not None
+    tools = module_from_spec(source)
+    sys.modules["peer_tools"] = tools
+    source.loader.exec_module(tools)
+    return tools.build(tool)
 
 
 def _run(
