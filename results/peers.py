@@ -263,9 +263,9 @@ each tool reports them, at equal arrays: the tool allocates, and ours is searche
 that took, once for the latency and once for the interval. PIMCOMP's balance rule is deterministic. Its
 genetic search is seeded by the clock and chooses, beside the copies, the core of every array group for this
 very figure; our copies are placed as those of its balance rule, and no search of ours sees its cores. Of
-several runs the median would stand here; `runs` says how many there were. `ratio`: the better of ours by its own, below 1 ours
-is faster; differences below 10 % are ties. Steps, which our search minimises, do not see the communication
-and synchronisation that bound these figures.\
+several runs the median would stand here; `runs` says how many there were. `ratio`: the better of ours by
+its own, below 1 ours is faster; differences below 10 % are ties. Steps, which our search minimises,
+do not see the communication and synchronisation that bound these figures.\
 """
 
 
