@@ -102,7 +102,7 @@ PUBLISHED = (
     Figure("vgg19", "VGG-E", 8192, 256, 112, 112),
     Figure("resnet18", "ResNet-18", 4096, 128, 79, 101),
 )
-"""MODEL.md 9."""
+"""docs/sources/model.md 9."""
 PEERS = (
     Peer("TODAES", "alexnet_todaes", 128, "host", 2304, None, 1, (106, 21, 7, 6, 6)),
     Peer("TODAES", "vgg11", 128, "host", 2304, None, 1, (200, 50, 13, 13, 4, 4, 1, 1)),
@@ -114,7 +114,7 @@ PEERS = (
     Peer("PIMSYN annealing", "vgg16", 256, "crossbar", 30000, 30136, 8,
          (203, 196, 52, 50, 14, 13, 13, 3, 3, 3, 1, 1, 1)),
 )  # fmt: skip
-"""MODEL.md 9 and published outputs of PIMCOMP and PIMSYN."""
+"""docs/sources/model.md 9 and published outputs of PIMCOMP and PIMSYN."""
 
 
 def used_by(peer: Peer) -> int:
@@ -362,7 +362,8 @@ of it is the same on every machine.
 
 Regenerate with `python results/comparison.py --fresh`; without `--fresh` it goes on where it stopped."""
 PUBLISHED_NOTES = """\
-P, W: published steps of the published method and of replication proportional to the windows (MODEL.md 9),
+P, W: published steps of the published method and of replication proportional to the windows
+(docs/sources/model.md 9),
 beside the published recurrence of what our methods `published`, `published-dp` (the published algorithm
 rebuilt) and `proportional` give for the same budget. exact: makespan of the allocations of `published` and
 `proportional` with the default handoff, which is a step a layer slower than the one of the published model.

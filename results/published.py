@@ -1,4 +1,5 @@
-"""The published figures of MODEL.md 9 against the least published recurrence, exactly timed as well.
+"""The published figures of docs/sources/model.md 9 against the least published recurrence, exactly timed as
+well.
 
 Writes results/published.md:  python results/published.py
 """
@@ -63,7 +64,8 @@ ALLOCATIONS = (
     ("VGG-A", "vgg11", 2304, (200, 50, 13, 13, 4, 4, 1, 1)),
 )
 NOTES = """\
-P, W: published steps by the published method and by replication proportional to the windows (MODEL.md 9),
+P, W: published steps by the published method and by replication proportional to the windows
+(docs/sources/model.md 9),
 "in": run time of the published method. "ours": the least published recurrence that `--method published`
 finds in {seconds:g} s of counted work, in bold where it is not above P, with the median wall-clock seconds of
 {runs} runs. "fewest": what no allocation within the budget undercuts in that model, with the seconds of a run
@@ -195,7 +197,7 @@ def main() -> None:
         print(lines[-1], flush=True)
     lines += [
         "",
-        "Where P is out of reach of the recurrence as MODEL.md 5 states it, it takes this budget:",
+        "Where P is out of reach of the recurrence as the model states it (section 5), it takes this budget:",
         "",
     ]
     for entry in ENTRIES:

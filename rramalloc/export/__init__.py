@@ -1,4 +1,5 @@
-"""Exports: an allocation in the formats of other mappers and simulators (PEERS.md), one tool per file."""
+"""Exports: an allocation in the formats of other mappers and simulators (docs/sources/peers.md), one tool
+per file."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Both tools' own files fuse batch normalisation and the activation into the weight layer before it, and so
 does this writer: PIMCOMP does not return from a weight layer that a separate activation follows.
-Source: PEERS.md; the frontends and shipped models of both tools.
+Source: docs/sources/peers.md; the frontends and shipped models of both tools.
 """
 
 from __future__ import annotations

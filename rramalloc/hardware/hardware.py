@@ -1,4 +1,4 @@
-"""Records of a hardware description: one per table of the TOML format (INTERFACE.md, hardware TOML).
+"""Records of a hardware description: one per table of the TOML format (docs/sources/interface.md 5).
 
 A table or value that a source does not give is left out; nothing is filled in silently.
 """
@@ -47,7 +47,7 @@ FieldNames = Annotated[
 class Crossbar(Record):
     """One array of memristor cells. wordlines: rows; bitlines: columns; cell_bits: bits one cell holds.
 
-    Raises SpecError if a field is below 1 or above its limit.  Source: MODEL.md 3.
+    Raises SpecError if a field is below 1 or above its limit.  Source: docs/sources/model.md 3.
     """
 
     wordlines: Lines
@@ -105,7 +105,7 @@ class Timing(Record):
 
         Inputs enter `dac_bits` at a time, so a step is ceil(input_bits / dac_bits) reads. Reads and
         conversions overlap: a read's slot lasts max(read_ns, adc_ns * columns_per_adc).
-        Source: MODEL.md 7 (input bits / DAC bits * read time, ADC sharing).
+        Source: docs/sources/model.md 7 (input bits / DAC bits * read time, ADC sharing).
         """
         if self.step_ns is not None:
             return self.step_ns
@@ -122,7 +122,7 @@ class Memory(Record):
 
     reuse: input values read per window ("none": the whole window, "row": its new columns,
     "full": each input once); scope: the bandwidth is each layer's own, or shared by all.
-    Source: MODEL.md 7.
+    Source: docs/sources/model.md 7.
     """
 
     bandwidth_gb_s: Positive
@@ -248,7 +248,7 @@ class Hardware(Shown, Record):
     def columns_per_weight(self) -> int:
         """Bitlines that one weight takes (S): slices of cell_bits, doubled when differential.
 
-        Source: MODEL.md 3.
+        Source: docs/sources/model.md 3.
         """
         slices = self.slices_per_weight
         return 2 * slices if self.precision.signed == "differential" else slices

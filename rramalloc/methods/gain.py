@@ -1,6 +1,7 @@
 """`gain`: the copies that lower the exact makespan most per array, one move after the other.
 
-Source: steepest descent on exact timing (MODEL.md 4), the obvious heuristic for the true objective; our
+Source: steepest descent on exact timing (docs/sources/model.md 4), the obvious heuristic for the true
+objective; our
 reading of ties and of stages that wait for each other is in search/improve.py.
 """
 

@@ -1,4 +1,4 @@
-"""MILP over the separable recurrence: the model, whoever solves it (MODEL.md 5 and 6).
+"""MILP over the separable recurrence: the model, whoever solves it (docs/sources/model.md 5 and 6).
 
 One binary per stage and useful replication. Waits and tails are taken as functions of one stage's
 copies, each at its most favourable, so the optimum is a lower bound of the exact makespan; the

@@ -1,7 +1,8 @@
 """`proportional`: copies in proportion to the windows of a layer, so that all layers take equally long.
 
 Source: PipeLayer (Song et al., HPCA 2017), whose layers with larger grids are stored more often to balance
-the pipeline; PIMCOMP calls it "W0H0". MODEL.md 9, column W. The sources take a few whole multiples of the
+the pipeline; PIMCOMP calls it "W0H0". docs/sources/model.md 9, column W. The sources take a few whole
+multiples of the
 smallest grid; our reading is the largest scale of all: copies = max(1, floor(scale * windows)).
 """
 

@@ -1,4 +1,4 @@
-"""`published`: the least steps by the published recurrence of a chain (MODEL.md 5).
+"""`published`: the least steps by the published recurrence of a chain (docs/sources/model.md 5).
 
 The recurrence is a model: its best allocation is judged by exact timing like any other. A dynamic
 program from the last layer to the first decides whether a target can be met. It keeps the most promising
@@ -8,7 +8,7 @@ Compiled: the published recurrence, and a dynamic program that decides whether a
 
 The program chooses copies from the last layer of a chain to the first. What the layers chosen so far ask
 of the others is a short list of demands "pixel `ask` of the layer before must be there by step `due`";
-to ask for less, with fewer arrays and shorter tails, dominates. Source: MODEL.md 5, written as
+to ask for less, with fewer arrays and shorter tails, dominates. Source: docs/sources/model.md 5, written as
 
     PreOp_i = G_{i-1}(last_i(d_i))
     G_k(x)  = max(ceil(x / d_k) - 1 + PreOp_k, G_{k-1}(last_k(ceil(x / d_k) * d_k)))

@@ -1,4 +1,4 @@
-"""`recurrence`: the allocation that the tight recurrence alone would choose (MODEL.md 5).
+"""`recurrence`: the allocation that the tight recurrence alone would choose (docs/sources/model.md 5).
 
 A baseline for the gap between model and truth: the recurrence is a lower bound of the exact makespan,
 so what it takes for the best is not.

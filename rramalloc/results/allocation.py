@@ -1,4 +1,4 @@
-"""Allocation: the result of an optimisation, as it is shown and as it is kept (INTERFACE.md)."""
+"""Allocation: the result of an optimisation, as it is shown and as it is kept (docs/sources/interface.md)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Arrays(Record):
 
 
 class Foldable(Record):
-    """A row about a stage, which may be folded (SYSTEMS.md 3).
+    """A row about a stage, which may be folded (docs/sources/companions.md 3).
 
     fold: pixels (n_h, n_w) folded into one, (1, 1) where that would not help; None, and left out of files,
     unless folding was asked for.
@@ -82,8 +82,8 @@ class Foldable(Record):
 class Layer(Foldable):
     """One stage. demand: arrays of one copy; arrays: of all copies; batches: ceil(windows / replication).
 
-    normal_op, pre_op, tail, op: terms of the tight recurrence in steps (MODEL.md 5);
-    start, finish: exact steps (MODEL.md 4).
+    normal_op, pre_op, tail, op: terms of the tight recurrence in steps (docs/sources/model.md 5);
+    start, finish: exact steps (docs/sources/model.md 4).
     """
 
     name: Name

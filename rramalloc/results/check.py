@@ -52,7 +52,7 @@ def finish_by_cumulative_maximum(
     """Exact finish of every stage by another route than the compiled one: all edges, one cumulative maximum.
 
     With ready(b) the step in which the inputs of batch b are there, start(b) = max over a <= b of
-    (ready(a) - a) + b, the closed form of MODEL.md 4.
+    (ready(a) - a) + b, the closed form of docs/sources/model.md 4.
     """
     incoming: list[list[tuple[int, npt.NDArray[np.int32]]]] = [[] for _ in graph.stages]
     for edge in graph.edges:

@@ -54,7 +54,7 @@ def optimize(network: Network, hardware: Hardware, arrays: int, request: Request
     """The best replication of every layer of `network` within a budget of `arrays`.
 
     Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
-    does not survive the check.  Source: MODEL.md.
+    does not survive the check.  Source: docs/sources/model.md.
     """
     problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
     candidate = propose(problem, request, stop)

@@ -59,7 +59,8 @@ class CriticalSegment(Record):
 
 
 class Simulation(Shown, Record):
-    """Exact timing of one allocation (MODEL.md 4), and what the models say of it (MODEL.md 5).
+    """Exact timing of one allocation (docs/sources/model.md 4), and what the models say of it
+    (docs/sources/model.md 5).
 
     recurrence: steps by the tight recurrence, a lower bound of makespan; published: steps by the published
     recurrence, None where it does not apply; step_ns ... throughput_per_s: None without [timing];

@@ -76,7 +76,7 @@ class Explored(NamedTuple):
 def solve(problem: Problem, stop: Stop, seed: int, on_progress: Progress | None = None) -> Front:
     """All (arrays, makespan) points up to the budget. Same problem, work and seed give the same front.
 
-    Source: MODEL.md 8, objective `pareto`.
+    Source: docs/sources/model.md 8, objective `pareto`.
     """
     archive, seconds = explore(problem, stop, seed, on_progress)
     points = tuple(

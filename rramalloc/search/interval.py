@@ -1,4 +1,4 @@
-"""The smallest interval between streaming inputs: exact, by bisection (MODEL.md 8)."""
+"""The smallest interval between streaming inputs: exact, by bisection (docs/sources/model.md 8)."""
 
 from __future__ import annotations
 

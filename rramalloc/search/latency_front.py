@@ -1,4 +1,5 @@
-"""The front of arrays and latency in ns, when memory access lengthens the step (MODEL.md 7 and 8).
+"""The front of arrays and latency in ns, when memory access lengthens the step (docs/sources/model.md 7
+and 8).
 
 Allocations are looked for with all steps allowed, and with the copies that shorter and shorter steps can
 feed. For the bounds the range of step times is cut into pieces: what a piece's longest step can feed takes

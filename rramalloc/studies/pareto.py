@@ -51,7 +51,7 @@ def pareto(
     """All non-dominated points of (arrays, objective) up to `arrays`, each with a bound.
 
     Raises BudgetError, SpecError, UnknownNameError; SolverError if a point does not survive the check.
-    Source: MODEL.md 8, objective `pareto`.
+    Source: docs/sources/model.md 8, objective `pareto`.
     """
     problem = make_problem(network, hardware, arrays, quest.mapping)
     objective = FRONTS[quest.objective](problem)

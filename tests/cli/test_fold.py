@@ -20,7 +20,8 @@ SPLIT = ("--mapping", "kernel_split", "--fold")
 
 
 def test_worked_filter(run: Run) -> None:
-    """SYSTEMS.md 3: (64, 6, 6, 4), stride (2, 2), A 64 by the source's steps, the default rule."""
+    """docs/sources/companions.md 3: (64, 6, 6, 4), stride (2, 2), A 64 by the source's steps, the default
+    rule."""
     outcome = run("fold", "--filter", "64,6,6,4", "--stride", "2,2", "--align", 64, "--format", "json")
     told = outcome.json
     jsonschema.validate(told, json_schema("fold"))
@@ -258,7 +259,8 @@ def test_the_api_tells_results_as_frames_and_pages(tiny: Path) -> None:
 
 
 def test_vgg16_is_faster_folded() -> None:
-    """MODEL.md 3: 9 + 9 + 9 arrays of the first three layers become 1 + 5 + 5, as with im2col: 902."""
+    """docs/sources/model.md 3: 9 + 9 + 9 arrays of the first three layers become 1 + 5 + 5, as with
+    im2col: 902."""
     plain = rramalloc.optimize("vgg16", 1024, mapping="kernel_split")
     folded = rramalloc.optimize("vgg16", 1024, mapping="kernel_split", fold=True)
     assert plain.arrays.minimum == 918

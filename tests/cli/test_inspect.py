@@ -29,7 +29,7 @@ def test_json(run: Run, tiny: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("network", "minimum"), [("vgg16", 902), ("vgg16.json", 902)])
 def test_minimum_is_the_smallest_budget(network: str, minimum: int, run: Run) -> None:
-    """MODEL.md 3: the check."""
+    """docs/sources/model.md 3: the check."""
     assert run("inspect", network, "--format", "json").json["minimum"] == minimum
 
 

@@ -28,7 +28,7 @@ LAYER = [
     "start", "finish",
 ]  # fmt: skip
 HEADER = "layer windows demand replication arrays NormalOp PreOp Tail Op start finish"
-VGG16_DEMAND = [1, 5, 5, 9, 18, 36, 36, 72, 144, 144, 144, 144, 144]  # MODEL.md 3
+VGG16_DEMAND = [1, 5, 5, 9, 18, 36, 36, 72, 144, 144, 144, 144, 144]  # docs/sources/model.md 3
 
 
 @pytest.fixture
@@ -192,7 +192,8 @@ def test_fc_crossbar_times_the_classifier(quick: Run) -> None:
     ("mapping", "demand"), [("im2col", [1, 2]), ("kernel_split", [9, 9]), ("whole_kernel", [1, 2])]
 )
 def test_mapping(mapping: str, demand: list[int], quick: Run) -> None:
-    """MODEL.md 3: 27 and 144 rows on 128; nine positions; 3 and 16 of 14 channels to an array."""
+    """docs/sources/model.md 3: 27 and 144 rows on 128; nine positions; 3 and 16 of 14 channels to an
+    array."""
     document = quick("--mapping", mapping)
     assert [layer["demand"] for layer in document["layers"]] == demand
     assert document["options"]["mapping"] == mapping

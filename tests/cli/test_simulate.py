@@ -26,7 +26,8 @@ def simulate(run: Run, tiny: Path, tmp_path: Path) -> Run:
 
 
 def test_one_copy_of_everything(run: Run, simulate: Run) -> None:
-    """MODEL.md 4. conv2 pixel (y, x) needs pool row min(y + 1, 7), so conv1 row 2 * min(y + 1, 7) + 1.
+    """docs/sources/model.md 4. conv2 pixel (y, x) needs pool row min(y + 1, 7), so conv1 row 2 * min(y
+    + 1, 7) + 1.
 
     conv1 ends at 256; its last pixel allows conv2's window (6, 6), after which 56 - 54 and 8 windows follow.
     """

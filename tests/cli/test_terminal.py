@@ -158,7 +158,7 @@ class TestEveryCommand:
 
 
 def test_columns_go_by_importance(told: Told) -> None:
-    """MODEL.md 6 explains a makespan by Op; what users came for is the replication."""
+    """docs/sources/model.md 6 explains a makespan by Op; what users came for is the replication."""
     wide, usual, narrow = (headings(told[columns]["optimize"])[0] for columns in (200, 80, 60))
     assert len(wide) == 11
     assert set(narrow) < set(usual) < set(wide)

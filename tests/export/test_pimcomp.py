@@ -1,4 +1,5 @@
-"""PIMCOMP and PIMSYN: what is written is read back by the importer to the same stages (PEERS.md)."""
+"""PIMCOMP and PIMSYN: what is written is read back by the importer to the same stages
+(docs/sources/peers.md)."""
 
 from __future__ import annotations
 

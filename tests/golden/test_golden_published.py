@@ -1,4 +1,4 @@
-"""The published recurrence and the published figures (MODEL.md 5 and 9)."""
+"""The published recurrence and the published figures (docs/sources/model.md 5 and 9)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_layer_table(name: str) -> None:
 def test_published_bars_of_identical_replication(
     arrays: int, lines: int, copies: int, figure: float, recurrence: int, exact: int
 ) -> None:
-    """MODEL.md 9, last paragraph; `copies` is the most that fits the arrays."""
+    """docs/sources/model.md 9, last paragraph; `copies` is the most that fits the arrays."""
     network = load("alexnet_todaes")
     graph = StageGraph.build(network)
     hardware = load_hardware("plain").with_crossbar(lines, lines)

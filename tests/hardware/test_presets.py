@@ -24,7 +24,7 @@ class Expected(NamedTuple):
 
 
 PRESETS = {
-    # columns = ceil(weight bits / cell bits), twice if differential (MODEL.md 3)
+    # columns = ceil(weight bits / cell bits), twice if differential (docs/sources/model.md 3)
     "plain": Expected((128, 128), 16, 16, 1, None, None),
     "isaac": Expected((128, 128), 2, 16, 8, 16 * 100.0, 8 * 12 * 128),
     "isaac-todaes": Expected((128, 128), 16, 16, 1, 21 * 100.0, 72 * 120),

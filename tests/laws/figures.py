@@ -1,4 +1,4 @@
-"""Published figures that several tests hold the searches against (MODEL.md 9)."""
+"""Published figures that several tests hold the searches against (docs/sources/model.md 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A second definition of exact timing: loops over single pixels, word by word from MODEL.md 2 and 4.
+"""A second definition of exact timing: loops over single pixels, word by word from docs/sources/model.md 2
+and 4.
 
 Slow on purpose, and without a line from rramalloc.timing: nodes and shapes go in, start steps come out.
 """
@@ -24,7 +25,8 @@ def pixels(shape: Shape) -> list[Pixel]:
 
 
 def needed_pixels(node: Node, pixel: Pixel, source: Shape) -> list[Pixel]:
-    """Pixels of an input of shape `source` that output `pixel` of `node` needs. MODEL.md 2, the list."""
+    """Pixels of an input of shape `source` that output `pixel` of `node` needs. docs/sources/model.md 2,
+    the list."""
     y, x = pixel
     if isinstance(node, Conv | Pool):
         top, left = node.pads[0], node.pads[1]
@@ -90,7 +92,7 @@ class Reference:
         """Most pixels of a producer alive at once for a consumer, by counting at every step.
 
         A pixel lives from the step that computes it up to, without it, the start of the last batch that
-        needs it (MODEL.md 4).
+        needs it (docs/sources/model.md 4).
         """
         last_user: dict[tuple[str, str], dict[int, int]] = {}
         for consumer, needs in self.needs.items():
@@ -113,7 +115,7 @@ class Reference:
 
 
 def is_stage(network: Network, node: Node, fc: str) -> bool:
-    """Convolutions, and linear layers unless they are left to the host. MODEL.md 2."""
+    """Convolutions, and linear layers unless they are left to the host. docs/sources/model.md 2."""
     if isinstance(node, Linear):
         return fc == "crossbar" or network.shapes[node.name].pixels > 1
     return isinstance(node, Conv)

@@ -155,7 +155,7 @@ def test_chips_are_served() -> None:
 
 
 def test_published_dp_is_the_published_search() -> None:
-    """MODEL.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
+    """docs/sources/model.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
     problem = make_problem(load("vgg11"), load_hardware("plain"), 2304)
     found = method("published-dp")(problem, Stop(), 0)
     assert found.replication.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]

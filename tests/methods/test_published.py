@@ -157,7 +157,8 @@ def every_useful(source: Problem, steps: int) -> Iterator[npt.NDArray[np.int64]]
     PUBLISHED_STEPS,
 )
 def test_published_budgets(name: str, arrays: int, figure: int) -> None:
-    """MODEL.md 9, column P, against all allocations: 162 on VGG-A is out of reach of the recurrence, by 2."""
+    """docs/sources/model.md 9, column P, against all allocations: 162 on VGG-A is out of reach of the
+    recurrence, by 2."""
     source = problem(name, arrays)
     candidate = method.solve(source, Stop(), 0)
     reached = reference(source, candidate.replication)
@@ -183,7 +184,7 @@ def test_published_figures_of_vgg_e_are_beaten(arrays: int, lines: int, figure: 
 
 
 def test_published_allocation_of_vgg_a_is_the_optimum() -> None:
-    """MODEL.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
+    """docs/sources/model.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
     candidate = method.solve(problem("vgg11", 2304), Stop(), 0)
     assert PROVEN in candidate.proof
     assert candidate.replication.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]

@@ -65,7 +65,8 @@ def test_proportional(budget: int, expected: list[int]) -> None:
     ],
 )
 def test_proportional_meets_the_published_figures(name: str, arrays: int, lines: int, figure: int) -> None:
-    """MODEL.md 9, column W, by the published recurrence; a finer scale than theirs can save a step."""
+    """docs/sources/model.md 9, column W, by the published recurrence; a finer scale than theirs can save a
+    step."""
     network, hardware = load(name), load_hardware("plain").with_crossbar(lines, lines)
     found = copies(proportional, make_problem(network, hardware, arrays))
     assert figure - 1 <= published(chain_layers(network), found).steps <= figure

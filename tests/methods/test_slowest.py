@@ -20,7 +20,7 @@ from rramalloc.network.node import Linear
 from rramalloc.results.optimize import Request, make_problem, propose
 from rramalloc.search.problem import Stop
 
-PIMCOMP_RESNET18 = [381, *[96] * 4, *[24] * 5, 6, 6, 6, 7, 6, *[2] * 5]  # PEERS.md
+PIMCOMP_RESNET18 = [381, *[96] * 4, *[24] * 5, 6, 6, 6, 7, 6, *[2] * 5]  # docs/sources/peers.md
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_balance_asks_for_more_than_there_is_and_is_repaired() -> None:
 
 @pytest.mark.parametrize(("fc", "arrays"), [("crossbar", 9216), ("host", 9216 - 32)])
 def test_pimcomp_on_resnet18(fc: FullyConnected, arrays: int) -> None:
-    """PEERS.md: 9216 arrays of 128 x 128 less 4 * 8 of the classifier; 5334 in use with them."""
+    """docs/sources/peers.md: 9216 arrays of 128 x 128 less 4 * 8 of the classifier; 5334 in use with them."""
     case = make_problem(load("resnet18"), load_hardware("plain"), arrays, MappingOptions(fc=fc))
     found = np.array(copies(balance, case))
     order = [stage for stage in case.graph.network_order if not isinstance(case.graph.stages[stage], Linear)]

@@ -1,4 +1,5 @@
-"""Latency in ns when memory access lengthens the step, against every allocation (MODEL.md 7 and 8)."""
+"""Latency in ns when memory access lengthens the step, against every allocation (docs/sources/model.md 7
+and 8)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ TOLERANCE = 1e-9
 def with_memory(
     random: Random, case: Enumerated, *, shared: bool
 ) -> tuple[Enumerated, npt.NDArray[np.float64]]:
-    """The case with a step time, and the latency of each allocation computed from MODEL.md 7."""
+    """The case with a step time, and the latency of each allocation computed from docs/sources/model.md 7."""
     compute = random.choice((1.0, 10.0, 30.0))
     access = [random.choice((0.5, 2.0, 4.0, 7.3)) for _ in case.problem.demand]
     latencies = []

@@ -45,6 +45,6 @@ def test_what_is_no_budget_for_the_api(arrays: object) -> None:
 
 
 def test_minimum() -> None:
-    """MODEL.md 3: VGG-16's 13 convolutions take 902 arrays."""
+    """docs/sources/model.md 3: VGG-16's 13 convolutions take 902 arrays."""
     vgg16 = rramalloc.load("vgg16")
     assert minimum_arrays(vgg16, load_hardware("plain"), DEFAULT_MAPPING) == 902

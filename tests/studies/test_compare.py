@@ -56,7 +56,7 @@ def test_hand_worked(pair: Network) -> None:
     ]  # fmt: skip
     none = row_of(found, "none")
     assert (none.network, none.arrays, none.used, none.interval) == ("pair", 4, 2, 16)
-    assert (none.recurrence, none.published) == (17, 16)  # MODEL.md 5: pixels handed on within the step
+    assert (none.recurrence, none.published) == (17, 16)  # docs/sources/model.md 5: handed on within the step
     assert (none.lower_bound, none.gap) == (9, 8 / 17)  # proven by auto, shared by all
     assert (none.runs, none.best, none.median, none.worst) == (1, 17, 17, 17)
     assert (none.step_ns, none.latency_ns, none.clock_s, none.repaired) == (None, None, None, False)

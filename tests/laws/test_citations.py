@@ -1,0 +1,63 @@
+"""What the code cites is in the repository: the file, and the section of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "docs" / "sources"
+CODE = sorted(
+    path
+    for folder in ("rramalloc", "tests", "results", "networks")
+    for path in (ROOT / folder).rglob("*.py")
+    if path != Path(__file__).resolve()
+)
+PAGE = re.compile(r"(?P<path>(?:[\w-]+/)*[\w-]+\.md)\b(?:,?\s+(?P<section>\d+))?")
+WRITTEN_BY_TESTS = {"README.md", "page.md"}
+"""Names that code gives to files that it writes."""
+
+
+def headings(page: Path) -> set[str]:
+    return set(re.findall(r"^## (\d+)\.", page.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def citations(path: Path) -> Iterator[tuple[int, str, str | None]]:
+    """Line, page and section of every page that a file names."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for found in PAGE.finditer(line):
+            yield number, found["path"], found["section"]
+
+
+def missing(path: Path) -> list[str]:
+    """Citations of a file that lead nowhere."""
+    wrong = []
+    for number, page, section in citations(path):
+        if Path(page).name in WRITTEN_BY_TESTS:
+            continue
+        here = [place for place in (ROOT / page, path.parent / page, ROOT / "docs" / page) if place.is_file()]
+        where = f"{path.relative_to(ROOT)}:{number}: {page}"
+        if not here:
+            wrong.append(f"{where} is not in the repository")
+        elif section is not None and here[0].is_relative_to(SOURCES) and section not in headings(here[0]):
+            wrong.append(f"{where} has no section {section}")
+    return wrong
+
+
+@pytest.mark.parametrize("path", CODE, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_cited_page_and_section_is_there(path: Path) -> None:
+    assert not missing(path)
+
+
+def test_what_is_missing_is_seen(tmp_path: Path) -> None:
+    cited = SOURCES / "model.md"
+    assert {"3", "4", "14"} <= headings(cited)
+    assert "99" not in headings(cited)
+    text = "docs/sources/model.md 4, docs/sources/model.md 99, docs/sources/nowhere.md"
+    found = [(page["path"], page["section"]) for page in PAGE.finditer(text)]
+    assert found == [
+        ("docs/sources/model.md", "4"), ("docs/sources/model.md", "99"), ("docs/sources/nowhere.md", None),
+    ]  # fmt: skip
