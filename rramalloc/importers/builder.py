@@ -157,8 +157,9 @@ def _refusal(unmodelled: Sequence[Unmodelled]) -> str:
     shown = ", ".join(f"{item.operator} {item.name[:60]!r} ({item.weights:,} weights)" for item in first)
     shown += f" and {more} more" if more > 0 else ""
     return (
-        f"holds operators whose weights cannot be modelled: {shown}; with --allow-partial "
-        f"(allow_partial=True) they wait for all pixels, take no arrays, and every result says so"
+        f"holds operators whose weights cannot be modelled: {shown}; to take them as barriers without "
+        f"arrays, which every result then says, write `rramalloc convert FILE OUT.json --allow-partial` "
+        f"(allow_partial=True) once and use OUT.json"
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
 
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
@@ -43,7 +45,7 @@ class BufferedEdge(Record):
     producer: str
     consumer: str
     buffer_pixels: Steps
-    buffer_bytes: Product
+    buffer_bytes: Annotated[int, Field(ge=0)]
 
 
 class CriticalSegment(Record):

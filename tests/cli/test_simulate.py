@@ -55,6 +55,32 @@ def test_handoff_same_is_not_slower(simulate: Run) -> None:
     assert simulate({"replication": {}}, "--handoff", "same").json["makespan"] == 265
 
 
+def test_handoff_same_may_leave_nothing_in_a_buffer(run: Run, tmp_path: Path) -> None:
+    """docs/sources/model.md 4. A pixel read in the step that computes it is never kept: 0 pixels, 0 bytes.
+
+    Without padding, window b of a 1 x 1 convolution needs pixel b alone, and both have one copy.
+    """
+    nodes = [
+        {"name": "input", "op": "input", "shape": [3, 4, 4]},
+        {"name": "first", "op": "conv", "inputs": ["input"], "out_channels": 4, "kernel": [1, 1]},
+        {"name": "second", "op": "conv", "inputs": ["first"], "out_channels": 4, "kernel": [1, 1]},
+    ]
+    document = {"format": "rramalloc-network/1", "name": "pair", "nodes": nodes}
+    network, copies = tmp_path / "pair.json", tmp_path / "bare.json"
+    network.write_text(json.dumps(document))
+    copies.write_text('{"replication": {}}')
+    for handoff, waits in (("same", 0), ("next", 1)):
+        arguments = ("simulate", network, "--allocation", copies, "--handoff", handoff)
+        simulation = run(*arguments, "--format", "json").json
+        jsonschema.validate(simulation, run("schema", "simulation").json)
+        edge = simulation["edges"][0]
+        assert (edge["buffer_pixels"], edge["buffer_bytes"]) == (waits, 4 * 2 * waits), handoff
+        assert run(*arguments, "--format", "csv").code == 0
+        path = tmp_path / f"{handoff}.json"
+        path.write_text(json.dumps(simulation))
+        assert run("report", path, "-o", tmp_path / f"{handoff}.html").code == 0
+
+
 def test_table_tells_stalls_buffers_and_the_critical_path(run: Run, tiny: Path, tmp_path: Path) -> None:
     path = tmp_path / "bare.json"
     path.write_text('{"replication": {"conv1": 2}}')

@@ -11,7 +11,9 @@ import threading
 import time
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
+from uuid import uuid4
 
+from rramalloc.compiled import compilation
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import least_arrays
@@ -30,6 +32,8 @@ from rramalloc.version import __version__
 _LONGEST_BATCH_S = 0.5
 _LOOK_EVERY_S = 0.5
 _PR_SET_PDEATHSIG = 1
+_WORKER = uuid4().hex
+"""Names this process among the workers; no row depends on it."""
 _RESULTS = (
     "makespan",
     "interval",
@@ -48,6 +52,7 @@ _RESULTS = (
 def run_batch(document: dict[str, Any]) -> dict[str, Any]:
     """Compute the points of a batch: {"rows": [[number, row], ...]}.
 
+    "worker" names this process, and "compiled_s" holds its seconds of compilation before and after the batch.
     It ends early, with at least one row, when it takes long; the driver hands out the rest again. A worker
     that cannot compute at all answers {"fault": ...}: not every exception survives the way to the driver.
     """
@@ -55,14 +60,14 @@ def run_batch(document: dict[str, Any]) -> dict[str, Any]:
         if document["version"] != __version__:
             return {"fault": f"has rramalloc {__version__}, the driver has {document['version']}"}
         networks = {place: NetworkText(*source) for place, source in document["networks"].items()}
-        begun_s, rows = time.perf_counter(), []
+        begun_s, compiled_s, rows = time.perf_counter(), compilation.seconds, []
         for number, *values in document["points"]:
             point = SweepPoint(*values)
             row = row_of(point, networks[str(point.network)], document["hardware"][str(point.hardware)])
             rows.append([number, row.model_dump()])
             if time.perf_counter() - begun_s > _LONGEST_BATCH_S:
                 break
-        return {"rows": rows}
+        return {"rows": rows, "worker": _WORKER, "compiled_s": [compiled_s, compilation.seconds]}
     except Exception as error:  # noqa: BLE001 - reported to the driver
         return {"fault": f"cannot compute: {type(error).__name__}: {str(error)[:200]}"}
 

@@ -170,9 +170,9 @@ def sweep(
             workers = _workers(scheduler, jobs, size - before)
             try:
                 with followed(on_progress, progress, _line) as tell:
-                    clock = _Clock(store, size, before, tell)
-                    clock.tell()
                     distribution = Distribution(resolved, sources, store.missing(), size - before)
+                    clock = _Clock(store, size, before, tell, distribution)
+                    clock.tell()
                     for finished in distribution.rows(workers):
                         store.add(finished)
                         clock.tell()
@@ -214,19 +214,20 @@ def _parse_document(text: str, where: str) -> SweepDocument:
 
 @dataclass(slots=True)
 class _Clock:
-    """The rate of one call: points that it computed in the time it took, without rows of earlier calls."""
+    """The rate of one call: points that it computed in the time it took, without that of compilation."""
 
     store: Store
     points: int
     before: int
     on_progress: OnProgress | None
+    distribution: Distribution
     _begun_s: float = field(default_factory=time.monotonic)
     _kept_s: float = -_KEEP_EVERY_S
 
     def tell(self) -> None:
         """Report the progress to the caller, and once a second to the folder."""
         now_s, computed = time.monotonic(), self.store.done - self.before
-        seconds = now_s - self._begun_s
+        seconds = max(0.0, now_s - self._begun_s - self.distribution.compiled_s)
         if now_s - self._kept_s >= _KEEP_EVERY_S:
             self._kept_s = now_s
             self.store.keep_rate(computed, seconds)

@@ -76,6 +76,13 @@ class Distribution:
         self._suspects: deque[int] = deque()
         self._deaths: Counter[int] = Counter()
         self._flying: dict[Future[Document], list[int]] = {}
+        self._compiled_s: dict[str, tuple[float, float]] = {}
+
+    @property
+    def compiled_s(self) -> float:
+        """Seconds of compilation during this sweep, on average over its workers."""
+        spent = [after - before for before, after in self._compiled_s.values()]
+        return sum(spent) / max(1, len(spent))
 
     def rows(self, workers: Workers) -> Iterator[Finished]:
         """Rows as they are finished, an empty list from time to time. Raises WorkerError."""
@@ -108,6 +115,9 @@ class Distribution:
         """The rows of a batch; points it did not get to are handed out again. Raises WorkerError."""
         if "fault" in answer:
             raise WorkerError(f"a worker {answer['fault']}: install the same rramalloc everywhere")
+        begun, ended = answer["compiled_s"]
+        before, after = self._compiled_s.get(answer["worker"], (begun, ended))
+        self._compiled_s[answer["worker"]] = min(before, begun), max(after, ended)
         rows: Finished = [(number, row) for number, row in answer["rows"]]
         self._again.extend(numbers[len(rows) :])
         return rows

@@ -224,3 +224,17 @@ def test_paths_start_from_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(elsewhere)
     spec, where, folder = read_spec(specs / "spec.toml")
     assert [text.name for text in read_sources(spec, where, folder).networks] == ["a", "mine", "vgg11"]
+
+
+def test_compilation_is_no_part_of_the_rate(tiny: Path) -> None:
+    """Two workers; the first had compiled for 1 s before the sweep and for 7 s after its second batch."""
+    spec, where, folder = read_spec({"networks": str(tiny), "arrays": 9})
+    distribution = Distribution(spec, read_sources(spec, where, folder), iter(()), 0)
+    assert distribution.compiled_s == 0
+    for worker, before_s, after_s in (("a", 1.0, 5.0), ("b", 0.0, 2.0), ("a", 5.0, 7.0)):
+        distribution.finished([], {"rows": [], "worker": worker, "compiled_s": [before_s, after_s]})
+    assert distribution.compiled_s == ((7 - 1) + (2 - 0)) / 2
+    answer = run_batch(distribution.document([0]))
+    before_s, after_s = answer["compiled_s"]
+    assert before_s <= after_s
+    assert answer["worker"]
