@@ -48,13 +48,13 @@ def build(problem: Problem) -> SeparableModel:
     """
     program = pulp.LpProblem("separable", pulp.LpMinimize)
     windows = problem.graph.windows
-    end = milp_solvers.variable(program, "end", 0)
-    pre_op = [milp_solvers.variable(program, f"pre_{i}", 0) for i in range(len(windows))]
-    op = [milp_solvers.variable(program, f"op_{i}", 0) for i in range(len(windows))]
+    end = program.add_variable("end", lowBound=0)
+    pre_op = [program.add_variable(f"pre_{i}", lowBound=0) for i in range(len(windows))]
+    op = [program.add_variable(f"op_{i}", lowBound=0) for i in range(len(windows))]
     copies, chosen = [], []
     for i, (count, most) in enumerate(zip(windows.tolist(), problem.largest.tolist(), strict=True)):
         useful = breakpoints(count, most).tolist()
-        choice = [milp_solvers.binary(program, f"x_{i}_{d}") for d in useful]
+        choice = [program.add_variable(f"x_{i}_{d}", cat=pulp.LpBinary) for d in useful]
         program += pulp.lpSum(choice) == 1
         program += op[i] >= pre_op[i] + pulp.lpSum(
             -(-count // d) * x for d, x in zip(useful, choice, strict=True)

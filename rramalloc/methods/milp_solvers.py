@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pulp
+from pulp.apis.coin_api import pulp_cbc_path
 
 from rramalloc.errors import SolverError
 from rramalloc.search.problem import Stop
@@ -42,20 +43,6 @@ class Answer:
     seconds: float | None = None
 
 
-def variable(program: pulp.LpProblem, name: str, low: float) -> pulp.LpVariable:
-    """A continuous variable, in PuLP 3 and 4."""
-    if hasattr(program, "add_variable"):
-        return program.add_variable(name, lowBound=low)
-    return pulp.LpVariable(name, lowBound=low)
-
-
-def binary(program: pulp.LpProblem, name: str) -> pulp.LpVariable:
-    """A binary variable, in PuLP 3 and 4."""
-    if hasattr(program, "add_variable"):
-        return program.add_variable(name, lowBound=0, upBound=1, cat=pulp.LpBinary)
-    return pulp.LpVariable(name, cat=pulp.LpBinary)
-
-
 def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
     """Solve with HiGHS in this process, on one thread so that equal runs give equal answers.
 
@@ -67,9 +54,7 @@ def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
         msg=False, timeLimit=_seconds_left(stop), gapRel=stop.gap, threads=1, presolve="off",
         random_seed=seed % 2**31, mip_max_nodes=nodes,
     )  # fmt: skip
-    with contextlib.suppress(
-        KeyError
-    ):  # PuLP 3 has no name for some limits; the solution is in place by then
+    with contextlib.suppress(KeyError):  # PuLP has no name for some limits; the solution is in place by then
         program.solve(solver)
     info = program.solverModel.getInfo()
     status = program.solverModel.modelStatusToString(program.solverModel.getModelStatus())
@@ -84,18 +69,18 @@ def run_cbc(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
     with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
         log = Path(folder) / "cbc.log"
         solver = pulp.COIN_CMD(
-            path=_cbc_path(), msg=False, timeLimit=_seconds_left(stop), gapRel=stop.gap, threads=1,
+            path=pulp_cbc_path, msg=False, timeLimit=_seconds_left(stop), gapRel=stop.gap, threads=1,
             maxNodes=max(1, stop.work * _NODES_PER_WORK), logPath=str(log),
             options=[f"randomSeed {seed % 2**31}", f"randomCbcSeed {seed % 2**31}"],
         )  # fmt: skip
         if not solver.available():
             raise SolverError(
-                "CBC is not installed: pip install 'pulp[cbc]', or use --method milp, which has HiGHS"
+                "PuLP has no CBC for this machine: use --method milp, which solves the same model with HiGHS"
             )
-        solved = program.solve(solver)
+        program.solve(solver)
         text = log.read_text(errors="replace") if log.exists() else ""
     optimal = "Result - Optimal solution found" in text
-    feasible = _has_values(program, solved)
+    feasible = program.sol_status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible)
     found = re.findall(r"^(?:Lower bound|Objective value):\s+(-?[0-9.eE+]+)", text, re.MULTILINE)
     limits = re.findall(r"^Lower bound:\s+(-?[0-9.eE+]+)", text, re.MULTILINE)
     bound = float(limits[-1]) if limits else float(found[-1]) if optimal and found else 0.0
@@ -104,23 +89,6 @@ def run_cbc(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
 
 
 SOLVERS: dict[str, Callable[[Any, Stop, int], Answer]] = {"HiGHS": run_highs, "CBC": run_cbc}
-
-
-def _cbc_path() -> str | None:
-    """The CBC that comes with PuLP 3; None with PuLP 4, which finds that of `cbcbox` by itself."""
-    try:
-        from pulp.apis.coin_api import pulp_cbc_path
-    except ImportError:
-        return None
-    return str(pulp_cbc_path)
-
-
-def _has_values(program: pulp.LpProblem, solved: Any) -> bool:
-    """Whether there is a solution: PuLP 3 keeps that on the problem, PuLP 4 returns it from `solve`."""
-    if hasattr(solved, "has_solution"):
-        return bool(solved.has_solution)
-    status = getattr(solved, "sol_status", None) or getattr(program, "sol_status", None)
-    return status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible)
 
 
 def _seconds_left(stop: Stop) -> float | None:
