@@ -82,11 +82,12 @@ def _program(
 ) -> tuple[Any, list[list[Any]]]:
     import pulp
 
-    from rramalloc.methods.milp_solvers import binary, variable
-
     program = pulp.LpProblem("placement", pulp.LpMinimize)
     tiles = range(len(layout.sites))
-    x = [[binary(program, f"x_{i}_{t}") for t in tiles] for i in range(len(layout.stage))]
+    x = [
+        [program.add_variable(f"x_{i}_{t}", cat=pulp.LpBinary) for t in tiles]
+        for i in range(len(layout.stage))
+    ]
     cost = []
     for i, row in enumerate(x):
         program += pulp.lpSum(row) == 1, f"once_{i}"
@@ -94,7 +95,7 @@ def _program(
         held = [int(layout.arrays[i]) * row[t] for i, row in enumerate(x)]
         program += pulp.lpSum(held) <= arrays_per_tile, f"room_{t}"
     for number, (i, j, weight) in enumerate(pairs):
-        y = [[variable(program, f"y_{number}_{t}_{u}", 0.0) for u in tiles] for t in tiles]
+        y = [[program.add_variable(f"y_{number}_{t}_{u}", lowBound=0) for u in tiles] for t in tiles]
         for t in tiles:
             program += pulp.lpSum(y[t]) == x[i][t], f"from_{number}_{t}"
             program += pulp.lpSum(row[t] for row in y) == x[j][t], f"to_{number}_{t}"

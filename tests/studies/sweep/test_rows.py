@@ -13,7 +13,7 @@ import pytest
 from studies.sweep.tiny import MINIMUM, network
 
 import rramalloc
-from rramalloc.errors import SpecError, WorkerError
+from rramalloc.errors import SpecError, UnknownNameError, WorkerError
 from rramalloc.studies.sweep import compute
 from rramalloc.studies.sweep.compute import run_batch
 from rramalloc.studies.sweep.inputs import read_sources
@@ -185,7 +185,7 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         rramalloc.sweep(spec, tmp_path / "rows", rows="parquet")
     assert not (tmp_path / "rows").exists()
     assert len(rramalloc.sweep(spec, tmp_path / "rows", jobs=1).to_frame()) == 1
-    with pytest.raises(SpecError, match="one of csv, parquet, got 'xlsx'"):
+    with pytest.raises(UnknownNameError, match="'xlsx'; known: csv, parquet"):
         rramalloc.sweep(spec, tmp_path / "rows", rows="xlsx")  # type: ignore[arg-type]
 
 
