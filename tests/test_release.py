@@ -113,7 +113,7 @@ def sources() -> Iterator[str]:
     """DOIs, arXiv numbers and venues that the docstrings of methods name."""
     for path in sorted((ROOT / "rramalloc").rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        yield from re.findall(r"doi (10\.\d+/[\w./]*\w)", text)
+        yield from re.findall(r"doi (10\.\d+/[\w.:/]*\w)", text)
         yield from re.findall(r"arXiv:? (\d{4}\.\d{5})", text)
 
 

@@ -168,7 +168,7 @@ def test_interrupt_keeps_what_was_ready(start: Start, tmp_path: Path) -> None:
     assert document == json.loads(target.read_text())
     assert [row["method"] for row in document["rows"]] == ["auto"]
     assert all("interrupted" in left["reason"] for left in document["skipped"])
-    assert figure.read_text().startswith("<?xml")
+    assert figure.read_text().startswith("<svg")
 
 
 def test_figures_of_optimize_and_simulate(run: Run, tiny: Path, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_figures_of_optimize_and_simulate(run: Run, tiny: Path, tmp_path: Path) 
     drawn = run(*arguments, "--quiet", "--figure", copies, "--convergence", meeting)
     assert drawn == plain
     assert run("simulate", tiny, "--allocation", allocation, "--figure", steps).code == 0
-    assert copies.read_text().startswith("<?xml")
+    assert copies.read_text().startswith("<svg")
     assert meeting.read_bytes().startswith(b"\x89PNG")
     assert steps.read_bytes().startswith(b"%PDF")
 

@@ -39,7 +39,7 @@ def test_table_file_and_figure(run: Run, tiny: Path, allocation: Path, tmp_path:
     assert list(document["arrays"][0]) == [
         "chip", "tile", "index", "layer", "replica", "row_block", "column_block", "rows", "columns",
     ]  # fmt: skip
-    assert figure.read_text().startswith("<?xml")
+    assert figure.read_text().startswith("<svg")
 
 
 def test_json_is_the_file_and_csv_one_row_an_array(
