@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from rramalloc.placement.placement import Placement as Placement
     from rramalloc.report.page_file import report as report
     from rramalloc.results.allocation import Allocation as Allocation
+    from rramalloc.results.folded import fold as fold
     from rramalloc.results.folded import fold_filter as fold_filter
-    from rramalloc.results.folded import fold_network as fold_network
     from rramalloc.results.inspection import Inspection as Inspection
     from rramalloc.results.simulation import Simulation as Simulation
     from rramalloc.studies.comparison import Comparison as Comparison
@@ -70,10 +70,10 @@ _HOMES = {
     "estimate_latency": "rramalloc.studies.latency.estimate",
     "evaluate": "rramalloc.studies.strategies.evaluate",
     "fit_latency": "rramalloc.studies.latency.fit",
+    "fold": "rramalloc.results.folded",
     "fold_filter": "rramalloc.results.folded",
     "fold_index": "rramalloc.mapping.fold",
     "fold_input": "rramalloc.mapping.fold",
-    "fold_network": "rramalloc.results.folded",
     "fold_weights": "rramalloc.mapping.fold",
     "from_torch": "rramalloc.importers.torch",
     "inspect": "rramalloc.api",

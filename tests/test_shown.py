@@ -55,7 +55,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         rramalloc.inspect(network, hardware=hardware), rramalloc.simulate(network, allocation),
         rramalloc.compare(network, 4, hardware=hardware, methods=["none", "uniform"]),
         rramalloc.pareto(network, 4, hardware=hardware), rramalloc.verify(network, allocation, placement),
-        rramalloc.fold_network(network), rramalloc.fold_filter((64, 3, 3, 3), align=16),
+        rramalloc.fold(network), rramalloc.fold_filter((64, 3, 3, 3), align=16),
         rramalloc.chiplet_cost(network, allocation, placement), rramalloc.estimate_latency(network, table),
         rramalloc.evaluate(network, ChipPerformance(**worked.CHIP), allocations={HOSTILE: 2}),
         export(network, allocation, "pimcomp"),

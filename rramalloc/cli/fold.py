@@ -116,7 +116,7 @@ def fold(
             dilation=options.whole_numbers("--dilation", dilation),
         )  # fmt: skip
     else:
-        found = folding.fold_network(
+        found = folding.fold(
             network, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fc=fc.value,
             input_shapes=options.parse_input_shapes(input_shape), check=check, seed=seed,
         )  # fmt: skip

@@ -207,7 +207,7 @@ def fold_filter(
     )
 
 
-def fold_network(
+def fold(
     network: NetworkLike,
     *,
     hardware: HardwareLike = DEFAULT_PRESET,

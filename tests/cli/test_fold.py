@@ -225,13 +225,19 @@ def test_folding_needs_kernel_split(command: str, run: Run, tiny: Path) -> None:
     assert "mapping 'im2col' already does: use 'kernel_split' to fold" in outcome.err
 
 
+def test_the_call_gives_what_the_command_gives(run: Run, tiny: Path) -> None:
+    assert rramalloc.fold(tiny).to_dict() == run("fold", tiny, "--format", "json").json
+    checked = run("fold", tiny, "--fc", "crossbar", "--crossbar", "64x64", "--check", "--format", "json").json
+    assert rramalloc.fold(tiny, fc="crossbar", crossbar="64x64", check=True).to_dict() == checked
+
+
 def test_the_api_folds_real_weights_of_a_layer(tiny: Path) -> None:
     """A layer of a folded network hands out its fold: weights and input of a user, same output."""
     from rramalloc.mapping.fold import convolve, correlate
     from rramalloc.network.geometry import Pads
 
     random = np.random.default_rng(1)
-    for layer in rramalloc.fold_network(tiny).layers:
+    for layer in rramalloc.fold(tiny).layers:
         fold = layer.fold
         weights = random.integers(-9, 9, layer.filter_before)
         pixels = random.integers(-9, 9, (6, 7, layer.filter_before[3]))
@@ -244,7 +250,7 @@ def test_the_api_folds_real_weights_of_a_layer(tiny: Path) -> None:
 
 
 def test_the_api_tells_results_as_frames_and_pages(tiny: Path) -> None:
-    network, one = rramalloc.fold_network(tiny), rramalloc.fold_filter((4, 3, 3, 2), align=8)
+    network, one = rramalloc.fold(tiny), rramalloc.fold_filter((4, 3, 3, 2), align=8)
     assert network.to_frame()["demand_after"].tolist() == [1, 2]
     assert one.to_frame()["n_total"].tolist() == [4]
     assert "18 arrays before folding, 3 after" in network._repr_html_()
