@@ -33,6 +33,7 @@ from rramalloc.search import bandwidth, interval
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.published import ChainLayer, chain_layers
 from rramalloc.timing.simulate import Replication
+from rramalloc.units import duration
 
 _ROUNDS = 4
 
@@ -315,8 +316,8 @@ def _least_delay(chain: _Chain, stop: Stop) -> Candidate:
     model = _PublishedSteps(chain, stop)
     best = bandwidth.minimise(chain.problem, stop, model)
     words = (
-        f"{best.latency_ns:.6g} ns by {model.steps(best.replication)} steps of the published recurrence, "
-        f"{'no less than' if chain.is_monotone else 'heuristic: about'} {best.bound_ns:.6g} ns: dynamic "
+        f"{duration(best.latency_ns)} by {model.steps(best.replication)} steps of the published recurrence, "
+        f"{'no less than' if chain.is_monotone else 'heuristic: about'} {duration(best.bound_ns)}: dynamic "
         f"programs over ranges of step times; no proof of the exact latency"
     )
     return Candidate(best.replication, 1, words, best.seconds)

@@ -32,6 +32,7 @@ from rramalloc.search.objective import LatencyNs
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime, Transfer
 from rramalloc.timing.simulate import makespan_of
+from rramalloc.units import duration
 
 
 def check_transfer(hardware: Hardware) -> None:
@@ -135,7 +136,7 @@ def optimize_placed(
             break
     best = min(rounds, key=lambda each: each.latency_ns)
     bound_ns = LatencyNs(problem).bound(rounds[0].candidate)
-    proof = f"latency bound {bound_ns:.6g} ns without transfer: {rounds[0].candidate.proof}"
+    proof = f"latency bound {duration(bound_ns)} without transfer: {rounds[0].candidate.proof}"
     found = replace(best.candidate, objective_bound=bound_ns, proof=proof)
     timed = replace(problem, step_time=best.step_time)
     allocation = checked_allocation(network, hardware, arrays, timed, request, stop, found)

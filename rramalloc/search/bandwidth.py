@@ -23,6 +23,7 @@ from rramalloc.search.polish import polished
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.simulate import Replication, makespan_of
+from rramalloc.units import duration
 
 _PIECES = 8
 _FIRST_WORK = 4
@@ -41,7 +42,7 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
     Raises ValueError if the problem has no step time.
     """
     best = minimise(problem, stop, _ExactSteps(problem, stop, seed))
-    proof = f"latency bound {best.bound_ns:.6g} ns over all step times, by branch and bound on each range"
+    proof = f"latency bound {duration(best.bound_ns)} over all step times, by branch and bound on each range"
     return Candidate(best.replication, 1, proof, best.seconds, objective_bound=best.bound_ns)
 
 
