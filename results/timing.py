@@ -27,8 +27,9 @@ RUNS = 9
 START = """\
 The first run of a fresh installation compiles; a busy machine makes these two rows longer. What was
 tried to shorten the start of later runs, in seconds of processor time on a busy machine: at first
-1.39; importing only what the command needs: no difference above the noise there; no SciPy in the
-installation: 1.11, for numba imports `scipy.linalg` where it finds it. Of what is left numba takes
+1.39; importing only what the command needs: no difference above the noise there; without SciPy
+in the installation 1.11, for numba imports `scipy.linalg` where it finds it; `fold --check` needs it, and
+1.2 is met with it. Of what is left numba takes
 about 0.3: half to be imported, half to register its types. numba compiles under one lock for the
 whole process: two threads do not shorten the first run."""
 RESULT = Path(__file__).resolve().parent / "timing.md"
