@@ -116,10 +116,10 @@ def pimcomp(book: Book, network: str, granularity: str, tool: str, repeats: int)
         ],
     }
     for budget, rows in own.items():
-        done = sorted((row for row in rows if row.value is not None), key=lambda row: row.value or 0.0)
-        if not done:
+        median = _median(rows)
+        if median is None:
             continue
-        arrays = done[len(done) // 2].arrays
+        arrays = median.arrays
         for allocation, objective in OURS.items():
             book.run(
                 tool, network, budget, allocation, 1,
@@ -267,7 +267,7 @@ each tool reports them, at equal arrays: the tool allocates, and ours is searche
 that took, once for the latency and once for the interval. PIMCOMP's balance rule is deterministic. Its
 genetic search is seeded by the clock and chooses, beside the copies, the core of every array group for this
 very figure; our copies are placed as those of its balance rule, and no search of ours sees its cores. Of
-several runs the median would stand here; `runs` says how many there were. `ratio`: the better of ours by
+several runs the median stands here; `runs` says how many there were. `ratio`: the better of ours by
 its own, below 1 ours is faster; differences below 10 % are ties. Steps, which our search minimises,
 do not see the communication and synchronisation that bound these figures.
 
@@ -315,22 +315,26 @@ def _line(book: Book, tool: str, network: str, budget: str) -> tuple[list[str], 
     rows = [
         row for row in book.rows.values() if (row.tool, row.network, row.budget) == (tool, network, budget)
     ]
-    own = sorted(row.value for row in rows if row.allocation == "its own" and row.value is not None)
-    ours = {row.allocation: row for row in rows if row.allocation in OURS and row.value is not None}
-    best = min((row.value for row in ours.values() if row.value is not None), default=None)
-    median = own[len(own) // 2] if own else None
-    ratio = best / median if best is not None and median is not None else None
-    arrays = next((row.arrays for row in rows if row.allocation == "its own" and row.value == median), 0)
-    times = [_ms(ours[name].value) if name in ours else "-" for name in OURS]
-    used = ", ".join(str(row.arrays) for row in ours.values())
+    medians = {name: _median([row for row in rows if row.allocation == name]) for name in ("its own", *OURS)}
+    own, ours = medians["its own"], [medians[name] for name in OURS]
+    best = min((row.value for row in ours if row is not None and row.value is not None), default=None)
+    ratio = best / own.value if best is not None and own is not None and own.value is not None else None
+    runs = sum(row.allocation == "its own" and row.value is not None for row in rows)
     return [
-        network, budget, str(arrays) if own else "-", _ms(median), str(len(own)), *times, used or "-",
+        network, budget, "-" if own is None else str(own.arrays), _ms(own), str(runs), *map(_ms, ours),
+        ", ".join(str(row.arrays) for row in ours if row is not None) or "-",
         "-" if ratio is None else f"{ratio:.2f}",
     ], ratio  # fmt: skip
 
 
-def _ms(value_ns: float | None) -> str:
-    return "-" if value_ns is None else f"{value_ns / 1e6:.4g}"
+def _median(rows: list[Row]) -> Row | None:
+    """The run with the median figure, the slower one of two in the middle; None if none ended."""
+    done = sorted((row for row in rows if row.value is not None), key=lambda row: row.value or 0.0)
+    return done[len(done) // 2] if done else None
+
+
+def _ms(row: Row | None) -> str:
+    return "-" if row is None or row.value is None else f"{row.value / 1e6:.4g}"
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -42,10 +43,13 @@ def checked(call: Call) -> Call:
 
 @functools.lru_cache(maxsize=128)
 def _hints(call: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(call, localns=_TypingNames(call))
-    except ImportError:  # an optional library, without which the call says so itself
-        return {}
+    names = _TypingNames(call)
+    hints: dict[str, Any] = {}
+    for name, annotation in call.__annotations__.items():
+        one = types.SimpleNamespace(__annotations__={name: annotation})
+        with suppress(ImportError):  # of an optional library, without which the call says so itself
+            hints |= get_type_hints(one, globalns=call.__globals__, localns=names)
+    return hints
 
 
 class _TypingNames(dict[str, Any]):
