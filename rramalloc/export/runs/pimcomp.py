@@ -100,11 +100,9 @@ def build(checkout: Path) -> Path:
     program = target / "build" / "PIMCOMP-NN"
     if program.exists():
         return program
-    with tempfile.TemporaryDirectory(dir=checkout) as work:
+    with tempfile.TemporaryDirectory(dir=checkout, prefix="rramalloc-build-") as work:
         copy = Path(work) / "copy"
-        kept_out = shutil.ignore_patterns(
-            ".git", "build", "output", "models", "rramalloc-build-*", Path(work).name
-        )
+        kept_out = shutil.ignore_patterns(".git", "build", "output", "models", "rramalloc-build-*")
         shutil.copytree(checkout, copy, ignore=kept_out)
         for name, old, new in EDITS:
             edit(copy / name, old, new)
@@ -115,8 +113,11 @@ def build(checkout: Path) -> Path:
             done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
             if done.returncode:
                 sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
-        if not program.exists():
+        try:
             copy.rename(target)
+        except OSError:  # another process was first
+            if not program.exists():
+                raise
     return program
 
 
