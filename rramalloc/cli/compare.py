@@ -60,11 +60,8 @@ def compare(
     """
     from rramalloc import api
     from rramalloc.chart import check_figure
-    from rramalloc.files import check_writable
     from rramalloc.studies.compare import Ending
 
-    if output is not None:
-        check_writable(output)
     check_figure(figure)
     ending = Ending()
     with LiveLine(quiet=quiet, every_s=0) as line, interruptible(ending):

@@ -109,11 +109,9 @@ def evaluate(
     if not (strategies or allocations or units):
         raise typer.BadParameter("give --strategies, --allocations or --enumerate")
     from rramalloc import api
-    from rramalloc.files import check_writable, write_json
+    from rramalloc.files import write_json
     from rramalloc.studies.strategies.matrices import check_performance_path
 
-    for path in (load, None if output is None else str(output)):
-        check_writable(path)
     check_performance_path(performance)
     with LiveLine(quiet=quiet) as line:
         evaluation = api.evaluate(

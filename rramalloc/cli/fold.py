@@ -101,11 +101,10 @@ def fold(
 
     Example: rramalloc fold --filter 64,6,6,4 --stride 2,2 --align 64 --check
     """
-    from rramalloc.files import check_writable, write_json
+    from rramalloc.files import write_json
     from rramalloc.results import folded as folding
 
     _check_usage(context, network, filter_, align)
-    check_writable(output)
     found: FilterFold | NetworkFold
     if network is None:
         found = folding.fold_filter(

@@ -117,13 +117,11 @@ def measure(
 
     Example: rramalloc latency measure squeezenet --device onnxruntime -o t.json
     """
-    from rramalloc.files import check_writable
     from rramalloc.importers import load
     from rramalloc.studies.latency.device import open_device
     from rramalloc.studies.latency.fit import check_date, fit_latency
     from rramalloc.studies.latency.measure import Repetition, measure_latency
 
-    check_writable(output)
     check_date(date)
     effort = Repetition(width=width, least=least, most=most)
     source = load(network, options.parse_input_shapes(input_shape))
@@ -184,10 +182,8 @@ def fit(
 
     Example: rramalloc latency fit t.json.samples.jsonl --method subtract
     """
-    from rramalloc.files import check_writable
     from rramalloc.studies.latency.fit import fit_latency
 
-    check_writable(output)
     table = fit_latency(measurements, method=None if method is None else method.value, date=date)
     if output is not None:
         table.save(output)
@@ -207,12 +203,11 @@ def estimate(
 
     Example: rramalloc latency estimate squeezenet --table t.json
     """
-    from rramalloc.files import check_writable, write_json
+    from rramalloc.files import write_json
     from rramalloc.importers import load
     from rramalloc.studies.latency.estimate import estimate_latency
     from rramalloc.timing.latency_table import load_latency_table
 
-    check_writable(output)
     source = load(network, options.parse_input_shapes(input_shape))
     found = estimate_latency(source, load_latency_table(table))
     if output is not None:

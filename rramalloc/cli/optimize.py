@@ -105,11 +105,9 @@ def optimize(
     """
     from rramalloc import api
     from rramalloc.chart import check_figure
-    from rramalloc.files import check_writable
     from rramalloc.hardware.loader import as_hardware
     from rramalloc.search.problem import Stop
 
-    check_writable(output)
     check_figure(figure)
     check_figure(convergence)
     if arrays is None and as_hardware(hardware, crossbar).chip is None:

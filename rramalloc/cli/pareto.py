@@ -80,12 +80,9 @@ def pareto(
     """
     from rramalloc import api
     from rramalloc.chart import check_figure
-    from rramalloc.files import check_writable
     from rramalloc.search.problem import Stop
     from rramalloc.studies.pareto import DEFAULT_BASELINES
 
-    if output is not None:
-        check_writable(output)
     check_figure(figure)
     beside: tuple[str, ...] = DEFAULT_BASELINES if figure is not None else ()
     if baselines is not None:

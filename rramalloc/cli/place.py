@@ -49,9 +49,7 @@ def place(
     """
     from rramalloc import api
     from rramalloc.chart import check_figure
-    from rramalloc.files import check_writable
 
-    check_writable(output)
     check_figure(figure)
     placement = api.place(
         network, allocation, hardware=hardware, mapping=None if mapping is None else mapping.value,

@@ -65,9 +65,7 @@ def verify(
     Example: rramalloc verify vgg16 --allocation vgg16_2048.json --images 4
     """
     from rramalloc import api
-    from rramalloc.files import check_writable
 
-    check_writable(output)
     with LiveLine(quiet=quiet) as line:
         result = api.verify(
             network, allocation, placement, hardware=hardware,
