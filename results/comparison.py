@@ -24,7 +24,7 @@ import rramalloc
 from rramalloc.chart import BLUE, ORANGE, Axis, Chart, Layer, Panel, row_height
 from rramalloc.methods.registry import METHODS
 from rramalloc.network.shipped import shipped_names
-from rramalloc.studies.comparison import SCALARS, Comparison, Row
+from rramalloc.results.comparison import SCALARS, Comparison, Row
 from rramalloc.studies.judged import REFERENCE
 
 FOLDER = RESULTS / "comparison"

@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from rramalloc.placement.placement import Placement as Placement
     from rramalloc.report.page_file import report as report
     from rramalloc.results.allocation import Allocation as Allocation
+    from rramalloc.results.comparison import Comparison as Comparison
     from rramalloc.results.folded import fold as fold
     from rramalloc.results.folded import fold_filter as fold_filter
+    from rramalloc.results.front import ParetoFront as ParetoFront
     from rramalloc.results.inspection import Inspection as Inspection
     from rramalloc.results.simulation import Simulation as Simulation
-    from rramalloc.studies.comparison import Comparison as Comparison
     from rramalloc.studies.latency.device import open_device as open_device
     from rramalloc.studies.latency.estimate import estimate_latency as estimate_latency
     from rramalloc.studies.latency.fit import fit_latency as fit_latency
     from rramalloc.studies.latency.measure import measure_latency as measure_latency
-    from rramalloc.studies.pareto_front import ParetoFront as ParetoFront
     from rramalloc.studies.strategies.evaluation import Evaluation as Evaluation
     from rramalloc.studies.sweep.run import sweep as sweep
     from rramalloc.studies.sweep.run import sweep_status as sweep_status
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Allocation": "rramalloc.results.allocation",
-    "Comparison": "rramalloc.studies.comparison",
+    "Comparison": "rramalloc.results.comparison",
     "Hardware": "rramalloc.hardware.hardware",
     "Inspection": "rramalloc.results.inspection",
     "Evaluation": "rramalloc.studies.strategies.evaluation",
     "Network": "rramalloc.network.network",
-    "ParetoFront": "rramalloc.studies.pareto_front",
+    "ParetoFront": "rramalloc.results.front",
     "Placement": "rramalloc.placement.placement",
     "RramallocError": "rramalloc.errors",
     "Simulation": "rramalloc.results.simulation",

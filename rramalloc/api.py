@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from rramalloc.placement.emulator.verify import verify as verify
     from rramalloc.placement.place import place as place
     from rramalloc.report.page_file import report as report
+    from rramalloc.results.comparison import Comparison
+    from rramalloc.results.front import ParetoFront
     from rramalloc.search.front import Progress as FrontProgress
     from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
     from rramalloc.studies.compare import CompareProgress, Ending
-    from rramalloc.studies.comparison import Comparison
-    from rramalloc.studies.pareto_front import ParetoFront
     from rramalloc.studies.strategies.evaluate import evaluate as evaluate
 
 MAX_WORK = 10**9

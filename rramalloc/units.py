@@ -1,16 +1,16 @@
-"""Quantities: which ones are minimised, in which units, and how tables, pages and messages show them."""
+"""Quantities and names: their units, and how tables, pages and messages show them."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
-
-from rramalloc.shown import counted
 
 Unit = Literal["steps", "ns", "arrays"]
 ObjectiveName = Literal["latency", "interval", "arrays"]
 OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
 FrontObjective = Literal["makespan", "interval", "latency_ns"]
 FRONT_OBJECTIVES: tuple[FrontObjective, ...] = get_args(FrontObjective)
+LONGEST_NAME, LONGEST_LINE = 60, 240
+"""Characters of a name, and of a line, beyond which it is cut."""
 
 
 def steps(value: int) -> str:
@@ -54,3 +54,21 @@ def quantity(value: float, unit: str) -> str:
 def plain_quantity(value: float, unit: str) -> str:
     """The same for a terminal: "4009 steps", "1200 arrays", "53.2 us"."""
     return duration(value) if unit == "ns" else f"{int(value)} {unit}"
+
+
+def one_line(text: str, longest: int = LONGEST_LINE) -> str:
+    """A text from a file as a line can show it: printable, and cut in the middle if it is long."""
+    text = text if text.isprintable() else repr(text)[1:-1]
+    if len(text) <= longest:
+        return text
+    return text[: longest - longest // 2 - 3] + "..." + text[-(longest // 2) :]
+
+
+def counted(number: int, noun: str) -> str:
+    """As "1 tile" or "1,024 tiles"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def quoted(method: str) -> str:
+    """The name of a method within a sentence, where `none` would read as a negation."""
+    return f'"{one_line(method, LONGEST_NAME)}"'

@@ -16,7 +16,7 @@ from rramalloc.units import duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rramalloc.studies.comparison import Comparison, Row
+    from rramalloc.results.comparison import Comparison, Row
 
 Budgets = Annotated[
     list[str],
@@ -89,7 +89,7 @@ def _listed(methods: str | None) -> list[str] | None:
 
 
 def _print(comparison: Comparison, output_format: options.Format, *, quiet: bool) -> None:
-    from rramalloc.studies.comparison import SCALARS
+    from rramalloc.results.comparison import SCALARS
 
     if output_format is options.Format.json:
         print_json(comparison.to_dict())

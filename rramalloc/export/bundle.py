@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from rramalloc.errors import SpecError
 from rramalloc.files import read_text, write_text
 from rramalloc.folders import make_folder
 from rramalloc.records import Record
+from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import NetworkId
-from rramalloc.shown import Shown, counted, frame_of
-
-if TYPE_CHECKING:
-    import pandas as pd
+from rramalloc.units import counted
 
 Kind = Literal["rounded", "ignored", "changed", "note"]
 _RUNS = Path(__file__).parent / "runs"
@@ -60,8 +58,10 @@ class Bundle(NamedTuple):
     places: bool = False
 
 
-class Export(Shown, Record):
+class Export(ResultRecord):
     """An allocation in the files of one tool. files: one or more; remarks: what the tool does otherwise."""
+
+    rows_in = "remarks"
 
     format: Literal["rramalloc-exported/1"] = "rramalloc-exported/1"
     target: str
@@ -76,14 +76,6 @@ class Export(Shown, Record):
         if bundle.command:
             files = (*files, ExportedFile(name="README.md", text=_readme(target, network, bundle)))
         return cls(target=target, network=network, files=files, remarks=bundle.remarks)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields, the files with their text."""
-        return self.model_dump(mode="json")
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per remark: layer, kind, text."""
-        return frame_of(self.remarks, tuple(Remark.model_fields))
 
     def save(self, path: str | os.PathLike[str]) -> tuple[Path, ...]:
         """Write the file, or the files into the folder `path`, each whole or not at all.

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from rramalloc.records import Record, fault, from_list
-from rramalloc.shown import Shown
+from rramalloc.result import ResultRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,7 +197,7 @@ class Counting(Record):
     row_blocks: Literal["anywhere", "first_fit"]
 
 
-class Hardware(Shown, Record):
+class Hardware(ResultRecord):
     """An accelerator: one kind of array, its precision, and what is known of time, memory and hierarchy.
 
     source: where the numbers come from; unconfirmed: dotted names of fields ("timing.read_ns") whose values
@@ -263,10 +263,6 @@ class Hardware(Shown, Record):
     @model_serializer(mode="wrap")
     def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return _given(handler(self))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document of the TOML format, resolved and complete, without what is not given."""
-        return self.model_dump(mode="json")
 
     def to_frame(self) -> pd.DataFrame:
         """One row per value that is given: its dotted name ("crossbar.wordlines"), and the value."""

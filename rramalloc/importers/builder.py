@@ -26,7 +26,7 @@ from rramalloc.network.node import (
     Unmodelled,
     Upsample,
 )
-from rramalloc.shown import counted
+from rramalloc.units import counted
 
 MAX_NAME = 900
 _MOST_SHOWN = 5

@@ -28,7 +28,8 @@ from rramalloc.network.node import (
     Unmodelled,
 )
 from rramalloc.records import Record, from_list, parse
-from rramalloc.shown import Shown, counted
+from rramalloc.result import Result
+from rramalloc.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +61,7 @@ _DOCUMENT: TypeAdapter[NetworkDocument] = TypeAdapter(NetworkDocument)
 
 
 @dataclass(frozen=True, repr=False)
-class Network(Shown):
+class Network(Result):
     """A CNN as the allocation sees it. Build it with `Network.build`, which checks everything.
 
     nodes: producers before consumers, file order kept wherever it allows that;

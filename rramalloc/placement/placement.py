@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import FailFast, Field, TypeAdapter
 
 from rramalloc.errors import SpecError
-from rramalloc.files import read_json, write_json
+from rramalloc.files import read_json
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.node import Name
 from rramalloc.plots import PlacementPlots
 from rramalloc.records import Record, brief, from_list, parse
+from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Foldable, NetworkId
-from rramalloc.shown import Shown, counted, frame_of
+from rramalloc.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,12 +117,15 @@ class PlacementOptions(MappingOptions):
     work: int
 
 
-class Placement(Shown, Record):
+class Placement(ResultRecord):
     """Every array in use, what it holds, and the traffic that follows; `rramalloc-placement/1`.
 
     arrays: each physical array at most once, each needed block exactly once, by chip, tile and index;
     flows: by (producer, consumer); links: with traffic, the busiest first; tiles: those in use.
     """
+
+    rows_in = "layers"
+    columns = ("name", "demand", "replication", "tiles", "straddling")
 
     format: Literal["rramalloc-placement/1"] = FORMAT
     rramalloc_version: str
@@ -150,10 +154,6 @@ class Placement(Shown, Record):
         """Copies of every layer by name, in network order."""
         return {layer.name: layer.replication for layer in self.layers}
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document of the placement file."""
-        return self.model_dump(mode="json")
-
     def to_frame(self) -> pd.DataFrame:
         """One row per array: chip_row, chip_column, tile_row, tile_column, then the fields of PlacedArray."""
         import pandas as pd
@@ -162,10 +162,6 @@ class Placement(Shown, Record):
         places = ["chip_row", "chip_column", "tile_row", "tile_column"]
         rows = [(*a.chip, *a.tile, *(getattr(a, name) for name in names)) for a in self.arrays]
         return pd.DataFrame(rows, columns=[*places, *names])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the placement file whole or not at all. Raises FileError."""
-        write_json(path, self.to_dict())
 
     @property
     def plot(self) -> PlacementPlots:
@@ -176,9 +172,6 @@ class Placement(Shown, Record):
         held = f"{counted(len(self.arrays), 'array')} in {counted(len(self.tiles), 'tile')}"
         moved = f"{self.traffic.cost:,.0f} byte hops, at most {self.traffic.gap:.1%} from the least"
         return self.network.name, f"{held}, {moved}"
-
-    def _table(self) -> pd.DataFrame:
-        return frame_of(self.layers, ("name", "demand", "replication", "tiles", "straddling"))
 
 
 PlacementLike = Placement | str | os.PathLike[str]

@@ -11,9 +11,8 @@ from rramalloc.report.timed import Timed
 from rramalloc.report.timeline import timeline_chart
 from rramalloc.results.allocation import Allocation, Layer, NetworkId
 from rramalloc.results.simulation import Simulation
-from rramalloc.shown import counted
 from rramalloc.studies.sweep.rows import SweptNetwork
-from rramalloc.units import duration, quantity, rounded, share, steps
+from rramalloc.units import counted, duration, quantity, rounded, share, steps
 
 _LEAD = "What limits it."
 _LACKS = (

@@ -12,8 +12,7 @@ from typing import Any
 from rramalloc.chart import Axis, Chart, Layer, Panel, Spec, columns, label
 from rramalloc.placement.placement import PlacedArray, Placement
 from rramalloc.report.section import FIGURE, Detail
-from rramalloc.shown import counted
-from rramalloc.units import rounded
+from rramalloc.units import counted, rounded
 
 _FRAME = "#9aa3ad"
 _TILE = 0.92

@@ -7,9 +7,8 @@ from typing import Any
 from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Layer, Lists, Panel
 from rramalloc.report.allocation_section import warning_notes
 from rramalloc.report.section import Column, Detail, Fact, Section, Table, shown
-from rramalloc.shown import counted
 from rramalloc.studies.chiplet.cost import ChipletCost
-from rramalloc.units import share
+from rramalloc.units import counted, share
 
 _TERMS = (
     ("compute", Key("compute", BLUE)),

@@ -32,10 +32,9 @@ from rramalloc.report.section import (
     shown,
     thinned,
 )
-from rramalloc.shown import counted, quoted
-from rramalloc.studies.comparison import Comparison, Row
+from rramalloc.results.comparison import Comparison, Row
 from rramalloc.studies.judged import REFERENCE
-from rramalloc.units import quantity, share, steps
+from rramalloc.units import counted, quantity, quoted, share, steps
 
 _MOST_PANELS = 8
 _LEAST_END, _BEYOND = 1.3, 2.5

@@ -34,9 +34,8 @@ from rramalloc.report.section import (
     shown,
     thinned,
 )
-from rramalloc.shown import counted
-from rramalloc.studies.pareto_front import FrontPoint, ParetoFront
-from rramalloc.units import duration, share, steps
+from rramalloc.results.front import FrontPoint, ParetoFront
+from rramalloc.units import counted, duration, share, steps
 
 _QUANTITY = {"makespan": "makespan", "interval": "interval", "latency_ns": "latency"}
 _COLOURS = (ORANGE, GREEN, PURPLE, SKY, GREY)

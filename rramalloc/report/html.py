@@ -10,8 +10,7 @@ from typing import Any
 
 from rramalloc.chart import Chart, Key
 from rramalloc.report.section import Block, Column, Fact, Note, Section, Table
-from rramalloc.shown import counted
-from rramalloc.units import share
+from rramalloc.units import counted, share
 
 _FEWEST_PACKED = 24
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}

@@ -24,8 +24,7 @@ from rramalloc.report.section import FIGURE, Block, Column, Detail, Table, shown
 from rramalloc.results.allocation import Allocation
 from rramalloc.results.allocation import Layer as Stage
 from rramalloc.results.simulation import BufferedEdge, Simulation
-from rramalloc.shown import counted
-from rramalloc.units import size, steps
+from rramalloc.units import counted, size, steps
 
 _LINEAR = 100
 """Copies up to which their axis is linear."""

@@ -127,9 +127,9 @@ def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
     from rramalloc.report.placement_section import placement_section
     from rramalloc.report.sweep_section import sweep_section
     from rramalloc.results.allocation import Allocation
+    from rramalloc.results.comparison import Comparison
+    from rramalloc.results.front import ParetoFront
     from rramalloc.results.simulation import Simulation
-    from rramalloc.studies.comparison import Comparison
-    from rramalloc.studies.pareto_front import ParetoFront
     from rramalloc.studies.sweep.rows import SweepDocument
 
     match source.result:

@@ -6,8 +6,7 @@ from rramalloc.placement.placement import Placement
 from rramalloc.report.allocation_section import hardware_words, network_words, warning_notes
 from rramalloc.report.chip_map import chip_map
 from rramalloc.report.section import Block, Column, Detail, Fact, Section, Table, shown
-from rramalloc.shown import counted
-from rramalloc.units import rounded, share, size
+from rramalloc.units import counted, rounded, share, size
 
 
 def placement_section(placement: Placement, detail: Detail) -> Section:

@@ -15,10 +15,10 @@ from rramalloc.files import parse_json, read_bytes, to_json
 from rramalloc.placement.placement import FILE_LIMIT_BYTES, Placement
 from rramalloc.records import Record, brief, describe
 from rramalloc.results.allocation import Allocation
+from rramalloc.results.comparison import Comparison
+from rramalloc.results.front import ParetoFront
 from rramalloc.results.simulation import Simulation
 from rramalloc.studies.chiplet.cost import ChipletCost
-from rramalloc.studies.comparison import Comparison
-from rramalloc.studies.pareto_front import ParetoFront
 from rramalloc.studies.sweep.rows import SweepDocument
 from rramalloc.studies.sweep.run import read_sweep
 

@@ -8,8 +8,8 @@ from typing import Any
 from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Layer, Lists, Panel, label
 from rramalloc.report.allocation_section import network_words
 from rramalloc.report.section import Column, Detail, Fact, Note, Section, Table, shown, thinned
-from rramalloc.shown import counted
 from rramalloc.studies.sweep.rows import SweepDocument, SweepRow, summarise
+from rramalloc.units import counted
 
 _MOST_SERIES = 12
 _VARIES = (

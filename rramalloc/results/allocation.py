@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
@@ -15,12 +13,9 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.plots import AllocationPlots
 from rramalloc.records import Record, from_list
-from rramalloc.shown import Shown, counted, frame_of
+from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.units import ObjectiveName, Unit
-
-if TYPE_CHECKING:
-    import pandas as pd
+from rramalloc.units import ObjectiveName, Unit, counted
 
 FORMAT: Literal["rramalloc-allocation/1"] = "rramalloc-allocation/1"
 Steps = Annotated[int, Field(ge=0, le=2**53)]
@@ -120,7 +115,7 @@ class Placed(Record):
     transfer_ns: dict[Name, float]
 
 
-class Allocation(Shown, Record):
+class Allocation(ResultRecord):
     """How often every layer is stored, how fast that is, and how far from optimal it can be at most.
 
     makespan, interval: steps; objective_value, lower_bound: of the objective, in objective_unit ("steps",
@@ -132,6 +127,19 @@ class Allocation(Shown, Record):
     the host, untimed; warnings: what was assumed or ignored; coverage: how much of the network this is
     about (None in files of older versions); placed: None unless the step includes the transfer between tiles.
     """
+
+    rows_in = "layers"
+    columns = (
+        "name",
+        "windows",
+        "demand",
+        "replication",
+        "arrays",
+        "batches",
+        "start",
+        "finish",
+        "fold",
+    )
 
     format: Literal["rramalloc-allocation/1"] = FORMAT
     rramalloc_version: str
@@ -170,16 +178,6 @@ class Allocation(Shown, Record):
         left_out = {"placed"} if self.placed is None else set()
         return self.model_dump(mode="json", exclude=left_out)
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per layer, columns as the fields of Layer."""
-        import pandas as pd
-
-        return pd.DataFrame([layer.model_dump() for layer in self.layers])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the allocation file whole or not at all. Raises FileError."""
-        write_json(path, self.to_dict())
-
     @property
     def plot(self) -> AllocationPlots:
         """Figures: replication, timeline, convergence."""
@@ -194,11 +192,6 @@ class Allocation(Shown, Record):
         arrays = f"{self.arrays.used:,} of {counted(self.arrays.budget, 'array')}"
         end = self.proven if self.gap == 0 else f"at most {self.gap:.1%} from optimal"
         return self.network.name, f"{counted(self.makespan, 'step')} on {arrays}, {end}"
-
-    def _table(self) -> pd.DataFrame:
-        fold = ("fold",) if self.options.fold else ()
-        columns = ("name", "windows", "demand", "replication", "arrays", "batches", "start", "finish", *fold)
-        return frame_of(self.layers, columns)
 
 
 class BareReplication(Record):

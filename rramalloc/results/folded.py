@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
@@ -27,12 +27,10 @@ from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Name, Stage
 from rramalloc.records import Record, brief, is_whole
+from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Count, NetworkId, Product
-from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.timing.stage_graph import StageGraph
-
-if TYPE_CHECKING:
-    import pandas as pd
+from rramalloc.units import counted
 
 Shape = tuple[Count, Count, Count, Count]
 Size = tuple[Count, Count]
@@ -69,7 +67,7 @@ class Folded(Record):
         return Fold(filter=whole, size=size, inputs=self.filter[3] // (self.n_h * self.n_w))
 
 
-class FilterFold(Shown, Folded):
+class FilterFold(ResultRecord, Folded):
     """A filter folded until it fills `align` input channels.
 
     n_total: n_h * n_w; output: height and width, None without an input; work_before, work_after:
@@ -86,16 +84,6 @@ class FilterFold(Shown, Folded):
     work_after: Product
     saving: float
     checked: bool | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `fold --filter ... --format json` prints."""
-        return self.model_dump(mode="json")
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row, columns as the fields."""
-        import pandas as pd
-
-        return pd.DataFrame([self.model_dump()])
 
     def _headline(self) -> tuple[str, str]:
         before, after = (" x ".join(map(str, size)) for size in (self.filter_before, self.filter))
@@ -122,8 +110,21 @@ class FoldedLayer(Folded):
         return None if (self.n_h, self.n_w) == UNFOLDED else (self.n_h, self.n_w)
 
 
-class NetworkFold(Shown, Record):
+class NetworkFold(ResultRecord):
     """All stages of a network, in network order. demand_before, demand_after: arrays of one copy of each."""
+
+    rows_in = "layers"
+    columns = (
+        "name",
+        "filter_before",
+        "n_h",
+        "n_w",
+        "filter",
+        "demand_before",
+        "demand_after",
+        "saving",
+        "reason",
+    )
 
     format: Literal["rramalloc-network-fold/1"] = "rramalloc-network-fold/1"
     network: NetworkId
@@ -136,25 +137,11 @@ class NetworkFold(Shown, Record):
     host: tuple[str, ...]
     warnings: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `fold NETWORK --format json` prints."""
-        return self.model_dump(mode="json")
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per layer, columns as the fields of FoldedLayer."""
-        import pandas as pd
-
-        return pd.DataFrame([layer.model_dump() for layer in self.layers])
-
     def _headline(self) -> tuple[str, str]:
         return (
             self.network.name,
             f"{counted(self.demand_before, 'array')} before folding, {self.demand_after:,} after",
         )
-
-    def _table(self) -> pd.DataFrame:
-        columns = ("name", "filter_before", "n_h", "n_w", "filter", "demand_before", "demand_after", "saving")
-        return frame_of(self.layers, (*columns, "reason"))
 
 
 def fold_filter(

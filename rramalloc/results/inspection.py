@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import WeightMatrix, demands, folds, least_arrays
@@ -11,13 +11,10 @@ from rramalloc.network.counts import groups_of, kernel_of, macs, weights
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Name
-from rramalloc.records import Record
+from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Count, Foldable, NetworkId, Product
-from rramalloc.shown import Shown, counted, frame_of, one_line
 from rramalloc.timing.stage_graph import StageGraph
-
-if TYPE_CHECKING:
-    import pandas as pd
+from rramalloc.units import counted, one_line
 
 
 class InspectedLayer(Foldable):
@@ -40,13 +37,28 @@ class InspectedLayer(Foldable):
     macs: Product
 
 
-class Inspection(Shown, Record):
+class Inspection(ResultRecord):
     """Stages of a network on a hardware. minimum: arrays with every layer stored once, the least budget.
 
     saturation: arrays with every layer at as many copies as it has windows; more are of no use.
     host: weight layers left to the host, untimed; coverage: how much of the network the stages are;
     warnings: what the importer assumed or ignored.
     """
+
+    rows_in = "layers"
+    columns = (
+        "name",
+        "op",
+        "input",
+        "output",
+        "kernel",
+        "stride",
+        "groups",
+        "windows",
+        "demand",
+        "utilisation",
+        "fold",
+    )
 
     format: Literal["rramalloc-inspection/1"] = "rramalloc-inspection/1"
     network: NetworkId
@@ -61,24 +73,9 @@ class Inspection(Shown, Record):
     coverage: Coverage
     warnings: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `inspect --format json` prints."""
-        return self.model_dump(mode="json")
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per layer, columns as the fields of InspectedLayer."""
-        import pandas as pd
-
-        return pd.DataFrame([layer.model_dump() for layer in self.layers])
-
     def _headline(self) -> tuple[str, str]:
         least = f"at least {counted(self.minimum, 'array')} of {one_line(self.hardware.name, 60)}"
         return self.network.name, f"{counted(len(self.layers), 'stage')}, {least}"
-
-    def _table(self) -> pd.DataFrame:
-        fold = ("fold",) if self.fold else ()
-        columns = ("name", "op", "input", "output", "kernel", "stride", "groups", "windows", "demand")
-        return frame_of(self.layers, (*columns, "utilisation", *fold))
 
 
 def inspect_network(network: Network, hardware: Hardware, options: MappingOptions) -> Inspection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -16,9 +16,9 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.plots import SimulationPlots
 from rramalloc.records import Record
+from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Layer, NetworkId, Product, Steps
 from rramalloc.results.optimize import layers_of
-from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import Segment, critical_path, describe
@@ -26,9 +26,7 @@ from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.simulate import Handoff, Timing, replication_by_name, simulate
 from rramalloc.timing.stage_graph import StageGraph
-
-if TYPE_CHECKING:
-    import pandas as pd
+from rramalloc.units import counted
 
 _TOO_MANY_EDGES = "more edges between stages than can be listed: buffers are left out, the timing is exact"
 
@@ -60,7 +58,7 @@ class CriticalSegment(Record):
     column: int | None
 
 
-class Simulation(Shown, Record):
+class Simulation(ResultRecord):
     """Exact timing of one allocation (docs/sources/model.md 4), and what the models say of it
     (docs/sources/model.md 5).
 
@@ -69,6 +67,9 @@ class Simulation(Shown, Record):
     latency_table: measured step times, None if those of the hardware hold; coverage: how much of the
     network this is about.
     """
+
+    rows_in = "layers"
+    columns = ("name", "windows", "replication", "batches", "start", "finish", "stall_steps")
 
     format: Literal["rramalloc-simulation/1"] = "rramalloc-simulation/1"
     network: NetworkId
@@ -90,16 +91,6 @@ class Simulation(Shown, Record):
     coverage: Coverage | None = None
     warnings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `simulate --format json` prints."""
-        return self.model_dump(mode="json")
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per layer, columns as the fields of TimedLayer."""
-        import pandas as pd
-
-        return pd.DataFrame([layer.model_dump() for layer in self.layers])
-
     @property
     def plot(self) -> SimulationPlots:
         """Figures: timeline."""
@@ -109,10 +100,6 @@ class Simulation(Shown, Record):
         arrays = counted(self.arrays, "array")
         words = f"{counted(self.makespan, 'step')} on {arrays}, interval {self.interval:,}"
         return self.network.name, words
-
-    def _table(self) -> pd.DataFrame:
-        columns = ("name", "windows", "replication", "batches", "start", "finish", "stall_steps")
-        return frame_of(self.layers, columns)
 
     def _notes(self) -> list[str]:
         return [self.critical_path_text, *super()._notes()]

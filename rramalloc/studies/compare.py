@@ -15,10 +15,10 @@ from rramalloc.methods.registry import METHODS, entry
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
+from rramalloc.results.comparison import CompareOptions, Comparison, Row, Skipped
 from rramalloc.results.optimize import Request, counting_warnings, hardware_warnings, make_problem, propose
 from rramalloc.search.objective import Latency
 from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
-from rramalloc.studies.comparison import CompareOptions, Comparison, Row, Skipped
 from rramalloc.studies.judged import REFERENCE, Runs, judged, rows_of
 from rramalloc.timing.published import ChainLayer, chain_layers
 from rramalloc.version import __version__

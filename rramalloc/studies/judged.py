@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from rramalloc.errors import SolverError
 from rramalloc.results.check import recheck, recheck_placement
+from rramalloc.results.comparison import Row
 from rramalloc.search.objective import Objective, within
 from rramalloc.search.problem import Candidate
-from rramalloc.studies.comparison import Row
 from rramalloc.timing.published import ChainLayer, published
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Timing, simulate

@@ -14,16 +14,16 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.check import recheck, recheck_bound, recheck_placement
-from rramalloc.results.optimize import Request, counting_warnings, hardware_warnings, make_problem, propose
-from rramalloc.search.front import Front, Point, Progress
-from rramalloc.search.objective import FRONTS, Objective
-from rramalloc.search.problem import Stop
-from rramalloc.studies.pareto_front import (
+from rramalloc.results.front import (
     BaselinePoint,
     FrontPoint,
     ParetoFront,
     ParetoOptions,
 )
+from rramalloc.results.optimize import Request, counting_warnings, hardware_warnings, make_problem, propose
+from rramalloc.search.front import Front, Point, Progress
+from rramalloc.search.objective import FRONTS, Objective
+from rramalloc.search.problem import Stop
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.simulate import simulate
 from rramalloc.units import FrontObjective

@@ -23,8 +23,9 @@ from rramalloc.hardware.hardware import MAX_VALUE, NonNegative, Text
 from rramalloc.network.network import Network
 from rramalloc.network.node import Node
 from rramalloc.records import Record, brief, fault, from_list, parse
-from rramalloc.shown import Shown, counted, frame_of
+from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_layer import MeasuredLayer, parameters_of, parameters_text
+from rramalloc.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,12 +85,15 @@ class LatencyRow(MeasuredLayer):
         return self
 
 
-class LatencyTable(Shown, Record):
+class LatencyTable(ResultRecord):
     """Latencies of layers on one device or several, each layer once.
 
     overhead: the fit they rest on, None if there was none; warnings: what to mistrust.
     Raises SpecError if a layer stands twice.
     """
+
+    rows_in = "rows"
+    columns = ("text", "latency_ns", "noise_ns", "n", "device")
 
     format: Literal["rramalloc-latency/1"] = FORMAT
     overhead: Overhead | None = None
@@ -149,9 +153,6 @@ class LatencyTable(Shown, Record):
 
     def _headline(self) -> tuple[str, str]:
         return "latency table", counted(len(self.rows), "measured layer")
-
-    def _table(self) -> pd.DataFrame:
-        return frame_of(self.rows, ("text", "latency_ns", "noise_ns", "n", "device"))
 
 
 _TABLE: TypeAdapter[LatencyTable] = TypeAdapter(LatencyTable)

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from rramalloc.methods.registry import METHODS
-from rramalloc.studies.comparison import SCALARS
+from rramalloc.results.comparison import SCALARS
 
 Run = Callable[..., Any]
 Start = Callable[..., subprocess.Popen[str]]

@@ -16,9 +16,9 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.methods.registry import METHODS, Entry
 from rramalloc.network.network import Network
+from rramalloc.results.comparison import SCALARS, Comparison, Row
 from rramalloc.schemas import json_schema
 from rramalloc.studies.compare import Ending
-from rramalloc.studies.comparison import SCALARS, Comparison, Row
 
 QUICK = {"work": 5, "seeds": 3}
 

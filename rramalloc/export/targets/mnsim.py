@@ -32,7 +32,7 @@ from rramalloc.network.node import (
     Pixelwise,
     Pool,
 )
-from rramalloc.shown import counted
+from rramalloc.units import counted
 
 _TOOL: Final = "MNSIM"
 _COMMAND: Final = "python run.py MNSIM-2.0  # a checkout; needs numpy and pandas"

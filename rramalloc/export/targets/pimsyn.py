@@ -15,7 +15,7 @@ from rramalloc.export.subject import Subject, is_dilated
 from rramalloc.files import to_json
 from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Concat, Conv, Elementwise, GlobalPool, Linear, Pool, Stage
-from rramalloc.shown import counted
+from rramalloc.units import counted
 
 _TOOL: Final = "PIMSYN"
 _COMMAND: Final = "python run.py PIMSYN-NN  # a checkout"

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rramalloc.files import write_json
 from rramalloc.mapping.options import Mapping
 from rramalloc.network.node import Name
 from rramalloc.records import Record
+from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import NetworkId
-from rramalloc.shown import Shown, counted, one_line
-
-if TYPE_CHECKING:
-    import pandas as pd
+from rramalloc.units import counted, one_line
 
 FORMAT: Literal["rramalloc-verification/1"] = "rramalloc-verification/1"
 Index = Annotated[int, Field(ge=0)]
@@ -76,13 +72,15 @@ class VerificationOptions(Record):
     noise: NonNegative
 
 
-class Verification(Shown, Record):
+class Verification(ResultRecord):
     """Whether the placed accelerator computes what the reference computes; `rramalloc-verification/1`.
 
     verdict: "equal": every value of every node is; "different": see `difference`; "approximate": converters
     or noise were asked for, and they change values. arrays: programmed; values: compared, over all nodes;
     layers: up to the first difference.
     """
+
+    rows_in = "layers"
 
     format: Literal["rramalloc-verification/1"] = FORMAT
     rramalloc_version: str
@@ -95,21 +93,6 @@ class Verification(Shown, Record):
     values: Index
     layers: tuple[VerifiedLayer, ...]
     warnings: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document of the verification file."""
-        return self.model_dump(mode="json")
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per layer, columns as the fields of VerifiedLayer."""
-        import pandas as pd
-
-        columns = list(VerifiedLayer.model_fields)
-        return pd.DataFrame([layer.model_dump() for layer in self.layers], columns=columns)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the verification as JSON, whole or not at all. Raises FileError."""
-        write_json(path, self.to_dict())
 
     def _headline(self) -> tuple[str, str]:
         found = str(self.difference) if self.difference is not None else self.verdict

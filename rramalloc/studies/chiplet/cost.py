@@ -16,9 +16,10 @@ from rramalloc.errors import SpecError
 from rramalloc.files import read_json
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, parse
-from rramalloc.shown import Shown, counted
+from rramalloc.result import ResultRecord
 from rramalloc.studies.chiplet.description import ChipletEdge, ChipletOperator, Description
 from rramalloc.studies.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
+from rramalloc.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +70,7 @@ class EdgeCost(Record):
     cost: float
 
 
-class ChipletCost(Shown, Record):
+class ChipletCost(ResultRecord):
     """Cost of a network on chiplets: the groups one after the other, with what is moved between them.
 
     between: for each group and the next, the sum of `edges` into that next group; unit: of all costs.

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear, Name
 from rramalloc.records import Record
+from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import NetworkId
-from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.timing.latency_table import Flag, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
-
-if TYPE_CHECKING:
-    import pandas as pd
+from rramalloc.units import counted
 
 
 class EstimatedLayer(Record):
@@ -31,13 +29,15 @@ class EstimatedLayer(Record):
         return " ".join(self.flags)
 
 
-class LatencyEstimate(Shown, Record):
+class LatencyEstimate(ResultRecord):
     """Sum of latencies over a network. share: of a layer in the total.
 
     missing: nodes without weights that the table does not have, counted as 0, as is a negative latency;
     measured_ns: what the table says of the whole network, None if it does not; error: (total_ns -
     measured_ns) / measured_ns.
     """
+
+    rows_in = "layers"
 
     format: Literal["rramalloc-latency-estimate/1"] = "rramalloc-latency-estimate/1"
     network: NetworkId
@@ -47,14 +47,6 @@ class LatencyEstimate(Shown, Record):
     layers: tuple[EstimatedLayer, ...]
     missing: tuple[str, ...]
     warnings: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `latency estimate --format json` prints."""
-        return self.model_dump(mode="json")
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per layer, columns as the fields of EstimatedLayer."""
-        return frame_of(self.layers, tuple(EstimatedLayer.model_fields))
 
     def _headline(self) -> tuple[str, str]:
         end = "" if self.error is None else f", {self.error:+.1%} from what was measured"

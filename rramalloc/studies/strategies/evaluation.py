@@ -19,8 +19,8 @@ from rramalloc.mapping.options import FullyConnected
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief
+from rramalloc.result import Result, frame_of
 from rramalloc.results.allocation import Count, NetworkId
-from rramalloc.shown import Shown, frame_of, one_line
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.enumeration import (
     ColumnSource,
@@ -32,6 +32,7 @@ from rramalloc.studies.strategies.enumeration import (
 from rramalloc.studies.strategies.matrices import Matrix, column_sums, write_load, write_performance
 from rramalloc.studies.strategies.strategy import StrategyPlan
 from rramalloc.studies.strategies.tasks import LayerTask, Term, tasks_of
+from rramalloc.units import one_line
 from rramalloc.version import __version__
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class EvaluationDocument(Record):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Shown):
+class Evaluation(Result):
     """Strategies side by side. document: the summary; names: of the strategies, the matrix's columns;
     performance_ns: float64 of tasks x strategies; sources: where the load matrix is made from.
     """

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record, from_list
-from rramalloc.shown import Shown
+from rramalloc.result import ResultRecord
 from rramalloc.studies.sweep.inputs import NetworkText, Sources, key_of, machine_of
 from rramalloc.studies.sweep.spec import Spec, SweepPoint
 from rramalloc.version import __version__
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SWEEP_FORMAT: Literal["rramalloc-sweep/1"] = "rramalloc-sweep/1"
 STATUS_FORMAT: Literal["rramalloc-sweep-status/1"] = "rramalloc-sweep-status/1"
@@ -129,7 +126,7 @@ class SweepDocument(Record):
         return document if self.rows is None else document | {"rows": [row.model_dump() for row in self.rows]}
 
 
-class SweepStatus(Shown, Record):
+class SweepStatus(ResultRecord):
     """Progress of a sweep. failed: points whose row is an error; points_per_s: of the running or last call,
     left_s: at that rate; both None before the first point and at the end.
     """
@@ -141,16 +138,6 @@ class SweepStatus(Shown, Record):
     failed: int
     points_per_s: float | None
     left_s: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document that --status prints."""
-        return self.model_dump(mode="json")
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row, columns as the fields."""
-        import pandas as pd
-
-        return pd.DataFrame([self.to_dict()])
 
     def _headline(self) -> tuple[str, str]:
         return self.name, f"{self.done:,} of {self.points:,} points done, {self.failed:,} failed"

@@ -14,8 +14,8 @@ from rramalloc.errors import FileError, SpecError
 from rramalloc.files import parse_json, to_json
 from rramalloc.progress import followed, of_sweep
 from rramalloc.records import brief, parse
+from rramalloc.result import Result, frame_of
 from rramalloc.search.cores import cores
-from rramalloc.shown import Shown, counted, frame_of
 from rramalloc.studies.sweep.inputs import Sources, read_sources
 from rramalloc.studies.sweep.rows import SweepDocument, SweepRow, SweepStatus, SweepSummary, summarise
 from rramalloc.studies.sweep.spec import Spec, read_spec
@@ -28,6 +28,7 @@ from rramalloc.studies.sweep.store import (
     read_state,
 )
 from rramalloc.studies.sweep.workers import Distribution, LocalWorkers, Workers
+from rramalloc.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +54,7 @@ OnProgress = Callable[[SweepProgress], None]
 
 
 @dataclass(frozen=True, repr=False)
-class SweepResult(Shown):
+class SweepResult(Result):
     """A finished sweep, whose rows are read from its folder as they are asked for.
 
     computed: points that this call computed, the others had their rows before; failed: points whose row is an

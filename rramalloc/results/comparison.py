@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
 from rramalloc.plots import ComparisonPlots
 from rramalloc.records import Record
+from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Count, NetworkId, Steps
-from rramalloc.shown import Shown, counted, frame_of
-from rramalloc.units import Unit
-
-if TYPE_CHECKING:
-    import pandas as pd
+from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-comparison/1"] = "rramalloc-comparison/1"
 
@@ -84,12 +79,16 @@ class Skipped(Record):
     reason: str
 
 
-class Comparison(Shown, Record):
+class Comparison(ResultRecord):
     """Methods side by side: rows by budget in the order given, `auto` first, then the fastest first.
 
     skipped: methods that do not apply or found nothing; warnings: what was assumed or ignored, and where
     another method was faster than `auto`; coverage: how much of the network this is about.
     """
+
+    rows_in = "rows"
+    columns = ("arrays", "method", "makespan", "ratio", "gap", "used", "interval", "repaired", "runs")
+    unlisted = frozenset({"replication"})
 
     format: Literal["rramalloc-comparison/1"] = FORMAT
     rramalloc_version: str
@@ -112,21 +111,6 @@ class Comparison(Shown, Record):
         """The rows at one budget."""
         return tuple(row for row in self.rows if row.arrays == arrays)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document of the comparison file."""
-        return self.model_dump(mode="json")
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the comparison file whole or not at all. Raises FileError."""
-        write_json(path, self.to_dict())
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per method and budget, columns as the fields of Row without the replication."""
-        import pandas as pd
-
-        rows = [row.model_dump(exclude={"replication"}) for row in self.rows]
-        return pd.DataFrame(rows, columns=list(SCALARS))
-
     @property
     def plot(self) -> ComparisonPlots:
         """Figures: methods."""
@@ -135,10 +119,6 @@ class Comparison(Shown, Record):
     def _headline(self) -> tuple[str, str]:
         methods = counted(len({row.method for row in self.rows}), "method")
         return self.network.name, f"{methods} on {', '.join(f'{size:,}' for size in self.budgets)} arrays"
-
-    def _table(self) -> pd.DataFrame:
-        columns = ("arrays", "method", "makespan", "ratio", "gap", "used", "interval", "repaired", "runs")
-        return frame_of(self.rows, columns)
 
     def _notes(self) -> list[str]:
         left_out = [

@@ -17,10 +17,11 @@ import rramalloc
 from rramalloc.api import export
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
-from rramalloc.shown import Shown, counted, one_line
+from rramalloc.result import Result
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
+from rramalloc.units import counted, one_line
 
 HOSTILE = "<script>alert('&')</script>\n"
 TAGS = {"div", "p", "small", "table", "thead", "tbody", "tr", "th", "td"}
@@ -90,7 +91,7 @@ def test_every_kind_of_result_is_here(results: dict[str, Any]) -> None:
     def below(kind: type) -> set[str]:
         return {kind.__name__}.union(*(below(child) for child in kind.__subclasses__()))
 
-    assert set(results) == set(KINDS) == below(Shown) - {"Shown", "Long"}
+    assert set(results) == set(KINDS) == below(Result) - {"Result", "ResultRecord", "Long"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -103,6 +104,12 @@ def test_a_result_has_all_forms(results: dict[str, Any], kind: str) -> None:
         assert text.isprintable()
         assert 10 < len(text) < 300
     assert repr(result) == f"<{kind} {result}>"
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"Export"}))
+def test_a_result_is_saved_as_its_document(results: dict[str, Any], kind: str, tmp_path: Path) -> None:
+    results[kind].save(tmp_path / "result.json")
+    assert json.loads((tmp_path / "result.json").read_text()) == results[kind].to_dict()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,7 +130,7 @@ def test_warnings_stand_below(results: dict[str, Any], kind: str) -> None:
     assert results[kind]._repr_html_().count("<p>Warning: ") == len(warnings)
 
 
-class Long(Shown):
+class Long(Result):
     """As many rows as are wanted."""
 
     def __init__(self, rows: int) -> None:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
 from rramalloc.plots import FrontPlots
 from rramalloc.records import Record
+from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Count, NetworkId, Steps
-from rramalloc.shown import Shown, counted, frame_of
-from rramalloc.units import FrontObjective
-
-if TYPE_CHECKING:
-    import pandas as pd
+from rramalloc.units import FrontObjective, counted
 
 FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
 
@@ -59,7 +54,7 @@ class BaselinePoint(Record):
     value: int | float
 
 
-class ParetoFront(Shown, Record):
+class ParetoFront(ResultRecord):
     """All non-dominated points of (arrays, objective) up to a budget, rising in arrays.
 
     budget: most arrays, minimum: with every layer stored once; unit: of values and bounds; proven: points
@@ -67,6 +62,10 @@ class ParetoFront(Shown, Record):
     unless the range is very wide; seconds: work counted in seconds of a reference core; coverage: how much
     of the network the front is about.
     """
+
+    rows_in = "points"
+    columns = ("arrays", "makespan", "interval", "value", "lower_bound", "gap")
+    unlisted = frozenset({"replication"})
 
     format: Literal["rramalloc-pareto/1"] = FORMAT
     rramalloc_version: str
@@ -91,20 +90,6 @@ class ParetoFront(Shown, Record):
         """Mean of the gaps of all points."""
         return sum(point.gap for point in self.points) / len(self.points)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document of the front's file."""
-        return self.model_dump(mode="json")
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per point, columns as the fields of FrontPoint but for the copies."""
-        import pandas as pd
-
-        return pd.DataFrame([point.model_dump(exclude={"replication"}) for point in self.points])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the front's file whole or not at all. Raises FileError."""
-        write_json(path, self.to_dict())
-
     @property
     def plot(self) -> FrontPlots:
         """Figures: front."""
@@ -116,6 +101,3 @@ class ParetoFront(Shown, Record):
             self.network.name,
             f"{words}, {self.proven:,} proven{self.coverage.extent if self.coverage else ''}",
         )
-
-    def _table(self) -> pd.DataFrame:
-        return frame_of(self.points, ("arrays", "makespan", "interval", "value", "lower_bound", "gap"))
