@@ -1,6 +1,6 @@
 """What the documentation site takes from the program itself when it is built (mkdocs hooks).
 
-A line `<!-- formats -->`, `<!-- networks -->` or `<!-- presets -->` of a page becomes tables; results/, the
+A line such as `<!-- formats -->` or `<!-- methods -->` of a page becomes tables; results/, the
 notebooks, CHANGELOG.md and CONTRIBUTING.md become pages; a site that needs the network is an error.
 """
 
@@ -289,7 +289,36 @@ def presets() -> str:
     return "\n".join(_table(("name", "array", "cell bits", "weight bits", "source", "not confirmed"), rows))
 
 
-TABLES: Mapping[str, Callable[[], str]] = {"formats": formats, "networks": networks, "presets": presets}
+def methods() -> str:
+    """Every method with what it minimises and proves, and where it is from."""
+    from rramalloc.methods.registry import METHODS, method_named
+
+    every = [method_named(name) for name in METHODS]
+    rows = ([f"[`{m.name}`](#{m.name})", m.minimises, m.proves, m.source] for m in every)
+    return "\n".join(_table(("`--method`", "minimises", "proves", "source"), rows))
+
+
+def baselines() -> str:
+    """A section with the description of its module for every method that the page does not describe."""
+    from rramalloc.methods.registry import METHODS
+
+    page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    options = "    options: {members: false, show_root_heading: false, show_root_toc_entry: false}"
+    sections = (
+        f"### `{name}`\n\n::: {home.partition(':')[0]}\n{options}\n"
+        for name, home in METHODS.items()
+        if f"### `{name}`\n" not in page
+    )
+    return "\n".join(sections)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "baselines": baselines,
+    "formats": formats,
+    "methods": methods,
+    "networks": networks,
+    "presets": presets,
+}
 
 
 def _format(name: str, schema: Schema) -> Iterator[str]:

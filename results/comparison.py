@@ -22,7 +22,7 @@ from measured import RESULTS
 
 import rramalloc
 from rramalloc.chart import BLUE, ORANGE, Axis, Chart, Layer, Panel, row_height
-from rramalloc.methods.registry import METHODS
+from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.shipped import shipped_names
 from rramalloc.results.comparison import SCALARS, Comparison, Row
 from rramalloc.studies.judged import REFERENCE
@@ -35,7 +35,7 @@ REPLICATION_FIGURE, TIMELINE_FIGURE = (
     FOLDER / "vgg16_2048_timeline.svg",
 )
 COLUMNS = ("crossbar", "fc", *SCALARS, "replication", "skipped")
-ALL = tuple(name for name, entry in METHODS.items() if entry.compared)
+ALL = tuple(name for name in METHODS if method_named(name).compared)
 MODELLED = (REFERENCE, "published", "published-dp", "proportional")
 
 
@@ -252,7 +252,7 @@ def method_rows(shipped: dict[str, dict[str, dict[str, str]]]) -> Iterator[list[
             name, str(len(runs)), str(ratios.count(1.0)), str(sum(ratio < 1 for ratio in ratios)),
             f"{statistics.median(ratios):.3f}", f"{statistics.geometric_mean(ratios):.3f}",
             f"{max(ratios):.3f}", str(sum(row["repaired"] == "True" for row in runs)),
-            f"{max(spreads):.1%}" if METHODS[name].seeded else "-", seconds,
+            f"{max(spreads):.1%}" if method_named(name).seeded else "-", seconds,
         ]  # fmt: skip
         lines.append((name != REFERENCE, statistics.geometric_mean(ratios), line))
     yield from (line for *_, line in sorted(lines))

@@ -124,12 +124,12 @@ def measure_other(case: Case, arrays: int, method: str) -> dict[str, Any]:
     from rramalloc.errors import SolverError
     from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
     from rramalloc.importers import load
-    from rramalloc.methods.registry import method as method_named
+    from rramalloc.methods.registry import method_named
     from rramalloc.results.optimize import make_problem
     from rramalloc.search.problem import Candidate, Stop
     from rramalloc.timing.simulate import simulate
 
-    solve = method_named(method)
+    solve = method_named(method).solve
     candidate: Candidate | None = None
     begun = time.perf_counter()
     hardware = load_hardware(DEFAULT_PRESET).with_crossbar(case.crossbar, case.crossbar)

@@ -10,7 +10,6 @@ import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jsonschema
@@ -19,13 +18,14 @@ import yaml
 from pages import blocks
 
 import rramalloc
+from rramalloc import methods
 from rramalloc.api import export
 from rramalloc.errors import UnknownNameError
 from rramalloc.export.bundle import Export
 from rramalloc.export.discovery import target_names
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.methods.registry import METHODS, Entry
+from rramalloc.methods.registry import METHODS, declared
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -170,12 +170,6 @@ def guide() -> dict[str, str]:
     return {next(filter(None, match.groups())): text for match, (_, text) in zip(names, written, strict=True)}
 
 
-def defined(program: str, name: str) -> Any:
-    namespace: dict[str, Any] = {}
-    exec(program, namespace)  # noqa: S102 - the guide's own programs
-    return namespace[name]
-
-
 def test_the_network_of_the_guide(guide: dict[str, str], tmp_path: Path) -> None:
     program = f"{guide['all_cnn']}\nimport rramalloc\nrramalloc.convert(all_cnn(), 'all_cnn.json')\n"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "networks")}
@@ -195,14 +189,19 @@ def test_the_preset_of_the_guide(guide: dict[str, str], tmp_path: Path) -> None:
     assert (hardware.columns_per_weight, hardware.unconfirmed) == (4, ("precision.signed",))
 
 
-def test_the_baseline_of_the_guide(guide: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    home = ModuleType("twice")
-    home.solve = defined(guide["solve"], "solve")  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "twice", home)
-    monkeypatch.setitem(METHODS, "twice", Entry("twice:solve"))
+def test_the_baseline_of_the_guide(
+    guide: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its one file in the folder of the methods is all that there is of it."""
+    (tmp_path / "twice.py").write_text(guide["solve"], encoding="utf-8")
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
+    for name, home in declared(tmp_path).items():
+        monkeypatch.setitem(METHODS, name, home)
     found = rramalloc.optimize("alexnet", arrays=400, method="twice")
     assert set(found.replication.values()) == {2}
     assert found.arrays.used == 2 * (3 + 26 + 42 + 54 + 36)
+    rows = rramalloc.compare("alexnet", 400, methods=["twice", "none"]).rows
+    assert {row.method for row in rows} == {"twice", "none"}
 
 
 def test_the_export_of_the_guide(

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from rramalloc.compiled import compiled
-from rramalloc.methods.limits import clipped
+from rramalloc.methods.method import Method, clipped
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication
 
@@ -171,6 +171,15 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
     best = np.lexsort((rows @ problem.demand, values))[0]
     words = f"heuristic: annealing, deviation of batches {values[best]:.6g}"
     return Candidate(clipped(problem, rows[best]), 1, words, seconds)
+
+
+ANNEALING = Method(
+    "annealing",
+    solve,
+    minimises="the spread of layer times, by chance",
+    source="PIMSYN, DATE 2024",
+    seeded=True,
+)
 
 
 def initial(problem: Problem) -> Replication:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rramalloc.methods.slowest import Fed, fed
+from rramalloc.methods.bottleneck import Fed, fed
+from rramalloc.methods.method import Method
 from rramalloc.search.problem import Candidate, Problem, Stop
 
 MARGIN = 50
@@ -25,6 +26,14 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     made = with_margins(problem, [MARGIN])
     words = "heuristic: copies for the slowest layer with a margin of 50 %"
     return Candidate(made.allocations[0], 1, words, made.seconds)
+
+
+BALANCE = Method(
+    "balance",
+    solve,
+    minimises="the same, until half of the arrays are gone",
+    source="PIMCOMP, DAC 2023",
+)
 
 
 def with_margins(problem: Problem, margins: Sequence[int]) -> Fed:

@@ -3,12 +3,27 @@
 Source: the usual greedy heuristic, as in PIMCOMP's ReplicationByBalance without its margin (balance.py). Our
 reading: it ends as soon as a copy of the slowest layer does not fit, or that layer has a copy for each of
 its windows; smaller copies of other layers would not make the slowest one faster.
+
+Its compiled loop works on the binary heap of the C++ library that PIMCOMP is built with.
+
+With equal batches the heap's own moves decide which stage is next: a removed top leaves a hole that sinks to
+the bottom towards the larger child, the right one of equals, and the last entry rises from there. Doing the
+same is what gives PIMCOMP's allocations copy by copy.
 """
 
 from __future__ import annotations
 
-from rramalloc.methods.slowest import fed
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.compiled import compiled
+from rramalloc.methods.method import Method, most_copies
 from rramalloc.search.problem import Candidate, Problem, Stop
+
+_NS_PER_COPY = 50.0
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
@@ -18,3 +33,91 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     return Candidate(
         made.allocations[0], 1, "heuristic: copies for the slowest layer, one by one", made.seconds
     )
+
+
+BOTTLENECK = Method(
+    "bottleneck",
+    solve,
+    minimises="the slowest layer's time, greedily",
+    source="PIMCOMP without its margin, DAC 2023",
+)
+
+
+@compiled
+def _rise(key: Any, item: Any, hole: int, value: int, entry: int) -> None:
+    """Put an entry into the hole, or above it as long as what stands there is smaller."""
+    while hole > 0 and key[(hole - 1) // 2] < value:
+        key[hole], item[hole] = key[(hole - 1) // 2], item[(hole - 1) // 2]
+        hole = (hole - 1) // 2
+    key[hole], item[hole] = value, entry
+
+
+@compiled
+def _without_top(key: Any, item: Any, count: int) -> None:
+    """Remove the top of a heap of `count` entries; the place of the last one becomes free."""
+    count -= 1
+    hole = 0
+    while 2 * hole + 2 < count:
+        child = 2 * hole + 2
+        if key[child] < key[child - 1]:
+            child -= 1
+        key[hole], item[hole] = key[child], item[child]
+        hole = child
+    if 2 * hole + 2 == count:
+        key[hole], item[hole] = key[count - 1], item[count - 1]
+        hole = count - 1
+    if count > 0:
+        _rise(key, item, hole, key[count], item[count])
+
+
+@compiled
+def feed(
+    windows: Any, demand: Any, most: Any, room: int, reserves: Any, copies: Any, rows: Any
+) -> int:  # fmt: skip
+    """Feed `copies`, changed in place; rows[k]: those when reserves[k] is reached. Copies given away.
+
+    Stages of one window, such as fully connected layers, are not in the queue.
+    """
+    n, row, given = 0, 0, 0
+    key, item = np.empty_like(windows), np.empty_like(windows)
+    for stage in range(len(windows)):
+        if windows[stage] > 1:
+            _rise(key, item, n, (windows[stage] + copies[stage] - 1) // copies[stage], stage)
+            n += 1
+    while row < len(reserves) and n > 0:
+        stage = item[0]
+        if key[0] == 1 or copies[stage] >= most[stage]:
+            break
+        if room <= demand[stage] or room <= reserves[row]:
+            rows[row] = copies
+            row += 1
+            continue
+        copies[stage] += 1
+        room -= demand[stage]
+        given += 1
+        _without_top(key, item, n)
+        _rise(key, item, n - 1, (windows[stage] + copies[stage] - 1) // copies[stage], stage)
+    rows[row:] = copies
+    return given
+
+
+class Fed(NamedTuple):
+    """allocations: a row for each reserve; seconds: work, counted."""
+
+    allocations: npt.NDArray[np.int64]
+    seconds: float
+
+
+def fed(problem: Problem, room: int, reserves: Sequence[int]) -> Fed:
+    """Copies for the slowest stage while more arrays are left than one copy of it and than the reserve.
+
+    room: arrays to give away beyond the fewest copies allowed; reserves: falling, one allocation for each.
+    The slowest stage has most batches; which one of equals, a priority queue decides (`_rise`). It
+    ends where the slowest stage has as many copies as it can use.
+    """
+    rows = np.tile(problem.smallest, (len(reserves), 1))
+    given = feed(
+        problem.graph.windows, problem.demand, most_copies(problem), room,
+        np.array(reserves, dtype=np.int64), problem.smallest.copy(), rows,
+    )  # fmt: skip
+    return Fed(rows, 1e-9 * _NS_PER_COPY * given)

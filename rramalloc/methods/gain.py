@@ -7,6 +7,7 @@ reading of ties and of stages that wait for each other is in search/improve.py.
 
 from __future__ import annotations
 
+from rramalloc.methods.method import Method
 from rramalloc.search.improve import climb_up
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 
@@ -17,3 +18,11 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     words = "heuristic: largest drop of the exact makespan per array"
     words += "" if way.ended else ", stopped after the work allowed"
     return Candidate(way.replication, 1, words, way.seconds)
+
+
+GAIN = Method(
+    "gain",
+    solve,
+    minimises="the exact makespan, greedily",
+    source="steepest descent on exact timing",
+)

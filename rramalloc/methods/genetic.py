@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.methods.balance import with_margins
+from rramalloc.methods.method import Method
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication, makespan_of_each
 
@@ -45,6 +46,15 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
     words = f"heuristic: genetic search, populations of 100 and 200, {ITERATIONS} iterations"
     words += ", stopped before its end" if search.stopped else ""
     return Candidate(best[0].copy(), 1, words, search.seconds)
+
+
+GENETIC = Method(
+    "genetic",
+    solve,
+    minimises="the exact makespan, by chance",
+    source="PIMCOMP, DAC 2023",
+    seeded=True,
+)
 
 
 @dataclass(eq=False)

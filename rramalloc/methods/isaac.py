@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from rramalloc.methods.limits import clipped
+from rramalloc.methods.method import Method, clipped
 from rramalloc.network.node import Barrier, Conv, Flatten, GlobalPool, Node, Pool, Upsample
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.stage_graph import StageGraph
@@ -31,6 +31,14 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     words = "heuristic: copies by the strides, from the last layer back"
     seconds = 1e-9 * _NS_PER_NODE * len(problem.graph.network.nodes)
     return Candidate(clipped(problem, wanted), 1, words, seconds)
+
+
+ISAAC = Method(
+    "isaac",
+    solve,
+    minimises="waiting, layer by layer, at any cost",
+    source="ISAAC, ISCA 2016",
+)
 
 
 def balanced(graph: StageGraph) -> list[int]:

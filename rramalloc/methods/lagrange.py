@@ -12,7 +12,7 @@ import heapq
 
 import numpy as np
 
-from rramalloc.methods.limits import clipped, most_copies
+from rramalloc.methods.method import Method, clipped, most_copies
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication
 
@@ -27,6 +27,14 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     seconds = 1e-9 * (_NS_PER_STAGE * len(copies) * _HALVINGS + _NS_PER_COPY * steps)
     words = "heuristic: arrays by the square root of windows times demand"
     return Candidate(copies, 1, words, seconds)
+
+
+LAGRANGE = Method(
+    "lagrange",
+    solve,
+    minimises="the sum of layer times, copies taken as continuous",
+    source="doi 10.3390/info15070409",
+)
 
 
 def _rounded_down(problem: Problem) -> Replication:

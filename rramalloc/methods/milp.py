@@ -15,6 +15,7 @@ import pulp
 
 from rramalloc.errors import SolverError
 from rramalloc.methods import milp_solvers
+from rramalloc.methods.method import Method
 from rramalloc.methods.milp_solvers import Answer
 from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.problem import Candidate, Problem, Stop
@@ -116,3 +117,20 @@ def _solve(problem: Problem, stop: Stop, seed: int, solver: str) -> Candidate:
 def _words(solver: str, answer: Answer, bound: int) -> str:
     what = "solved to optimality" if answer.optimal else f"stopped ({answer.status})"
     return f"separable MILP by {solver}, {what}: no allocation takes less than {bound} steps in its model"
+
+
+HIGHS = Method(
+    "milp",
+    solve_highs,
+    minimises="the separable recurrence, by HiGHS",
+    source="docs/sources/model.md 5 and 6",
+    proves="its optimum if the solver finishes; else the solver's bound",
+)
+CBC = Method(
+    "milp-cbc",
+    solve_cbc,
+    minimises="the separable recurrence, by CBC",
+    source="docs/sources/model.md 5 and 6",
+    proves="its optimum if the solver finishes; else the solver's bound",
+    compared=False,
+)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rramalloc.methods.limits import clipped
+from rramalloc.methods.method import Method, clipped
 from rramalloc.search.problem import Candidate, Problem, Stop
 
 DEGREE = 8
@@ -26,3 +26,11 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     wanted = np.array([-(-(count**2) // unit**2) for count in rows], dtype=np.int64)
     words = f"heuristic: copies by the square of input rows, one for {unit} rows"
     return Candidate(clipped(problem, wanted), 1, words, 1e-9 * _NS_PER_STAGE * len(rows))
+
+
+NEUROSIM = Method(
+    "neurosim",
+    solve,
+    minimises="nothing: copies by grid size",
+    source="DNN+NeuroSim V1.4",
+)

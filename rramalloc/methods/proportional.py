@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rramalloc.methods.limits import clipped
+from rramalloc.methods.method import Method, clipped
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication
 
@@ -33,6 +33,14 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
             high = middle
     seconds = 1e-9 * _NS_PER_STAGE * len(problem.demand) * _BITS
     return Candidate(_scaled(problem, low), 1, "heuristic: copies in proportion to windows", seconds)
+
+
+PROPORTIONAL = Method(
+    "proportional",
+    solve,
+    minimises="differences between the times of layers",
+    source="PipeLayer, HPCA 2017",
+)
 
 
 def _scaled(problem: Problem, scale: int) -> Replication:

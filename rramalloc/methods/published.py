@@ -1,4 +1,9 @@
-"""`published`: the least steps by the published recurrence of a chain (docs/sources/model.md 5).
+"""`published` and `published-dp`: the fewest steps of a chain by the published recurrence.
+
+Source: ACM TODAES 29(1):21, doi 10.1145/3631523: Algorithm 2 looks for the copies with the smallest latency
+by Algorithm 1, the published recurrence (docs/sources/model.md 5). `published-dp` stands for it in
+comparisons: the search here has the same objective and proves its optimum, so by that recurrence it is at
+least as good as theirs.
 
 The recurrence is a model: its best allocation is judged by exact timing like any other. A dynamic
 program from the last layer to the first decides whether a target can be met. It keeps the most promising
@@ -29,6 +34,7 @@ import numpy.typing as npt
 
 from rramalloc.compiled import compiled, compiled_inline
 from rramalloc.errors import UnsupportedError
+from rramalloc.methods.method import Method
 from rramalloc.search import bandwidth, interval
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.published import ChainLayer, chain_layers
@@ -555,3 +561,20 @@ def rows_of(chain: Sequence[ChainLayer]) -> Ints:
         windows = layer.w_out * layer.h_out
         rows.append((layer.w_out, before.w_out, layer.s * before.s_pool, first, end, windows, tail))
     return np.array(rows, dtype=np.int64)
+
+
+PUBLISHED = Method(
+    "published",
+    solve,
+    minimises="the published recurrence; chains only",
+    source="docs/sources/model.md 5",
+    proves="its optimum; nothing about the makespan",
+    compared=False,
+)
+PUBLISHED_DP = Method(
+    "published-dp",
+    solve,
+    minimises="the published recurrence; chains only",
+    source="ACM TODAES 29(1):21, doi 10.1145/3631523",
+    proves="nothing about the makespan",
+)

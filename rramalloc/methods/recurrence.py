@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rramalloc.methods.method import Method
 from rramalloc.search.interval import fewest_copies, smallest_interval
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.recurrence import recurrence
@@ -34,6 +35,14 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
             best, high = copies, recurrence(problem.graph, copies).steps
     seconds = 1e-9 * _NS_PER_EDGE * looks * _ROUNDS * max(1, len(problem.graph.edges))
     return Candidate(best, 1, "heuristic: no proof of its own", seconds)
+
+
+RECURRENCE = Method(
+    "recurrence",
+    solve,
+    minimises="the tight recurrence, by iteration",
+    source="docs/sources/model.md 5",
+)
 
 
 def _for_target(problem: Problem, target: int, start: Replication) -> Replication | None:

@@ -1,57 +1,39 @@
-"""All methods by the name users call them by: the searches and the baselines they are compared with."""
+"""All methods by name: each file of this folder declares its own, `VARIABLE = Method("name", ...)`.
+
+The names are read from the files' text: a method's libraries are imported when it is used, not before. Other
+packages name a Method, or a function that solves, as an entry point of the group `rramalloc.methods`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+import re
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rramalloc.errors import SpecError, UnknownNameError
 
 if TYPE_CHECKING:
-    from rramalloc.search.problem import Method
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """Where a method is found, so that its libraries are imported only when it is used.
-
-    path: module:function; seeded: whether the answer depends on the seed beyond ties, so that a comparison
-    tells its spread; compared: whether a comparison runs it unless told otherwise.
-    """
-
-    path: str
-    seeded: bool = False
-    compared: bool = True
-
-
-METHODS = {
-    "auto": Entry("rramalloc.search.auto:solve"),
-    "interval": Entry("rramalloc.search.interval:solve"),
-    "recurrence": Entry("rramalloc.methods.recurrence:solve"),
-    "published": Entry("rramalloc.methods.published:solve", compared=False),
-    "milp": Entry("rramalloc.methods.milp:solve_highs"),
-    "milp-cbc": Entry("rramalloc.methods.milp:solve_cbc", compared=False),
-    "none": Entry("rramalloc.methods.none:solve"),
-    "uniform": Entry("rramalloc.methods.uniform:solve"),
-    "proportional": Entry("rramalloc.methods.proportional:solve"),
-    "isaac": Entry("rramalloc.methods.isaac:solve"),
-    "neurosim": Entry("rramalloc.methods.neurosim:solve"),
-    "bottleneck": Entry("rramalloc.methods.bottleneck:solve"),
-    "balance": Entry("rramalloc.methods.balance:solve"),
-    "lagrange": Entry("rramalloc.methods.lagrange:solve"),
-    "sequential": Entry("rramalloc.methods.sequential:solve"),
-    "gain": Entry("rramalloc.methods.gain:solve"),
-    "annealing": Entry("rramalloc.methods.annealing:solve", seeded=True),
-    "genetic": Entry("rramalloc.methods.genetic:solve", seeded=True),
-    "published-dp": Entry("rramalloc.methods.published_dp:solve"),
-}
-
+    from rramalloc.methods.method import Method
 
 GROUP = "rramalloc.methods"
-"""Entry points in which other packages name their methods: "name = module:function"."""
+_DECLARED = re.compile(r'^(\w+) = Method\(\s*"([\w-]+)"', re.MULTILINE)
+
+
+def declared(folder: Path) -> dict[str, str]:
+    """Where each method of a folder stands, as "module:variable"; `auto` first, the others by name."""
+    homes = {
+        name: f"{__package__}.{path.stem}:{variable}"
+        for path in folder.glob("*.py")
+        for variable, name in _DECLARED.findall(path.read_text(encoding="utf-8"))
+    }
+    return {name: homes[name] for name in sorted(homes, key=lambda name: (name != "auto", name))}
+
+
+METHODS = declared(Path(__file__).parent)
+"""The methods of this package."""
 
 
 def method_names() -> tuple[str, ...]:
@@ -59,29 +41,25 @@ def method_names() -> tuple[str, ...]:
     return (*METHODS, *sorted(set(_foreign()) - set(METHODS)))
 
 
-def entry(name: str) -> Entry:
-    """What is known of the method of that name. Raises UnknownNameError."""
+def method_named(name: str) -> Method:
+    """The method of that name; its libraries are imported only now. Raises UnknownNameError, SpecError."""
     if name in METHODS:
-        return METHODS[name]
+        module, _, variable = METHODS[name].partition(":")
+        own: Method = getattr(import_module(module), variable)
+        return own
     if name not in _foreign():
         raise UnknownNameError("method", name, method_names())
-    return Entry(_foreign()[name].value, compared=False)
+    from rramalloc.methods.method import Method
 
-
-def method(name: str) -> Method:
-    """The method of that name; its libraries are imported only now. Raises UnknownNameError."""
-    module, _, function = entry(name).path.partition(":")
+    point = _foreign()[name]
     try:
-        found: Method = getattr(import_module(module), function)
+        found = point.load()
     except (ImportError, AttributeError) as error:
-        if name in METHODS:
-            raise
-        raise SpecError(
-            f"method {name!r}", f"the entry point {entry(name).path!r} cannot be imported: {error}"
-        ) from error
-    return found
+        words = f"the entry point {point.value!r} cannot be imported: {error}"
+        raise SpecError(f"method {name!r}", words) from error
+    return found if isinstance(found, Method) else Method(name, found, minimises="", compared=False)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _foreign() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.methods.method import Method
 from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication
@@ -43,6 +44,15 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     how = "the fewest there are" if proven else "not proven the fewest: stopped after the work allowed"
     words = f"heuristic: {total} batches in sum, {how}; no proof of the exact makespan"
     return Candidate(copies, 1, words, search.seconds)
+
+
+SEQUENTIAL = Method(
+    "sequential",
+    solve,
+    minimises="the sum of layer times, exactly",
+    source="LRMP, arXiv 2312.03146",
+    proves="that sum's optimum; nothing about the makespan",
+)
 
 
 class _Options(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rramalloc.methods.limits import clipped, most_copies
+from rramalloc.methods.method import Method, clipped, most_copies
 from rramalloc.search.problem import Candidate, Problem, Stop
 
 _NS_PER_STAGE = 10.0
@@ -29,3 +29,11 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     copies = clipped(problem, np.full_like(problem.demand, low))
     seconds = 1e-9 * _NS_PER_STAGE * len(copies) * tried
     return Candidate(copies, 1, f"heuristic: {low} copies of every layer that can use them", seconds)
+
+
+UNIFORM = Method(
+    "uniform",
+    solve,
+    minimises="equal copies for all layers",
+    source="PIMCOMP, DAC 2023",
+)

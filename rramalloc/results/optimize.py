@@ -13,7 +13,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands, folds, row_block_widths, stored_classifiers
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
-from rramalloc.methods.registry import method as method_named
+from rramalloc.methods.registry import method_named
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
@@ -140,7 +140,7 @@ def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
     objective = objective_of(problem, request)
     if request.method == "auto" or not objective.by_methods:
         return objective.solve(stop, request.seed)
-    candidate = method_named(request.method)(problem, stop, request.seed)
+    candidate = method_named(request.method).solve(problem, stop, request.seed)
     bound = max(candidate.lower_bound, root_bound(problem))
     fitting = repair.fitting(problem, candidate.replication)
     if fitting is not candidate.replication:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -165,11 +164,3 @@ class Stop:
         self.history.append((seconds, best, bound))
         if self.on_progress is not None:
             self.on_progress(best, bound)
-
-
-class Method(Protocol):
-    """A search or heuristic: same problem, stop and seed, same candidate."""
-
-    def __call__(self, problem: Problem, stop: Stop, seed: int) -> Candidate:
-        """Propose an allocation."""
-        ...

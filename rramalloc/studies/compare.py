@@ -11,7 +11,7 @@ from rramalloc.compiled import clock
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
-from rramalloc.methods.registry import METHODS, entry
+from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
@@ -50,9 +50,9 @@ class Contest:
         """Methods that compete, each once, `auto` first. Raises SpecError, UnknownNameError."""
         chosen = self.methods
         if chosen is None:
-            chosen = [name for name, known in METHODS.items() if known.compared]
+            chosen = [name for name in METHODS if method_named(name).compared]
         for name in chosen:
-            entry(name)
+            method_named(name)
         if not chosen:
             raise SpecError("methods", "name at least one method to compare")
         return tuple(sorted(dict.fromkeys(chosen), key=lambda name: name != REFERENCE))
@@ -139,7 +139,7 @@ def compare(
 
 def _candidates(problem: Problem, method: str, contest: Contest, ending: Ending) -> list[Candidate]:
     """What a method proposes, with every seed if it has any. Raises SolverError, UnsupportedError."""
-    count = contest.seeds if entry(method).seeded else 1
+    count = contest.seeds if method_named(method).seeded else 1
 
     def run(seed: int) -> Candidate:
         if ending.interrupted:

@@ -20,7 +20,7 @@ from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods import published, registry
-from rramalloc.methods.registry import METHODS, entry, method
+from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, make_problem, propose
 from rramalloc.search.problem import Candidate, Problem, Stop
@@ -46,12 +46,16 @@ def proposed(problem: Problem, name: str, seed: int = 0) -> Candidate:
     return propose(problem, Request(method=name, seed=seed), Stop(work=LITTLE))
 
 
-def test_the_list_of_baselines() -> None:
-    assert set(BASELINES) == {
-        "none", "uniform", "proportional", "isaac", "neurosim", "bottleneck", "balance", "lagrange",
-        "sequential", "gain", "annealing", "genetic", "published-dp",
-    }  # fmt: skip
-    assert [name for name in METHODS if entry(name).seeded] == ["annealing", "genetic"]
+def test_every_method_describes_itself() -> None:
+    """The name in the file is that of the method, and `compare`, help and documentation have their words."""
+    assert len(BASELINES) >= 13
+    assert METHODS["auto"] == "rramalloc.methods.searches:AUTO"
+    for name in METHODS:
+        found = method_named(name)
+        assert found.name == name
+        assert found.minimises
+        assert found.source
+    assert [name for name in METHODS if method_named(name).seeded] == ["annealing", "genetic"]
 
 
 @EVERY
@@ -65,7 +69,7 @@ def test_within_the_problem_and_never_better_than_the_best(name: str, random: Ra
     reached = makespan_of(case.problem.graph, candidate.replication)
     assert candidate.lower_bound <= case.optimum <= reached
     if name in BASELINES:
-        alone = method(name)(case.problem, Stop(work=LITTLE), seed)
+        alone = method_named(name).solve(case.problem, Stop(work=LITTLE), seed)
         assert alone.lower_bound == 1
         assert alone.replication.dtype == np.int64
         assert ((alone.replication >= 1) & (alone.replication <= case.problem.graph.windows)).all()
@@ -112,7 +116,7 @@ def test_copies_that_may_not_straddle_tiles(name: str, random: Random) -> None:
     tiled = replace(problem, tiles=tiles)
     candidate = proposed(tiled, name)
     assert tiled.fits(candidate.replication)
-    asked = method(name)(tiled, Stop(work=LITTLE), 0).replication
+    asked = method_named(name).solve(tiled, Stop(work=LITTLE), 0).replication
     assert candidate.repaired == (not tiled.holds(asked))
 
 
@@ -157,7 +161,7 @@ def test_chips_are_served() -> None:
 def test_published_dp_is_the_published_search() -> None:
     """docs/sources/model.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
     problem = make_problem(load("vgg11"), load_hardware("plain"), 2304)
-    found = method("published-dp")(problem, Stop(), 0)
+    found = method_named("published-dp").solve(problem, Stop(), 0)
     assert found.replication.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
     assert found.proof == published.solve(problem, Stop(), 0).proof
     with pytest.raises(UnsupportedError, match="chains only"):
@@ -174,6 +178,6 @@ def test_methods_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     assert registry.method_names()[-2:] == ("broken", "mine")
     problem = make_problem(load("alexnet"), load_hardware("plain"), 1000)
     assert propose(problem, Request(method="mine"), Stop()).proof == "told by a fake"
-    assert not entry("mine").compared
+    assert not method_named("mine").compared
     with pytest.raises(SpecError, match="'no_such_module:solve' cannot be imported"):
-        method("broken")
+        method_named("broken")

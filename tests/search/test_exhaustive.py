@@ -13,7 +13,7 @@ from laws.reference import reference
 from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumerate_all, enumerated
 
 from rramalloc.errors import TargetError
-from rramalloc.methods.registry import method, method_names
+from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, fewest, interval, relaxation
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.problem import Candidate, Stop
@@ -188,7 +188,7 @@ def test_interval_is_the_smallest(case: Enumerated) -> None:
 @given(case=enumerated(ops=ANY + ALL_PIXELS))
 def test_every_method_keeps_to_the_problem(name: str, case: Enumerated) -> None:
     assert name in method_names()
-    candidate = method(name)(case.problem, Stop(work=1), 0)
+    candidate = method_named(name).solve(case.problem, Stop(work=1), 0)
     assert candidate.lower_bound <= case.optimum <= makespan(case, candidate)
 
 

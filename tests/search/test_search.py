@@ -23,7 +23,7 @@ from rramalloc.errors import BudgetError, SpecError, TargetError, UnknownNameErr
 from rramalloc.files import to_json
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.methods.registry import method
+from rramalloc.methods.registry import method_named
 from rramalloc.network.network import Network
 from rramalloc.results.check import recheck
 from rramalloc.results.optimize import make_problem
@@ -233,7 +233,7 @@ def finished() -> Stop:
 )
 def test_every_way_to_stop_gives_an_allocation_that_holds(name: str, stop: Stop) -> None:
     source = problem("inception_v1", 900)
-    candidate = method(name)(source, stop, 0)
+    candidate = method_named(name).solve(source, stop, 0)
     timing = simulate(source.graph, candidate.replication)
     recheck(timing, source.demand.tolist(), 900, candidate.lower_bound, name)
 

@@ -16,7 +16,7 @@ from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.tiles import Tiles
-from rramalloc.methods.registry import method
+from rramalloc.methods.registry import method_named
 from rramalloc.results.check import recheck_placement
 from rramalloc.results.optimize import make_problem
 from rramalloc.search import auto, fewest, interval, repair
@@ -94,7 +94,7 @@ def test_other_searches_keep_to_the_tiles(case: Enumerated, random: Random) -> N
     assert makespan_of(problem.graph, fewer.replication) <= target
     for proposal in (even, fewer):
         assert (fitting.allocations == proposal.replication).all(axis=1).any()
-    greedy = method("recurrence")(replace(problem, tiles=None), Stop(), 0).replication
+    greedy = method_named("recurrence").solve(replace(problem, tiles=None), Stop(), 0).replication
     repaired = repair.fitting(problem, greedy)
     assert (fitting.allocations == repaired).all(axis=1).any()
 

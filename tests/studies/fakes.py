@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rramalloc.errors import SolverError, UnsupportedError
+from rramalloc.methods.method import Method
 from rramalloc.search.problem import Candidate, Problem, Stop
 
 
@@ -43,3 +44,12 @@ def failing(problem: Problem, stop: Stop, seed: int) -> Candidate:
 
 def chains_only(problem: Problem, stop: Stop, seed: int) -> Candidate:
     raise UnsupportedError("here", "covers chains only")
+
+
+BY_SEED = Method("by_seed", by_seed, "nothing", seeded=True)
+GREEDY = Method("greedy", greedy, "nothing")
+SLOW = Method("slow", slow, "nothing")
+BOASTFUL = Method("boastful", boastful, "nothing")
+WRONG = Method("wrong", wrong, "nothing")
+FAILING = Method("failing", failing, "nothing")
+CHAINS_ONLY = Method("chains_only", chains_only, "nothing")

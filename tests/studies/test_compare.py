@@ -14,7 +14,7 @@ from rramalloc.errors import BudgetError, SolverError, SpecError, UnknownNameErr
 from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.methods.registry import METHODS, Entry
+from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
 from rramalloc.results.comparison import SCALARS, Comparison, Row
 from rramalloc.schemas import json_schema
@@ -41,7 +41,7 @@ def pair() -> Network:
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every function of fakes.py as a method of its name."""
     for name in ("by_seed", "greedy", "slow", "boastful", "wrong", "failing", "chains_only"):
-        monkeypatch.setitem(METHODS, name, Entry(f"studies.fakes:{name}", seeded=name == "by_seed"))
+        monkeypatch.setitem(METHODS, name, f"studies.fakes:{name.upper()}")
 
 
 def row_of(comparison: Comparison, method: str) -> Row:
@@ -92,7 +92,7 @@ def test_rows_are_what_simulation_says(name: str) -> None:
 def test_all_methods_that_are_compared_have_a_row_or_a_reason() -> None:
     """The default is every method with `compared`; published-dp covers chains only."""
     found = rramalloc.compare("squeezenet", 250, **QUICK)  # type: ignore[arg-type]
-    wanted = {name for name, entry in METHODS.items() if entry.compared}
+    wanted = {name for name in METHODS if method_named(name).compared}
     assert {row.method for row in found.rows} | {left.method for left in found.skipped} == wanted
     assert len(found.rows) >= 14
     assert all(left.reason and left.arrays == 250 for left in found.skipped)

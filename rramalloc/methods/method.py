@@ -1,0 +1,62 @@
+"""Method: what a file of this folder declares of its search or baseline, and the limits that all keep.
+
+A method proposes an allocation of a problem; it is timed, checked and repaired by code that is not its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.timing.simulate import Replication
+
+Solve = Callable[[Problem, Stop, int], Candidate]
+"""Proposes an allocation: same problem, stop and seed, same candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A search or baseline by the name that users call it by.
+
+    Parameters
+    ----------
+    name
+        As `--method` takes it.
+    solve
+        Proposes an allocation.
+    minimises
+        What it makes small, in one line, for the table of methods.
+    source
+        Paper or tool that it is from.
+    proves
+        What its lower bound shows, in one line.
+    seeded
+        Whether the answer depends on the seed beyond ties, so that a comparison shows its spread.
+    compared
+        Whether a comparison runs it unless methods are named.
+    """
+
+    name: str
+    solve: Solve
+    minimises: str
+    source: str = ""
+    proves: str = "nothing"
+    seeded: bool = False
+    compared: bool = True
+
+
+def most_copies(problem: Problem) -> Replication:
+    """Windows of every stage, or the problem's own limit; whatever the budget is."""
+    if problem.most is None:
+        return problem.graph.windows
+    most: Replication = np.minimum(problem.graph.windows, problem.most)
+    return most
+
+
+def clipped(problem: Problem, copies: Replication) -> Replication:
+    """The copies, not below the fewest allowed and not above `most_copies`."""
+    kept: Replication = np.maximum(np.minimum(copies, most_copies(problem)), problem.smallest)
+    return kept

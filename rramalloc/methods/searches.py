@@ -1,0 +1,21 @@
+"""`auto` and `interval`: the searches of this package, which `search/` holds."""
+
+from __future__ import annotations
+
+from rramalloc.methods.method import Method
+from rramalloc.search import auto, interval
+
+AUTO = Method(
+    "auto",
+    auto.solve,
+    minimises="the exact makespan, or makespan times step",
+    source="docs/sources/model.md 8",
+    proves="a lower bound of it, often the optimum",
+)
+INTERVAL = Method(
+    "interval",
+    interval.solve,
+    minimises="the largest number of batches, then arrays",
+    source="docs/sources/model.md 8",
+    proves="that interval, a lower bound of the makespan",
+)
