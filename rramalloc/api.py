@@ -8,12 +8,21 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rramalloc.choices import (
+    FRONT_OBJECTIVES,
+    OBJECTIVES,
+    FrontObjective,
+    FullyConnected,
+    Handoff,
+    Mapping,
+    ObjectiveName,
+)
 from rramalloc.errors import SpecError
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, Mapping, MappingOptions
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_comparison, of_front, of_search
@@ -28,8 +37,6 @@ from rramalloc.search.front import DEFAULT_WORK as FRONT_WORK
 from rramalloc.search.problem import DEFAULT_WORK, Progress, Stop
 from rramalloc.studies.budgets import budget, budgets, minimum_arrays
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
-from rramalloc.timing.simulate import Handoff
-from rramalloc.units import FRONT_OBJECTIVES, OBJECTIVES, FrontObjective, ObjectiveName
 
 if TYPE_CHECKING:
     from rramalloc.export.export import export as export

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 Unit = Literal["steps", "ns", "arrays"]
-ObjectiveName = Literal["latency", "interval", "arrays"]
-OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
-FrontObjective = Literal["makespan", "interval", "latency_ns"]
-FRONT_OBJECTIVES: tuple[FrontObjective, ...] = get_args(FrontObjective)
 LONGEST_NAME, LONGEST_LINE = 60, 240
 """Characters of a name, and of a line, beyond which it is cut."""
 

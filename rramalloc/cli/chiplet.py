@@ -46,7 +46,7 @@ def cost(
     allocation: AllocationFile = None,
     placement: PlacementFile = None,
     input_shape: options.InputShape = None,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     output: options.Output = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -67,11 +67,11 @@ def cost(
         for name, operator in group.operators.items()
     ]
     match output_format:
-        case options.Format.json:
+        case "json":
             print_json(found.to_dict())
-        case options.Format.csv:
+        case "csv":
             print_csv(_COLUMNS, rows)
-        case options.Format.table:
+        case "table":
             cells = [(*row[:2], *map(_shown, row[2:])) for row in rows]
             print_table(_COLUMNS, cells, ("operator",), spare=_SPARE, quiet=quiet)
             _summary(found, quiet=quiet)

@@ -39,9 +39,9 @@ def compare(
     methods: Methods = None,
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
-    mapping: options.Mapping = options.MappingChoice.im2col,
+    mapping: options.Mapping = "im2col",
     fold: options.Fold = False,
-    fc: options.Fc = options.FullyConnected.host,
+    fc: options.Fc = "host",
     seed: options.Seed = 0,
     seeds: Seeds = 5,
     work: options.Work = 100,
@@ -49,7 +49,7 @@ def compare(
     clock: Clock = False,
     input_shape: options.InputShape = None,
     allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     output: options.Output = None,
     figure: options.Figure = None,
     quiet: options.Quiet = False,
@@ -67,7 +67,7 @@ def compare(
     with LiveLine(quiet=quiet, every_s=0) as line, interruptible(ending):
         comparison = api.compare(
             network, arrays, methods=_listed(methods), hardware=hardware,
-            crossbar=crossbar, mapping=mapping.value, fold=fold, fc=fc.value, seed=seed, seeds=seeds,
+            crossbar=crossbar, mapping=mapping, fold=fold, fc=fc, seed=seed, seeds=seeds,
             work=work, time_limit_s=time_limit, clock=clock, ending=ending,
             on_progress=lambda *told: line.show(of_comparison(*told)),
             input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
@@ -91,9 +91,9 @@ def _listed(methods: str | None) -> list[str] | None:
 def _print(comparison: Comparison, output_format: options.Format, *, quiet: bool) -> None:
     from rramalloc.results.comparison import SCALARS
 
-    if output_format is options.Format.json:
+    if output_format == "json":
         print_json(comparison.to_dict())
-    elif output_format is options.Format.csv:
+    elif output_format == "csv":
         print_csv(SCALARS, [[getattr(row, field) for field in SCALARS] for row in comparison.rows])
     else:
         rows = [_cells(row) for row in comparison.rows]

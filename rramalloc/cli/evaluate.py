@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rramalloc import choices
 from rramalloc.cli import complete, options
 from rramalloc.cli.group import Command
 from rramalloc.cli.output import note, print_lines, print_result, print_table, warn
@@ -66,11 +67,9 @@ Hardware = Annotated[
         help="Instead of the allocations': bits of a value.",
     ),
 ]  # fmt: skip
-Mapping = Annotated[
-    options.MappingChoice | None, typer.Option("--mapping", help="Instead of the allocations'.")
-]
+Mapping = Annotated[choices.Mapping | None, typer.Option("--mapping", help="Instead of the allocations'.")]
 Fc = Annotated[
-    options.FullyConnected | None, typer.Option("--fc", help="Instead of the allocations', or host.")
+    choices.FullyConnected | None, typer.Option("--fc", help="Instead of the allocations', or host.")
 ]
 
 
@@ -98,7 +97,7 @@ def evaluate(
     mapping: Mapping = None,
     fc: Fc = None,
     input_shape: options.InputShape = None,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     output: options.Output = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -117,7 +116,7 @@ def evaluate(
         evaluation = api.evaluate(
             network, chip, strategies=strategies or (), allocations=allocations or (), units=_units(units),
             limit=limit, hardware=hardware, crossbar=crossbar,
-            mapping=None if mapping is None else mapping.value, fc=None if fc is None else fc.value,
+            mapping=mapping, fc=fc,
             input_shapes=options.parse_input_shapes(input_shape),
             on_progress=lambda done, total: line.show(f"{done} of {total} strategies"),
         )  # fmt: skip

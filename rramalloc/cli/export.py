@@ -62,7 +62,7 @@ def export(
 
     made = api.export(
         network, allocation, to, placement=placement, hardware=hardware,
-        mapping=None if mapping is None else mapping.value, fc=None if fc is None else fc.value,
+        mapping=mapping, fc=fc,
         input_shapes=options.parse_input_shapes(input_shape),
     )  # fmt: skip
     if check:

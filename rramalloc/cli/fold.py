@@ -86,12 +86,12 @@ def fold(
     groups: Groups = 1,
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
-    mapping: options.Mapping = options.MappingChoice.kernel_split,
-    fc: options.Fc = options.FullyConnected.host,
+    mapping: options.Mapping = "kernel_split",
+    fc: options.Fc = "host",
     input_shape: options.InputShape = None,
     check: Check = False,
     seed: options.Seed = 0,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     output: options.Output = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -116,7 +116,7 @@ def fold(
         )  # fmt: skip
     else:
         found = folding.fold(
-            network, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fc=fc.value,
+            network, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc,
             input_shapes=options.parse_input_shapes(input_shape), check=check, seed=seed,
         )  # fmt: skip
     if output is not None:
@@ -146,7 +146,7 @@ def _print(found: FilterFold | NetworkFold, output_format: options.Format, *, qu
     from rramalloc.results.folded import FilterFold
 
     if isinstance(found, FilterFold):
-        if output_format is options.Format.table:
+        if output_format == "table":
             print_lines(_lines(found))
         else:
             print_result(found.to_dict, _FILTER_COLUMNS, [found], output_format, texts=())

@@ -29,12 +29,12 @@ def inspect(
     network: options.NetworkArgument,
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
-    mapping: options.Mapping = options.MappingChoice.im2col,
+    mapping: options.Mapping = "im2col",
     fold: options.Fold = False,
-    fc: options.Fc = options.FullyConnected.host,
+    fc: options.Fc = "host",
     input_shape: options.InputShape = None,
     allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     output: options.Output = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -46,7 +46,7 @@ def inspect(
     from rramalloc.files import write_json
 
     found = api.inspect(
-        network, hardware=hardware, crossbar=crossbar, mapping=mapping.value, fc=fc.value, fold=fold,
+        network, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc, fold=fold,
         input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
     )  # fmt: skip
     if output is not None:

@@ -110,7 +110,7 @@ def measure(
     seed: Seed = 0,
     date: Date = None,
     input_shape: options.InputShape = None,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     quiet: options.Quiet = False,
 ) -> None:
     """Time every distinct layer; the same command goes on where it was stopped.
@@ -149,7 +149,7 @@ def plan(
     network: options.NetworkArgument,
     auxiliary: Auxiliary = AuxiliaryChoice.avgpool,
     input_shape: options.InputShape = None,
-    output_format: options.OutputFormat = options.Format.csv,
+    output_format: options.OutputFormat = "csv",
 ) -> None:
     """What a measurement times, one run a line: to be timed elsewhere and replayed.
 
@@ -161,9 +161,9 @@ def plan(
     found = MeasurePlan.of(load(network, options.parse_input_shapes(input_shape)), auxiliary.value)
     columns = ("run", "input_bytes", "output_bytes")
     rows = [(run.text, run.input_bytes, run.output_bytes) for run in found.runs]
-    if output_format is options.Format.json:
+    if output_format == "json":
         print_json(found.to_dict())
-    elif output_format is options.Format.csv:
+    elif output_format == "csv":
         print_csv(columns, rows)
     else:
         print_table(columns, rows, columns[:1], spare=columns[:0:-1])
@@ -175,7 +175,7 @@ def fit(
     method: Method = None,
     date: Date = None,
     output: TableFile = None,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     quiet: options.Quiet = False,
 ) -> None:
     """Overhead of the device and latency of each layer from samples.
@@ -195,7 +195,7 @@ def estimate(
     network: options.NetworkArgument,
     table: Annotated[str, typer.Option("--table", metavar="TABLE", help="A latency table, .json or .csv.")],
     input_shape: options.InputShape = None,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     output: options.Output = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -228,9 +228,9 @@ def _progress(progress: MeasureProgress) -> str:
 def _print(table: LatencyTable, output_format: options.Format, *, quiet: bool) -> None:
     from rramalloc.timing.latency_table import csv_text
 
-    if output_format is options.Format.json:
+    if output_format == "json":
         print_json(table.to_dict())
-    elif output_format is options.Format.csv:
+    elif output_format == "csv":
         typer.echo(csv_text(table), nl=False)
     else:
         names = ("operator", "shape", "parameters", "latency", "noise", "spread", "n", "flags")

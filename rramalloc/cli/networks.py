@@ -14,7 +14,7 @@ class _Row(NamedTuple):
     source: str
 
 
-def networks(output_format: options.OutputFormat = options.Format.table) -> None:
+def networks(output_format: options.OutputFormat = "table") -> None:
     """Networks that ship with the package, each with its source.
 
     Example: rramalloc networks --format json

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rramalloc.choices import ObjectiveName
 from rramalloc.cli import EXIT_INTERRUPTED, complete, options
 from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_lines, print_result, warn
@@ -35,14 +35,6 @@ _COLUMNS = {
 _SPARE = ("Tail", "PreOp", "NormalOp", "Op", "fold", "start", "demand", "finish", "windows")
 
 
-class ObjectiveChoice(StrEnum):
-    """What is minimised."""
-
-    latency = "latency"
-    interval = "interval"
-    arrays = "arrays"
-
-
 Arrays = Annotated[
     str | None,
     typer.Option(
@@ -50,7 +42,7 @@ Arrays = Annotated[
         help="Crossbar arrays there are; x2 is twice the minimum; left out: all of the chip.",
     ),
 ]  # fmt: skip
-Objective = Annotated[ObjectiveChoice, typer.Option("--objective", help="What is minimised.")]
+Objective = Annotated[ObjectiveName, typer.Option("--objective", help="What is minimised.")]
 Target = Annotated[int | None, typer.Option("--target", metavar="STEPS", help="Latency for 'arrays'.")]
 TargetNs = Annotated[float | None, typer.Option("--target-ns", metavar="NS", help="Latency for 'arrays'.")]
 Method = Annotated[
@@ -78,10 +70,10 @@ def optimize(
     arrays: Arrays = None,
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
-    mapping: options.Mapping = options.MappingChoice.im2col,
+    mapping: options.Mapping = "im2col",
     fold: options.Fold = False,
-    fc: options.Fc = options.FullyConnected.host,
-    objective: Objective = ObjectiveChoice.latency,
+    fc: options.Fc = "host",
+    objective: Objective = "latency",
     target: Target = None,
     target_ns: TargetNs = None,
     latency_table: options.LatencyTable = None,
@@ -93,7 +85,7 @@ def optimize(
     gap: Gap = 0.0,
     input_shape: options.InputShape = None,
     allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     output: AllocationFile = None,
     figure: options.Figure = None,
     convergence: Convergence = None,
@@ -117,7 +109,7 @@ def optimize(
         with interruptible(stop):
             allocation = api.optimize(
                 network, options.budget_of(arrays), hardware=hardware, crossbar=crossbar,
-                mapping=mapping.value, fold=fold, fc=fc.value, objective=objective.value, method=method,
+                mapping=mapping, fold=fold, fc=fc, objective=objective, method=method,
                 target=target, target_ns=target_ns, latency_table=latency_table, placed=placed, seed=seed,
                 work=work, time_limit_s=time_limit, gap=gap, stop=stop,
                 input_shapes=options.parse_input_shapes(input_shape),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import typer
 
+from rramalloc import choices
+from rramalloc.choices import FullyConnected
 from rramalloc.cli import complete
 from rramalloc.errors import SpecError
 
@@ -17,28 +18,8 @@ if TYPE_CHECKING:
 _DIMENSIONS = 8
 
 
-class Format(StrEnum):
-    """How results are printed."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-
-
-class FullyConnected(StrEnum):
-    """Who computes linear layers on a 1 x 1 grid."""
-
-    host = "host"
-    crossbar = "crossbar"
-
-
-class MappingChoice(StrEnum):
-    """How weights lie on crossbars."""
-
-    im2col = "im2col"
-    kernel_split = "kernel_split"
-    whole_kernel = "whole_kernel"
-
+Format = Literal["table", "json", "csv"]
+"""How results are printed."""
 
 NetworkArgument = Annotated[
     str,
@@ -67,9 +48,9 @@ Crossbar = Annotated[
     str | None, typer.Option("--crossbar", metavar="ROWSxCOLS", help="Size of one array, e.g. 128x128.")
 ]
 Fc = Annotated[FullyConnected, typer.Option("--fc", help="Where classifiers run: untimed host, or arrays.")]
-Mapping = Annotated[MappingChoice, typer.Option("--mapping", help="How weights lie on crossbars.")]
+Mapping = Annotated[choices.Mapping, typer.Option("--mapping", help="How weights lie on crossbars.")]
 OwnFc = Annotated[FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")]
-OwnMapping = Annotated[MappingChoice | None, typer.Option("--mapping", help="Instead of the allocation's.")]
+OwnMapping = Annotated[choices.Mapping | None, typer.Option("--mapping", help="Instead of the allocation's.")]
 Fold = Annotated[
     bool, typer.Option("--fold", help="Fold filters to the fewest arrays first; needs kernel_split.")
 ]

@@ -36,12 +36,12 @@ def print_result(
     columns: the field of an item for each heading of the table; CSV has the fields as header; texts, spare,
     whole, quiet: as `print_table`.
     """
-    if output_format is Format.json:
+    if output_format == "json":
         print_json(document())
         return False
     fields = list(columns.values())
     rows = [[getattr(item, field) for field in fields] for item in items]
-    if output_format is Format.csv:
+    if output_format == "csv":
         print_csv(fields, [[cell(v) if isinstance(v, tuple) else v for v in row] for row in rows])
         return False
     table = [

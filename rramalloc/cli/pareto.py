@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rramalloc.choices import FrontObjective
 from rramalloc.cli import EXIT_INTERRUPTED, complete, options
 from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_lines, print_result, warn
@@ -30,18 +30,10 @@ _COLUMNS = {
 _SPARE = ("value", "latency", "interval", "gap", "lower bound")
 
 
-class FrontChoice(StrEnum):
-    """What is put against arrays."""
-
-    makespan = "makespan"
-    interval = "interval"
-    latency_ns = "latency_ns"
-
-
 Arrays = Annotated[
     str, typer.Option("--arrays", metavar="N", help="Most crossbar arrays; x2 is twice the minimum.")
 ]
-Objective = Annotated[FrontChoice, typer.Option("--objective", help="What is put against arrays.")]
+Objective = Annotated[FrontObjective, typer.Option("--objective", help="What is put against arrays.")]
 Work = Annotated[
     int, typer.Option("--work", metavar="N", help="Most units of search for all points, 0.05 s each.")
 ]
@@ -57,19 +49,19 @@ Baselines = Annotated[
 def pareto(
     network: options.NetworkArgument,
     arrays: Arrays,
-    objective: Objective = FrontChoice.makespan,
+    objective: Objective = "makespan",
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
-    mapping: options.Mapping = options.MappingChoice.im2col,
+    mapping: options.Mapping = "im2col",
     fold: options.Fold = False,
-    fc: options.Fc = options.FullyConnected.host,
+    fc: options.Fc = "host",
     baselines: Baselines = None,
     seed: options.Seed = 0,
     work: Work = 800,
     time_limit: options.TimeLimit = None,
     input_shape: options.InputShape = None,
     allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     output: options.Output = None,
     figure: options.Figure = None,
     quiet: options.Quiet = False,
@@ -90,8 +82,8 @@ def pareto(
     stop = Stop(work=work, time_limit_s=time_limit)
     with LiveLine(quiet=quiet) as line, interruptible(stop):
         front = api.pareto(
-            network, arrays, objective=objective.value, hardware=hardware, crossbar=crossbar,
-            mapping=mapping.value, fold=fold, fc=fc.value, baselines=beside, seed=seed, work=work,
+            network, arrays, objective=objective, hardware=hardware, crossbar=crossbar,
+            mapping=mapping, fold=fold, fc=fc, baselines=beside, seed=seed, work=work,
             time_limit_s=time_limit, stop=stop, input_shapes=options.parse_input_shapes(input_shape),
             allow_partial=allow_partial,
             on_progress=lambda *told: line.show(of_front(*told)),

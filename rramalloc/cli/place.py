@@ -36,7 +36,7 @@ def place(
         int, typer.Option("--work", metavar="N", help="Units of improvement; 0: construction only.")
     ] = 40,
     input_shape: options.InputShape = None,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the placement as JSON.")
     ] = None,
@@ -52,15 +52,15 @@ def place(
 
     check_figure(figure)
     placement = api.place(
-        network, allocation, hardware=hardware, mapping=None if mapping is None else mapping.value,
-        fc=None if fc is None else fc.value, seed=seed, work=work,
+        network, allocation, hardware=hardware, mapping=mapping,
+        fc=fc, seed=seed, work=work,
         input_shapes=options.parse_input_shapes(input_shape),
     )  # fmt: skip
     if output is not None:
         placement.save(output)
     if figure is not None:
         placement.plot.chip_map(save=figure)
-    if output_format is options.Format.csv:
+    if output_format == "csv":
         frame = placement.to_frame()
         print_csv(list(frame.columns), frame.itertuples(index=False))
     elif print_result(

@@ -21,7 +21,7 @@ class _Row(NamedTuple):
     source: str
 
 
-def presets(output_format: options.OutputFormat = options.Format.table) -> None:
+def presets(output_format: options.OutputFormat = "table") -> None:
     """Hardware presets that ship with the package, each with its source and unconfirmed values.
 
     Example: rramalloc presets --format json

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rramalloc.choices import Handoff
 from rramalloc.cli import options
 from rramalloc.cli.output import print_lines, print_result, print_table, warn
 from rramalloc.units import duration
@@ -28,13 +28,6 @@ _COLUMNS = {
 _SPARE = ("windows", "demand", "batches", "fold", "arrays", "start", "replication")
 
 
-class HandoffChoice(StrEnum):
-    """When a computed pixel can be used."""
-
-    next = "next"
-    same = "same"
-
-
 def simulate(
     network: options.NetworkArgument,
     allocation: options.AllocationFile,
@@ -46,12 +39,12 @@ def simulate(
     ] = None,
     fc: options.OwnFc = None,
     handoff: Annotated[
-        HandoffChoice, typer.Option("--handoff", help="Step in which a pixel can be used: next or same.")
-    ] = HandoffChoice.next,
+        Handoff, typer.Option("--handoff", help="Step in which a pixel can be used: next or same.")
+    ] = "next",
     latency_table: options.LatencyTable = None,
     input_shape: options.InputShape = None,
     allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     output: options.Output = None,
     figure: options.Figure = None,
     quiet: options.Quiet = False,
@@ -69,8 +62,8 @@ def simulate(
     source = load(network, options.parse_input_shapes(input_shape), allow_partial=allow_partial)
     result = api.simulate(
         source, allocation, hardware=hardware, crossbar=crossbar,
-        mapping=None if mapping is None else mapping.value, fc=None if fc is None else fc.value,
-        handoff=handoff.value, fold=fold, latency_table=latency_table,
+        mapping=mapping, fc=fc,
+        handoff=handoff, fold=fold, latency_table=latency_table,
     )  # fmt: skip
     if output is not None:
         write_json(output, result.to_dict())

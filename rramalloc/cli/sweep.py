@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rramalloc.choices import RowsFormat
 from rramalloc.cli import EXIT_INTERRUPTED, options
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
 from rramalloc.cli.progress import LiveLine
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 
     from rramalloc.studies.sweep.rows import SweepStatus
     from rramalloc.studies.sweep.run import SweepProgress, SweepResult
-
-
-class RowsChoice(StrEnum):
-    """Values of `--rows`."""
-
-    csv = "csv"
-    parquet = "parquet"
 
 
 _LIVE_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
@@ -43,7 +36,7 @@ Scheduler = Annotated[
     typer.Option("--scheduler", metavar="ADDRESS", help="Dask scheduler to use, e.g. tcp://host:8786."),
 ]
 Rows = Annotated[
-    RowsChoice, typer.Option("--rows", help="File with all rows: rows.csv or rows.parquet (needs pyarrow).")
+    RowsFormat, typer.Option("--rows", help="File with all rows: rows.csv or rows.parquet (needs pyarrow).")
 ]
 Jobs = Annotated[
     int | None, typer.Option("--jobs", metavar="N", help="Processes on this machine; default: one per core.")
@@ -56,9 +49,9 @@ def sweep(
     output: Folder,
     scheduler: Scheduler = None,
     jobs: Jobs = None,
-    rows: Rows = RowsChoice.csv,
+    rows: Rows = "csv",
     status: Status = False,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     quiet: options.Quiet = False,
 ) -> None:
     """Compute every combination of the lists in SPEC.toml; the same command goes on where it was stopped.
@@ -76,7 +69,7 @@ def sweep(
     try:
         with LiveLine(quiet=quiet, every_s=_PLAIN_EVERY_S, live_every_s=_LIVE_EVERY_S) as line:
             result = run_sweep(
-                spec, output, rows=rows.value, scheduler=scheduler, jobs=jobs,
+                spec, output, rows=rows, scheduler=scheduler, jobs=jobs,
                 on_progress=lambda progress: line.show(_told(progress)),
             )  # fmt: skip
     except KeyboardInterrupt:
@@ -93,10 +86,10 @@ def sweep(
 
 
 def _print_result(result: SweepResult, output_format: options.Format, *, quiet: bool) -> None:
-    if output_format is options.Format.table:
+    if output_format == "table":
         columns = ("network", "method", "points", "failed", "best makespan")
         print_table(columns, result.summary(), columns[:2], spare=("points", "failed"), quiet=quiet)
-    elif output_format is options.Format.csv:
+    elif output_format == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         for number, row in enumerate(result.rows()):
             if not number:
@@ -119,9 +112,9 @@ def _print_json(result: SweepResult) -> None:
 
 
 def _print_status(status: SweepStatus, output_format: options.Format) -> None:
-    if output_format is options.Format.json:
+    if output_format == "json":
         print_json(status.to_dict())
-    elif output_format is options.Format.csv:
+    elif output_format == "csv":
         document = status.to_dict()
         print_csv(list(document), [list(document.values())])
     else:

@@ -53,7 +53,7 @@ def verify(
     adc_bits: AdcBits = None,
     noise: Noise = 0.0,
     input_shape: options.InputShape = None,
-    output_format: options.OutputFormat = options.Format.table,
+    output_format: options.OutputFormat = "table",
     output: options.Output = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -69,16 +69,16 @@ def verify(
     with LiveLine(quiet=quiet) as line:
         result = api.verify(
             network, allocation, placement, hardware=hardware,
-            mapping=None if mapping is None else mapping.value, fc=None if fc is None else fc.value,
+            mapping=mapping, fc=fc,
             seed=seed, images=images, adc_bits=adc_bits, noise=noise,
             input_shapes=options.parse_input_shapes(input_shape),
             on_progress=lambda done, of, name: line.show(printable(f"node {done + 1} of {of}, {name}")),
         )  # fmt: skip
     if output is not None:
         result.save(output)
-    if output_format is options.Format.json:
+    if output_format == "json":
         print_json(result.to_dict())
-    elif output_format is options.Format.csv:
+    elif output_format == "csv":
         frame = result.to_frame()
         print_csv(list(frame.columns), frame.itertuples(index=False))
         if result.difference is not None:

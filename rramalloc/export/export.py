@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import UnsupportedError
 from rramalloc.export.bundle import Export
 from rramalloc.export.discovery import target_function
@@ -9,7 +10,6 @@ from rramalloc.export.subject import Subject
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.options import FullyConnected, Mapping
 from rramalloc.network.network import Network
 from rramalloc.placement.placement import PlacementLike, as_placement
 from rramalloc.results.allocation import NetworkId

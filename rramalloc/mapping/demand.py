@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from rramalloc.choices import MAPPINGS, Mapping
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel, useful_sizes
-from rramalloc.mapping.options import DEFAULT_MAPPING, MAPPINGS, Mapping, MappingOptions
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
 from rramalloc.network.network import Network

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self, cast, get_args
+from typing import Self, cast
 
 from pydantic import model_validator
 
+from rramalloc.choices import FC_CHOICES, MAPPINGS, FullyConnected, Mapping
 from rramalloc.errors import SpecError
 from rramalloc.records import Record, check_known, fault
-
-Mapping = Literal["im2col", "kernel_split", "whole_kernel"]
-MAPPINGS: tuple[Mapping, ...] = get_args(Mapping)
-FullyConnected = Literal["host", "crossbar"]
-FC_CHOICES: tuple[FullyConnected, ...] = get_args(FullyConnected)
 
 
 class MappingOptions(Record):

@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rramalloc.choices import MAPPINGS, Mapping
 from rramalloc.hardware.hardware import Crossbar
 from rramalloc.mapping.demand import WeightMatrix
-from rramalloc.mapping.options import MAPPINGS, Mapping
 from rramalloc.records import check_known
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 
+from rramalloc.choices import Mapping
 from rramalloc.errors import MisplacedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.options import Mapping
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear, Stage
 from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement

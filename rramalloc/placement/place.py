@@ -10,12 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import demands, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
-from rramalloc.mapping.options import FullyConnected, Mapping, MappingOptions
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.placement.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of

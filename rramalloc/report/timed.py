@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.choices import FullyConnected, Handoff
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.importers import load
-from rramalloc.mapping.options import FullyConnected
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names
 from rramalloc.results.allocation import Allocation
@@ -23,7 +23,7 @@ from rramalloc.results.simulation import (
     critical_segments,
 )
 from rramalloc.timing.critical_path import critical_path, describe
-from rramalloc.timing.simulate import Handoff, Timing, replication_by_name, simulate
+from rramalloc.timing.simulate import Timing, replication_by_name, simulate
 from rramalloc.timing.stage_graph import StageGraph
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from rramalloc.choices import ObjectiveName
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
@@ -15,7 +16,7 @@ from rramalloc.plots import AllocationPlots
 from rramalloc.records import Record, from_list
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.units import ObjectiveName, Unit, counted
+from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-allocation/1"] = "rramalloc-allocation/1"
 Steps = Annotated[int, Field(ge=0, le=2**53)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
@@ -21,7 +22,7 @@ from rramalloc.mapping.fold import (
     output_extent,
     raised,
 )
-from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, Mapping
+from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
 from rramalloc.network.network import Network

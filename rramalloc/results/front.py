@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from rramalloc.choices import FrontObjective
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
@@ -12,7 +13,7 @@ from rramalloc.plots import FrontPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Count, NetworkId, Steps
-from rramalloc.units import FrontObjective, counted
+from rramalloc.units import counted
 
 FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
 

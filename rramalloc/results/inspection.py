@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from rramalloc.choices import Mapping
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import WeightMatrix, demands, folds, least_arrays
-from rramalloc.mapping.options import Mapping, MappingOptions
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.counts import groups_of, kernel_of, macs, weights
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network

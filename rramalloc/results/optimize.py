@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.choices import ObjectiveName
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands, folds, row_block_widths, stored_classifiers
@@ -28,7 +29,6 @@ from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Timing, simulate
 from rramalloc.timing.stage_graph import StageGraph
-from rramalloc.units import ObjectiveName
 from rramalloc.version import __version__
 
 MAX_ARRAYS = 2**40

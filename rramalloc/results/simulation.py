@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rramalloc.choices import Handoff
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands, folds
@@ -24,7 +25,7 @@ from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import Segment, critical_path, describe
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.published import chain_layers, published
-from rramalloc.timing.simulate import Handoff, Timing, replication_by_name, simulate
+from rramalloc.timing.simulate import Timing, replication_by_name, simulate
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
+from rramalloc.choices import FrontObjective, ObjectiveName
 from rramalloc.errors import SpecError
 from rramalloc.search import bandwidth, fewest, interval
 from rramalloc.search.auto import solve as solve_makespan
@@ -19,7 +20,7 @@ from rramalloc.search.bound import Bounder
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.simulate import Timing
-from rramalloc.units import FrontObjective, ObjectiveName, Unit
+from rramalloc.units import Unit
 
 if TYPE_CHECKING:
     from rramalloc.search.front import Front, Point

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rramalloc.choices import FrontObjective
 from rramalloc.errors import SolverError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
@@ -26,7 +27,6 @@ from rramalloc.search.objective import FRONTS, Objective
 from rramalloc.search.problem import Stop
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.simulate import simulate
-from rramalloc.units import FrontObjective
 from rramalloc.version import __version__
 
 DEFAULT_BASELINES = ("uniform", "proportional", "bottleneck", "lagrange", "gain")

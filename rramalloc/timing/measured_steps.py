@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Annotated
 
+from rramalloc.choices import FullyConnected
 from rramalloc.errors import MissingLatencyError, SpecError
 from rramalloc.hardware.hardware import Hardware, NonNegative
-from rramalloc.mapping.options import FullyConnected
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record, from_list

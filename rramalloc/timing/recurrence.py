@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.timing.simulate import Handoff, Replication, checked
+from rramalloc.choices import Handoff
+from rramalloc.timing.simulate import Replication, checked
 from rramalloc.timing.stage_graph import StageGraph
 
 

@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
 from rramalloc.timing.kernel import batch_starts, makespans
 from rramalloc.timing.stage_graph import StageGraph
 
-Handoff = Literal["next", "same"]
 Replication = npt.NDArray[np.int64]
 """Copies of every stage, in the canonical order of the graph; int64 of length n."""
 

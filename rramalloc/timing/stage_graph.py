@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.choices import FullyConnected
 from rramalloc.errors import UnsupportedError
-from rramalloc.mapping.options import FullyConnected
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear, Stage
 from rramalloc.timing.dependencies import Edge, trace

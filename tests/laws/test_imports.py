@@ -12,6 +12,7 @@ import rramalloc
 
 PACKAGE = Path(rramalloc.__file__).parent
 ORDER = (
+    "choices",
     "errors",
     "compiled",
     "records",

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from rramalloc.choices import MAPPINGS
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.demand import WeightMatrix, demand, demands
-from rramalloc.mapping.options import MAPPINGS
 from rramalloc.network.network import Network
 from rramalloc.timing.stage_graph import StageGraph
 

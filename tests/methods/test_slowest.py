@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from laws.strategies import random_problem, randoms
 from methods.small import copies, pyramid, valley
 
+from rramalloc.choices import FullyConnected
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.mapping.options import FullyConnected, MappingOptions
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods import balance, bottleneck
 from rramalloc.network.network import Network
 from rramalloc.network.node import Linear

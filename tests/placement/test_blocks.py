@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from laws.strategies import randoms
 
+from rramalloc.choices import MAPPINGS
 from rramalloc.errors import UnknownNameError
 from rramalloc.hardware.hardware import Crossbar
 from rramalloc.mapping.demand import WeightMatrix, demand
-from rramalloc.mapping.options import MAPPINGS
 from rramalloc.placement.blocks import Part, blocks
 
 

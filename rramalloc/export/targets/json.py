@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from rramalloc.choices import Mapping
 from rramalloc.export.bundle import Bundle, ExportedFile
 from rramalloc.export.subject import Subject
 from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.options import Mapping
 from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Conv, Name
 from rramalloc.placement.placement import PlacedArray

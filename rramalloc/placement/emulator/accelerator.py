@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from rramalloc.choices import Mapping
 from rramalloc.errors import MisplacedError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import folded_weights
 from rramalloc.mapping.fold import UNFOLDED
-from rramalloc.mapping.options import Mapping
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
 from rramalloc.placement.blocks import Block, blocks

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rramalloc.mapping.options import Mapping
+from rramalloc.choices import Mapping
 from rramalloc.network.node import Name
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord

@@ -12,12 +12,13 @@ from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import demands, folds
-from rramalloc.mapping.options import FullyConnected, Mapping, MappingOptions
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.counts import groups_of
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rramalloc.choices import FC_CHOICES, MAPPINGS, FullyConnected, Mapping
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Precision
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import demands
-from rramalloc.mapping.options import FC_CHOICES, MAPPINGS, FullyConnected, Mapping
 from rramalloc.network.network import Network
 from rramalloc.records import check_known
 from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation

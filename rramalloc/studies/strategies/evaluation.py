@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from rramalloc.choices import FullyConnected
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Precision
-from rramalloc.mapping.options import FullyConnected
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief

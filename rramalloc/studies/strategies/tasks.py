@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
+from rramalloc.choices import FullyConnected
 from rramalloc.errors import SpecError, UnsupportedError, suggestion
 from rramalloc.hardware.hardware import Precision
-from rramalloc.mapping.options import FullyConnected
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.studies.strategies.chip import ChipPerformance

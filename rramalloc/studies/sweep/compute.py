@@ -13,11 +13,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
+from rramalloc.choices import FullyConnected, ObjectiveName
 from rramalloc.compiled import compilation
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import least_arrays
-from rramalloc.mapping.options import DEFAULT_MAPPING, FullyConnected, MappingOptions
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.search.problem import Problem, Stop
@@ -26,7 +27,6 @@ from rramalloc.studies.sweep.inputs import NetworkText, machine_of
 from rramalloc.studies.sweep.rows import SweepRow, failed_row, inputs_of
 from rramalloc.studies.sweep.spec import SweepPoint
 from rramalloc.timing.stage_graph import StageGraph
-from rramalloc.units import ObjectiveName
 from rramalloc.version import __version__
 
 _LONGEST_BATCH_S = 0.5

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import TypeAdapter
 
+from rramalloc.choices import RowsFormat
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import parse_json, to_json
 from rramalloc.progress import followed, of_sweep
@@ -21,7 +22,6 @@ from rramalloc.studies.sweep.rows import SweepDocument, SweepRow, SweepStatus, S
 from rramalloc.studies.sweep.spec import Spec, read_spec
 from rramalloc.studies.sweep.store import (
     Place,
-    RowsFormat,
     Store,
     check_rows_format,
     read_rows,

@@ -7,15 +7,15 @@ import os
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
+from rramalloc.choices import FullyConnected, Mapping, SweptObjective
 from rramalloc.errors import SpecError
 from rramalloc.files import read_toml
 from rramalloc.hardware.hardware import MAX_BITS, MAX_VALUE
 from rramalloc.hardware.loader import DEFAULT_PRESET, parse_crossbar
-from rramalloc.mapping.options import Mapping
 from rramalloc.methods.registry import method_names
 from rramalloc.records import Record, brief, fault, is_whole, parse
 from rramalloc.studies.budgets import multiple
@@ -133,9 +133,9 @@ class Spec(Record):
     hardware: Annotated[tuple[_Text, ...], *_Values] = (DEFAULT_PRESET,)
     mappings: Annotated[tuple[Mapping, ...], *_Values] = ("im2col",)
     cell_bits: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values] | None = None
-    objectives: Annotated[tuple[Literal["latency", "interval"], ...], *_Values] = ("latency",)
+    objectives: Annotated[tuple[SweptObjective, ...], *_Values] = ("latency",)
     bandwidths_gb_s: Annotated[tuple[_Bandwidth, ...], *_Values] | None = None
-    fc: Annotated[tuple[Literal["host", "crossbar"], ...], *_Values] = ("host",)
+    fc: Annotated[tuple[FullyConnected, ...], *_Values] = ("host",)
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=2**63 - 1)], ...], *_Values] = (0,)
     work: _Work = DEFAULT_WORK
     zip: Annotated[

@@ -17,8 +17,9 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from rramalloc.choices import RowsFormat
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import open_to_write
 from rramalloc.folders import folder_names, make_folder, remove_file
@@ -26,7 +27,6 @@ from rramalloc.studies.parquet import parquet_schema, require_parquet, write_par
 from rramalloc.studies.sweep.rows import SweepRow
 
 DATABASE, LOCK = "sweep.sqlite", ".lock"
-RowsFormat = Literal["csv", "parquet"]
 ROWS_FILES: dict[RowsFormat, str] = {"csv": "rows.csv", "parquet": "rows.parquet"}
 Place = Callable[[str], int | None]
 """Number that a point has in a sweep, by the key of its row; None if the sweep does not have it."""

@@ -18,8 +18,8 @@ from placement.emulator.naive import (
     verified,
 )
 
+from rramalloc.choices import MAPPINGS
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.options import MAPPINGS
 from rramalloc.network.network import Network
 from rramalloc.placement.blocks import Block, Part
 from rramalloc.placement.emulator.accelerator import Accelerator, held_by

@@ -17,9 +17,9 @@ from placement.machines import chain, chip, machine
 
 import rramalloc
 from rramalloc.api import verify
+from rramalloc.choices import MAPPINGS
 from rramalloc.errors import MisplacedError, RramallocError, SpecError, UnsupportedError
 from rramalloc.importers import load
-from rramalloc.mapping.options import MAPPINGS
 from rramalloc.network.network import Network
 from rramalloc.placement.emulator.schedule import EarlyReadError
 from rramalloc.placement.emulator.verify import verify_task

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from placement.emulator.naive import emulated, hardware, task
 
+from rramalloc.choices import MAPPINGS
 from rramalloc.importers import load
-from rramalloc.mapping.options import MAPPINGS
 from rramalloc.network.network import Network
 from rramalloc.placement.emulator.weights import Weights
 

@@ -1,0 +1,26 @@
+"""What options can be: the names that calls, files and commands accept, each list in one place."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+Mapping = Literal["im2col", "kernel_split", "whole_kernel"]
+"""How weights lie on crossbars (docs/sources/model.md 3)."""
+FullyConnected = Literal["host", "crossbar"]
+"""Who computes linear layers on a 1 x 1 grid: the host, untimed, or arrays."""
+Handoff = Literal["next", "same"]
+"""Step in which a computed pixel can be used (docs/sources/model.md 4)."""
+ObjectiveName = Literal["latency", "interval", "arrays"]
+"""What `optimize` minimises."""
+SweptObjective = Literal["latency", "interval"]
+"""What the points of a sweep minimise: those that need no target."""
+FrontObjective = Literal["makespan", "interval", "latency_ns"]
+"""What `pareto` puts against arrays."""
+RowsFormat = Literal["csv", "parquet"]
+"""File with all rows of a sweep."""
+
+MAPPINGS: tuple[Mapping, ...] = get_args(Mapping)
+FC_CHOICES: tuple[FullyConnected, ...] = get_args(FullyConnected)
+HANDOFFS: tuple[Handoff, ...] = get_args(Handoff)
+OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
+FRONT_OBJECTIVES: tuple[FrontObjective, ...] = get_args(FrontObjective)
