@@ -13,6 +13,7 @@ from rramalloc.network.node import (
     Barrier,
     Concat,
     Conv,
+    ConvTranspose,
     Elementwise,
     Flatten,
     GlobalPool,
@@ -23,6 +24,7 @@ from rramalloc.network.node import (
     Pool,
     Select,
     ShapeFault,
+    Stage,
     Unmodelled,
     Upsample,
 )
@@ -33,6 +35,7 @@ _MOST_SHOWN = 5
 _KINDS: Mapping[str, Any] = {
     "input": Input,
     "conv": Conv,
+    "conv_transpose": ConvTranspose,
     "linear": Linear,
     "maxpool": Pool,
     "avgpool": Pool,
@@ -132,7 +135,7 @@ class GraphBuilder:
         ]
         if unmodelled and not allow_partial:
             raise UnsupportedError(self.where, _refusal(unmodelled))
-        if not any(isinstance(node, Conv | Linear) for node in nodes):
+        if not any(isinstance(node, Stage) for node in nodes):
             raise UnsupportedError(
                 self.where, "holds neither a convolution nor a linear layer with constant weights"
             )
@@ -188,7 +191,7 @@ def needed(nodes: Sequence[Node], ends: Iterable[str]) -> list[Node]:
     heirs: dict[str, str | None] = {}
     for node in nodes:
         if node.name in wanted:
-            owner = node.shares if isinstance(node, Conv | Linear) else None
+            owner = node.shares if isinstance(node, Stage) else None
             if owner is not None and owner not in wanted:
                 node = node.model_copy(update={"shares": heirs.get(owner)})
                 heirs.setdefault(owner, node.name)

@@ -14,14 +14,15 @@ from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Stage
+from rramalloc.network.node import ConvTranspose, Linear, Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightMatrix:
     """A stage's weights as the crossbar sees them.
 
-    positions: kernel positions K_h * K_w; inputs, outputs: channels of one group;
+    positions: kernel positions K_h * K_w, of a transposed convolution the input pixels that its smallest
+    block of output pixels reads; inputs, outputs: channels of one group (outputs: of all pixels of a block);
     columns: bitlines one group takes, outputs * columns per weight; groups: number of groups.
     """
 
@@ -35,11 +36,14 @@ class WeightMatrix:
     def of(cls, network: Network, stage: Stage, hardware: Hardware) -> WeightMatrix:
         """The weights of one stage of `network` on `hardware`."""
         channels = network.input_shape(stage).channels
-        if isinstance(stage, Conv):
-            positions, groups = stage.kernel[0] * stage.kernel[1], groups_stored(stage, hardware)
-            outputs = stage.out_channels // groups
-        else:
+        if isinstance(stage, Linear):
             positions, groups, outputs = 1, 1, stage.out_features
+        else:
+            kernel, groups = kernel_of(stage), groups_stored(stage, hardware)
+            outputs = stage.out_channels // groups
+            if isinstance(stage, ConvTranspose):  # its smallest block: stride_h x stride_w output pixels
+                kernel, outputs = stage.block_reach, stage.stride[0] * stage.stride[1] * outputs
+            positions = kernel[0] * kernel[1]
         return cls(
             positions=positions,
             inputs=channels // groups,
@@ -149,12 +153,15 @@ def folds(
 
 def folded_weights(network: Network, stage: Stage, hardware: Hardware, size: Pair) -> WeightMatrix:
     """The weights of a stage with (n_h, n_w) pixels folded into one, (1, 1) as they are."""
-    return WeightMatrix.of(network, stage, hardware).folded(kernel_of(stage), size)
+    matrix = WeightMatrix.of(network, stage, hardware)
+    return matrix if size == UNFOLDED else matrix.folded(kernel_of(stage), size)
 
 
 def fold_refusal(network: Network, stage: Stage) -> str | None:
     """Why a stage is left as it is, None if it can be folded."""
     kernel = kernel_of(stage)
+    if isinstance(stage, ConvTranspose):
+        return "it is a transposed convolution: only convolutions and linear layers are folded"
     if kernel[0] * kernel[1] > MAX_PIXELS:
         return f"the kernel has more than {MAX_PIXELS} positions: too many to look for a fold"
     return filter_of(network, stage).refusal
@@ -163,7 +170,7 @@ def fold_refusal(network: Network, stage: Stage) -> str | None:
 def filter_of(network: Network, stage: Stage) -> Filter:
     """The weights of a stage as a filter; a linear layer has a kernel of one pixel."""
     channels = network.input_shape(stage).channels
-    if not isinstance(stage, Conv):
+    if isinstance(stage, Linear):
         return Filter(outputs=stage.out_features, kernel=(1, 1), inputs=channels)
     return Filter(
         outputs=stage.out_channels,

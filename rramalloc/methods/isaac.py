@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped
-from rramalloc.network.node import Barrier, Conv, Flatten, GlobalPool, Node, Pool, Upsample
+from rramalloc.network.node import Barrier, Conv, ConvTranspose, Flatten, GlobalPool, Node, Pool, Upsample
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -66,6 +66,8 @@ def _pixels_taken(node: Node) -> Fraction:
         return Fraction(0)
     if isinstance(node, Conv | Pool):
         return Fraction(node.stride[0] * node.stride[1])
+    if isinstance(node, ConvTranspose):
+        return Fraction(1, node.stride[0] * node.stride[1])
     if isinstance(node, Upsample):
         return Fraction(1, node.scale[0] * node.scale[1])
     return Fraction(1)

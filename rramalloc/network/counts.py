@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Stage
+from rramalloc.network.node import ConvTranspose, Linear, Stage
 
 
 def kernel_of(stage: Stage) -> Pair:
     """Kernel height and width; a linear layer is a 1 x 1 convolution of its grid."""
-    return stage.kernel if isinstance(stage, Conv) else (1, 1)
+    return (1, 1) if isinstance(stage, Linear) else stage.kernel
 
 
 def groups_of(stage: Stage) -> int:
     """Groups of a convolution; 1 for a linear layer."""
-    return stage.groups if isinstance(stage, Conv) else 1
+    return 1 if isinstance(stage, Linear) else stage.groups
 
 
 def windows(network: Network, stage: Stage) -> int:
@@ -28,5 +28,10 @@ def weights(network: Network, stage: Stage) -> int:
 
 
 def macs(network: Network, stage: Stage) -> int:
-    """Multiply-accumulates for one input: every window uses every weight once, padding included."""
+    """Multiply-accumulates for one input, padding included.
+
+    Every window uses every weight once; in a transposed convolution every input pixel does.
+    """
+    if isinstance(stage, ConvTranspose):
+        return weights(network, stage) * network.input_shape(stage).pixels
     return weights(network, stage) * windows(network, stage)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from rramalloc.network.counts import macs, weights
 from rramalloc.network.network import Network
-from rramalloc.network.node import Approximation, Conv, Input, Linear, Unmodelled
+from rramalloc.network.node import Approximation, Input, Stage, Unmodelled
 from rramalloc.records import Record
 
 _MOST_NAMES = 3
@@ -65,7 +65,7 @@ class Coverage(Record):
             unmodelled=network.unmodelled,
             approximated=network.approximations,
             barriers=tuple(node.name for node in network.nodes if node.op == "barrier"),
-            free_digital=sum(not isinstance(node, Input | Conv | Linear) for node in network.nodes),
+            free_digital=sum(not isinstance(node, Input | Stage) for node in network.nodes),
         )
 
     @property

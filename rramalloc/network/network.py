@@ -18,7 +18,6 @@ from rramalloc.errors import NetworkError
 from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS, Shape
 from rramalloc.network.node import (
     Approximation,
-    Conv,
     Input,
     Linear,
     Name,
@@ -138,7 +137,7 @@ class Network(Result):
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """Nodes with constant weights, in network order."""
-        return tuple(node for node in self.nodes if isinstance(node, Conv | Linear))
+        return tuple(node for node in self.nodes if isinstance(node, Stage))
 
     def input_shape(self, node: Node) -> Shape:
         """Shape of a node's first input."""
@@ -256,7 +255,7 @@ def _shapes(nodes: list[Node], where: str) -> Mapping[str, Shape]:
 
 def _check_weights(nodes: list[Node], shapes: Mapping[str, Shape], where: str) -> None:
     total = 0
-    stages = {node.name: node for node in nodes if isinstance(node, Conv | Linear)}
+    stages = {node.name: node for node in nodes if isinstance(node, Stage)}
     counts = {name: node.weight_count(shapes[node.inputs[0]].channels) for name, node in stages.items()}
     for name, node in stages.items():
         total += counts[name]
@@ -269,7 +268,7 @@ def _check_weights(nodes: list[Node], shapes: Mapping[str, Shape], where: str) -
                     f"got {node.shares[:60]!r}",
                 )
         if total > MAX_WEIGHTS:
-            outputs = "out_channels" if isinstance(node, Conv) else "out_features"
+            outputs = "out_features" if isinstance(node, Linear) else "out_channels"
             raise NetworkError(
                 _place(where, node),
                 f"{outputs}: makes {counts[name]} weights, {total} with the layers before it; "
@@ -287,6 +286,6 @@ def _dump(node: Node, *, shares: bool) -> dict[str, Any]:
     if not isinstance(node, Input):
         fields["inputs"] = list(node.inputs)
     fields |= node.parameters()
-    if shares and isinstance(node, Conv | Linear) and node.shares is not None:
+    if shares and isinstance(node, Stage) and node.shares is not None:
         fields["shares"] = node.shares
     return fields

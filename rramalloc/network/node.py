@@ -32,6 +32,9 @@ Name = Annotated[str, Field(min_length=1, max_length=1000)]
 Size = Annotated[int, Field(ge=1, le=MAX_EXTENT)]
 Offset = Annotated[int, Field(ge=0, le=MAX_EXTENT)]
 SizePair = Annotated[tuple[Size, Size], BeforeValidator(_pair, json_schema_input_type=Size | list[Size])]
+OffsetPair = Annotated[
+    tuple[Offset, Offset], BeforeValidator(_pair, json_schema_input_type=Offset | list[Offset])
+]
 PadsField = Annotated[
     tuple[Offset, Offset, Offset, Offset],
     BeforeValidator(_four, json_schema_input_type=Offset | list[Offset]),
@@ -111,12 +114,75 @@ class Conv(_Consumer):
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
         """Source: docs/sources/model.md 2."""
-        for field, count in (("groups", inputs[0].channels), ("out_channels", self.out_channels)):
-            if count % self.groups:
+        fault = _ungrouped(self.groups, inputs[0].channels, self.out_channels)
+        return fault or _windowed(inputs[0], self.geometry, self.out_channels, ceil_mode=False)
+
+
+class ConvTranspose(_Consumer):
+    """Transposed convolution with constant weights: a stage of its own kind.
+
+    Output pixel y needs input pixel h of an axis where y + pad = h * stride + k * dilation for a kernel
+    position k. Its weights act on blocks of stride_h x stride_w output pixels: all pixels of a block read the
+    same `block_reach` input pixels, so it is a convolution of stride 1 with a kernel of `block_reach`, and
+    stride_h * stride_w times the output channels.
+
+    kernel, stride, dilation, output_padding: (height, width); pads: what is cut off the full output;
+    output_padding: rows and columns added behind it; shares: the stage whose weights this one uses.
+    Source: docs/sources/model.md 3.
+    """
+
+    op: Literal["conv_transpose"] = "conv_transpose"
+    out_channels: Size
+    kernel: SizePair
+    stride: SizePair = (1, 1)
+    pads: PadsField = (0, 0, 0, 0)
+    dilation: SizePair = (1, 1)
+    groups: Size = 1
+    output_padding: OffsetPair = (0, 0)
+    shares: Name | None = None
+
+    @property
+    def geometry(self) -> Geometry:
+        """Output pixels that one input pixel reaches: the field of the convolution it is the transpose of."""
+        return Geometry(self.kernel, self.stride, Pads(*self.pads), self.dilation)
+
+    @property
+    def block_reach(self) -> Pair:
+        """Input rows and columns that a block of stride_h x stride_w output pixels reads, ceil(K / S).
+
+        The block starts where output row + top pad is a multiple of the stride. With dilation: the number
+        of different floor(k * dilation / stride).
+        """
+        high, wide = (
+            min(kernel, (kernel - 1) * dilation // stride + 1)
+            for kernel, dilation, stride in zip(self.kernel, self.dilation, self.stride, strict=True)
+        )
+        return high, wide
+
+    def weight_count(self, channels: int) -> int:
+        """Weights without biases for an input of `channels`: K_h * K_w * C_in * C_out / groups."""
+        return self.kernel[0] * self.kernel[1] * channels * (self.out_channels // self.groups)
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """(H - 1) * stride + span - pads + output_padding along each axis."""
+        fault = _ungrouped(self.groups, inputs[0].channels, self.out_channels)
+        if fault:
+            return fault
+        extents = []
+        for axis, extent in enumerate((inputs[0].height, inputs[0].width)):
+            stride, added = self.stride[axis], self.output_padding[axis]
+            most = max(stride, self.dilation[axis]) - 1
+            if added > most:
                 return ShapeFault(
-                    "groups", f"{self.groups} groups do not divide {count} {_side(field)} channels"
+                    "output_padding", f"adds {added} pixels; with this stride and dilation at most {most}"
                 )
-        return _windowed(inputs[0], self.geometry, self.out_channels, ceil_mode=False)
+            full = (extent - 1) * stride + self.geometry.span(axis) + added
+            cut = sum(self.geometry.pads.along(axis))
+            if cut >= full:
+                side = "height" if axis == 0 else "width"
+                return ShapeFault("pads", f"cut off {cut} of the {full} pixels in {side}")
+            extents.append(full - cut)
+        return Shape(self.out_channels, *extents)
 
 
 class Linear(_Consumer):
@@ -287,6 +353,7 @@ class Barrier(_Consumer):
 Node = Annotated[
     Input
     | Conv
+    | ConvTranspose
     | Linear
     | Pool
     | GlobalPool
@@ -299,7 +366,7 @@ Node = Annotated[
     | Barrier,
     Field(discriminator="op"),
 ]
-Stage = Conv | Linear
+Stage = Conv | ConvTranspose | Linear
 
 
 class Unmodelled(Record):
@@ -345,5 +412,9 @@ def _common_grid(inputs: list[Shape]) -> Pair | ShapeFault:
     return grids[0]
 
 
-def _side(field: str) -> str:
-    return "input" if field == "groups" else "output"
+def _ungrouped(groups: int, inputs: int, outputs: int) -> ShapeFault | None:
+    """The fault of groups that do not divide the channels."""
+    for side, count in (("input", inputs), ("output", outputs)):
+        if count % groups:
+            return ShapeFault("groups", f"{groups} groups do not divide {count} {side} channels")
+    return None

@@ -2,7 +2,8 @@
 
 A table is an int32 array of shape (height, width). `last_needed` pulls a table of a node's input
 through the node: every output pixel gets the maximum over the input pixels it needs, -1 for none.
-`last_user` is the adjoint: it pushes a table of the output back to the input.
+`last_user` is the adjoint: it pushes a table of the output back to the input. A transposed convolution
+pulls as the convolution pushes that it is the transpose of, and pushes as that pulls.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.network.geometry import Geometry, Shape
-from rramalloc.network.node import Barrier, Conv, Flatten, GlobalPool, Node, Pool, Upsample
+from rramalloc.network.node import Barrier, Conv, ConvTranspose, Flatten, GlobalPool, Node, Pool, Upsample
 
 Table = npt.NDArray[np.int32]
 Index = npt.NDArray[np.int64]
@@ -23,6 +24,8 @@ def last_needed(node: Node, table: Table, output: Shape) -> Table:
     """Maximum of `table` over the pixels each output pixel of `node` needs; shape (height, width)."""
     if isinstance(node, Conv | Pool):
         return _window_maximum(table, node.geometry, output)
+    if isinstance(node, ConvTranspose):
+        return _scatter_maximum(table, node.geometry, output)
     if isinstance(node, Upsample):
         for axis in (0, 1):
             first, last = np.array(node.needed(axis, table.shape[axis]), dtype=np.int64).T
@@ -39,6 +42,8 @@ def last_user(node: Node, table: Table, source: Shape) -> Table:
     """Maximum of `table` over the output pixels that need each input pixel; shape of the input grid."""
     if isinstance(node, Conv | Pool):
         return _scatter_maximum(table, node.geometry, source)
+    if isinstance(node, ConvTranspose):
+        return _window_maximum(table, node.geometry, source)
     if isinstance(node, Upsample):
         for axis, extent in enumerate((source.height, source.width)):
             table = np.moveaxis(table, axis, 0)

@@ -13,7 +13,7 @@ from rramalloc.choices import Mapping
 from rramalloc.errors import MisplacedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Linear, Stage
+from rramalloc.network.node import ConvTranspose, Linear, Stage
 from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement
 from rramalloc.records import brief
 
@@ -49,9 +49,9 @@ def _needs(placement: Placement, network: Network) -> dict[str, _Need]:
     """The need of every stage: convolutions, and linear layers on a grid or with fc "crossbar"."""
     needs, folds = {}, {layer.name: layer.fold for layer in placement.layers}
     for node in network.nodes:
-        if isinstance(node, Conv | Linear):
+        if isinstance(node, Stage):
             pixels = network.shapes[node.name].pixels
-            if isinstance(node, Conv) or pixels > 1 or placement.options.fc == "crossbar":
+            if not isinstance(node, Linear) or pixels > 1 or placement.options.fc == "crossbar":
                 fold, mapping = folds.get(node.name) or (1, 1), placement.options.mapping
                 sizes = _sizes(network, node, placement.hardware, mapping, fold)
                 needs[node.name] = _Need(pixels, sizes)
@@ -66,14 +66,17 @@ def _sizes(
     Source: docs/sources/model.md 3, docs/sources/companions.md 3.
     """
     wordlines, bitlines = hardware.crossbar.wordlines, hardware.crossbar.bitlines
-    groups = stage.groups if isinstance(stage, Conv) and not hardware.dense_groups else 1
-    high, wide = stage.kernel if isinstance(stage, Conv) else (1, 1)
+    groups = 1 if isinstance(stage, Linear) or hardware.dense_groups else stage.groups
+    high, wide = (1, 1) if isinstance(stage, Linear) else stage.kernel
+    block = 1
+    if isinstance(stage, ConvTranspose):  # input pixels of a block of stride x stride output pixels
+        (high, wide), block = stage.block_reach, stage.stride[0] * stage.stride[1]
     kernel = -(-high // fold[0]) * -(-wide // fold[1])
     channels = network.input_shape(stage).channels // groups * fold[0] * fold[1]
     slices = -(-hardware.precision.weight_bits // hardware.crossbar.cell_bits)
     if hardware.precision.signed == "differential":
         slices *= 2
-    columns = network.shapes[stage.name].channels // groups * slices
+    columns = block * network.shapes[stage.name].channels // groups * slices
     if mapping == "kernel_split":
         segments, rows, most_rows = kernel, channels, wordlines
     else:

@@ -11,7 +11,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.counts import groups_of, kernel_of, macs, weights
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Name
+from rramalloc.network.node import Linear, Name
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Count, Foldable, NetworkId, Product
 from rramalloc.timing.stage_graph import StageGraph
@@ -93,7 +93,7 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
             input=network.input_shape(stage).as_tuple(),
             output=network.shapes[stage.name].as_tuple(),
             kernel=kernel_of(stage),
-            stride=stage.stride if isinstance(stage, Conv) else (1, 1),
+            stride=(1, 1) if isinstance(stage, Linear) else stage.stride,
             groups=groups_of(stage),
             windows=network.shapes[stage.name].pixels,
             demand=demand[stage.name],

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.network.node import Conv, Stage
+from rramalloc.network.node import Conv, ConvTranspose, Stage
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.simulate import Replication, Timing
 from rramalloc.timing.stage_graph import StageGraph
@@ -131,6 +131,8 @@ def bytes_per_copy(graph: StageGraph, stage: Stage, hardware: Hardware) -> float
     source = graph.network.input_shape(stage)
     output = graph.network.shapes[stage.name]
     kernel, stride = (stage.kernel, stage.stride) if isinstance(stage, Conv) else ((1, 1), (1, 1))
+    if isinstance(stage, ConvTranspose):
+        kernel = stage.block_reach
     match hardware.memory.reuse:
         case "none":
             values = float(kernel[0] * kernel[1] * source.channels)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rramalloc.errors import UnsupportedError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
-from rramalloc.network.node import Barrier, Conv, Flatten, GlobalPool, Node, Pool, Upsample
+from rramalloc.network.node import Barrier, Conv, ConvTranspose, Flatten, GlobalPool, Node, Pool, Upsample
 from rramalloc.network.receptive import Table, last_needed
 
 TABLE_LIMIT_BYTES = 2**29
@@ -131,8 +131,8 @@ class _Tracer:
 
     def _pull(self, node: Node, table: Table, output: Shape) -> Table:
         rule: object = node.op
-        if isinstance(node, Conv | Pool):
-            rule = node.geometry
+        if isinstance(node, Conv | ConvTranspose | Pool):
+            rule = (isinstance(node, ConvTranspose), node.geometry)
         elif isinstance(node, Upsample):
             rule = (node.scale, node.mode, node.coordinates)
         key = (id(table), rule, output.height, output.width)
@@ -162,7 +162,7 @@ def _consumers_left(nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def _keeps_pixels(node: Node) -> bool:
-    return not isinstance(node, Conv | Pool | Upsample | GlobalPool | Flatten | Barrier)
+    return not isinstance(node, Conv | ConvTranspose | Pool | Upsample | GlobalPool | Flatten | Barrier)
 
 
 class _Pruner:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rramalloc.choices import FullyConnected
 from rramalloc.errors import UnsupportedError
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Linear, Stage
+from rramalloc.network.node import Linear, Stage
 from rramalloc.timing.dependencies import Edge, trace
 
 STAGE_LIMIT = 2**14
@@ -75,7 +75,7 @@ class StageGraph:
                 "allocate parts of it one by one",
             )
         names = {stage.name for stage in stages}
-        ordered = tuple(node for node in nodes if isinstance(node, Conv | Linear) and node.name in names)
+        ordered = tuple(node for node in nodes if isinstance(node, Stage) and node.name in names)
         index = {node.name: position for position, node in enumerate(ordered)}
         windows = np.array([network.shapes[node.name].pixels for node in ordered], dtype=np.int64)
         if windows.sum() > WINDOW_LIMIT:

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.importers.onnx import from_model, importer
 from rramalloc.importers.onnx.tensors import NO_PADS, Tensor
 from rramalloc.network.network import Network
@@ -301,44 +301,95 @@ def test_channels_last_input() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attributes", "kernel", "expected", "pads"),
+    ("attributes", "kernel", "expected", "pads", "added"),
     [
-        pytest.param({"strides": [2, 2]}, (2, 2), "6 x 24 x 20", (1, 1, 0, 0), id="doubling"),
+        pytest.param({"strides": [2, 2]}, (2, 2), "6 x 24 x 20", (0, 0, 0, 0), (0, 0), id="doubling"),
+        pytest.param({"strides": [2, 2]}, (1, 1), "6 x 23 x 19", (0, 0, 0, 0), (0, 0), id="kernel < stride"),
         pytest.param(
-            {"strides": [2, 2], "pads": [1, 1, 1, 1]}, (4, 4), "6 x 24 x 20", (2, 2, 1, 1), id="kernel 4"
+            {"strides": [2, 2], "pads": [1, 1, 1, 1]},
+            (4, 4),
+            "6 x 24 x 20",
+            (1, 1, 1, 1),
+            (0, 0),
+            id="kernel 4",
         ),
         pytest.param(
             {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]},
             (3, 3),
             "6 x 24 x 20",
             (1, 1, 1, 1),
+            (1, 1),
             id="output_padding",
         ),
+        # full output 2 * (12 - 1) + 3 = 25 rows, 2 * (10 - 1) + 3 = 21 columns
         pytest.param(
-            {"strides": [2, 2], "output_shape": [25, 21]}, (3, 3), "6 x 25 x 21", (2, 2, 1, 1), id="shape"
+            {"strides": [2, 2], "output_shape": [24, 22]},
+            (3, 3),
+            "6 x 24 x 22",
+            (1, 0, 0, 0),
+            (0, 1),
+            id="shape",
+        ),
+        # full output 3 * 11 + 4 = 37, 3 * 9 + 4 = 31, one more than the stride times the input
+        pytest.param(
+            {"strides": [3, 3], "auto_pad": "SAME_UPPER"},
+            (4, 4),
+            "6 x 36 x 30",
+            (0, 0, 1, 1),
+            (0, 0),
+            id="upper",
         ),
         pytest.param(
-            {"strides": [3, 3], "auto_pad": "SAME_UPPER"}, (3, 3), "6 x 36 x 30", (2, 2, 0, 0), id="same"
+            {"strides": [3, 3], "auto_pad": "SAME_LOWER"},
+            (4, 4),
+            "6 x 36 x 30",
+            (1, 1, 0, 0),
+            (0, 0),
+            id="lower",
         ),
-        pytest.param({}, (3, 3), "6 x 14 x 12", (2, 2, 2, 2), id="stride 1"),
-        pytest.param({"dilations": [2, 2]}, (3, 3), "6 x 16 x 14", (4, 4, 4, 4), id="dilated"),
+        pytest.param({}, (3, 3), "6 x 14 x 12", (0, 0, 0, 0), (0, 0), id="stride 1"),
+        pytest.param({"dilations": [2, 2]}, (3, 3), "6 x 16 x 14", (0, 0, 0, 0), (0, 0), id="dilated"),
     ],
 )
-def test_transposed_conv(attributes: Any, kernel: Any, expected: str, pads: tuple[int, ...]) -> None:
-    """Upsampled by the stride, then a convolution with stride 1 and leading pads span - 1 - p."""
+def test_transposed_conv(attributes: Any, kernel: Any, expected: str, pads: Any, added: Any) -> None:
+    """ONNX operator ConvTranspose: what is cut off the full output, and what is added behind it."""
     proto = model([node("ConvTranspose", "x v", **attributes)], [weight("v", 8, 6, *kernel)])
     network = load(proto)
-    conv: Any = network.stages[0]
+    stage: Any = network.stages[0]
+    assert ops(network) == "input conv_transpose"
     assert str(network.shapes["convtranspose"]) == expected
     assert str(network.shapes["convtranspose"]) == " x ".join(map(str, inferred(proto, "y")[1:]))
-    assert (conv.stride, conv.kernel, conv.pads) == ((1, 1), kernel, pads)
-    assert ("upsample" in ops(network)) == (attributes.get("strides", [1])[0] > 1)
+    assert (stage.kernel, stage.pads, stage.output_padding) == (kernel, pads, added)
+    assert stage.weight_count(8) == 8 * 6 * kernel[0] * kernel[1]
 
 
-def test_transposed_conv_with_small_kernel() -> None:
-    proto = model([node("ConvTranspose", "x v", strides=[2, 2])], [weight("v", 8, 6, 1, 1)])
-    with pytest.raises(UnsupportedError, match="kernel is smaller than the stride"):
-        load(proto)
+def test_transposed_conv_in_groups() -> None:
+    """Weights are (input channels, output channels of a group, kernel)."""
+    proto = model([node("ConvTranspose", "x v", group=4, strides=[2, 1])], [weight("v", 8, 3, 2, 2)])
+    stage: Any = load(proto).stages[0]
+    assert (stage.out_channels, stage.groups, stage.weight_count(8)) == (12, 4, 8 * 3 * 2 * 2)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        pytest.param(
+            {"output_shape": [40, 40], "strides": [2, 2]}, "output_padding: adds 15", id="far too large"
+        ),
+        pytest.param({"pads": [9, 9, 9, 9]}, "pads: cut off 18 of the 14 pixels", id="nothing left"),
+        pytest.param({"output_padding": [1]}, "output_padding", id="one of two"),
+        pytest.param({"output_padding": [-1, 0]}, "output_padding", id="negative"),
+        pytest.param({"output_shape": [0, 4]}, "output_shape", id="empty"),
+        pytest.param({"pads": [-1, 0, 0, 0]}, "negative pads", id="negative pads"),
+        pytest.param({"group": 3}, "groups", id="groups do not divide"),
+        pytest.param({"group": 0}, "groups", id="no group"),
+        pytest.param({"group": 2**40}, "groups|out_channels", id="groups beyond all limits"),
+        pytest.param({"strides": [2**31 - 1] * 2}, "pixels", id="output beyond all limits"),
+    ],
+)
+def test_transposed_conv_refused(attributes: Any, message: str) -> None:
+    with pytest.raises(RramallocError, match=message):
+        load(model([node("ConvTranspose", "x v", **attributes)], [weight("v", 8, 6, 3, 3)]))
 
 
 def test_padding_joins_the_convolution() -> None:

@@ -7,6 +7,7 @@ import pickle
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,15 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError  # noqa: E402
 from rramalloc.importers import load  # noqa: E402
 from rramalloc.importers.torch import from_torch, read  # noqa: E402
+from rramalloc.network.counts import macs, weights  # noqa: E402
 from rramalloc.network.network import Network  # noqa: E402
-from rramalloc.network.node import Conv, Linear, Pool, Upsample  # noqa: E402
+from rramalloc.network.node import Conv, ConvTranspose, Linear, Pool  # noqa: E402
+from rramalloc.network.receptive import last_needed  # noqa: E402
 from rramalloc.timing.simulate import simulate  # noqa: E402
 from rramalloc.timing.stage_graph import StageGraph  # noqa: E402
 
@@ -283,17 +287,52 @@ def test_in_place_call_changes_every_name_of_the_tensor() -> None:
     assert network.nodes[-1].inputs == ("relu", "inputs_0")
 
 
-def test_transposed_convolution_is_upsample_and_conv() -> None:
-    """out = (8 - 1) * 2 - 2 * 1 + 2 + 1 + 1 = 16: leading pads k - 1 - p = 1, trailing to fit 16."""
+def test_transposed_convolution() -> None:
+    """out = (8 - 1) * 2 - 2 * 1 + 2 + 1 + 1 = 16 with one row and column added behind."""
     network = from_torch(unet(), (1, 1, 16, 16))
     nodes = {node.name: node for node in network.nodes}
-    assert nodes["up3_upsample"] == Upsample(name="up3_upsample", inputs=("down",), scale=(2, 2))
-    assert nodes["up3"] == Conv(
-        name="up3", inputs=("up3_upsample",), out_channels=4, kernel=(3, 3), pads=(1, 1, 1, 1)
+    assert nodes["up3"] == ConvTranspose(
+        name="up3", inputs=("down",), out_channels=4, kernel=(3, 3), stride=(2, 2), pads=(1, 1, 1, 1),
+        output_padding=(1, 1),
+    )  # fmt: skip
+    assert nodes["up2"] == ConvTranspose(
+        name="up2", inputs=("down",), out_channels=4, kernel=(2, 2), stride=(2, 2)
     )
-    assert nodes["up2"] == Conv(
-        name="up2", inputs=("up2_upsample",), out_channels=4, kernel=(2, 2), pads=(1, 1, 0, 0)
-    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32))
+def test_transposed_convolution_of_any_geometry(seed: int) -> None:
+    """Shape, weights, MACs and needed pixels as PyTorch's own operator has them.
+
+    An output pixel needs an input pixel if it changes with it, where all weights are 1.
+    """
+    random = Random(seed)
+    groups, extents = random.choice((1, 1, 2)), (random.randint(1, 5), random.randint(1, 5))
+    kernel, stride, dilation = (tuple(random.randint(1, most) for _ in range(2)) for most in (4, 3, 2))
+    padding = tuple(random.randint(0, (k - 1) * d // 2) for k, d in zip(kernel, dilation, strict=True))
+    added = tuple(random.randint(0, max(s, d) - 1) for s, d in zip(stride, dilation, strict=True))
+    layer = nn.ConvTranspose2d(2, 2 * groups, kernel, stride, padding, added, groups, False, dilation)
+    nn.init.ones_(layer.weight)
+    full = [(n - 1) * s + d * (k - 1) + a - 2 * p for n, s, d, k, a, p in
+            zip(extents, stride, dilation, kernel, added, padding, strict=True)]  # fmt: skip
+    if min(full) < 0:
+        return
+    network = from_torch(layer, (1, 2, *extents))
+    node, stage = network.nodes[-1], network.stages[0]
+    image = torch.zeros(1, 2, *extents)
+    with FlopCounterMode(display=False) as flops:
+        plain = layer(image)
+    assert network.shapes[node.name] == tuple(plain.shape[1:])
+    assert weights(network, stage) == layer.weight.numel()
+    assert 2 * macs(network, stage) == flops.get_total_flops()
+    for pixel in range(extents[0] * extents[1]):
+        image.zero_()
+        image.view(1, 2, -1)[:, :, pixel] = 1
+        table = np.full(extents, -1, dtype=np.int32)
+        table.flat[pixel] = 1
+        needs = last_needed(node, table, network.shapes[node.name])
+        assert ((needs == 1) == (layer(image)[0, 0].detach().numpy() > 0)).all()
 
 
 def test_channel_shuffle_stays_pixelwise() -> None:

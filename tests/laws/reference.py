@@ -13,7 +13,17 @@ from itertools import product
 
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
-from rramalloc.network.node import Barrier, Conv, Flatten, GlobalPool, Linear, Node, Pool, Upsample
+from rramalloc.network.node import (
+    Barrier,
+    Conv,
+    ConvTranspose,
+    Flatten,
+    GlobalPool,
+    Linear,
+    Node,
+    Pool,
+    Upsample,
+)
 
 Pixel = tuple[int, int]
 Window = tuple[str, int]
@@ -39,6 +49,17 @@ def needed_pixels(node: Node, pixel: Pixel, source: Shape) -> list[Pixel]:
             for column in range(node.kernel[1])
         ]
         return [(r, c) for r, c in field if 0 <= r < source.height and 0 <= c < source.width]
+    if isinstance(node, ConvTranspose):
+        rows, columns = (
+            [
+                h
+                for h in range(extent)
+                if at
+                in [h * node.stride[a] + k * node.dilation[a] - node.pads[a] for k in range(node.kernel[a])]
+            ]
+            for a, at, extent in ((0, y, source.height), (1, x, source.width))
+        )
+        return [(r, c) for r in rows for c in columns]
     if isinstance(node, Upsample):
         rows, columns = (
             _around(node, axis, at, extent)

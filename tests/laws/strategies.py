@@ -104,6 +104,8 @@ def _node(
         node["scale"] = random.choice(([1, 2], [2, 1], [2, 2], [3, 2]))
         node["mode"] = random.choice(("nearest", "linear", "cubic"))
         node["coordinates"] = random.choice(("asymmetric", "half_pixel", "align_corners"))
+    elif op == "conv_transpose":
+        node |= _transposed(random, shape)
     elif op == "linear":
         node["out_features"] = random.randint(1, 4)
     elif op == "select":
@@ -112,6 +114,22 @@ def _node(
         node |= {"shape": _input(name, random, extent)["shape"]}
         node["inputs"] = random.sample(known, min(len(known), random.randint(1, 2)))
     return node
+
+
+def _transposed(random: Random, shape: Shape) -> dict[str, Any]:
+    """Any transposed convolution: kernels smaller than the stride, crops, dilation, groups."""
+    groups = random.choice([g for g in (1, 2, 4) if shape.channels % g == 0])
+    kernel, stride, dilation, pads, added = [], [], [], [0, 0, 0, 0], []
+    for axis, extent in enumerate((shape.height, shape.width)):
+        kernel.append(random.randint(1, 5))
+        stride.append(random.randint(1, 4))
+        dilation.append(random.choice((1, 1, 1, 2, 3)))
+        added.append(random.randint(0, max(stride[-1], dilation[-1]) - 1))
+        room = (extent - 1) * stride[-1] + (kernel[-1] - 1) * dilation[-1] + added[-1]
+        pads[axis] = random.randint(0, min(room, 4))
+        pads[axis + 2] = random.randint(0, min(room - pads[axis], 4))
+    sizes = {"kernel": kernel, "stride": stride, "dilation": dilation, "pads": pads, "output_padding": added}
+    return sizes | {"groups": groups, "out_channels": groups * random.randint(1, 2)}
 
 
 def _window(random: Random, shape: Shape) -> dict[str, Any]:

@@ -69,6 +69,50 @@ def test_three_mappings(
     assert found == [im2col, kernel_split, whole_kernel]
 
 
+def generator(*layers: tuple[int, dict[str, Any]], channels: int, extent: int = 4) -> Network:
+    """Transposed convolutions, one behind the other."""
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [channels, extent, extent]}]
+    for place, (outputs, fields) in enumerate(layers):
+        source = nodes[-1]["name"]
+        nodes.append(
+            {"name": f"up{place}", "op": "conv_transpose", "inputs": [source], "out_channels": outputs}
+            | fields
+        )
+    return Network.build("generator", nodes)
+
+
+def test_transposed_convolutions_of_dcgan() -> None:
+    """4 x 4, stride 2: a block of 2 x 2 output pixels reads 2 x 2 input pixels.
+
+    256 - 128: 1024 rows, 512 columns: 8 * 4; 128 - 64: 512, 256: 4 * 2; 64 - 32: 256, 128: 2 * 1.
+    """
+    fields = {"kernel": 4, "stride": 2, "pads": 1}
+    network = generator((128, fields), (64, fields), (32, fields), channels=256)
+    assert demands(network, network.stages, load_hardware("plain")) == [32, 8, 2]
+
+
+@pytest.mark.parametrize(
+    ("fields", "demand"),
+    [
+        # 3 x 3, stride 2: ceil(3 / 2) = 2 each way: 4 * 64 = 256 rows (2), 4 * 40 = 160 columns (2)
+        pytest.param({"kernel": 3, "stride": 2, "pads": 1}, 4, id="kernel no multiple of the stride"),
+        # 3 x 3, stride 1, is a plain convolution: 9 * 64 = 576 rows (5), 40 columns
+        pytest.param({"kernel": 3}, 5, id="stride 1"),
+        # 2 x 1, stride 3 x 1: 1 x 1 pixels: 64 rows, 3 * 40 = 120 columns
+        pytest.param({"kernel": [2, 1], "stride": [3, 1]}, 1, id="kernel below the stride"),
+        # 8 groups: 2 x 2 pixels of 8 channels: 32 rows, 4 * 5 = 20 columns: 4 an array
+        pytest.param({"kernel": 4, "stride": 2, "groups": 8}, 2, id="groups share arrays"),
+        # kernel rows at 0, 3, 6 of stride 2: floor(0), floor(1.5), floor(3): 3 rows; columns 0, 1 -> 1 of
+        # stride 2: 3 * 64 = 192 rows (2), 4 * 40 = 160 columns (2)
+        pytest.param({"kernel": [3, 2], "stride": 2, "dilation": [3, 1]}, 4, id="dilated"),
+    ],
+)
+def test_transposed_convolution(fields: dict[str, Any], demand: int) -> None:
+    """C_in / G * ceil(K_h / S_h) * ceil(K_w / S_w) rows, S_h * S_w * C_out / G columns (MODEL 10)."""
+    network = generator((40, fields), channels=64)
+    assert demands(network, network.stages, load_hardware("plain")) == [demand]
+
+
 def test_wordlines_and_bitlines_are_not_confused() -> None:
     """Rows 9 * 64 = 576, columns 64: ceil(576 / 64) * 1 = 9 wide, ceil(576 / 256) * 2 = 6 tall."""
     tall = Crossbar(wordlines=256, bitlines=32, cell_bits=1)

@@ -10,7 +10,7 @@ from rramalloc.export.subject import Subject
 from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.counts import groups_of, kernel_of
-from rramalloc.network.node import Conv, Name
+from rramalloc.network.node import Linear, Name
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.records import Record
 from rramalloc.results.allocation import Count, NetworkId, Product
@@ -25,7 +25,7 @@ class ExportedLayer(Record):
 
     index: int
     name: Name
-    op: Literal["conv", "linear"]
+    op: Literal["conv", "conv_transpose", "linear"]
     input: tuple[int, int, int]
     output: tuple[int, int, int]
     kernel: tuple[int, int]
@@ -64,7 +64,7 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
     network, graph = subject.network, subject.graph
     rows = []
     for index, stage in enumerate(graph.stages[place] for place in graph.network_order):
-        conv = stage if isinstance(stage, Conv) else None
+        conv = None if isinstance(stage, Linear) else stage
         demand, copies = subject.demand[stage.name], subject.copies[stage.name]
         rows.append(
             ExportedLayer(

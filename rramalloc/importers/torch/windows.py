@@ -22,7 +22,7 @@ from rramalloc.network.geometry import Pads, Pair, pooled_extent
 
 
 def conv(call: Call) -> Result:
-    """Convolution of one or two spatial axes; a transposed one is an upsampling and a convolution."""
+    """Convolution of one or two spatial axes, transposed or not."""
     source, weight = call.tensor("input"), call.dims("weight")
     if source is None or weight is None or call.tensor("weight") is not None:
         return call.unknown("a convolution whose weights are computed takes no arrays")
@@ -75,44 +75,32 @@ def _padding(call: Call, kernel: Dims, dilation: Dims) -> tuple[Dims, Dims]:
 
 
 def _transposed(call: Call, source: Tensor, kernel: Dims, axes: int) -> Tensor:
-    """Enlarge by the stride, then a convolution of stride 1 over the enlarged grid."""
-    out, rank = _out(call, source), len(source.dims)
+    """Transposed convolution; `output_padding` is what the stated output has beyond the full one, cut."""
+    out = _out(call, source)
     stride, padding = call.ints("stride", axes, 1), call.ints("padding", axes, 0)
-    dilation = call.ints("dilation", axes, 1)
-    spans = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
-    large = (*source.dims[: rank - axes], *(n * s for n, s in zip(source.dims[-axes:], stride, strict=True)))
-    if max(stride) > 1:
-        scale = _pair(stride, 1)
-        source = call.emit("upsample", [source], large, source.layout, suffix="_upsample", scale=scale)
-    lead = [span - p for span, p in zip(spans, padding, strict=True)]
-    trail = [
-        wanted + span - have - first
-        for wanted, span, have, first in zip(out[-axes:], spans, large[-axes:], lead, strict=True)
+    dilation, groups = call.ints("dilation", axes, 1), call.number("groups", 1)
+    added = [
+        wanted - ((have - 1) * s - 2 * p + d * (k - 1) + 1)
+        for wanted, have, s, p, d, k in zip(
+            out[-axes:], source.dims[-axes:], stride, padding, dilation, kernel, strict=True
+        )
     ]
-    if min(*lead, *trail) < 0:
-        source = _cropped(call, source, [max(-n, 0) for n in lead], [max(-n, 0) for n in trail])
+    if min(added) < 0:
+        raise ContradictionError(source.node)
     return call.emit(
-        "conv",
+        "conv_transpose",
         [source],
         out,
         source.layout,
         weights=call.origin("weight"),
         out_channels=Tensor("", out, source.layout).shape.channels,
         kernel=_pair(kernel, 1),
-        pads=_pads([max(n, 0) for n in lead], [max(n, 0) for n in trail]),
+        stride=_pair(stride, 1),
+        pads=_pads(padding, padding),
         dilation=_pair(dilation, 1),
-        groups=call.number("groups", 1),
+        groups=groups,
+        output_padding=_pair(added, 0),
     )
-
-
-def _cropped(call: Call, source: Tensor, lead: Sequence[int], trail: Sequence[int]) -> Tensor:
-    """Drop leading and trailing pixels: a window of stride 1 that reaches the pixel it stands for."""
-    axes = len(lead)
-    cut = [first + last for first, last in zip(lead, trail, strict=True)]
-    kept = tuple(n - c for n, c in zip(source.dims[-axes:], cut, strict=True))
-    dims = (*source.dims[:-axes], *kept)
-    kernel = _pair([c + 1 for c in cut], 1)
-    return call.emit("maxpool", [source], dims, source.layout, suffix="_crop", kernel=kernel)
 
 
 def pool(call: Call) -> Result:

@@ -14,7 +14,18 @@ import numpy.typing as npt
 from rramalloc.errors import RramallocError
 from rramalloc.network.geometry import Geometry, Pads, Shape
 from rramalloc.network.network import Network
-from rramalloc.network.node import Barrier, Conv, Flatten, GlobalPool, Linear, Node, Pool, Stage, Upsample
+from rramalloc.network.node import (
+    Barrier,
+    Conv,
+    ConvTranspose,
+    Flatten,
+    GlobalPool,
+    Linear,
+    Node,
+    Pool,
+    Stage,
+    Upsample,
+)
 from rramalloc.records import brief
 from rramalloc.timing.simulate import Timing
 
@@ -24,8 +35,10 @@ NEVER = -1
 _ONE_PIXEL = Geometry((1, 1), (1, 1), Pads(0, 0, 0, 0), (1, 1))
 
 
-def geometry_of(node: Conv | Pool | Linear) -> Geometry:
+def geometry_of(node: Stage | Pool) -> Geometry:
     """The receptive field of one output pixel."""
+    if isinstance(node, ConvTranspose):
+        raise AssertionError(f"{node.name} has no receptive field of equal windows")
     return _ONE_PIXEL if isinstance(node, Linear) else node.geometry
 
 

@@ -21,7 +21,7 @@ from rramalloc.mapping.demand import demands, folds
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.counts import groups_of
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Linear
+from rramalloc.network.node import ConvTranspose, Stage
 from rramalloc.placement.check import check
 from rramalloc.placement.emulator.accelerator import Accelerator, held_by
 from rramalloc.placement.emulator.cells import Storage
@@ -70,13 +70,13 @@ def task_of(
 ) -> Task:  # fmt: skip
     """The arrays of a placement, which is checked, or arrays placed here if there is none.
 
-    A grouped convolution that is stored dense is refused.
+    Transposed convolutions, and grouped ones that are stored dense, are refused.
     hardware, mapping, fc: instead of the allocation's, where no placement says them.
     Raises FileError, SpecError, UnknownNameError, MisplacedError, CapacityError, TileError.
     """
     if placement is None:
         source = read_allocation(allocation).made_for(network)
-        _refuse_dense(network, hardware or source.hardware)
+        _refuse_unmodelled(network, hardware or source.hardware)
         return _to_place(network, source.changed(hardware=hardware, mapping=mapping, fc=fc))
     for name, value in (("hardware", hardware), ("mapping", mapping), ("fc", fc)):
         if value is not None:
@@ -88,7 +88,7 @@ def _given(network: Network, allocation: AllocationLike, placement: PlacementLik
     where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
     found = as_placement(placement)
     source = read_allocation(allocation).made_for(network)
-    _refuse_dense(network, found.hardware)
+    _refuse_unmodelled(network, found.hardware)
     check(found, network, source.replication, where)
     return Task(
         network, source.replication, found.hardware, found.options.changed(), found.arrays, "given",
@@ -96,14 +96,20 @@ def _given(network: Network, allocation: AllocationLike, placement: PlacementLik
     )  # fmt: skip
 
 
-def _refuse_dense(network: Network, hardware: Hardware | None) -> None:
-    """Raise UnsupportedError for grouped convolutions that the hardware stores as dense ones."""
-    if hardware is None or not hardware.dense_groups:
-        return
+def _refuse_unmodelled(network: Network, hardware: Hardware | None) -> None:
+    """Raise UnsupportedError for stages whose arrays are not computed.
+
+    These are transposed convolutions, and grouped convolutions that the hardware stores as dense ones.
+    """
     for stage in network.stages:
-        if groups_of(stage) > 1:
+        place = f"{network.where}: node {stage.name[:60]!r}"
+        if isinstance(stage, ConvTranspose):
             raise UnsupportedError(
-                f"{network.where}: node {stage.name[:60]!r}",
+                place, "is a transposed convolution; verify does not compute it through the arrays yet"
+            )
+        if hardware is not None and hardware.dense_groups and groups_of(stage) > 1:
+            raise UnsupportedError(
+                place,
                 f"has groups, which hardware {hardware.name[:60]!r} stores as a dense convolution; verify "
                 f'computes only groups that are stored apart: use counting.groups = "diagonal"',
             )
@@ -186,7 +192,7 @@ def _layers(task: Task, comparison: Comparison) -> tuple[VerifiedLayer, ...]:
     for array in task.arrays:
         used[array.layer] = used.get(array.layer, 0) + 1
     for node in task.network.nodes:
-        if isinstance(node, Conv | Linear) and node.name in comparison.tallies:
+        if isinstance(node, Stage) and node.name in comparison.tallies:
             tally = comparison.tallies[node.name]
             timed = node.name in emulator.schedule.stage
             found.append(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from rramalloc.errors import DeviceError, SpecError
-from rramalloc.network.node import Conv, Linear
+from rramalloc.network.node import Stage
 from rramalloc.records import brief
 from rramalloc.studies.latency.plan import TimedRun
 from rramalloc.timing.latency_table import Method, csv_rows, number
@@ -150,7 +150,7 @@ class SimulatedDevice:
         if layer.text in self._latencies:
             return self._latencies[layer.text]
         pixels, node = layer.output.pixels, layer.node
-        if isinstance(node, Conv | Linear):
+        if isinstance(node, Stage):
             macs = node.weight_count(layer.shape[0]) * pixels
             return pixels * self._settings.window_ns + macs * self._settings.mac_ns
         return pixels * layer.output.channels * self._settings.value_ns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Linear, Name
+from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import NetworkId
@@ -59,7 +59,7 @@ def estimate_latency(network: Network, table: LatencyTable) -> LatencyEstimate:
     Raises MissingLatencyError if the table lacks a layer with weights.
     """
     timed = timed_nodes(network)
-    table.lookup(network, [node for node in timed if isinstance(node, Conv | Linear)])
+    table.lookup(network, [node for node in timed if isinstance(node, Stage)])
     rows = [(node, table.find(network, node)) for node in timed]
     total_ns = sum(max(row.latency_ns, 0.0) for _, row in rows if row is not None)
     whole = table.by_text.get(MeasuredLayer.of_network(network).text)

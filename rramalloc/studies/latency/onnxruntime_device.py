@@ -12,7 +12,7 @@ import numpy as np
 from rramalloc.errors import DeviceError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Input, Linear, Node, Pool, Upsample
+from rramalloc.network.node import Conv, ConvTranspose, Input, Linear, Node, Pool, Stage, Upsample
 from rramalloc.studies.latency.plan import TimedRun
 from rramalloc.timing.latency_table import Method
 from rramalloc.timing.measured_layer import FREE
@@ -26,7 +26,7 @@ _PLAIN = {
     "global_avgpool": "GlobalAveragePool",
     "global_maxpool": "GlobalMaxPool",
 }
-_WINDOWED = ("conv", "linear", "maxpool", "avgpool", "upsample")
+_WINDOWED = ("conv", "conv_transpose", "linear", "maxpool", "avgpool", "upsample")
 _OTHER = ("input", "concat", "softmax", "batchnorm", *_WINDOWED, *FREE)
 
 
@@ -102,7 +102,7 @@ class _OnnxModel:
         sources = [self.names[name] for name in node.inputs]
         value = _value_name(len(self.names))
         self.names[node.name] = value
-        if isinstance(node, Conv):
+        if isinstance(node, Conv | ConvTranspose):
             self._conv(node, network.input_shape(node).channels, sources[0], value)
         elif isinstance(node, Linear):
             self._linear(node, network.input_shape(node), sources[0], value)
@@ -131,13 +131,17 @@ class _OnnxModel:
         elif node.op in _PLAIN:
             self._node(_PLAIN[node.op], sources, value)
 
-    def _conv(self, node: Conv, channels: int, source: str, value: str) -> None:
-        weights = _random((node.out_channels, channels // node.groups, *node.kernel))
+    def _conv(self, node: Conv | ConvTranspose, channels: int, source: str, value: str) -> None:
+        matrix, more, operator = (node.out_channels, channels // node.groups), {}, "Conv"
+        if isinstance(node, ConvTranspose):
+            matrix, operator = (channels, node.out_channels // node.groups), "ConvTranspose"
+            more = {"output_padding": node.output_padding}
+        weights = _random((*matrix, *node.kernel))
         bias = np.zeros(node.out_channels, dtype=np.float32)
         constants = [self._constant(f"{value}_w", weights), self._constant(f"{value}_b", bias)]
         self._node(
-            "Conv", [source, *constants], value, kernel_shape=node.kernel, strides=node.stride,
-            pads=node.pads, dilations=node.dilation, group=node.groups,
+            operator, [source, *constants], value, kernel_shape=node.kernel, strides=node.stride,
+            pads=node.pads, dilations=node.dilation, group=node.groups, **more,
         )  # fmt: skip
 
     def _linear(self, node: Linear, shape: Shape, source: str, value: str) -> None:
@@ -278,5 +282,5 @@ class OnnxRuntimeDevice:
 
 
 def _weight_bytes(network: Network) -> int:
-    stages = (node for node in network.nodes if isinstance(node, Conv | Linear))
+    stages = (node for node in network.nodes if isinstance(node, Stage))
     return _WEIGHT_BYTES * sum(stage.weight_count(network.input_shape(stage).channels) for stage in stages)
