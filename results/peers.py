@@ -18,12 +18,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import peers_simulators
 from pages import markdown
-from peers_simulators import build
+from peers_simulators import OURS, Outcome, build
 
 from rramalloc.api import export, optimize
 from rramalloc.errors import RramallocError
@@ -33,55 +34,57 @@ from rramalloc.hardware.loader import load_hardware
 ROOT = Path(__file__).resolve().parents[1]
 CSV, PAGE = ROOT / "results" / "peers.csv", ROOT / "results" / "peers.md"
 NETWORKS = ("alexnet", "vgg16", "resnet18", "squeezenet", "inception_v1", "shufflenet")
-OURS = {"ours, latency": "latency", "ours, interval": "interval"}
 LIMIT_S = 900
 """Of one run of a tool."""
 
 
 class Row(NamedTuple):
-    """One run. budget: whose arrays are the budget; arrays: stored in the tool; value: its figure."""
+    """One run.
+
+    budget: what the tool was asked for; limit: what an allocation of ours may take, in arrays (NeuroSim: in
+    um2), 0 for its own; arrays: stored in the tool; area_um2: where that is the limit; value: its figure.
+    """
 
     tool: str
     network: str
     budget: str
     allocation: str
     repeat: int
+    limit: int
     arrays: int
+    area_um2: float | None
     value: float | None
     note: str = ""
 
 
-Outcome = tuple[int, float]
-"""Arrays that the tool stored, and its figure."""
+Key = tuple[str, str, str, str, int, int]
+"""The fields of a row up to its limit."""
 
 
 class Book:
     """All runs so far, each written as soon as it is known."""
 
     def __init__(self) -> None:
-        self.rows: dict[tuple[str, ...], Row] = {}
+        self.rows: dict[Key, Row] = {}
         if CSV.exists():
             with CSV.open(encoding="utf-8", newline="") as file:
                 for cells in csv.DictReader(file):
-                    value = float(cells["value"]) if cells["value"] else None
-                    row = Row(
-                        cells["tool"], cells["network"], cells["budget"], cells["allocation"],
-                        int(cells["repeat"]), int(cells["arrays"]), value, cells["note"],
-                    )  # fmt: skip
-                    self.rows[_key(row)] = row
+                    row = _read(cells)
+                    self.rows[row[:6]] = row
 
     def run(
-        self, tool: str, network: str, budget: str, allocation: str, repeat: int, run: Callable[[], Outcome]
-    ) -> Row:
+        self, tool: str, network: str, budget: str, allocation: str, run: Callable[[], Outcome], *,
+        repeat: int = 1, limit: int = 0,
+    ) -> Row:  # fmt: skip
         """The row of this run: from the file, or made now. What a tool cannot do is a row with a note."""
-        key = (tool, network, budget, allocation, str(repeat))
+        key = (tool, network, budget, allocation, repeat, limit)
         if key not in self.rows:
             try:
-                arrays, value = run()
-                row = Row(tool, network, budget, allocation, repeat, arrays, value)
+                outcome = run()
+                row = Row(*key, outcome.arrays, outcome.area_um2, outcome.value)
             except (RramallocError, RuntimeError, subprocess.TimeoutExpired) as error:
                 note = "no answer in time" if isinstance(error, subprocess.TimeoutExpired) else str(error)
-                row = Row(tool, network, budget, allocation, repeat, 0, None, note.splitlines()[0][:200])
+                row = Row(*key, 0, None, None, note.splitlines()[0][:200])
             self.rows[key] = row
             new = not CSV.exists()
             with CSV.open("a", encoding="utf-8", newline="") as file:
@@ -93,39 +96,47 @@ class Book:
         return self.rows[key]
 
 
-def _key(row: Row) -> tuple[str, ...]:
-    return row.tool, row.network, row.budget, row.allocation, str(row.repeat)
+def _read(cells: dict[str, str]) -> Row:
+    area_um2, value = (float(text) if text else None for text in (cells["area_um2"], cells["value"]))
+    return Row(
+        cells["tool"], cells["network"], cells["budget"], cells["allocation"], int(cells["repeat"]),
+        int(cells["limit"]), int(cells["arrays"]), area_um2, value, cells["note"],
+    )  # fmt: skip
 
 
 # PIMCOMP ----------------------------------------------------------------------------------------------------
 
 MODES = {"PIMCOMP, low latency": "element", "PIMCOMP, high throughput": "batch"}
-GENETIC_RUNS = 3
+GENETIC_RUNS = 5
 """Its genetic search is seeded by the clock."""
 
 
-def pimcomp(book: Book, network: str, granularity: str, tool: str, repeats: int) -> None:
+def pimcomp(book: Book, network: str, tool: str) -> None:
     """Its balance and its genetic search on 9216 arrays; ours on as many arrays as each of them took."""
-    folder = Path(tempfile.mkdtemp())
-    export(network, {}, "pimcomp", hardware="pimcomp").save(folder)
-    own = {
-        "balance": [book.run(tool, network, "balance", "its own", 1, lambda: _pimcomp(folder, granularity))],
-        "genetic": [
-            book.run(tool, network, "genetic", "its own", repeat, lambda: _pimcomp(folder, granularity, "GA"))
-            for repeat in range(1, repeats + 1)
-        ],
-    }
-    for budget, rows in own.items():
-        median = _median(rows)
-        if median is None:
+    granularity = MODES[tool]
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        export(network, {}, "pimcomp", hardware="pimcomp").save(folder)
+        balance = book.run(tool, network, "balance", "its own", partial(_pimcomp, folder, granularity))
+        genetic = [
+            book.run(
+                tool,
+                network,
+                "genetic",
+                "its own",
+                lambda: _pimcomp(folder, granularity, "GA"),
+                repeat=repeat,
+            )
+            for repeat in range(1, GENETIC_RUNS + 1)
+        ]
+    for own in (balance, _median(genetic)):
+        if own is None or own.value is None:
             continue
-        arrays = median.arrays
         for allocation, objective in OURS.items():
             book.run(
-                tool, network, budget, allocation, 1,
-                lambda objective=objective, arrays=arrays: _ours(network, arrays, objective, granularity),
+                tool, network, own.budget, allocation,
+                partial(_ours, network, own.arrays, objective, granularity), limit=own.arrays,
             )  # fmt: skip
-    shutil.rmtree(folder)
 
 
 def _ours(network: str, arrays: int, objective: str, granularity: str) -> Outcome:
@@ -172,7 +183,9 @@ def _pimcomp(
         raise RuntimeError(f"PIMCOMP ended with code {done.returncode}")
     if granularity == "element" and "[effective_instruction_group_num]" not in done.stdout:
         raise RuntimeError("PIMCOMP did not finish the schedule")
-    return int(used[1]), float(time_ns[1])
+    if copies is not None and int(used[1]) != settings["arrays"]:
+        raise RuntimeError(f"PIMCOMP stores {used[1]} arrays, the export counted {settings['arrays']}")
+    return Outcome(int(used[1]), float(time_ns[1]))
 
 
 def _limit_stack() -> None:
@@ -191,15 +204,13 @@ MARGINS = {"balance, 1/2": 0.5, "balance, 3/4": 0.25}
 
 def pimsim(book: Book, network: str, budget: str) -> None:
     """PIMCOMP's instructions for its own balance and for ours, in pimsim-nn."""
-    own = book.run(
-        "pimsim-nn", network, budget, "its own", 1, lambda: _pimsim(network, margin=MARGINS[budget])
-    )
+    own = book.run("pimsim-nn", network, budget, "its own", partial(_pimsim, network, margin=MARGINS[budget]))
     if own.value is None:
         return
     for allocation, objective in OURS.items():
         book.run(
-            "pimsim-nn", network, budget, allocation, 1,
-            lambda objective=objective: _pimsim(network, own.arrays, objective),
+            "pimsim-nn", network, budget, allocation, partial(_pimsim, network, own.arrays, objective),
+            limit=own.arrays,
         )  # fmt: skip
 
 
@@ -220,7 +231,7 @@ def _pimsim(network: str, arrays: int = 0, objective: str = "", margin: float = 
             copies = folder / "replication.json"
         else:
             export(network, {}, "pimcomp", hardware=hardware).save(folder)
-        used, _ = _pimcomp(folder, "element", copies=copies, simulation=folder / "sim.gz", margin=margin)
+        stored = _pimcomp(folder, "element", copies=copies, simulation=folder / "sim.gz", margin=margin)
         shutil.copy(example / "network_mesh_64.json", folder)
         (folder / "latency.json").write_text(json.dumps(config))
         done = subprocess.run(
@@ -234,7 +245,7 @@ def _pimsim(network: str, arrays: int = 0, objective: str = "", margin: float = 
         raise RuntimeError(f"pimsim-nn ended with code {done.returncode}: {done.stdout[-100:]!r}")
     if not float(latency[1]):
         raise RuntimeError(f"pimsim-nn did not end within {PIMSIM_LIMIT_MS} ms of simulated time")
-    return used, float(latency[1]) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[latency[2]]
+    return Outcome(stored.arrays, float(latency[1]) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[latency[2]])
 
 
 def _mesh_of_64() -> Hardware:
@@ -249,16 +260,15 @@ def _mesh_of_64() -> Hardware:
 def measure(book: Book, tools: Iterable[str]) -> None:
     """Run what is not in the book."""
     wanted = set(tools)
+    for network in NETWORKS:
+        for tool in MODES:
+            if tool in wanted:
+                pimcomp(book, network, tool)
     peers_simulators.measure(book.run, wanted)
-    for repeats in range(1, GENETIC_RUNS + 1):
-        for network in NETWORKS:
-            for tool, granularity in MODES.items():
-                if tool in wanted:
-                    pimcomp(book, network, granularity, tool, repeats)
-        if repeats == 1 and "pimsim-nn" in wanted:
-            for budget in MARGINS:
-                for network in PIMSIM_NETWORKS:
-                    pimsim(book, network, budget)
+    if "pimsim-nn" in wanted:
+        for budget in MARGINS:
+            for network in PIMSIM_NETWORKS:
+                pimsim(book, network, budget)
 
 
 INTRODUCTION = """\

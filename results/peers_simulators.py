@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rramalloc.api import export, inspect, optimize
 from rramalloc.errors import RramallocError
@@ -25,14 +25,21 @@ from rramalloc.importers import load
 from rramalloc.mapping.demand import demands
 from rramalloc.timing.stage_graph import StageGraph
 
-Outcome = tuple[int, float]
-Run = Callable[[str, str, str, str, int, Callable[[], Outcome]], Any]
-"""tool, network, budget, allocation, repeat, what to run -> the row of it (`peers.Book.run`)."""
+
+class Outcome(NamedTuple):
+    """Arrays that a tool stored, its figure, and the area that it reports."""
+
+    arrays: int
+    value: float
+    area_um2: float | None = None
+
+
+Run = Callable[..., Any]
+"""`peers.Book.run`: tool, network, budget, allocation, what to run, repeat, limit -> the row of it."""
 
 OURS = {"ours, latency": "latency", "ours, interval": "interval"}
 LIMIT_S = 900
 """Of one run of a tool."""
-
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -92,19 +99,20 @@ def mnsim(run: Run, network: str) -> None:
     plain = load_hardware("plain").with_crossbar(256, 256)  # an array for each processing element
     least = inspect(network, hardware=plain, mapping="whole_kernel").minimum
     for budget, factor in MNSIM_BUDGETS.items():
-        run("MNSIM", network, budget, "its own", 1, partial(_mnsim, network, {}))
+        run("MNSIM", network, budget, "its own", partial(_mnsim, network, {}))
         for allocation, objective in OURS.items():
             run(
-                "MNSIM", network, budget, allocation, 1,
+                "MNSIM", network, budget, allocation,
                 lambda objective=objective, factor=factor: _mnsim(
                     network, _copies(network, factor * least, plain, objective, "whole_kernel")
                 ),
+                limit=factor * least,
             )  # fmt: skip
 
 
 def _mnsim(network: str, copies: Mapping[str, int]) -> Outcome:
     report = _run(network, copies, "mnsim", "mnsim")
-    return int(report["arrays"]), report["latency_ns"]
+    return Outcome(int(report["arrays"]), report["latency_ns"])
 
 
 # NeuroSim ---------------------------------------------------------------------------------------------------
@@ -114,15 +122,16 @@ NEUROSIM_BUDGETS = {"speedUpDegree 8": 8, "speedUpDegree 4": 4}
 
 
 def neurosim(run: Run, network: str, budget: str, folder: Path) -> None:
-    """Its rule `pipelineSpeedUp`, and ours in as many of its arrays (so in its area)."""
+    """Its rule `pipelineSpeedUp`, and ours in as much area as NeuroSim reports of that."""
     degree = NEUROSIM_BUDGETS[budget]
-    own = run("NeuroSim", network, budget, "its own", 1, partial(_neurosim_own, network, degree, folder))
+    own = run("NeuroSim", network, budget, "its own", partial(_neurosim_own, network, degree, folder))
     if own.value is None:
         return
     for allocation, objective in OURS.items():
         run(
-            "NeuroSim", network, budget, allocation, 1,
-            partial(_neurosim_ours, network, own.arrays, objective, folder),
+            "NeuroSim", network, budget, allocation,
+            partial(_neurosim_ours, network, own.arrays, own.area_um2, objective, folder),
+            limit=round(own.area_um2),
         )  # fmt: skip
 
 
@@ -132,30 +141,35 @@ def _neurosim_own(network: str, degree: int, folder: Path) -> Outcome:
         settings = json.loads((Path(made) / "settings.json").read_text())
         settings["parameters"]["speedUpDegree"] = degree
         (Path(made) / "settings.json").write_text(json.dumps(settings))
-        report = _report(Path(made), "neurosim", "--own", "--build", str(folder))
-    return int(report["arrays"]), report["cycle_ns"]
+        return _neurosim_outcome(_report(Path(made), "neurosim", "--own", "--build", str(folder)))
 
 
-def _neurosim_ours(network: str, arrays: int, objective: str, folder: Path) -> Outcome:
-    """Ours with the largest budget whose copies NeuroSim builds in no more arrays."""
-    low, high = 1, arrays + 1
-    best: dict[str, int] = {}
-    while high - low > max(1, arrays // 64):
+def _neurosim_ours(network: str, arrays: int, area_um2: float, objective: str, folder: Path) -> Outcome:
+    """Ours with the largest budget whose copies NeuroSim builds in no more area, by bisection."""
+    low, high = 1, 2 * arrays
+    best, reports = None, dict[tuple[int, ...], Outcome]()
+    while high - low > max(1, arrays // 256):
         middle = (low + high) // 2
         try:
             copies = _copies(network, middle, "neurosim", objective)
         except RramallocError:  # below one copy of each layer
             low = middle
             continue
-        files = {
-            file.name: file.text for file in export(network, copies, "neurosim", hardware="neurosim").files
-        }
-        if sum(json.loads(files["settings.json"])["arrays"]) <= arrays:
-            low, best = middle, copies
+        key = tuple(copies.values())
+        if key not in reports:
+            report = _run(network, copies, "neurosim", "neurosim", "--build", str(folder))
+            reports[key] = _neurosim_outcome(report)
+        if reports[key].area_um2 <= area_um2:
+            low, best = middle, reports[key]
         else:
             high = middle
-    report = _run(network, best, "neurosim", "neurosim", "--build", str(folder))
-    return int(report["arrays"]), report["cycle_ns"]
+    if best is None:
+        raise RuntimeError("no allocation of ours takes as little area")
+    return best
+
+
+def _neurosim_outcome(report: Mapping[str, float]) -> Outcome:
+    return Outcome(int(report["arrays"]), report["cycle_ns"], report["area_um2"])
 
 
 # PIMSYN -----------------------------------------------------------------------------------------------------
@@ -175,16 +189,17 @@ def pimsyn(run: Run, network: str, repeat: int) -> None:
     for budget, factor in PIMSYN_BUDGETS.items():
         arrays = factor * sum(least.values())
         run(
-            "PIMSYN", network, budget, "its own", repeat,
-            partial(_pimsyn_own, network, hardware, arrays, least, repeat),
+            "PIMSYN", network, budget, "its own",
+            partial(_pimsyn_own, network, hardware, arrays, least, repeat), repeat=repeat,
         )  # fmt: skip
         for allocation, objective in OURS.items():
             run(
-                "PIMSYN", network, budget, allocation, repeat,
+                "PIMSYN", network, budget, allocation,
                 lambda objective=objective, arrays=arrays: _pimsyn(
                     network, _copies(network, arrays, hardware, objective), hardware, CANDIDATES * GENES,
                     repeat,
                 )[1],
+                repeat=repeat, limit=arrays,
             )  # fmt: skip
 
 
@@ -200,7 +215,7 @@ def _pimsyn(
     network: str, copies: Mapping[str, int], hardware: Hardware, genes: int, seed: int
 ) -> tuple[float, Outcome]:
     report = _run(network, copies, "pimsyn", hardware, "--genes", str(genes), "--seed", str(seed))
-    return report["efficiency_gops_w"], (int(report["arrays"]), report["latency_ns"])
+    return report["efficiency_gops_w"], Outcome(int(report["arrays"]), report["latency_ns"])
 
 
 def _pimsyn_own(
