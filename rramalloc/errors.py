@@ -196,15 +196,16 @@ class CapacityError(RramallocError):
 
     need: arrays of all copies; tiles, arrays: tiles there are, and arrays of each; largest: (layer, copies,
     arrays of a copy) of the layer that takes most; proven: whether no placement exists, rather than none
-    was found.
+    was found; row_blocks: whether row blocks of copies, and not copies, must lie in one tile.
     """
 
     def __init__(
-        self, need: int, tiles: int, arrays: int, largest: tuple[str, int, int], *, proven: bool = True
-    ) -> None:
+        self, need: int, tiles: int, arrays: int, largest: tuple[str, int, int], *, proven: bool = True,
+        row_blocks: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(need, tiles, arrays, largest)
         self.need, self.tiles, self.arrays, self.largest = need, tiles, arrays, largest
-        self.proven = proven
+        self.proven, self.row_blocks = proven, row_blocks
 
     def __str__(self) -> str:
         have, (name, copies, demand) = self.tiles * self.arrays, self.largest
@@ -212,8 +213,11 @@ class CapacityError(RramallocError):
             what = f"the chips have {have}"
             remedy = "optimize with --hardware and at most that many --arrays, or use"
         else:
-            what = f"of {have}, but {'no' if self.proven else 'found no'} way to keep every copy in one tile"
-            remedy = "optimize with this --hardware, set straddle = true, or use"
+            kept = "row block of a copy" if self.row_blocks else "copy"
+            way = "no way" if self.proven else "found no way"
+            what = f"of {have}, but {way} to keep every {kept} in one tile"
+            loosened = 'counting.row_blocks = "anywhere"' if self.row_blocks else "straddle = true"
+            remedy = f"optimize with this --hardware, set {loosened}, or use"
         return (
             f"the allocation needs {self.need} arrays, {what} ({self.tiles} tiles of {self.arrays}); the "
             f"largest layer is {_label(name)!r} with {copies} copies of {demand}: {remedy} more or larger "

@@ -123,13 +123,26 @@ def least_arrays(
     return sum(demands(network, stages, hardware, options)) + sum(stored.values())
 
 
-def row_block_widths(network: Network, hardware: Hardware) -> dict[str, int]:
-    """Arrays side by side in a row block of each weight layer, timed or not."""
-    bitlines = hardware.crossbar.bitlines
-    return {
+def row_block_widths(network: Network, hardware: Hardware) -> dict[str, int] | None:
+    """Arrays side by side in a row block of each weight layer, timed or not, if they must share a tile.
+
+    None where the hardware's [counting] does not say so. Raises SpecError for a row block wider than a tile.
+    """
+    if hardware.counting is None or hardware.counting.row_blocks == "anywhere" or hardware.chip is None:
+        return None
+    bitlines, room = hardware.crossbar.bitlines, hardware.chip.arrays_per_tile
+    widths = {
         stage.name: -(-WeightMatrix.of(network, stage, hardware).columns // bitlines)
         for stage in network.stages
     }
+    widest = max(widths, key=lambda name: widths[name])
+    if widths[widest] > room:
+        raise SpecError(
+            f"hardware {hardware.name[:60]!r}",
+            f"a row block of layer {widest[:60]!r} is {widths[widest]} arrays wide and must lie in one tile "
+            f"of {room}: use larger tiles (arrays_per_tile) or wider arrays",
+        )
+    return widths
 
 
 def folds(

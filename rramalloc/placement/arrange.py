@@ -5,6 +5,7 @@ The constructive placement: tiles filled layer after layer, along a curve over t
 A copy is one piece if it fits a tile, else pieces that fill whole tiles and one for what is left. A piece
 goes to the latest tile with room for it, or opens the next tile; where copies may straddle and no tile is
 left, pieces are cut to fill what room there is. Pieces that would not fit in this order get a packing.
+Where copies may straddle but their row blocks may not, the row blocks are the pieces.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import numpy as np
 
 from rramalloc.errors import CapacityError, SpecError, TileError
 from rramalloc.hardware.hardware import Chip, Hardware
+from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
+from rramalloc.network.network import Network
 from rramalloc.placement import exact
 from rramalloc.placement.bound import lower_bound
 from rramalloc.placement.flows import Flows
@@ -207,16 +210,17 @@ def chip_of(hardware: Hardware) -> Chip:
 
 
 def arrange(
-    graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware, *, work: int, seed: int
-) -> Arrangement:
+    network: Network, graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware, *, work: int,
+    seed: int,
+) -> Arrangement:  # fmt: skip
     """Place `replication` copies of every stage with little traffic.
 
-    demand, replication: int64, in canonical order; work: units of improvement.
+    graph: of the network; demand, replication: int64, in canonical order; work: units of improvement.
     Raises SpecError, TileError or CapacityError if they cannot be placed.
     """
     chip = chip_of(hardware)
     mesh, flows = Mesh.of(chip), Flows.of(graph, hardware.precision.output_bits)
-    filled = _filled(graph, demand, replication, chip)
+    filled = _filled(network, graph, demand, replication, hardware)
     first = _on_best_curve(filled, len(graph.stages), flows, mesh)
     constructed = first.spread.cost(flows, mesh)
     bound = lower_bound(flows, first.spread.total, mesh, chip.arrays_per_tile)
@@ -234,7 +238,10 @@ def arrange(
     return Arrangement(best, flows, mesh, cost, min(bound, cost), constructed, proof)
 
 
-def _filled(graph: StageGraph, demand: Ints, replication: Ints, chip: Chip) -> Filled:
+def _filled(
+    network: Network, graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware
+) -> Filled:
+    chip = chip_of(hardware)
     tiles = Tiles(chip.tile_count, chip.arrays_per_tile)
     arrays = [int(d) * int(n) for d, n in zip(demand, replication, strict=True)]
     order = graph.network_order
@@ -248,9 +255,17 @@ def _filled(graph: StageGraph, demand: Ints, replication: Ints, chip: Chip) -> F
     if not chip.straddle and (demand > tiles.arrays).any():
         large = [(graph.names[s], int(demand[s])) for s in order if demand[s] > tiles.arrays]
         raise TileError(tiles.arrays, large)
-    filled = construct(demand, replication, tiles, straddle=chip.straddle)
+    widths = row_block_widths(network, hardware) if chip.straddle else None
+    if widths is None:
+        filled = construct(demand, replication, tiles, straddle=chip.straddle)
+    else:
+        width = np.array([widths[name] for name in graph.names], dtype=np.int64)
+        filled = construct(width, replication * demand // width, tiles, straddle=False)
     if isinstance(filled, Misfit):
-        raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest, proven=filled.proven)
+        raise CapacityError(
+            sum(arrays), tiles.count, tiles.arrays, largest, proven=filled.proven,
+            row_blocks=widths is not None,
+        )  # fmt: skip
     return filled
 
 

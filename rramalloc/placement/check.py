@@ -24,7 +24,7 @@ def check(
     """Raise MisplacedError unless the placement holds `replication` copies of every stage of `network`.
 
     Each physical array is used at most once and exists; each block of each copy is there exactly once, with
-    the wordlines and bitlines it takes; copies keep to one tile where they may not straddle.
+    the wordlines and bitlines it takes; copies, or row blocks of copies, keep to one tile where they must.
     replication: by layer name, layers left out have one copy.
     """
     if placement.network.sha256 != network.sha256:
@@ -190,9 +190,11 @@ def _check_blocks(placement: Placement, needs: MappingOf[str, _Need], where: str
 
 
 def _check_tiles(placement: Placement, where: str) -> None:
-    """Copies keep to one tile where they may not straddle; the tiles told are those in use."""
-    chip = placement.hardware.chip
+    """Copies, or their row blocks, keep to one tile where they must; the tiles listed are those in use."""
+    chip, counting = placement.hardware.chip, placement.hardware.counting
+    in_blocks = counting is not None and counting.row_blocks == "first_fit"
     first: dict[tuple[str, int], int] = {}
+    blocks: dict[tuple[str, int, int], int] = {}
     used: dict[tuple[int, ...], int] = {}
     for number, array in enumerate(placement.arrays):
         tile = (*array.chip, *array.tile)
@@ -202,6 +204,13 @@ def _check_tiles(placement: Placement, where: str) -> None:
             reason = (
                 f"replica {array.replica} of {brief(array.layer)} is in {_at(array)} and in {_at(other)}, "
                 f"but straddle = false"
+            )
+            raise MisplacedError(where, f"arrays[{number}]", reason)
+        other = placement.arrays[blocks.setdefault((array.layer, array.replica, array.row_block), number)]
+        if in_blocks and tile != (*other.chip, *other.tile):
+            reason = (
+                f"row block {array.row_block} of replica {array.replica} of {brief(array.layer)} is in "
+                f'{_at(array)} and in {_at(other)}, but counting.row_blocks = "first_fit"'
             )
             raise MisplacedError(where, f"arrays[{number}]", reason)
     for number, told in enumerate(placement.tiles):

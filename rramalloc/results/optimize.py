@@ -118,18 +118,10 @@ def _left_by_classifiers(
 
 def certain_arrays(network: Network, hardware: Hardware) -> int | None:
     """Arrays that are sure to find a place where tiles are filled first fit; None if all can be used."""
-    if hardware.counting is None or hardware.counting.row_blocks == "anywhere" or hardware.chip is None:
-        return None
-    tiles = Tiles(hardware.chip.tile_count, hardware.chip.arrays_per_tile)
     widths = row_block_widths(network, hardware)
-    widest = max(widths, key=lambda name: widths[name])
-    if widths[widest] > tiles.arrays:
-        raise SpecError(
-            f"hardware {hardware.name[:60]!r}",
-            f"a row block of layer {widest[:60]!r} is {widths[widest]} arrays wide and must lie in one tile "
-            f"of {tiles.arrays}: use larger tiles (arrays_per_tile) or wider arrays",
-        )
-    return tiles.certain(set(widths.values()))
+    if widths is None or hardware.chip is None:
+        return None
+    return Tiles(hardware.chip.tile_count, hardware.chip.arrays_per_tile).certain(set(widths.values()))
 
 
 def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:

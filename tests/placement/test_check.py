@@ -100,6 +100,21 @@ def test_copies_are_those_of_the_allocation(document: dict[str, Any]) -> None:
         check(placement, NETWORK, COPIES | {"c7": 1})
 
 
+def test_row_blocks_keep_to_a_tile_where_the_target_keeps_them(document: dict[str, Any]) -> None:
+    """c2: 2 x 2 blocks a copy; one array of a row block moves to a tile of its own."""
+    changed = json.loads(json.dumps(document))
+    changed["hardware"]["chip"]["straddle"] = True
+    changed["hardware"]["counting"] = {
+        "groups": "diagonal",
+        "classifiers": "host",
+        "row_blocks": "first_fit",
+    }
+    check(Placement.model_validate(changed), NETWORK, COPIES)
+    move_one_array(changed)
+    with pytest.raises(MisplacedError, match=r"row block 0 of replica \d of 'c2' is in tile .*first_fit"):
+        check(Placement.model_validate(changed), NETWORK, COPIES)
+
+
 def test_placements_that_straddle_may(document: dict[str, Any]) -> None:
     changed = json.loads(json.dumps(document))
     move_one_array(changed)

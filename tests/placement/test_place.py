@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +15,13 @@ from placement.machines import chain, chip, machine, place_of, random_chip
 
 import rramalloc
 from rramalloc.errors import BudgetError, CapacityError, PlacementError, SpecError, TileError
-from rramalloc.hardware.hardware import Timing
+from rramalloc.hardware.hardware import Counting, Timing
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 from rramalloc.placement.arrange import Filled, construct
 from rramalloc.placement.check import check
+
+FIRST_FIT = Counting(groups="diagonal", classifiers="host", row_blocks="first_fit")
 
 
 def with_demand(*demand: int) -> Network:
@@ -94,6 +97,44 @@ def test_copies_stay_in_a_tile_where_they_fit() -> None:
     placement = rramalloc.place(network, {"c0": 5}, hardware=machine(chip(4, (2, 3), straddle=True), (1, 2)))
     assert placement.layers[0].straddling == 0
     assert placement.layers[0].tiles == 5
+
+
+def test_row_blocks_stay_in_a_tile_where_the_target_keeps_them() -> None:
+    """Copies of 2 row blocks of 3 arrays in tiles of 4: a row block each, though a copy fits no tile."""
+    nodes = [
+        {"name": "input", "op": "input", "shape": [2, 3, 3]},
+        {"name": "c", "op": "conv", "inputs": ["input"], "out_channels": 6, "kernel": 1},
+    ]
+    network = Network.build("rows", nodes)
+    loose = machine(chip(4, (2, 3), straddle=True), (1, 2))
+    kept = loose.model_copy(update={"counting": FIRST_FIT})
+    placement = rramalloc.place(network, {"c": 3}, hardware=kept)
+    tiles: dict[tuple[int, int], set[Any]] = {}
+    for array in placement.arrays:
+        tiles.setdefault((array.replica, array.row_block), set()).add(place_of(array))
+    assert len(tiles) == 6
+    assert all(len(places) == 1 for places in tiles.values())
+    assert len(rramalloc.place(network, {"c": 4}, hardware=loose).arrays) == 24
+    with pytest.raises(CapacityError, match=r"no way to keep every row block .* counting.row_blocks = \"any"):
+        rramalloc.place(network, {"c": 4}, hardware=kept)
+
+
+@settings(max_examples=40, deadline=None)
+@given(randoms)
+def test_what_optimize_returns_can_be_placed_with_its_row_blocks_together(random: Random) -> None:
+    network = random_network(random, nodes=6, extent=5)
+    lines = random.choice(((4, 2), (8, 8), (3, 5)))
+    hardware = machine(random_chip(random, straddle=True), lines, counting=FIRST_FIT)
+    try:
+        allocation = rramalloc.optimize(network, random.randint(1, 120), hardware=hardware, work=1)
+    except (BudgetError, SpecError):
+        return
+    placement = rramalloc.place(network, allocation, work=random.choice((0, 1)), seed=random.randint(0, 9))
+    check(placement, network, allocation.replication)
+    tiles: dict[tuple[str, int, int], set[Any]] = {}
+    for array in placement.arrays:
+        tiles.setdefault((array.layer, array.replica, array.row_block), set()).add(place_of(array))
+    assert all(len(places) == 1 for places in tiles.values())
 
 
 def test_a_copy_larger_than_a_tile_straddles_as_few_tiles_as_it_can() -> None:

@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.network.counts import groups_of
+from rramalloc.network.node import Stage
 from rramalloc.placement.blocks import Block, Part
 from rramalloc.placement.emulator.integers import Ints
 
@@ -27,20 +29,27 @@ Cells = npt.NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Signed storage of one kind of hardware. slices: of one polarity."""
+    """How one kind of hardware stores weights.
+
+    slices: of one polarity; dense_groups: a grouped convolution as one without groups, zeros between them.
+    """
 
     weight_bits: int
     cell_bits: int
     slices: int
     differential: bool
+    dense_groups: bool = False
 
     @classmethod
     def of(cls, hardware: Hardware) -> Storage:
         """The storage that a hardware description asks for."""
         weight_bits, cell_bits = hardware.precision.weight_bits, hardware.crossbar.cell_bits
-        return cls(
-            weight_bits, cell_bits, hardware.slices_per_weight, hardware.precision.signed == "differential"
-        )
+        differential = hardware.precision.signed == "differential"
+        return cls(weight_bits, cell_bits, hardware.slices_per_weight, differential, hardware.dense_groups)
+
+    def groups(self, stage: Stage) -> int:
+        """Groups of a stage whose weights are stored apart."""
+        return 1 if self.dense_groups else groups_of(stage)
 
     @property
     def offset(self) -> int:

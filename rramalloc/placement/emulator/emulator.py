@@ -26,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.mapping.fold import Fold
-from rramalloc.network.counts import groups_of
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import (
@@ -137,13 +136,13 @@ class Layer:
 
     @property
     def groups(self) -> int:
-        """Groups of channels that have weights of their own."""
-        return groups_of(self.stage)
+        """Groups of channels whose weights are stored apart."""
+        return self.storage.groups(self.stage)
 
     @property
     def rows(self) -> int:
-        """Values of a window that one output depends on."""
-        return lines_of(self.network, self.stage, self.fold)
+        """Wordlines that one output depends on."""
+        return lines_of(self.network, self.stage, self.fold, self.groups)
 
     def sums(self, tensor: Ints) -> Ints:
         """Sums of products of every window; tensor: (channels, height, width), so is the result."""

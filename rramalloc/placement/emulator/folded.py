@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from rramalloc.mapping.demand import filter_of
 from rramalloc.mapping.fold import UNFOLDED, Fold, fold_input, fold_weights
+from rramalloc.network.counts import groups_of
 from rramalloc.network.geometry import Geometry, Pads, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Stage
@@ -28,11 +29,15 @@ def fold_for(network: Network, stage: Stage, folds: Folds) -> Fold | None:
     return None if size == UNFOLDED else Fold.of(filter_of(network, stage), size)
 
 
-def lines_of(network: Network, stage: Stage, fold: Fold | None) -> int:
-    """Wordlines that one output depends on: the values of a window of a group, with the zeros of a fold."""
+def lines_of(network: Network, stage: Stage, fold: Fold | None, stored: int) -> int:
+    """Wordlines that one output depends on: the values of a window, with the zeros of a fold.
+
+    stored: groups that are stored apart; of those stored together, an output depends on all.
+    """
+    together = groups_of(stage) // stored
     if fold is None:
-        return window_rows(network, stage)
-    return fold.kernel[0] * fold.kernel[1] * fold.channels
+        return together * window_rows(network, stage)
+    return together * fold.kernel[0] * fold.kernel[1] * fold.channels
 
 
 def folded_filters(weights: npt.NDArray[Any], fold: Fold) -> npt.NDArray[Any]:

@@ -19,7 +19,6 @@ from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import demands, folds
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.network.counts import groups_of
 from rramalloc.network.network import Network
 from rramalloc.network.node import ConvTranspose, Stage
 from rramalloc.placement.check import check
@@ -70,13 +69,13 @@ def task_of(
 ) -> Task:  # fmt: skip
     """The arrays of a placement, which is checked, or arrays placed here if there is none.
 
-    Transposed convolutions, and grouped ones that are stored dense, are refused.
+    Transposed convolutions are refused.
     hardware, mapping, fc: instead of the allocation's, where no placement says them.
     Raises FileError, SpecError, UnknownNameError, MisplacedError, CapacityError, TileError.
     """
     if placement is None:
         source = read_allocation(allocation).made_for(network)
-        _refuse_unmodelled(network, hardware or source.hardware)
+        _refuse_transposed(network)
         return _to_place(network, source.changed(hardware=hardware, mapping=mapping, fc=fc))
     for name, value in (("hardware", hardware), ("mapping", mapping), ("fc", fc)):
         if value is not None:
@@ -88,7 +87,7 @@ def _given(network: Network, allocation: AllocationLike, placement: PlacementLik
     where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
     found = as_placement(placement)
     source = read_allocation(allocation).made_for(network)
-    _refuse_unmodelled(network, found.hardware)
+    _refuse_transposed(network)
     check(found, network, source.replication, where)
     return Task(
         network, source.replication, found.hardware, found.options.changed(), found.arrays, "given",
@@ -96,22 +95,13 @@ def _given(network: Network, allocation: AllocationLike, placement: PlacementLik
     )  # fmt: skip
 
 
-def _refuse_unmodelled(network: Network, hardware: Hardware | None) -> None:
-    """Raise UnsupportedError for stages whose arrays are not computed.
-
-    These are transposed convolutions, and grouped convolutions that the hardware stores as dense ones.
-    """
+def _refuse_transposed(network: Network) -> None:
+    """Raise UnsupportedError for transposed convolutions, whose arrays are not computed."""
     for stage in network.stages:
-        place = f"{network.where}: node {stage.name[:60]!r}"
         if isinstance(stage, ConvTranspose):
             raise UnsupportedError(
-                place, "is a transposed convolution; verify does not compute it through the arrays yet"
-            )
-        if hardware is not None and hardware.dense_groups and groups_of(stage) > 1:
-            raise UnsupportedError(
-                place,
-                f"has groups, which hardware {hardware.name[:60]!r} stores as a dense convolution; verify "
-                f'computes only groups that are stored apart: use counting.groups = "diagonal"',
+                f"{network.where}: node {stage.name[:60]!r}",
+                "is a transposed convolution; verify does not compute it through the arrays yet",
             )
 
 
@@ -274,16 +264,19 @@ def verify_task(
     graph = StageGraph.build(network, task.options.fc)
     stages = {stage.name: stage for stage in graph.stages}
     folded = {name: fold_for(network, stage, task.folds) for name, stage in stages.items()}
-    check_exact(network, hardware, {name: lines_of(network, stages[name], folded[name]) for name in stages})
+    storage = Storage.of(hardware)
+    groups = {name: storage.groups(stage) for name, stage in stages.items()}
+    lines = {name: lines_of(network, stages[name], folded[name], groups[name]) for name in stages}
+    check_exact(network, hardware, lines)
     check_memory(network)
     check_work(network)
     timing = timing or simulate(graph, replication_by_name(graph, task.replication, task.where))
-    width, storage = Width.of(hardware.precision), Storage.of(hardware)
+    width = Width.of(hardware.precision)
     timed = hardware.timing.dac_bits if hardware.timing is not None else None
     converters = Converters(adc_bits, noise, timed or max(1, width.bits - 1), width.bits, seed)
     held = held_by(network, graph.stages, hardware, task.options.mapping, task.folds)
     accelerator = Accelerator.programmed(
-        task.arrays, held, storage, lambda name: weights.grouped(stages[name], folded[name])
+        task.arrays, held, storage, lambda name: weights.stored(stages[name], folded[name], groups[name])
     )
     schedule = Schedule.of(timing)
     comparison = Comparison(

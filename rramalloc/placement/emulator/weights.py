@@ -119,12 +119,18 @@ class Weights:
         size = (outputs, inputs, *kernel)
         return draw.integers(low, high, size=size, dtype=np.min_scalar_type(low).type, endpoint=True)
 
-    def grouped(self, stage: Stage, fold: Fold | None = None) -> Ints:
-        """The same as (groups, outputs of a group, rows of a window), folded or not."""
-        weights, groups = self.of(stage), groups_of(stage)
+    def stored(self, stage: Stage, fold: Fold | None, groups: int) -> Ints:
+        """The same as (groups stored apart, outputs of one, rows of a window), folded or not."""
+        weights = self.of(stage)
         if fold is not None:
             weights = folded_filters(weights, fold)
-        return weights.reshape(groups, len(weights) // groups, -1)
+        own = weights.reshape(groups_of(stage), len(weights) // groups_of(stage), -1)
+        if groups == len(own):
+            return own
+        count, outputs, rows = own.shape
+        together = np.zeros((count, outputs, count, rows), dtype=own.dtype)
+        together[range(count), :, range(count)] = own
+        return together.reshape(groups, count * outputs, count * rows)
 
 
 def quantised(weights: npt.NDArray[Any], bits: int) -> npt.NDArray[np.signedinteger[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rramalloc.hardware.hardware import Crossbar, Hardware, Precision
+from rramalloc.hardware.hardware import Counting, Crossbar, Hardware, Precision
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Elementwise, Input, Linear
@@ -24,6 +24,8 @@ from rramalloc.placement.emulator.weights import Weights, drawn_input
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
+
+DENSE = Counting(groups="dense", classifiers="host", row_blocks="anywhere")
 
 
 def hardware(
@@ -43,7 +45,7 @@ def random_hardware(random: Random, least_lines: int = 2) -> Hardware:
     lines = (random.randint(least_lines, 40), random.randint(2, 20))
     return hardware(
         lines, weight_bits=random.randint(1, 9), cell_bits=random.randint(1, 5), bits=random.randint(2, 9),
-        signed=random.choice(("offset", "differential")),
+        signed=random.choice(("offset", "differential")), counting=random.choice((None, None, DENSE)),
     )  # fmt: skip
 
 
@@ -111,7 +113,10 @@ def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np
     held = held_by(network, list(stages.values()), machine, what.options.mapping)
     storage, width = Storage.of(machine), Width.of(machine.precision)
     accelerator = Accelerator.programmed(
-        what.arrays, held, storage, lambda name: weights.grouped(stages[name])
+        what.arrays,
+        held,
+        storage,
+        lambda name: weights.stored(stages[name], None, storage.groups(stages[name])),
     )
     graph = StageGraph.build(network, what.options.fc)
     copies = [what.replication[name] for name in graph.names]

@@ -36,8 +36,9 @@ def layer_of(source: Network, machine: Hardware, mapping: str, copies: int, weig
     what = task(source, {stage.name: copies}, machine, mapping)
     held = held_by(source, [stage], machine, what.options.mapping)
     storage, width = Storage.of(machine), Width.of(machine.precision).bits
-    grouped = weights.reshape(getattr(stage, "groups", 1), -1, weights[0].size)
-    accelerator = Accelerator.programmed(what.arrays, held, storage, lambda name: grouped)
+    given = Weights(source, machine.precision.weight_bits, 0, {stage.name: weights})
+    stored = given.stored(stage, None, storage.groups(stage))
+    accelerator = Accelerator.programmed(what.arrays, held, storage, lambda name: stored)
     return Layer(source, stage, accelerator, storage, Converters(None, 0.0, 1, width, 0), copies)
 
 

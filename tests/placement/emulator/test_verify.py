@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
 from onnx import helper, numpy_helper
-from placement.emulator.naive import hardware, network, random_hardware, task, verified
+from placement.emulator.naive import DENSE, hardware, network, random_hardware, task, verified
 from placement.machines import chain, chip, machine
 
 import rramalloc
@@ -203,6 +204,39 @@ def test_placed_by_the_placer_on_chips() -> None:
         verify(source, {"c1": 2, "c2": 5}, placement)
     with pytest.raises(MisplacedError):
         verify(source, {"c1": 3, "c2": 5}, placement.model_copy(update={"arrays": placement.arrays[1:]}))
+
+
+def test_grouped_convolutions_stored_dense_are_equal() -> None:
+    """4 groups of a row and 2 columns: one array of 4 x 8; dense 4 x 8 on arrays of 4 x 4: two."""
+    source = network([4, 3, 3], out_channels=8, kernel=1, groups=4)
+    apart = hardware((4, 8), cell_bits=4)
+    dense = hardware((4, 4), cell_bits=4, counting=DENSE)
+    for stored, arrays in ((apart, 1), (dense, 2)):
+        result = verify(source, {"c": 1}, hardware=stored)
+        assert (result.verdict, result.arrays) == ("equal", arrays)
+
+
+def test_wrong_zeros_between_dense_groups_are_never_equal() -> None:
+    """A weight between two groups reads inputs that are not its output's."""
+    source = network([4, 3, 3], out_channels=4, kernel=1, groups=4)
+    what = task(source, {"c": 1}, hardware((4, 4), cell_bits=4, counting=DENSE))
+
+    class Wrong(Weights):
+        def stored(self, stage: Any, fold: Any, groups: int) -> Any:
+            right = super().stored(stage, fold, groups).copy()
+            right[0, 0, 3] = 1
+            return right
+
+    weights = Wrong(source, 4, 0)
+    assert verified(what).verdict == "equal"
+    assert verified(what, weights=weights).verdict == "different"
+
+
+def test_preset_that_stores_groups_dense(tmp_path: Path) -> None:
+    source = network([32, 4, 4], out_channels=160, kernel=3, pads=1, groups=32)
+    placement = rramalloc.place(source, {"c": 2}, hardware="pimcomp")
+    assert len(placement.arrays) == 2 * 3 * 2  # 288 rows of 128, 160 columns of 128
+    assert verify(source, {"c": 2}, placement).verdict == "equal"
 
 
 def test_what_cannot_be_exact_is_refused() -> None:
