@@ -84,11 +84,12 @@ def _add_edge(
     """Wait of the consumer for its first window, and its tail after the producer's last needed pixel."""
     p, i = edge.producer, edge.consumer
     highest = [after - 1 for after in copies[p][1:]] + [int(problem.largest[p])]
-    first, last = int(edge.need[0]), int(edge.need[-1])
+    need = problem.graph.needed(edge)
+    first, last = int(need[0]), int(need[-1])
     if first >= 0:
         wait = [(first // d + 1) * x for d, x in zip(highest, chosen[p], strict=True)]
         program += pre_op[i] >= pre_op[p] + pulp.lpSum(wait)
-    user = int(np.searchsorted(edge.need, last))
+    user = int(np.searchsorted(need, last))
     count = int(problem.graph.windows[i])
     tail = [(-(-count // d) - user // d) * x for d, x in zip(copies[i], chosen[i], strict=True)]
     if last == int(problem.graph.windows[p]) - 1:

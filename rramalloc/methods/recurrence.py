@@ -62,7 +62,8 @@ def _rest(problem: Problem, copies: Replication) -> Replication:
     """Steps from the finish of each stage to the end: what consumers have left when it ends."""
     rest = np.zeros_like(copies)
     for edge in reversed(problem.graph.binding):
-        first = int(np.searchsorted(edge.need, edge.need[-1]))
+        need = problem.graph.needed(edge)
+        first = int(np.searchsorted(need, need[-1]))
         left = -(-int(problem.graph.windows[edge.consumer]) // int(copies[edge.consumer]))
         left -= first // int(copies[edge.consumer])
         rest[edge.producer] = max(rest[edge.producer], rest[edge.consumer] + left)

@@ -1,9 +1,9 @@
-"""Which pixels a node needs, as tables over its output grid (docs/sources/model.md 2).
+"""Which pixels a node needs (docs/sources/model.md 2).
 
-A table is an int32 array of shape (height, width). `last_needed` pulls a table of a node's input
-through the node: every output pixel gets the maximum over the input pixels it needs, -1 for none.
-`last_user` is the adjoint: it pushes a table of the output back to the input. A transposed convolution
-pulls as the convolution pushes that it is the transpose of, and pushes as that pulls.
+`last_needed` pulls a table of a node's input rows or columns through the node: every output row or column
+gets the maximum over those it needs, -1 for none. `last_user` is the adjoint: it pushes an int32 table over
+the pixels (height, width) of the output back to the input. A transposed convolution pulls as the convolution
+pushes that it is the transpose of, and pushes as that pulls.
 """
 
 from __future__ import annotations
@@ -20,21 +20,24 @@ Table = npt.NDArray[np.int32]
 Index = npt.NDArray[np.int64]
 
 
-def last_needed(node: Node, table: Table, output: Shape) -> Table:
-    """Maximum of `table` over the pixels each output pixel of `node` needs; shape (height, width)."""
+def last_needed(node: Node, axis: int, table: Table, source: Shape, output: Shape) -> Table:
+    """Maximum of `table`, one value per input row (axis 0) or column (1), over what each output row needs.
+
+    The pixels that an output pixel needs are a product of rows and columns, so each axis is pulled alone.
+    """
+    extent = (output.height, output.width)[axis]
     if isinstance(node, Conv | Pool):
-        return _window_maximum(table, node.geometry, output)
+        first, last = _inputs_of_outputs(node.geometry, axis, len(table), extent)
+        return _range_maximum(table[:, None], 0, first, last, node.geometry.dilation[axis])[:, 0]
     if isinstance(node, ConvTranspose):
-        return _scatter_maximum(table, node.geometry, output)
+        first, last, step = _outputs_of_inputs(node.geometry, axis, extent, len(table))
+        return _range_maximum(table[:, None], 0, first, last, step)[:, 0]
     if isinstance(node, Upsample):
-        for axis in (0, 1):
-            first, last = np.array(node.needed(axis, table.shape[axis]), dtype=np.int64).T
-            table = _range_maximum(table, axis, first, last, 1)
-        return table
-    if isinstance(node, GlobalPool | Flatten | Barrier):
-        return np.full((output.height, output.width), table.max(), dtype=np.int32)
-    if table.shape != (output.height, output.width):  # a 1 x 1 input is broadcast
-        return np.full((output.height, output.width), table[0, 0], dtype=np.int32)
+        first, last = np.array(node.needed(axis, len(table)), dtype=np.int64).T
+        return _range_maximum(table[:, None], 0, first, last, 1)[:, 0]
+    everything = isinstance(node, GlobalPool | Flatten | Barrier)
+    if everything or (source.height, source.width) != (output.height, output.width):  # 1 x 1 is broadcast
+        return np.full(extent, table.max(), dtype=np.int32)
     return table
 
 
@@ -60,7 +63,6 @@ def last_user(node: Node, table: Table, source: Shape) -> Table:
 
 
 def _window_maximum(table: Table, geometry: Geometry, output: Shape) -> Table:
-    """The receptive field is a product of rows and columns, so the maximum is taken axis by axis."""
     for axis, count in enumerate((output.height, output.width)):
         first, last = _inputs_of_outputs(geometry, axis, table.shape[axis], count)
         table = _range_maximum(table, axis, first, last, geometry.dilation[axis])

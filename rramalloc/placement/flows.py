@@ -47,7 +47,9 @@ class Flows:
             len(graph.stages),
             np.array([edge.producer for edge in edges], dtype=np.int64),
             np.array([edge.consumer for edge in edges], dtype=np.int64),
-            np.array([int(edge.need[-1]) + 1 for edge in edges], dtype=np.int64),
+            np.array(
+                [edge.last_pixel(graph.grids[edge.producer].width) + 1 for edge in edges], dtype=np.int64
+            ),
             np.array(channels, dtype=np.float64) * output_bits / BITS_PER_BYTE,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +63,7 @@ class Timed:
         return [run for stage, each in enumerate(starts) for run in _runs(stage, each, joined)], joined
 
 
-def _runs(stage: int, starts: npt.NDArray[np.int32], joined: int) -> list[Run]:
+def _runs(stage: int, starts: npt.NDArray[np.signedinteger[Any]], joined: int) -> list[Run]:
     ends = np.flatnonzero(np.diff(starts) - 1 > joined)
     first = [0, *(ends + 1).tolist()]
     last = [*ends.tolist(), len(starts) - 1]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.choices import Handoff
 from rramalloc.errors import SolverError
 from rramalloc.mapping.tiles import Tiles, faults
 from rramalloc.timing.simulate import Timing
@@ -23,7 +24,7 @@ def recheck(timing: Timing, demand: Sequence[int], budget: int, lower_bound: int
         used += copies * int(demand[stage])
     if used > budget:
         raise SolverError(f"{method} used {used} arrays, the budget is {budget}")
-    finish = finish_by_cumulative_maximum(timing.graph, timing.replication, timing.delay)
+    finish = finish_by_cumulative_maximum(timing.graph, timing.replication, timing.cycles, timing.handoff)
     if finish != timing.finish.tolist():
         raise SolverError(f"{method}: two independent simulations disagree; please report this network")
     if lower_bound > max(finish):
@@ -47,17 +48,18 @@ def recheck_placement(
 
 
 def finish_by_cumulative_maximum(
-    graph: StageGraph, replication: npt.NDArray[np.int64], delay: int
+    graph: StageGraph, replication: npt.NDArray[np.int64], cycles: npt.NDArray[np.int64], handoff: Handoff
 ) -> list[int]:
     """Exact finish of every stage by another route than the compiled one: all edges, one cumulative maximum.
 
-    With ready(b) the step in which the inputs of batch b are there, start(b) = max over a <= b of
-    (ready(a) - a) + b, the closed form of docs/sources/model.md 4.
+    With ready(b) the step in which the inputs of batch b are there and p the length of a batch, start(b) =
+    max over a <= b of (ready(a) - a * p) + b * p, the closed form of docs/sources/model.md 4.
     """
     incoming: list[list[tuple[int, npt.NDArray[np.int32]]]] = [[] for _ in graph.stages]
     for edge in graph.edges:
-        incoming[edge.consumer].append((edge.producer, edge.need))
+        incoming[edge.consumer].append((edge.producer, graph.needed(edge)))
     available: list[npt.NDArray[np.int64]] = []
+    finish: list[int] = []
     for stage, edges in enumerate(incoming):
         copies, windows = int(replication[stage]), int(graph.windows[stage])
         order = np.arange(-(-windows // copies))
@@ -66,6 +68,8 @@ def finish_by_cumulative_maximum(
         for producer, need in edges:
             needed = need[last] // int(replication[producer])
             ready = np.maximum(ready, np.where(need[last] < 0, 0, available[producer][needed]))
-        start = np.maximum.accumulate(ready - order) + order
-        available.append(start + delay)
-    return [int(steps[-1]) + 1 - delay for steps in available]
+        paced = order * cycles[stage]
+        start = np.maximum.accumulate(ready - paced) + paced
+        available.append(start + cycles[stage] * (handoff == "next"))
+        finish.append(int(start[-1] + cycles[stage]))
+    return finish

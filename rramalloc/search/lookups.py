@@ -50,8 +50,7 @@ def checkpoints(graph: StageGraph) -> Checkpoints:
         for edge in range(edges.pointer[consumer], edges.pointer[consumer + 1]):
             producer = int(edges.producer[edge])
             theirs = chosen[producer]
-            offset = int(edges.offset[edge])
-            need = edges.need[offset : offset + int(graph.windows[consumer])]
+            need = edges.of(edge, consumer)
             at = first[producer] + np.searchsorted(theirs, need[own], side="right") - 1
             user = np.searchsorted(need, theirs, side="left")
             used = user < len(need)
@@ -107,7 +106,7 @@ class Reach(NamedTuple):
 @lru_cache(maxsize=4)
 def reach(graph: StageGraph, hops: int) -> Reach:
     """Pairs at most `hops` edges apart, fewer where their tables would be too large."""
-    nearest = [{edge.producer: edge.need for edge in edges} for edges in _incoming(graph)]
+    nearest = [{edge.producer: graph.needed(edge) for edge in edges} for edges in _incoming(graph)]
     found = [{p: (1, need) for p, need in direct.items()} for direct in nearest]
     levels = nearest
     entries = sum(len(need) for direct in nearest for need in direct.values())

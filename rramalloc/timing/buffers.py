@@ -45,12 +45,12 @@ def buffers(timing: Timing) -> tuple[Buffer, ...]:
 
 
 def _fullest(timing: Timing, producer: int, consumer: int, users: Table) -> int:
-    last = users.ravel()
-    windows = np.flatnonzero(last >= 0)
-    born = timing.of_stage(producer)[windows // timing.replication[producer]]
-    freed = timing.of_stage(consumer)[last[windows] // timing.replication[consumer]]
-    if not len(windows):
+    last, computed = users.ravel(), timing.graph.grids[producer].numbers().ravel()
+    used = last >= 0
+    if not used.any():
         return 0
+    born = timing.of_stage(producer)[computed[used] // timing.replication[producer]]
+    freed = timing.of_stage(consumer)[last[used] // timing.replication[consumer]]
     begin, steps = int(born.min()), int(freed.max() - born.min()) + 1
     change = np.bincount(born - begin, minlength=steps) - np.bincount(freed - begin, minlength=steps)
     return int(np.cumsum(change).max(initial=0))
@@ -62,14 +62,13 @@ class _Walk:
     def __init__(self, graph: StageGraph) -> None:
         self._network = graph.network
         self._stage = {name: stage for stage, name in enumerate(graph.names)}
+        self._grids = dict(zip(graph.names, graph.grids, strict=True))
         self._position = {node.name: place for place, node in enumerate(graph.network.nodes)}
 
     def last_users(self, stage: Stage) -> dict[int, Table]:
-        """Per producer stage: the last window of `stage` that needs each of the producer's windows."""
-        shape = self._network.shapes[stage.name]
+        """Per producer stage: the last block of `stage` that needs each of the producer's pixels."""
         tables: dict[str, Table] = {}
-        own = np.arange(shape.pixels, dtype=np.int32).reshape(shape.height, shape.width)
-        self._push(stage, own, tables)
+        self._push(stage, self._grids[stage.name].numbers().astype(np.int32), tables)
         found: dict[int, Table] = {}
         for node in self._between(stage):
             table = tables.pop(node.name)

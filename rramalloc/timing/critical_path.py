@@ -39,7 +39,7 @@ def critical_path(timing: Timing) -> tuple[Segment, ...]:
     path: list[Segment] = []
     while True:
         starts = timing.of_stage(stage)
-        pauses = np.flatnonzero(np.diff(starts[: batch + 1]) > 1)
+        pauses = np.flatnonzero(np.diff(starts[: batch + 1]) > timing.cycles[stage])
         begin = int(pauses[-1]) + 1 if len(pauses) else 0
         cause = _cause(timing, stage, begin)
         window = (None, None) if cause is None else _pixel(timing, cause[0], cause[1])
@@ -47,7 +47,7 @@ def critical_path(timing: Timing) -> tuple[Segment, ...]:
             Segment(
                 stage=timing.graph.names[stage],
                 start=int(starts[begin]),
-                finish=int(starts[batch]) + timing.delay,
+                finish=int(starts[batch]) + int(timing.delay[stage]),
                 batches=batch - begin + 1,
                 waits_for=None if cause is None else timing.graph.names[cause[0]],
                 row=window[0],
@@ -79,7 +79,7 @@ def describe(path: tuple[Segment, ...], makespan: int) -> str:
 def _cause(timing: Timing, stage: int, batch: int) -> tuple[int, int] | None:
     """(producer, window) whose pixel was there just when the batch started; None if nothing was awaited."""
     start = int(timing.of_stage(stage)[batch])
-    if start == 0 and timing.delay:
+    if start == 0 and timing.handoff == "next":
         return None
     copies, edges = timing.replication, timing.graph.flat_binding
     last = min((batch + 1) * int(copies[stage]), int(timing.graph.windows[stage])) - 1
@@ -87,7 +87,9 @@ def _cause(timing: Timing, stage: int, batch: int) -> tuple[int, int] | None:
         producer = int(edges.producer[edge])
         window = int(edges.need[edges.offset[edge] + last])
         if window >= 0:
-            ready = int(timing.of_stage(producer)[window // int(copies[producer])]) + timing.delay
+            ready = int(timing.of_stage(producer)[window // int(copies[producer])]) + int(
+                timing.delay[producer]
+            )
             if ready == start:
                 return producer, window
     return None

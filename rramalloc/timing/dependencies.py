@@ -1,14 +1,13 @@
-"""The windows that stages need of each other, composed through the digital nodes between them."""
+"""What stages need of each other: rows and columns, composed through the digital nodes between them."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.errors import UnsupportedError
 from rramalloc.network.geometry import Shape
@@ -21,25 +20,44 @@ EDGE_LIMIT = 200_000
 PULL_LIMIT = 2**20
 """Tables of (node, producer) pairs that may be looked at; far above any real network, it bounds the time."""
 _LOOK_BACK = 128
-_PRUNING_WORK = 2**28
-_STEP_WORK = 4096
-"""Pixels that take as long as one step of the look back without its pixels."""
+_PRUNING_WORK = 2**26
+_STEP_WORK = 1024
+"""Table entries that take as long as one step of the look back without its entries."""
 
-Sources = dict[int, Table]
-"""Per producer stage: the last of its windows that each pixel of a tensor needs, -1 for none."""
+
+class Extent(NamedTuple):
+    """Pixels of a producer that a grid of pixels needs: a product of rows and columns.
+
+    rows, columns: int32, the last row of the producer that each row of the grid needs, and the last column
+    that each of its columns needs; -1 for none.
+    """
+
+    rows: Table
+    columns: Table
+
+    def within(self, other: Extent) -> bool:
+        """Whether the other extent holds everything that this one does."""
+        return bool((self.rows <= other.rows).all() and (self.columns <= other.columns).all())
+
+
+Sources = dict[int, tuple[Extent, ...]]
+"""What the pixels of a tensor need of each producer stage: the union of a few extents."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edge:
     """Stage `consumer` reads pixels of stage `producer`.
 
-    need: int32, the last window of the producer that windows 0 ... w of the consumer need (a running
-    maximum; -1 while none is needed).  Source: docs/sources/model.md 5, need(p, i, w).
+    extents: what it needs, as running maxima: rows[y] is the last row that rows 0 ... y need, columns alike.
     """
 
     producer: int
     consumer: int
-    need: npt.NDArray[np.int32]
+    extents: tuple[Extent, ...]
+
+    def last_pixel(self, width: int) -> int:
+        """Last pixel that is needed at all, in raster order of a producer of this width."""
+        return max(int(extent.rows[-1]) * width + int(extent.columns[-1]) for extent in self.extents)
 
 
 def trace(
@@ -57,22 +75,38 @@ def trace(
     edges: list[Edge] = []
     incoming: list[list[Edge]] = [[] for _ in index]
     for node in nodes:
-        found = tracer.pull(node, [sources[name] for name in node.inputs])
+        needed = tracer.pull(node, [sources[name] for name in node.inputs])
         for name in node.inputs:
             waiting[name] -= 1
             if not waiting[name]:
                 sources.pop(name, None)
-        if only_binding and len(node.inputs) > 1 and len(found) > 1:
-            found = pruner.without_implied(found, incoming)
+        if only_binding and len(node.inputs) > 1 and len(needed) > 1:
+            needed = pruner.without_implied(needed, incoming)
         if node.name in index:
             stage = index[node.name]
-            incoming[stage] = tracer.edges(found, stage)
+            incoming[stage] = tracer.edges(needed, stage)
             edges.extend(incoming[stage])
-            found = {stage: tracer.identity(network.shapes[node.name])}
-        sources[node.name] = found
+            needed = {stage: (tracer.identity(network.shapes[node.name]),)}
+        sources[node.name] = needed
         if not only_binding and tracer.entries > EDGE_LIMIT:
             return ()
     return tuple(edges)
+
+
+def union(extents: Iterable[Extent]) -> tuple[Extent, ...]:
+    """The extents without those that lie within another one."""
+    kept: list[Extent] = []
+    for extent in extents:
+        if not any(extent.within(other) for other in kept):
+            kept = [other for other in kept if not other.within(extent)] + [extent]
+    return tuple(kept)
+
+
+def _identical(one: tuple[Extent, ...], other: tuple[Extent, ...]) -> bool:
+    """Whether two unions are made of the same tables."""
+    return len(one) == len(other) and all(
+        a[0] is b[0] and a[1] is b[1] for a, b in zip(one, other, strict=True)
+    )
 
 
 class _Tracer:
@@ -81,18 +115,14 @@ class _Tracer:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._pulled: dict[tuple[Any, ...], Table] = {}
-        self._running: dict[int, npt.NDArray[np.int32]] = {}
+        self._running: dict[int, Table] = {}
         self._kept: list[Table] = []  # the caches are keyed by id: their tables must stay alive
         self._bytes = 0
         self.entries = 0
 
-    def identity(self, shape: Shape) -> Table:
-        """Every window needs itself."""
-        key = (shape.height, shape.width)
-        if key not in self._pulled:
-            table = np.arange(shape.pixels, dtype=np.int32).reshape(key)
-            self._pulled[key] = self._keep(table)
-        return self._pulled[key]
+    def identity(self, shape: Shape) -> Extent:
+        """Every pixel needs itself."""
+        return Extent(self._count(shape.height), self._count(shape.width))
 
     def pull(self, node: Node, inputs: Sequence[Sources]) -> Sources:
         """The sources of a node's output pixels from those of its inputs."""
@@ -100,53 +130,66 @@ class _Tracer:
         if len(inputs) == 1 and _keeps_pixels(node) and self._network.input_shape(node) == output:
             return inputs[0]
         result: Sources = {}
-        for source in inputs:
-            self.entries += len(source)
-            if self.entries > PULL_LIMIT:
-                raise UnsupportedError(
-                    self._network.where,
-                    f"its nodes read stages in more than {PULL_LIMIT} ways: too many merges of too many "
-                    "branches; allocate parts of it one by one",
-                )
-            for stage, table in source.items():
-                pulled = self._pull(node, table, output)
+        for name, source in zip(node.inputs, inputs, strict=True):
+            shape = self._network.shapes[name]
+            for stage, extents in source.items():
+                self.entries += len(extents)
+                if self.entries > PULL_LIMIT:
+                    raise UnsupportedError(
+                        self._network.where,
+                        f"its nodes read stages in more than {PULL_LIMIT} ways: too many merges of too many "
+                        "branches; allocate parts of it one by one",
+                    )
+                pulled = tuple(self._extent(node, extent, shape, output) for extent in extents)
                 known = result.get(stage)
-                if known is None or known is pulled:
-                    result[stage] = pulled
-                else:
-                    result[stage] = self._keep(np.maximum(known, pulled))
+                if known is None:
+                    result[stage] = union(pulled) if len(pulled) > 1 else pulled
+                elif not _identical(known, pulled):
+                    result[stage] = union((*known, *pulled))
         return result
 
     def edges(self, sources: Sources, consumer: int) -> list[Edge]:
         """One edge per producer of which any window is needed."""
         edges = []
         for producer in sorted(sources):
-            table = sources[producer]
-            if id(table) not in self._running:
-                self._running[id(table)] = self._keep(np.maximum.accumulate(table.ravel()))
-            need = self._running[id(table)]
-            if need[-1] >= 0:
-                edges.append(Edge(producer, consumer, need))
+            running = [Extent(*map(self._accumulated, extent)) for extent in sources[producer]]
+            needed = union(extent for extent in running if extent.rows[-1] >= 0 and extent.columns[-1] >= 0)
+            if needed:
+                edges.append(Edge(producer, consumer, needed))
         return edges
 
-    def _pull(self, node: Node, table: Table, output: Shape) -> Table:
+    def _extent(self, node: Node, extent: Extent, source: Shape, output: Shape) -> Extent:
+        rows, columns = (self._pull(node, axis, extent[axis], source, output) for axis in (0, 1))
+        return Extent(rows, columns)
+
+    def _pull(self, node: Node, axis: int, table: Table, source: Shape, output: Shape) -> Table:
         rule: object = node.op
         if isinstance(node, Conv | ConvTranspose | Pool):
             rule = (isinstance(node, ConvTranspose), node.geometry)
         elif isinstance(node, Upsample):
             rule = (node.scale, node.mode, node.coordinates)
-        key = (id(table), rule, output.height, output.width)
+        key = (id(table), axis, rule, source[1:], output[1:])
         if key not in self._pulled:
-            pulled = last_needed(node, table, output)
+            pulled = last_needed(node, axis, table, source, output)
             self._pulled[key] = pulled if pulled is table else self._keep(pulled)
         return self._pulled[key]
+
+    def _count(self, extent: int) -> Table:
+        if (extent,) not in self._pulled:
+            self._pulled[extent,] = self._keep(np.arange(extent, dtype=np.int32))
+        return self._pulled[extent,]
+
+    def _accumulated(self, table: Table) -> Table:
+        if id(table) not in self._running:
+            self._running[id(table)] = self._keep(np.maximum.accumulate(table))
+        return self._running[id(table)]
 
     def _keep(self, table: Table) -> Table:
         self._bytes += table.nbytes
         if self._bytes > TABLE_LIMIT_BYTES:
             raise UnsupportedError(
                 self._network.where,
-                f"its tables of needed windows take more than {TABLE_LIMIT_BYTES >> 20} MiB: "
+                f"its tables of needed rows and columns take more than {TABLE_LIMIT_BYTES >> 20} MiB: "
                 "the grids are too large or too many; use a smaller input shape",
             )
         self._kept.append(table)
@@ -172,10 +215,10 @@ class _Pruner:
         self._work = _PRUNING_WORK
 
     def without_implied(self, sources: Sources, incoming: Sequence[Sequence[Edge]]) -> Sources:
-        """Drop producers whose windows have finished anyway before those of a later producer.
+        """Drop producers whose pixels are there anyway before those of a later producer.
 
-        A batch of stage l that computes window w starts after everything that window w of l needs, so a
-        pixel that waits for w of l need not also wait for windows of an earlier stage that w implies.
+        A batch of stage l that computes pixel q starts after everything that q and the pixels above and left
+        of it need of l's producers, so a pixel that waits for q need not also wait for what that implies.
         """
         kept = dict(sources)
         earliest = min(sources)
@@ -183,29 +226,39 @@ class _Pruner:
             if later == earliest or later not in kept:
                 continue
             for stage, implied in self._implied_by(later, kept[later], earliest, incoming).items():
-                if stage != later and stage in kept and bool((implied >= kept[stage]).all()):
-                    del kept[stage]
+                if stage != later and stage in kept:
+                    left = tuple(e for e in kept[stage] if not any(e.within(other) for other in implied))
+                    if left:
+                        kept[stage] = left
+                    else:
+                        del kept[stage]
         return kept
 
     def _implied_by(
-        self, later: int, table: Table, earliest: int, incoming: Sequence[Sequence[Edge]]
+        self, later: int, extents: tuple[Extent, ...], earliest: int, incoming: Sequence[Sequence[Edge]]
     ) -> Sources:
-        """Windows of earlier stages that must have finished before the windows in `table` of `later`."""
-        reached: Sources = {later: table}
+        """Pixels of earlier stages that must have finished before those of `later` in `extents`."""
+        reached: Sources = {later: extents}
         pending = [-later]
         for _ in range(_LOOK_BACK):
             if not pending or self._work < 0:
                 break
             stage = -heapq.heappop(pending)
-            windows = reached[stage]
             for edge in incoming[stage]:
                 if edge.producer < earliest:
                     continue
-                self._work -= windows.size + _STEP_WORK
-                need = np.where(windows >= 0, edge.need[np.maximum(windows, 0)], np.int32(-1))
-                if edge.producer in reached:
-                    reached[edge.producer] = np.maximum(reached[edge.producer], need)
-                else:
-                    reached[edge.producer] = need
+                composed = [through(own, other) for own in reached[stage] for other in edge.extents]
+                self._work -= sum(own.rows.size + own.columns.size + _STEP_WORK for own in composed)
+                if edge.producer not in reached:
                     heapq.heappush(pending, -edge.producer)
+                reached[edge.producer] = union((*reached.get(edge.producer, ()), *composed))
         return reached
+
+
+def through(own: Extent, other: Extent) -> Extent:
+    """What a grid needs of a stage through the pixels `own` of another stage, whose pixels need `other`."""
+    return Extent(*(_composed(first, then) for first, then in zip(own, other, strict=True)))
+
+
+def _composed(first: Table, then: Table) -> Table:
+    return np.where(first >= 0, then[np.maximum(first, 0)], np.int32(-1))

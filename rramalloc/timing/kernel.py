@@ -1,76 +1,147 @@
-"""Compiled exact timing: the loop over the batches of a stage, and all stages (docs/sources/model.md 4)."""
+"""Compiled exact timing: the batches of a stage, and all stages (docs/sources/model.md 4 and 10)."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_part
+from rramalloc.mapping.modes import BlockGrid
 
 NEVER: Any = np.int64(2**62)
 """The finish of what must pass a limit."""
 NEXT_STEP: Any = np.int64(1)
 """Steps from a start until its pixels can be used with handoff "next"; np.int64, as all else numba passes."""
+_NOTHING = -(2**40)
+"""Stands for the block row of a producer where none of its rows is needed."""
+
+
+class Shapes(NamedTuple):
+    """The blocks that were chosen for every stage, int64 of length n: see BlockGrid.
+
+    high, wide: pixels of a block; top, left: pixels by which the first begins above and left of the grid;
+    columns: blocks in a row of blocks; total: blocks in all.
+    """
+
+    high: Any
+    wide: Any
+    top: Any
+    left: Any
+    columns: Any
+    total: Any
+
+    @classmethod
+    def of(cls, grids: Sequence[BlockGrid]) -> Shapes:
+        """The blocks of these grids."""
+        rows = [(*grid.block, *grid.phase, grid.columns, grid.total) for grid in grids]
+        return cls(*np.array(rows, dtype=np.int64).T.copy())
 
 
 @compiled_part
 def run_stage(
-    graph: Any, stage: int, copies: Any, begin: Any, out: int, delay: int, limit: int, starts: Any
-) -> tuple[int, int]:
+    edges: Any, shapes: Any, ticks: Any, stage: int, copies: Any, begin: Any, out: int, delay: int,
+    limit: int, starts: Any,
+) -> tuple[int, int]:  # fmt: skip
     """Start steps of all batches of a stage from starts[out] on: (finish, batches).
 
-    graph: FlatEdges; starts of producer p stand from starts[begin[p]] on; delay: steps from a producer's
-    start until its pixels can be used. Once the finish must pass `limit`: (NEVER, batches before the first
-    that must).
+    edges: with tables of needed blocks where all blocks are fixed, then shapes is None; with extents where
+    `shapes` says which blocks the stages have. ticks: int64, length of a batch of every stage, None where
+    all take one step. starts of producer p stand from starts[begin[p]] on; delay: 1 if pixels can be used
+    when their batch ends (handoff "next"), 0 if when it starts. Once the finish must pass `limit`: (NEVER,
+    batches before the first that must).
 
-    start(b) = max(start(b - 1) + 1, what each edge allows) is the largest of the same recurrence over single
-    edges, so the edges are walked one after the other, each with its table and its producer at hand.
+    start(b) = max(start(b - 1) + ticks, what each edge allows) is the largest of the same recurrence over
+    single edges, so the edges are walked one after the other, each with its table and its producer at hand.
     """
-    d, windows, need = copies[stage], graph.windows[stage], graph.need
-    batches = (windows + d - 1) // d
-    if batches > limit:
+    d = copies[stage]
+    blocks = edges.windows[stage] if shapes is None else shapes.total[stage]
+    batches = (blocks + d - 1) // d
+    period = NEXT_STEP if ticks is None else ticks[stage]
+    if batches * period > limit:
         return NEVER, 0
     for batch in range(batches):
-        starts[out + batch] = batch
+        starts[out + batch] = batch * period
     counted = batches
-    for edge in range(graph.pointer[stage], graph.pointer[stage + 1]):
-        p = graph.producer[edge]
-        offset, ready, inverse = graph.offset[edge], begin[p], 1.0 / copies[p]
-        time, last = -1, -1
+    if shapes is not None:
+        columns, high, wide = shapes.columns[stage], shapes.high[stage], shapes.wide[stage]
+        top, left, rows = shapes.top[stage], shapes.left[stage], blocks // columns
+        bottom, right = edges.height[stage] - 1, edges.width[stage] - 1
+        down, along = d // columns, d % columns
+        table = edges.table
+    for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
+        p = edges.producer[edge]
+        ready, inverse = begin[p], 1.0 / copies[p]
+        time, last = -period, -1
+        until_used = delay if ticks is None else delay * ticks[p]
+        if shapes is None:
+            offset = edges.offset[edge]
+        else:
+            row_at, column_at = edges.row[edge], edges.column[edge]
+            per_high, per_wide = 1.0 / shapes.high[p], 1.0 / shapes.wide[p]
+            above, beside, stride = shapes.top[p] + 0.5, shapes.left[p] + 0.5, shapes.columns[p]
+            row_end = np.int64((table[column_at + right] + beside) * per_wide)
+            row, column, row_base, row_before, known = -1, columns - 1, _NOTHING, -1, -1
         for batch in range(counted):
-            last += d
-            if last >= windows:
-                last = windows - 1
-            time += 1
+            if shapes is None:
+                last += d
+                if last >= blocks:
+                    last = blocks - 1
+                needed: Any = np.int64(edges.need[offset + last])
+            else:
+                # two look-ups: the batch's last block, and the end of the row of blocks above it
+                row += down
+                column += along
+                if column >= columns:
+                    column -= columns
+                    row += 1
+                if row >= rows:
+                    row, column = rows - 1, columns - 1
+                if row != known:
+                    known = row
+                    pixel = table[row_at + min((row + 1) * high - top - 1, bottom)]
+                    row_base = np.int64((pixel + above) * per_high) * stride if pixel >= 0 else _NOTHING
+                    if row > 0:
+                        pixel = table[row_at + row * high - top - 1]
+                        if pixel >= 0:
+                            row_before = np.int64((pixel + above) * per_high) * stride + row_end
+                pixel = table[column_at + min((column + 1) * wide - left - 1, right)]
+                needed = row_base + np.int64((pixel + beside) * per_wide) if pixel >= 0 else row_before
+                if needed < row_before:
+                    needed = row_before
+            time += period
             if starts[out + batch] > time:
                 time = starts[out + batch]
-            window = need[offset + last]
-            if window >= 0:
-                # exact: (window + 0.5) / d is at least 0.5 / d away from a whole number
-                available = starts[ready + np.int64((window + 0.5) * inverse)] + delay
+            if needed >= 0:
+                # exact: (needed + 0.5) / d is at least 0.5 / d away from a whole number
+                available = starts[ready + np.int64((needed + 0.5) * inverse)] + until_used
                 if available > time:
                     time = available
-            if time + batches - batch > limit:
+            if time + (batches - batch) * period > limit:
                 counted = batch
                 break
             starts[out + batch] = time
     if counted < batches:
         return NEVER, counted
-    return starts[out + batches - 1] + 1, batches
+    return starts[out + batches - 1] + period, batches
 
 
 @compiled
-def batch_starts(graph: Any, copies: Any, delay: int, starts: Any, first: Any) -> int:
+def batch_starts(
+    edges: Any, shapes: Any, ticks: Any, copies: Any, delay: int, starts: Any, first: Any
+) -> int:  # fmt: skip
     """Start step of every batch of every stage; returns the makespan.
 
-    copies: int64 of length n; delay: 1 for handoff "next", 0 for "same"; starts: int32 room for all batches,
+    copies: int64 of length n; delay: 1 for handoff "next", 0 for "same"; starts: room for all batches,
     written; first: int64 of length n + 1, written: stage i has starts[first[i]] ... starts[first[i + 1] - 1].
     """
     makespan = 0
     first[0] = 0
-    for stage in range(len(graph.windows)):
-        finish, batches = run_stage(graph, stage, copies, first, first[stage], delay, NEVER, starts)
+    for stage in range(len(copies)):
+        finish, batches = run_stage(
+            edges, shapes, ticks, stage, copies, first, first[stage], delay, NEVER, starts
+        )
         first[stage + 1] = first[stage] + batches
         if finish > makespan:
             makespan = finish
@@ -86,4 +157,4 @@ def makespans(graph: Any, replications: Any, delay: int, result: Any) -> None:
     starts = np.empty(most, dtype=np.int32)
     first = np.empty(len(graph.windows) + 1, dtype=np.int64)
     for row in range(len(replications)):
-        result[row] = batch_starts(graph, replications[row], delay, starts, first)
+        result[row] = batch_starts(graph, None, None, replications[row], delay, starts, first)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ from rramalloc.records import brief
 from rramalloc.timing.kernel import batch_starts, makespans
 from rramalloc.timing.stage_graph import StageGraph
 
+MOST_CYCLES = 2**36
+"""Ticks of a batch: with the most batches that a network may have, all times stay within 64 bits."""
 Replication = npt.NDArray[np.int64]
 """Copies of every stage, in the canonical order of the graph; int64 of length n."""
 
@@ -24,21 +27,23 @@ Replication = npt.NDArray[np.int64]
 class Timing:
     """When every batch of every stage starts.
 
-    graph, replication, handoff: what was simulated; makespan: steps until the last stage has finished;
-    starts: int32, start steps of all batches; first: int64 of length n + 1, where each stage's begin.
+    graph, replication, handoff: what was simulated; cycles: int64, ticks that a batch of each stage lasts,
+    1 where all stages step together; makespan: steps, or ticks, until the last stage has finished;
+    starts: start steps of all batches; first: int64 of length n + 1, where each stage's begin.
     """
 
     graph: StageGraph
     replication: Replication
     handoff: Handoff
+    cycles: npt.NDArray[np.int64]
     makespan: int
-    starts: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.signedinteger[Any]]
     first: npt.NDArray[np.int64]
 
     @property
-    def delay(self) -> int:
-        """Steps from the start of a batch until its pixels can be used: 1, or 0 with handoff "same"."""
-        return int(self.handoff == "next")
+    def delay(self) -> npt.NDArray[np.int64]:
+        """Steps from the start of a batch of each stage until its pixels can be used, 0 with "same"."""
+        return self.cycles * int(self.handoff == "next")
 
     @cached_property
     def batches(self) -> npt.NDArray[np.int64]:
@@ -47,42 +52,49 @@ class Timing:
 
     @cached_property
     def interval(self) -> int:
-        """Steps between two inputs when inputs stream: the largest number of batches."""
-        return int(self.batches.max())
+        """Steps between two inputs when inputs stream: what the batches of the slowest stage take."""
+        return int((self.batches * self.cycles).max())
 
     @cached_property
-    def start(self) -> npt.NDArray[np.int32]:
+    def start(self) -> npt.NDArray[np.int64]:
         """Step in which every stage starts its first batch."""
-        return self.starts[self.first[:-1]]
+        return self.starts[self.first[:-1]].astype(np.int64)
 
     @cached_property
-    def finish(self) -> npt.NDArray[np.int32]:
+    def finish(self) -> npt.NDArray[np.int64]:
         """Step after which every stage has finished its last batch."""
-        return self.starts[self.first[1:] - 1] + 1
+        return self.starts[self.first[1:] - 1] + self.cycles
 
     @cached_property
     def stall_steps(self) -> npt.NDArray[np.int64]:
         """Steps a stage waits for its inputs after its first batch has started."""
-        return self.finish - self.start - self.batches
+        return self.finish - self.start - self.batches * self.cycles
 
-    def of_stage(self, stage: int) -> npt.NDArray[np.int32]:
+    def of_stage(self, stage: int) -> npt.NDArray[np.signedinteger[Any]]:
         """Start step of every batch of one stage."""
         return self.starts[self.first[stage] : self.first[stage + 1]]
 
 
 def simulate(
-    graph: StageGraph, replication: Sequence[int] | Replication, handoff: Handoff = "next"
+    graph: StageGraph,
+    replication: Sequence[int] | Replication,
+    handoff: Handoff = "next",
+    cycles: Sequence[int] | None = None,
 ) -> Timing:
     """Exact timing of one allocation given in canonical order.
 
-    Raises SpecError if a replication is below 1 or above the stage's windows.
-    Source: docs/sources/model.md 4.
+    cycles: ticks that a batch of each stage lasts; left out, every batch takes one step.
+    Raises SpecError if a replication is below 1 or above the stage's blocks, or a batch lasts less than a
+    tick or more than MOST_CYCLES. Source: docs/sources/model.md 4, 10 and 11.
     """
     copies = checked(graph, replication)
-    starts = np.empty(int((-(-graph.windows // copies)).sum()), dtype=np.int32)
+    ticks = None if cycles is None else _checked_cycles(graph, cycles)
+    own = np.ones_like(copies) if ticks is None else ticks
+    room = int((-(-graph.windows // copies)).sum())
+    starts = np.empty(room, dtype=np.int32) if ticks is None else np.empty(room, dtype=np.int64)
     first = np.empty(len(graph.windows) + 1, dtype=np.int64)
-    makespan = batch_starts(graph.flat_binding, copies, int(handoff == "next"), starts, first)
-    return Timing(graph, copies, handoff, int(makespan), starts, first)
+    makespan = batch_starts(graph.flat_binding, None, ticks, copies, int(handoff == "next"), starts, first)
+    return Timing(graph, copies, handoff, own, int(makespan), starts, first)
 
 
 def makespan_of_each(
@@ -117,6 +129,19 @@ def checked(
             raise SpecError(f"replication of {name!r}", f"must be between 1 and its {windows} windows, {got}")
         raise SpecError(where, f"replication.{name[:60]}: must be from 1 to its {windows} windows, {got}")
     return np.array(replication, dtype=np.int64)
+
+
+def _checked_cycles(graph: StageGraph, cycles: Sequence[int]) -> npt.NDArray[np.int64]:
+    if len(cycles) != len(graph.stages):
+        raise SpecError("cycles", f"has {len(cycles)} values for {len(graph.stages)} stages")
+    for name, ticks in zip(graph.names, cycles, strict=True):
+        whole = isinstance(ticks, Integral) and not isinstance(ticks, bool)
+        if not (whole and 1 <= ticks <= MOST_CYCLES):
+            raise SpecError(
+                f"cycles of {name!r}",
+                f"must be a whole number of ticks from 1 to {MOST_CYCLES}, got {brief(ticks)}",
+            )
+    return np.array(cycles, dtype=np.int64)
 
 
 def replication_by_name(graph: StageGraph, replication: Mapping[str, int], where: str) -> Replication:

@@ -1,9 +1,9 @@
-"""StageGraph: the network reduced to its stages and the windows they need of each other."""
+"""StageGraph: the network reduced to its stages, the blocks they compute and the blocks they need."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,30 +11,52 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.choices import FullyConnected
-from rramalloc.errors import UnsupportedError
+from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.mapping.modes import BlockGrid, smallest_block
+from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Linear, Stage
-from rramalloc.timing.dependencies import Edge, trace
+from rramalloc.timing.dependencies import Edge, Extent, trace
 
 STAGE_LIMIT = 2**14
 """Stages of one network; bounds the time of a single look at all of them."""
 WINDOW_LIMIT = 2**25
 """Windows of all stages together; bounds the memory and time of one simulation."""
 
+Ints = npt.NDArray[np.int64]
+
 
 class FlatEdges(NamedTuple):
-    """Windows and edges of a graph in the form that compiled kernels read, edges grouped by consumer.
+    """Blocks and edges of a graph in the form that compiled kernels read, edges grouped by consumer.
 
-    windows: int64, output pixels of each stage. Edges pointer[i] ... pointer[i + 1] - 1 enter stage i; edge e
-    comes from producer[e] and its table of needed windows starts at need[offset[e]], one entry per window
-    of the consumer.
+    windows: int64, blocks of each stage. Edges pointer[i] ... pointer[i + 1] - 1 enter stage i; edge e
+    comes from producer[e] and its table of needed blocks starts at need[offset[e]], one entry per block
+    of the consumer: the last block of the producer that its blocks 0 ... w need, -1 while none is needed.
+    Source: docs/sources/model.md 5, need(p, i, w).
+
+    Where the blocks are still to be chosen (`StageGraph.flat_extents`) there are no such tables, but
+    height, width: int64, the grid of each stage in pixels; and for every extent of an edge the rows of its
+    producer from table[row[e]] on, the columns from table[column[e]] on (see Extent).
     """
 
-    windows: npt.NDArray[np.int64]
+    windows: Ints
     pointer: npt.NDArray[np.int32]
     producer: npt.NDArray[np.int32]
-    offset: npt.NDArray[np.int64]
+    offset: Ints
     need: npt.NDArray[np.int32]
+    height: Ints
+    width: Ints
+    row: Ints
+    column: Ints
+    table: npt.NDArray[np.int32]
+
+    def of(self, edge: int, consumer: int) -> npt.NDArray[np.int32]:
+        """The needed blocks of one edge into `consumer`."""
+        return self.need[self.offset[edge] : self.offset[edge] + self.windows[consumer]]
+
+
+_NO_INTS = np.zeros(0, dtype=np.int64)
+_NO_TABLE = np.zeros(0, dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +64,18 @@ class StageGraph:
     """What timing and search know of a network.
 
     stages: in canonical order, producers first, the same for every order of nodes in the file;
-    windows: int64, output pixels of each stage;
+    grids: how each stage's output is cut into blocks, [1, 1] unless modes say otherwise;
     edges: every (producer, consumer) pair that exchanges pixels, grouped by consumer;
     binding: the edges that suffice for exact timing, the others follow from them.
     """
 
     network: Network
     stages: tuple[Stage, ...]
-    windows: npt.NDArray[np.int64]
+    grids: tuple[BlockGrid, ...]
     edges: tuple[Edge, ...]
     binding: tuple[Edge, ...]
+    _in_blocks: dict[tuple[Pair, ...], StageGraph] = field(default_factory=dict, repr=False)
+    _needed: dict[tuple[object, ...], npt.NDArray[np.int32]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def build(cls, network: Network, fc: FullyConnected = "host") -> StageGraph:
@@ -77,16 +101,46 @@ class StageGraph:
         names = {stage.name for stage in stages}
         ordered = tuple(node for node in nodes if isinstance(node, Stage) and node.name in names)
         index = {node.name: position for position, node in enumerate(ordered)}
-        windows = np.array([network.shapes[node.name].pixels for node in ordered], dtype=np.int64)
-        if windows.sum() > WINDOW_LIMIT:
+        pixels = sum(network.shapes[node.name].pixels for node in ordered)
+        if pixels > WINDOW_LIMIT:
             raise UnsupportedError(
                 network.where,
-                f"its stages have {windows.sum()} windows together, the limit is {WINDOW_LIMIT}; "
+                f"its stages have {pixels} windows together, the limit is {WINDOW_LIMIT}; "
                 "use a smaller input shape",
             )
         binding = trace(network, nodes, index, only_binding=True)
         edges = trace(network, nodes, index, only_binding=False)
-        return cls(network, ordered, windows, edges or binding, binding)
+        grids = tuple(BlockGrid.of(node, network.shapes[node.name], smallest_block(node)) for node in ordered)
+        return cls(network, ordered, grids, edges or binding, binding)
+
+    def in_blocks(self, blocks: Sequence[Pair]) -> StageGraph:
+        """The same stages, each with its output cut into blocks (height, width) of windows.
+
+        Raises SpecError for a block that its stage cannot have. Source: docs/sources/model.md 10.
+        """
+        if len(blocks) != len(self.stages):
+            raise SpecError("block", f"has {len(blocks)} values for {len(self.stages)} stages")
+        chosen = tuple(blocks)
+        if chosen == tuple(grid.block for grid in self.grids):
+            return self
+        if chosen not in self._in_blocks:
+            grids = tuple(
+                BlockGrid.of(stage, self.network.shapes[stage.name], block)
+                for stage, block in zip(self.stages, chosen, strict=True)
+            )
+            self._in_blocks.clear()
+            self._in_blocks[chosen] = replace(self, grids=grids, _in_blocks={}, _needed={})
+        return self._in_blocks[chosen]
+
+    @cached_property
+    def windows(self) -> Ints:
+        """Blocks of each stage, int64: its output pixels where blocks are [1, 1]."""
+        return np.array([grid.total for grid in self.grids], dtype=np.int64)
+
+    @property
+    def blocks(self) -> tuple[Pair, ...]:
+        """Block (height, width) of each stage."""
+        return tuple(grid.block for grid in self.grids)
 
     @property
     def lists_all_edges(self) -> bool:
@@ -107,12 +161,84 @@ class StageGraph:
     @cached_property
     def flat_edges(self) -> FlatEdges:
         """All edges, for the recurrence and the buffers."""
-        return flatten(self.edges, self.windows)
+        return self._flat(self.edges)
 
     @cached_property
     def flat_binding(self) -> FlatEdges:
         """The edges that decide the exact timing."""
-        return flatten(self.binding, self.windows)
+        return self._flat(self.binding)
+
+    @cached_property
+    def flat_extents(self) -> FlatEdges:
+        """The edges that decide the exact timing, whatever the blocks."""
+        edges = [(edge, extent) for edge in self.binding for extent in edge.extents]
+        offsets: dict[int, int] = {}
+        tables: list[npt.NDArray[np.int32]] = []
+        total = 0
+        for _, extent in edges:
+            for table in extent:
+                if id(table) not in offsets:
+                    offsets[id(table)] = total
+                    tables.append(table)
+                    total += len(table)
+        return FlatEdges(
+            windows=self.windows,
+            offset=_NO_INTS,
+            need=_NO_TABLE,
+            height=np.array([grid.height for grid in self.grids], dtype=np.int64),
+            width=np.array([grid.width for grid in self.grids], dtype=np.int64),
+            pointer=_pointers([edge.consumer for edge, _ in edges], len(self.stages)),
+            producer=np.array([edge.producer for edge, _ in edges], dtype=np.int32),
+            row=np.array([offsets[id(extent.rows)] for _, extent in edges], dtype=np.int64),
+            column=np.array([offsets[id(extent.columns)] for _, extent in edges], dtype=np.int64),
+            table=np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
+        )
+
+    def needed(self, edge: Edge) -> npt.NDArray[np.int32]:
+        """Last block of the producer that blocks 0 ... w of the consumer need, -1 while none is needed."""
+        own, other = self.grids[edge.consumer], self.grids[edge.producer]
+        key = (tuple((id(extent.rows), id(extent.columns)) for extent in edge.extents), own, other)
+        if key not in self._needed:
+            self._needed[key] = needed_blocks(edge.extents, own, other)
+        return self._needed[key]
+
+    def _flat(self, edges: Sequence[Edge]) -> FlatEdges:
+        """Concatenate the tables of edges that are grouped by consumer; equal tables are stored once."""
+        offsets: dict[int, int] = {}
+        tables: list[npt.NDArray[np.int32]] = []
+        offset: list[int] = []
+        total = 0
+        for edge in edges:
+            table = self.needed(edge)
+            if id(table) not in offsets:
+                offsets[id(table)] = total
+                tables.append(table)
+                total += len(table)
+            offset.append(offsets[id(table)])
+        return FlatEdges(
+            windows=self.windows,
+            pointer=_pointers([edge.consumer for edge in edges], len(self.stages)),
+            producer=np.array([edge.producer for edge in edges], dtype=np.int32),
+            offset=np.array(offset, dtype=np.int64),
+            need=np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
+            height=_NO_INTS,
+            width=_NO_INTS,
+            row=_NO_INTS,
+            column=_NO_INTS,
+            table=_NO_TABLE,
+        )
+
+
+def needed_blocks(extents: Sequence[Extent], own: BlockGrid, other: BlockGrid) -> npt.NDArray[np.int32]:
+    """Last block of the producer's grid `other` that blocks 0 ... w of the consumer's grid `own` need."""
+    need = np.full((own.rows, own.columns), -1, dtype=np.int32)
+    for extent in extents:
+        rows = extent.rows[own.last_pixels(0)]
+        columns = extent.columns[own.last_pixels(1)]
+        numbers = (other.block_of(0, rows) * other.columns)[:, None] + other.block_of(1, columns)
+        needed = (rows >= 0)[:, None] & (columns >= 0)
+        need = np.maximum(need, np.where(needed, numbers, -1).astype(np.int32))
+    return np.maximum.accumulate(need.ravel())
 
 
 def is_stage(network: Network, node: Stage, fc: FullyConnected) -> bool:
@@ -125,21 +251,7 @@ def timed_stages(network: Network, fc: FullyConnected) -> tuple[Stage, ...]:
     return tuple(stage for stage in network.stages if is_stage(network, stage, fc))
 
 
-def flatten(edges: Sequence[Edge], windows: npt.NDArray[np.int64]) -> FlatEdges:
-    """Concatenate the tables of edges that are grouped by consumer; equal tables are stored once."""
-    offsets: dict[int, int] = {}
-    tables: list[npt.NDArray[np.int32]] = []
-    total = 0
-    for edge in edges:
-        if id(edge.need) not in offsets:
-            offsets[id(edge.need)] = total
-            tables.append(edge.need)
-            total += len(edge.need)
-    counts = np.bincount([edge.consumer for edge in edges], minlength=len(windows))
-    return FlatEdges(
-        windows=windows,
-        pointer=np.concatenate(([0], np.cumsum(counts))).astype(np.int32),
-        producer=np.array([edge.producer for edge in edges], dtype=np.int32),
-        offset=np.array([offsets[id(edge.need)] for edge in edges], dtype=np.int64),
-        need=np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
-    )
+def _pointers(consumers: Sequence[int], stages: int) -> npt.NDArray[np.int32]:
+    """Where the edges of each stage begin among edges grouped by consumer."""
+    counts = np.bincount(np.array(consumers, dtype=np.int64), minlength=stages)
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int32)

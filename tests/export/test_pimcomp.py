@@ -46,7 +46,7 @@ def stages(net: Network) -> dict[str, tuple[int, int]]:
 def edges(net: Network) -> dict[tuple[str, str], list[int]]:
     graph = StageGraph.build(net, "crossbar")
     return {
-        (graph.names[edge.producer], graph.names[edge.consumer]): np.asarray(edge.need).tolist()
+        (graph.names[edge.producer], graph.names[edge.consumer]): np.asarray(graph.needed(edge)).tolist()
         for edge in graph.edges
     }
 

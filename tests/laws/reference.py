@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from types import MappingProxyType
 
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
@@ -91,15 +92,19 @@ def _around(node: Upsample, axis: int, at: int, extent: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Reference:
-    """starts: start step of every batch by stage; needs: stage windows that each window needs."""
+    """starts: start step of every batch by stage; needs: stage windows that each window needs.
+
+    batch: the batch that computes each window, by stage; cycles: length of a batch, 1 where it is not given.
+    """
 
     starts: dict[str, list[int]]
     needs: dict[str, list[frozenset[Window]]]
-    replication: dict[str, int]
+    batch: dict[str, dict[int, int]]
+    cycles: Mapping[str, int]
 
     @property
     def finish(self) -> dict[str, int]:
-        return {name: steps[-1] + 1 for name, steps in self.starts.items()}
+        return {name: steps[-1] + self.cycles.get(name, 1) for name, steps in self.starts.items()}
 
     @property
     def makespan(self) -> int:
@@ -107,7 +112,7 @@ class Reference:
 
     @property
     def interval(self) -> int:
-        return max(len(steps) for steps in self.starts.values())
+        return max(len(steps) * self.cycles.get(name, 1) for name, steps in self.starts.items())
 
     def buffers(self) -> dict[tuple[str, str], int]:
         """Most pixels of a producer alive at once for a consumer, by counting at every step.
@@ -119,15 +124,13 @@ class Reference:
         for consumer, needs in self.needs.items():
             for window, needed in enumerate(needs):
                 for producer, of in needed:
-                    last_user.setdefault((producer, consumer), {})[of] = window
+                    users = last_user.setdefault((producer, consumer), {})
+                    users[of] = max(users.get(of, 0), self.batch[consumer][window])
         fullest = {}
         for (producer, consumer), users in last_user.items():
             lives = [
-                (
-                    self.starts[producer][of // self.replication[producer]],
-                    self.starts[consumer][window // self.replication[consumer]],
-                )
-                for of, window in users.items()
+                (self.starts[producer][self.batch[producer][of]], self.starts[consumer][batch])
+                for of, batch in users.items()
             ]
             fullest[producer, consumer] = max(
                 sum(born <= step < freed for born, freed in lives) for step in range(self.makespan + 1)
@@ -143,13 +146,23 @@ def is_stage(network: Network, node: Node, fc: str) -> bool:
 
 
 def reference(
-    network: Network, replication: Mapping[str, int], handoff: str = "next", fc: str = "host"
+    network: Network,
+    replication: Mapping[str, int],
+    handoff: str = "next",
+    fc: str = "host",
+    blocks: Mapping[str, Pixel] = MappingProxyType({}),
+    cycles: Mapping[str, int] = MappingProxyType({}),
 ) -> Reference:
-    """Walk every pixel of every node once, producers first."""
+    """Walk every pixel of every node once, producers first.
+
+    blocks: windows (height, width) that a copy computes in a batch, [1, 1] unless given; cycles: length of a
+    batch, 1 unless given (docs/sources/model.md 10 and 11).
+    """
     available: dict[str, dict[Pixel, int]] = {}
     origins: dict[str, dict[Pixel, frozenset[Window]]] = {}
     starts: dict[str, list[int]] = {}
     needs: dict[str, list[frozenset[Window]]] = {}
+    computed: dict[str, dict[int, int]] = {}
     for node in network.nodes:
         grid = pixels(network.shapes[node.name])
         ready = dict.fromkeys(grid, 0)
@@ -160,14 +173,24 @@ def reference(
                 ready[pixel] = max([ready[pixel], *(available[name][q] for q in wanted)])
                 origin[pixel] = origin[pixel].union(*(origins[name][q] for q in wanted))
         if is_stage(network, node, fc):
-            copies, previous = replication[node.name], -1
+            top, left = node.pads[:2] if isinstance(node, ConvTranspose) else (0, 0)
+            copies, period = replication[node.name], cycles.get(node.name, 1)
             starts[node.name], needs[node.name] = [], [origin[pixel] for pixel in grid]
-            for begin in range(0, len(grid), copies):
-                batch = grid[begin : begin + copies]
-                previous = max(previous + 1, *(ready[pixel] for pixel in batch), 0)
+            smallest = node.stride if isinstance(node, ConvTranspose) else (1, 1)
+            high, wide = blocks.get(node.name, smallest)
+            cut: dict[Pixel, list[Pixel]] = {}
+            for y, x in grid:
+                cut.setdefault(((y + top) // high, (x + left) // wide), []).append((y, x))
+            in_blocks = [cut[place] for place in sorted(cut)]
+            number = {pixel: window for window, pixel in enumerate(grid)}
+            computed[node.name], previous = {}, -period
+            for begin in range(0, len(in_blocks), copies):
+                batch = [pixel for block in in_blocks[begin : begin + copies] for pixel in block]
+                previous = max(previous + period, *(ready[pixel] for pixel in batch), 0)
                 starts[node.name].append(previous)
                 for pixel in batch:
-                    ready[pixel] = previous + 1 if handoff == "next" else previous
+                    computed[node.name][number[pixel]] = len(starts[node.name]) - 1
+                    ready[pixel] = previous + period if handoff == "next" else previous
             origin = {pixel: frozenset([(node.name, window)]) for window, pixel in enumerate(grid)}
         available[node.name], origins[node.name] = ready, origin
-    return Reference(starts, needs, dict(replication))
+    return Reference(starts, needs, computed, cycles)

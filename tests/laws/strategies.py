@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.search.problem import Problem
@@ -159,6 +160,17 @@ def _partners(op: str, random: Random, network: Network, shape: Shape) -> list[s
         and (op == "concat" or other.channels in (shape.channels, 1))
     ]
     return random.choices(fitting[-4:], k=random.randint(1, 2))
+
+
+def random_blocks(random: Random, graph: StageGraph) -> list[tuple[int, int]]:
+    """A block of every stage, [1, 1] for a linear layer."""
+    blocks = []
+    for stage in graph.stages:
+        unit = smallest_block(stage)
+        most = largest_block(stage, graph.network.shapes[stage.name])
+        high, wide = (random.randint(1, min(m // u, 4)) * u for u, m in zip(unit, most, strict=True))
+        blocks.append((high, wide))
+    return blocks
 
 
 def random_replication(random: Random, graph: StageGraph) -> npt.NDArray[np.int64]:

@@ -35,15 +35,15 @@ def steps(problem: Problem, replication: Replication) -> int:
     for i, (count, d) in enumerate(zip(graph.windows.tolist(), replication.tolist(), strict=True)):
         incoming = [edge for edge in graph.edges if edge.consumer == i]
         waits = [
-            pre[edge.producer] + int(edge.need[0]) // highest[edge.producer] + 1
+            pre[edge.producer] + int(graph.needed(edge)[0]) // highest[edge.producer] + 1
             for edge in incoming
-            if edge.need[0] >= 0
+            if graph.needed(edge)[0] >= 0
         ]
         pre[i] = max([0, *waits])
         op[i] = pre[i] + -(-count // d)
         for edge in incoming:
-            last = int(edge.need[-1])
-            tail = -(-count // d) - int(np.flatnonzero(edge.need == last)[0]) // d
+            last = int(graph.needed(edge)[-1])
+            tail = -(-count // d) - int(np.flatnonzero(graph.needed(edge) == last)[0]) // d
             ended = op[edge.producer]
             if last < graph.windows[edge.producer] - 1:
                 ended = pre[edge.producer] + last // highest[edge.producer] + 1

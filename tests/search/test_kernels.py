@@ -10,14 +10,14 @@ import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from laws.strategies import random_problem, random_replication, randoms
+from laws.strategies import random_blocks, random_problem, random_replication, randoms
 
 from rramalloc.search.archive import Slots, keep
 from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.kernels import anneal, climb, cuts, limits, prices, propagate, rebalance, schedule
 from rramalloc.search.lookups import checkpoints, reach
 from rramalloc.search.problem import Problem
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, run_stage
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, run_stage
 from rramalloc.timing.simulate import makespan_of, simulate
 
 OPS = ("conv", "conv", "add", "maxpool", "concat", "flatten")
@@ -80,15 +80,32 @@ def test_run_stage(random: Random) -> None:
     room = np.full(int(graph.windows.sum()), -1, dtype=np.int32)
     other = room.copy()
     for i, own in enumerate(exact):
-        finish, batches = RUN_STAGE(graph.flat_binding, i, copies, begin, begin[i], NEXT_STEP, NEVER, room)
+        finish, batches = RUN_STAGE(
+            graph.flat_binding, None, None, i, copies, begin, begin[i], NEXT_STEP, NEVER, room
+        )
         assert (finish, batches) == (own[-1] + 1, len(own))
         assert room[begin[i] : begin[i] + len(own)].tolist() == own
         other[:] = room
         cut, batches = RUN_STAGE(
-            graph.flat_binding, i, copies, begin, begin[i], NEXT_STEP, np.int64(limit), other
+            graph.flat_binding, None, None, i, copies, begin, begin[i], NEXT_STEP, np.int64(limit), other
         )
         assert batches == counted[i]
         assert cut == (finish if finish <= limit else NEVER)
+
+
+@settings(max_examples=60, deadline=None)
+@given(random=randoms)
+def test_run_stage_with_blocks(random: Random) -> None:
+    """Two look-ups in the rows and columns of an edge say the same as its table of needed blocks."""
+    graph = small(random).graph
+    graph = graph.in_blocks(random_blocks(random, graph))
+    copies = random_replication(random, graph)
+    exact = simulate(graph, copies)
+    room = np.full(sum(grid.height * grid.width for grid in graph.grids), -1, dtype=np.int32)
+    first = np.zeros(len(copies) + 1, dtype=np.int64)
+    makespan = batch_starts(graph.flat_extents, Shapes.of(graph.grids), None, copies, NEXT_STEP, room, first)
+    assert makespan == exact.makespan
+    assert room[: first[-1]].tolist() == exact.starts.tolist()
 
 
 @settings(max_examples=60, deadline=None)
@@ -98,7 +115,7 @@ def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> No
     graph = small(random).graph
     copies = random_replication(random, graph)
     flat, windows = graph.flat_binding, graph.windows
-    held, makespan, _ = TIMED(flat, copies)
+    held, makespan, _ = TIMED(flat, None, copies)
     timing = simulate(graph, copies)
     assert makespan == timing.makespan
     assert held.finish.tolist() == timing.finish.tolist()
@@ -109,9 +126,9 @@ def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> No
         RAISED(windows, copies, stage, more)
         exact = makespan_of(graph, more)
         assert makespan - exact <= max(0, drops[stage])
-        reached, _ = RETIME(flat, copies, more, np.int64(exact - 1), held)
+        reached, _ = RETIME(flat, None, None, copies, more, np.int64(exact - 1), held)
         assert reached == NEVER
-        reached, _ = RETIME(flat, copies, more, NEVER, held)
+        reached, _ = RETIME(flat, None, None, copies, more, NEVER, held)
         assert reached == exact
         if random.random() < 0.5:
             UNDO(held)

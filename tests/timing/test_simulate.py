@@ -10,13 +10,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from laws.reference import reference
-from laws.strategies import ALL_PIXELS, ANY, CHAIN, by_name, random_network, random_replication, randoms
+from laws.strategies import (
+    ALL_PIXELS,
+    ANY,
+    CHAIN,
+    by_name,
+    random_blocks,
+    random_network,
+    random_replication,
+    randoms,
+)
 
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.network.network import Network
 from rramalloc.results.check import finish_by_cumulative_maximum, recheck
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import critical_path, describe
+from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import makespan_of_each, replication_by_name, simulate
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -176,16 +186,47 @@ def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: 
     assert all(item.channels == network.shapes[item.producer].channels for item in buffers(timing))
 
 
+@pytest.mark.parametrize("handoff", HANDOFFS)
+@settings(max_examples=150, deadline=None)
+@given(random=randoms)
+def test_blocks_and_own_clocks_follow_the_definition(random: Random, handoff: Any) -> None:
+    """docs/sources/model.md 10 and 11: batches of blocks in lockstep, each stage with its own period."""
+    network = random_network(random, 12, 8)
+    graph = StageGraph.build(network)
+    blocks = random_blocks(random, graph)
+    graph = graph.in_blocks(blocks)
+    replication = random_replication(random, graph)
+    cycles = [random.choice((1, 2, 5)) for _ in graph.stages] if random.random() < 0.5 else None
+    timing = simulate(graph, replication, handoff, cycles)
+    named = dict(zip(graph.names, cycles or (), strict=False))
+    expected = reference(
+        network,
+        by_name(graph, replication),
+        handoff,
+        "host",
+        dict(zip(graph.names, blocks, strict=True)),
+        named,
+    )
+    starts = {name: timing.of_stage(stage).tolist() for stage, name in enumerate(graph.names)}
+    assert starts == expected.starts
+    assert dict(zip(graph.names, timing.finish.tolist(), strict=True)) == expected.finish
+    assert (timing.makespan, timing.interval) == (expected.makespan, expected.interval)
+    assert {(item.producer, item.consumer): item.pixels for item in buffers(timing)} == expected.buffers()
+    assert timing.finish.tolist() == finish_by_cumulative_maximum(graph, replication, timing.cycles, handoff)
+    bound = recurrence(graph, replication, handoff).op
+    assert cycles is not None or (bound <= timing.finish).all()
+
+
 @given(random=randoms)
 def test_every_route_to_the_makespan_agrees(random: Random) -> None:
     graph = StageGraph.build(random_network(random, 20, 9))
     rows = np.array([random_replication(random, graph) for _ in range(4)])
-    for handoff, delay in (("next", 1), ("same", 0)):
+    for handoff in HANDOFFS:
         timings = [simulate(graph, row, handoff) for row in rows]  # type: ignore[arg-type]
         each = makespan_of_each(graph, rows, handoff)  # type: ignore[arg-type]
         assert each.tolist() == [timing.makespan for timing in timings]
         for timing in timings:
-            finish = finish_by_cumulative_maximum(graph, timing.replication, delay)
+            finish = finish_by_cumulative_maximum(graph, timing.replication, timing.cycles, timing.handoff)
             assert finish == timing.finish.tolist()
 
 

@@ -139,7 +139,7 @@ class Schedule:
         if len(early):
             window = int(early[0])
             raise EarlyReadError(stage.name, window, int(step.flat[window]), int(needed.flat[window]))
-        return step + self.timing.delay
+        return step + int(self.timing.delay[self.stage[stage.name]])
 
 
 def _digital(node: Node, inputs: list[Steps], output: Shape) -> Steps:

@@ -80,7 +80,9 @@ def _finish_of(points: Any, first: int, at: int, window: int, start: int, high: 
 @compiled_part
 def forward(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
     """Least start of every stage and least finish of every checkpoint, producers first."""
-    windows, pointer, producer, offset, need = graph
+    windows, pointer, producer, offset, need = (
+        graph.windows, graph.pointer, graph.producer, graph.offset, graph.need,
+    )  # fmt: skip
     points, first, start, finish = checkpoints.points, checkpoints.first, times.start, times.finish
     needed_at, edge_first = checkpoints.needed_at, checkpoints.edge_first
     for i in range(len(windows)):
@@ -161,7 +163,9 @@ def _raise_low(checkpoints: Any, low: Any, high: Any, times: Any) -> bool:
 @compiled_part
 def _lower_high(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
     """Fewer copies where the first batch would wait so long that the rest is late."""
-    windows, pointer, producer, offset, need = graph
+    windows, pointer, producer, offset, need = (
+        graph.windows, graph.pointer, graph.producer, graph.offset, graph.need,
+    )  # fmt: skip
     points, first = checkpoints.points, checkpoints.first
     start, finish, latest = times
     for i in range(len(low)):

@@ -94,7 +94,7 @@ def rebalance(
     shortest, simulated = 0, 0
     for _ in range(rounds):
         used = arrays_of(limits.demand, copies)
-        makespan = batch_starts(graph, copies, NEXT_STEP, starts, first)
+        makespan = batch_starts(graph, None, None, copies, NEXT_STEP, starts, first)
         simulated += first[n]
         faster = used <= limits.budget and (shortest == 0 or makespan < shortest)
         if (faster or would_keep(slots, used, makespan)) and placeable(limits.room, copies, scratch):

@@ -82,7 +82,7 @@ def refute(
         price = propagate(rules, target, near[depth], low, high, times)
         if price < 0 or _never_placeable(room, low, scratch):
             continue
-        if batch_starts(rules.graph, low, NEXT_STEP, starts, first) <= target:
+        if batch_starts(rules.graph, None, None, low, NEXT_STEP, starts, first) <= target:
             placed = placeable(room, low, scratch)
             if placed or doubt == NO_ALLOCATION:
                 copy_to(found, low)

@@ -27,26 +27,34 @@ class Schedule(NamedTuple):
 
 
 @compiled_part
-def retime(graph: Any, old: Any, new: Any, limit: int, schedule: Any) -> tuple[int, int]:
+def retime(
+    edges: Any, shapes: Any, reshaped: Any, old: Any, new: Any, limit: int, schedule: Any
+) -> tuple[int, int]:  # fmt: skip
     """(makespan, work) after the copies `old` became `new`; only what depends on the change is timed again.
+
+    edges, shapes: as for `run_stage`; reshaped: where shapes are given, stages whose blocks changed as well.
 
     The makespan is NEVER if it is above `limit`, and the schedule stays as it was. work: batches times edges
     that were timed, and one for each stage.
     """
     starts, begin, spare, moved = schedule.starts, schedule.begin, schedule.spare, schedule.moved
-    n = len(graph.windows)
+    n = len(new)
     makespan, work = 0, n
     for i in range(n):
         moved[i] = False
     for i in range(n):
-        low, high = graph.pointer[i], graph.pointer[i + 1]
+        low, high = edges.pointer[i], edges.pointer[i + 1]
         changed = new[i] != old[i]
+        if shapes is not None:
+            changed = changed or reshaped[i]
         touched = changed
         for edge in range(low, high):
-            touched = touched or moved[graph.producer[edge]]
+            touched = touched or moved[edges.producer[edge]]
         finish = schedule.finish[i]
         if touched:
-            finish, batches = run_stage(graph, i, new, begin, spare[i], NEXT_STEP, limit, starts)
+            finish, batches = run_stage(
+                edges, shapes, None, i, new, begin, spare[i], NEXT_STEP, limit, starts
+            )
             if finish == NEVER:
                 undo(schedule)
                 return NEVER, work + batches
@@ -86,19 +94,21 @@ def accept(schedule: Any) -> None:
 
 
 @compiled_part
-def timed(graph: Any, copies: Any) -> tuple[Any, int, int]:
-    """(schedule, makespan, work) of an allocation."""
-    n = len(graph.windows)
+def timed(edges: Any, shapes: Any, copies: Any) -> tuple[Any, int, int]:
+    """(schedule, makespan, work) of an allocation; edges, shapes: as for `run_stage`."""
+    n = len(copies)
     begin, spare = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     total = np.int64(0)
     for i in range(n):
         begin[i] = 2 * total
-        spare[i] = begin[i] + graph.windows[i]
-        total += graph.windows[i]
+        most = edges.windows[i] if shapes is None else edges.height[i] * edges.width[i]
+        spare[i] = begin[i] + most
+        total += most
     schedule = Schedule(
         np.empty(2 * total, dtype=np.int32), begin, spare, np.zeros(n, dtype=np.int64),
         np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_),
     )  # fmt: skip
-    makespan, work = retime(graph, np.zeros(n, dtype=np.int64), copies, NEVER, schedule)
+    none, every = np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.bool_)
+    makespan, work = retime(edges, shapes, every, none, copies, NEVER, schedule)
     accept(schedule)
     return schedule, makespan, work

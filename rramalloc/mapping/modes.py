@@ -1,0 +1,190 @@
+"""Modes: how a stage uses its arrays - which block of windows a copy computes in a step, and how many copies.
+
+A copy may hold ph x pw shifted kernels side by side: they all read one parallel window of the input, and the
+copy computes a block of ph x pw neighbouring windows in one step. `im2col` is the block [1, 1].
+
+Source: docs/sources/model.md 10; SDK: Zhang et al., IEEE TCAD 39(11), 2020; VW-SDK: Rhe, Moon and Ko,
+DATE 2022, arXiv 2112.11282.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Crossbar, Hardware
+from rramalloc.network.counts import groups_of, kernel_of
+from rramalloc.network.geometry import Pair, Shape
+from rramalloc.network.network import Network
+from rramalloc.network.node import ConvTranspose, Linear, Stage
+
+Ints = npt.NDArray[np.int64]
+SINGLE: Pair = (1, 1)
+"""The block of `im2col`: one window."""
+
+
+class Mode(NamedTuple):
+    """How a stage uses its arrays: each copy computes one `block` (height, width) of windows a step."""
+
+    block: Pair
+    copies: int
+
+
+class BlockGrid(NamedTuple):
+    """A stage's output, `height` x `width` pixels, cut into blocks in raster order; the last may be smaller.
+
+    phase: pixels by which the first block begins above and left of the grid, so that blocks of transposed
+    convolutions are aligned to their stride.
+    """
+
+    height: int
+    width: int
+    block: Pair = SINGLE
+    phase: Pair = (0, 0)
+
+    @classmethod
+    def of(cls, stage: Stage, shape: Shape, block: Pair) -> BlockGrid:
+        """The output of a stage in blocks. Raises SpecError if the stage cannot have such a block."""
+        unit = smallest_block(stage)
+        phase = (0, 0)
+        if isinstance(stage, ConvTranspose):
+            phase = (stage.pads[0] % block[0], stage.pads[1] % block[1])
+        grid = cls(shape.height, shape.width, (block[0], block[1]), phase)
+        where = f"block of {stage.name[:60]!r}"
+        if isinstance(stage, Linear) and block != SINGLE:
+            raise SpecError(
+                where,
+                f"must be [1, 1], got [{block[0]}, {block[1]}]: the windows of a linear layer share no input",
+            )
+        if block[0] % unit[0] or block[1] % unit[1]:
+            raise SpecError(
+                where,
+                f"must be a multiple of [{unit[0]}, {unit[1]}], the stride of a transposed convolution, "
+                f"got [{block[0]}, {block[1]}]",
+            )
+        most = largest_block(stage, shape)
+        if block[0] > most[0] or block[1] > most[1]:
+            raise SpecError(
+                where,
+                f"must be from [{unit[0]}, {unit[1]}] to [{most[0]}, {most[1]}], which covers its output of "
+                f"{shape.height} x {shape.width} windows, got [{block[0]}, {block[1]}]",
+            )
+        return grid
+
+    @property
+    def rows(self) -> int:
+        """Rows of blocks."""
+        return -(-(self.height + self.phase[0]) // self.block[0])
+
+    @property
+    def columns(self) -> int:
+        """Blocks in a row of blocks."""
+        return -(-(self.width + self.phase[1]) // self.block[1])
+
+    @property
+    def total(self) -> int:
+        """Number of blocks."""
+        return self.rows * self.columns
+
+    def last_pixels(self, axis: int) -> Ints:
+        """Last pixel row of every row of blocks (axis 0), or last pixel column of every block in it (1)."""
+        number = np.arange(1, (self.columns if axis else self.rows) + 1, dtype=np.int64)
+        extent = self.width if axis else self.height
+        return np.minimum(number * self.block[axis] - self.phase[axis], extent) - 1
+
+    def block_of(self, axis: int, pixels: npt.NDArray[np.int32]) -> Ints:
+        """Row (axis 0) or column (1) of blocks that holds each pixel row or column."""
+        numbers: Ints = (pixels.astype(np.int64) + self.phase[axis]) // self.block[axis]
+        return numbers
+
+    def numbers(self) -> Ints:
+        """Number of the block that computes each pixel, shape (height, width)."""
+        rows = self.block_of(0, np.arange(self.height, dtype=np.int32))
+        columns = self.block_of(1, np.arange(self.width, dtype=np.int32))
+        numbers: Ints = rows[:, None] * self.columns + columns
+        return numbers
+
+
+def smallest_block(stage: Stage) -> Pair:
+    """The block of a copy without shifted kernels: the stride of a transposed convolution, else [1, 1]."""
+    return stage.stride if isinstance(stage, ConvTranspose) else SINGLE
+
+
+def largest_block(stage: Stage, shape: Shape) -> Pair:
+    """The smallest block that covers the whole output, which is the largest that is of use."""
+    if isinstance(stage, Linear):
+        return SINGLE
+    if not isinstance(stage, ConvTranspose):
+        return shape.height, shape.width
+    extents = zip((shape.height, shape.width), stage.stride, stage.pads, strict=False)
+    high, wide = (-(-(extent + pad % stride) // stride) * stride for extent, stride, pad in extents)
+    return high, wide
+
+
+@dataclass(frozen=True, slots=True)
+class BlockArrays:
+    """Arrays of a stage with blocks of one shape: wordlines and bitlines that one group of a copy takes.
+
+    Source: docs/sources/model.md 10.
+    """
+
+    rows: int
+    columns: int
+    groups: int
+    crossbar: Crossbar
+
+    @property
+    def sharing(self) -> int:
+        """Groups or copies of them that fit one array on its diagonal, 0 if none fits whole."""
+        return min(self.crossbar.wordlines // self.rows, self.crossbar.bitlines // self.columns)
+
+    @property
+    def spread(self) -> int:
+        """Arrays of one group where it does not fit a single one."""
+        return -(-self.rows // self.crossbar.wordlines) * -(-self.columns // self.crossbar.bitlines)
+
+    def arrays(self, copies: int) -> int:
+        """Arrays that so many copies take; copies and groups alike share an array where they fit."""
+        if self.sharing:
+            return -(-copies * self.groups // self.sharing)
+        return copies * self.groups * self.spread
+
+    def most_copies(self, arrays: int) -> int:
+        """Most copies that so many arrays hold."""
+        if self.sharing:
+            return arrays * self.sharing // self.groups
+        return arrays // (self.groups * self.spread)
+
+
+def block_arrays(network: Network, stage: Stage, hardware: Hardware, block: Pair) -> BlockArrays:
+    """Wordlines and bitlines that one group of a stage takes with blocks of this shape."""
+    channels = network.input_shape(stage).channels
+    groups = 1 if hardware.dense_groups else groups_of(stage)
+    outputs = stage.out_features if isinstance(stage, Linear) else stage.out_channels
+    return BlockArrays(
+        rows=channels // groups * input_extent(stage, 0, block[0]) * input_extent(stage, 1, block[1]),
+        columns=block[0] * block[1] * (outputs // groups) * hardware.columns_per_weight,
+        groups=groups,
+        crossbar=hardware.crossbar,
+    )
+
+
+def input_extent(stage: Stage, axis: int, count: int) -> int:
+    """Different input rows (axis 0) or columns (1) that `count` neighbouring windows read, U of the model."""
+    if isinstance(stage, Linear):
+        return 1
+    kernel, stride, dilation = kernel_of(stage)[axis], stage.stride[axis], stage.dilation[axis]
+    if isinstance(stage, ConvTranspose):
+        return len(
+            {
+                (y - k * dilation) // stride
+                for y in range(count)
+                for k in range(kernel)
+                if (y - k * dilation) % stride == 0
+            }
+        )
+    return len({y * stride + k * dilation for y in range(count) for k in range(kernel)})
