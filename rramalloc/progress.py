@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVarTuple
 
+from rramalloc.units import number_of
+
 Told = TypeVarTuple("Told")
 _EVERY_S = 0.2
 
@@ -71,19 +73,19 @@ class _Line:
 
 def of_search(best: int, bound: int) -> str:
     """The line of `optimize`."""
-    return f"best {best} steps, bound {bound} (gap {(best - bound) / best:.1%})"
+    return f"best {number_of(best, 'step')}, bound {bound} (gap {(best - bound) / best:.1%})"
 
 
 def of_comparison(arrays: int, method: str, done: int, total: int) -> str:
     """The line of `compare`."""
-    return f"{done + 1}/{total}  {method} with {arrays} arrays"
+    return f"{done + 1}/{total}  {method} with {number_of(arrays, 'array')}"
 
 
 def of_front(points: int, part: float) -> str:
     """The line of `pareto`."""
-    return f"{points} points, {part:.0%} of the work"
+    return f"{number_of(points, 'point')}, {part:.0%} of the work"
 
 
 def of_sweep(points: int, done: int, failed: int) -> str:
     """The line of `sweep`."""
-    return f"{done} of {points} points, {failed} failed"
+    return f"{done} of {number_of(points, 'point')}, {failed} failed"

@@ -49,7 +49,7 @@ def quantity(value: float, unit: str) -> str:
 
 def plain_quantity(value: float, unit: str) -> str:
     """The same for a terminal: "4009 steps", "1200 arrays", "53.2 us"."""
-    return duration(value) if unit == "ns" else f"{int(value)} {unit}"
+    return duration(value) if unit == "ns" else number_of(int(value), unit.removesuffix("s"))
 
 
 def one_line(text: str, longest: int = LONGEST_LINE) -> str:
@@ -63,6 +63,11 @@ def one_line(text: str, longest: int = LONGEST_LINE) -> str:
 def counted(number: int, noun: str) -> str:
     """As "1 tile" or "1,024 tiles"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def number_of(number: int, noun: str) -> str:
+    """The same for a terminal or a log: "1 tile" or "1024 tiles"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def quoted(method: str) -> str:

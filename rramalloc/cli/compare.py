@@ -11,7 +11,7 @@ from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
 from rramalloc.cli.progress import LiveLine
 from rramalloc.progress import of_comparison
-from rramalloc.units import duration
+from rramalloc.units import duration, number_of, plain_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +35,7 @@ Clock = Annotated[bool, typer.Option("--clock", help="Measure seconds too: they 
 
 def compare(
     network: options.NetworkArgument,
+    *,
     arrays: Budgets,
     methods: Methods = None,
     hardware: options.Hardware = "plain",
@@ -136,15 +137,16 @@ def _cells(row: Row) -> dict[str, Any]:
 
 
 def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    from rramalloc.units import plain_quantity
-
     hardware, chosen = comparison.hardware, comparison.options
     yield "network", comparison.network.name
     yield "hardware", options.hardware_words(hardware, options.mapping_words(chosen))
     for budget in comparison.budgets:
         first = comparison.at(budget)[0]
         bound = plain_quantity(first.lower_bound, comparison.objective_unit)
-        yield "lower bound", f"{bound} with {budget} arrays, {first.method} is within {first.gap:.2%}"
+        yield (
+            "lower bound",
+            f"{bound} with {number_of(budget, 'array')}, {first.method} is within {first.gap:.2%}",
+        )
     if any(row.runs > 1 for row in comparison.rows):
         yield "seeds", f"{chosen.seeds}: the median run is shown, with the best and the worst makespan"
     if any(row.repaired for row in comparison.rows):
@@ -156,6 +158,6 @@ def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 def _notes(comparison: Comparison) -> Iterator[str]:
     for left in comparison.skipped:
-        yield f"skipped {left.method} at {left.arrays} arrays: {left.reason}"
+        yield f"skipped {left.method} at {number_of(left.arrays, 'array')}: {left.reason}"
     for warning in comparison.warnings:
         yield f"warning: {warning}"

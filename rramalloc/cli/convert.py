@@ -13,6 +13,7 @@ from rramalloc.cli.output import note, warn
 def convert(
     network: options.NetworkArgument,
     out: Annotated[str, typer.Argument(metavar="OUT", help="The network JSON to write.")],
+    *,
     input_shape: options.InputShape = None,
     allow_partial: options.AllowPartial = False,
     quiet: options.Quiet = False,

@@ -85,6 +85,7 @@ class ManyFiles(Command):
 
 def evaluate(
     network: options.NetworkArgument,
+    *,
     chip: ChipFile,
     strategies: Strategies = None,
     allocations: Allocations = None,
@@ -97,6 +98,7 @@ def evaluate(
     mapping: Mapping = None,
     fc: Fc = None,
     input_shape: options.InputShape = None,
+    allow_partial: options.AllowPartial = False,
     output_format: options.OutputFormat = "table",
     output: options.Output = None,
     quiet: options.Quiet = False,
@@ -117,7 +119,7 @@ def evaluate(
             network, chip, strategies=strategies or (), allocations=allocations or (), units=_units(units),
             limit=limit, hardware=hardware, crossbar=crossbar,
             mapping=mapping, fc=fc,
-            input_shapes=options.parse_input_shapes(input_shape),
+            input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
             on_progress=lambda done, total: line.show(f"{done} of {total} strategies"),
         )  # fmt: skip
         _write(evaluation, load, performance, line)

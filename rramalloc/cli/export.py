@@ -44,6 +44,7 @@ PlacementFile = Annotated[
 def export(
     network: options.NetworkArgument,
     allocation: options.AllocationFile,
+    *,
     to: To,
     output: Destination = None,
     check: Check = False,
@@ -52,6 +53,7 @@ def export(
     mapping: options.OwnMapping = None,
     fc: options.OwnFc = None,
     input_shape: options.InputShape = None,
+    allow_partial: options.AllowPartial = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write an allocation for PIMCOMP, PIMSYN, MNSIM, NeuroSim, or as CSV or JSON for any other tool.
@@ -63,7 +65,7 @@ def export(
     made = api.export(
         network, allocation, to, placement=placement, hardware=hardware,
         mapping=mapping, fc=fc,
-        input_shapes=options.parse_input_shapes(input_shape),
+        input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
     )  # fmt: skip
     if check:
         _print_remarks(made, quiet=quiet)

@@ -9,6 +9,7 @@ import typer
 
 from rramalloc.cli import complete, options
 from rramalloc.cli.output import note, print_lines, print_result, warn
+from rramalloc.units import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,6 +77,7 @@ Check = Annotated[bool, typer.Option("--check", help="Prove the folds on random 
 def fold(
     context: typer.Context,
     network: Network = None,
+    *,
     filter_: Filter = None,
     stride: Stride = "1,1",
     align: Align = None,
@@ -89,6 +91,7 @@ def fold(
     mapping: options.Mapping = "kernel_split",
     fc: options.Fc = "host",
     input_shape: options.InputShape = None,
+    allow_partial: options.AllowPartial = False,
     check: Check = False,
     seed: options.Seed = 0,
     output_format: options.OutputFormat = "table",
@@ -117,7 +120,8 @@ def fold(
     else:
         found = folding.fold(
             network, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc,
-            input_shapes=options.parse_input_shapes(input_shape), check=check, seed=seed,
+            input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
+            check=check, seed=seed,
         )  # fmt: skip
     if output is not None:
         write_json(output, found.to_dict())
@@ -125,7 +129,7 @@ def fold(
 
 
 _OF_A_FILTER = ("align", "stride", "rule", "input_size", "padding", "dilation", "groups")
-_OF_A_NETWORK = ("hardware", "crossbar", "mapping", "fc", "input_shape")
+_OF_A_NETWORK = ("hardware", "crossbar", "mapping", "fc", "input_shape", "allow_partial")
 
 
 def _check_usage(context: typer.Context, network: str | None, filter_: str | None, align: int | None) -> None:
@@ -179,7 +183,10 @@ def _lines(found: FilterFold) -> Iterator[tuple[str, str]]:
 
 def _summary(found: NetworkFold) -> Iterator[tuple[str, str]]:
     folded = [layer for layer in found.layers if layer.size is not None]
-    yield "network", f"{found.network.name}, {len(found.layers)} stages, {len(folded)} of them folded"
+    yield (
+        "network",
+        f"{found.network.name}, {number_of(len(found.layers), 'stage')}, {len(folded)} of them folded",
+    )
     yield "hardware", options.hardware_words(found.hardware, found.mapping)
     yield "demand", f"{found.demand_before} -> {found.demand_after} arrays with every layer stored once"
     yield "saving", f"{found.saving:.2%}"

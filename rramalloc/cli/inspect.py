@@ -6,6 +6,7 @@ import typer
 
 from rramalloc.cli import options
 from rramalloc.cli.output import print_lines, print_result, warn
+from rramalloc.units import number_of
 
 _COLUMNS = {
     "layer": "name",
@@ -27,6 +28,7 @@ _SPARE = (
 
 def inspect(
     network: options.NetworkArgument,
+    *,
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
     mapping: options.Mapping = "im2col",
@@ -58,11 +60,11 @@ def inspect(
         typer.echo()
         print_lines(
             [
-                ("network", f"{found.network.name}, {len(found.layers)} stages"),
+                ("network", f"{found.network.name}, {number_of(len(found.layers), 'stage')}"),
                 ("source", found.source or "-"),
                 ("hardware", options.hardware_words(found.hardware, options.mapping_words(found))),
-                ("minimum", f"{found.minimum} arrays with every layer stored once"),
-                ("saturation", f"{found.saturation} arrays; more cannot be used"),
+                ("minimum", f"{number_of(found.minimum, 'array')} with every layer stored once"),
+                ("saturation", f"{number_of(found.saturation, 'array')}; more cannot be used"),
                 *options.coverage_line(found),
             ]
         )

@@ -98,6 +98,7 @@ app = typer.Typer(
 @app.command("measure", cls=Command)
 def measure(
     network: options.NetworkArgument,
+    *,
     output: NewTable,
     device: DeviceText = "onnxruntime",
     auxiliary: Auxiliary = AuxiliaryChoice.avgpool,
@@ -147,6 +148,7 @@ def measure(
 @app.command("plan", cls=Command)
 def plan(
     network: options.NetworkArgument,
+    *,
     auxiliary: Auxiliary = AuxiliaryChoice.avgpool,
     input_shape: options.InputShape = None,
     output_format: options.OutputFormat = "csv",
@@ -193,6 +195,7 @@ def fit(
 @app.command("estimate", cls=Command)
 def estimate(
     network: options.NetworkArgument,
+    *,
     table: Annotated[str, typer.Option("--table", metavar="TABLE", help="A latency table, .json or .csv.")],
     input_shape: options.InputShape = None,
     output_format: options.OutputFormat = "table",

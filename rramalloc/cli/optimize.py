@@ -12,7 +12,7 @@ from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import note, print_lines, print_result, warn
 from rramalloc.cli.progress import SearchLine
 from rramalloc.methods.registry import METHODS
-from rramalloc.units import duration
+from rramalloc.units import duration, number_of, plain_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +67,7 @@ AllocationFile = Annotated[
 
 def optimize(
     network: options.NetworkArgument,
+    *,
     arrays: Arrays = None,
     hardware: options.Hardware = "plain",
     crossbar: options.Crossbar = None,
@@ -143,14 +144,12 @@ def _print(allocation: Allocation, output_format: options.Format, *, quiet: bool
 
 
 def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
-    from rramalloc.units import plain_quantity
-
     arrays, hardware = allocation.arrays, allocation.hardware
-    yield "network", f"{allocation.network.name}, {len(allocation.layers)} stages"
+    yield "network", f"{allocation.network.name}, {number_of(len(allocation.layers), 'stage')}"
     yield "hardware", options.hardware_words(hardware, options.mapping_words(allocation.options))
     yield "arrays", f"{arrays.used} used of {arrays.budget} (at least {arrays.minimum} are needed)"
-    yield "makespan", f"{allocation.makespan} steps"
-    yield "interval", f"{allocation.interval} steps between inputs when inputs stream"
+    yield "makespan", number_of(allocation.makespan, "step")
+    yield "interval", f"{number_of(allocation.interval, 'step')} between inputs when inputs stream"
     yield "lower bound", plain_quantity(allocation.lower_bound, allocation.objective_unit)
     yield "gap", f"{allocation.gap:.2%} from optimal at most"
     yield "proof", allocation.proof

@@ -48,6 +48,7 @@ Baselines = Annotated[
 
 def pareto(
     network: options.NetworkArgument,
+    *,
     arrays: Arrays,
     objective: Objective = "makespan",
     hardware: options.Hardware = "plain",

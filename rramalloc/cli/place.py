@@ -8,6 +8,7 @@ import typer
 
 from rramalloc.cli import options
 from rramalloc.cli.output import print_csv, print_lines, print_result, print_table, warn
+from rramalloc.units import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,7 @@ _BUSIEST = 5
 def place(
     network: options.NetworkArgument,
     allocation: options.AllocationFile,
+    *,
     hardware: options.OwnHardware = None,
     mapping: options.OwnMapping = None,
     fc: options.OwnFc = None,
@@ -36,6 +38,7 @@ def place(
         int, typer.Option("--work", metavar="N", help="Units of improvement; 0: construction only.")
     ] = 40,
     input_shape: options.InputShape = None,
+    allow_partial: options.AllowPartial = False,
     output_format: options.OutputFormat = "table",
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the placement as JSON.")
@@ -54,7 +57,7 @@ def place(
     placement = api.place(
         network, allocation, hardware=hardware, mapping=mapping,
         fc=fc, seed=seed, work=work,
-        input_shapes=options.parse_input_shapes(input_shape),
+        input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
     )  # fmt: skip
     if output is not None:
         placement.save(output)
@@ -89,7 +92,7 @@ def _show(placement: Placement, *, quiet: bool) -> None:
 def _summary(placement: Placement) -> Iterator[tuple[str, str]]:
     traffic, chip, options_ = placement.traffic, placement.hardware.chip, placement.options
     there = 0 if chip is None else chip.tile_count
-    yield "network", f"{placement.network.name}, {len(placement.layers)} stages"
+    yield "network", f"{placement.network.name}, {number_of(len(placement.layers), 'stage')}"
     yield "hardware", f"{placement.hardware.name}, mapping {options_.mapping}"
     yield "arrays", f"{len(placement.arrays)} used of {0 if chip is None else chip.arrays}"
     filled = sum(tile.utilisation for tile in placement.tiles) / len(placement.tiles)

@@ -9,7 +9,7 @@ import typer
 from rramalloc.choices import Handoff
 from rramalloc.cli import options
 from rramalloc.cli.output import print_lines, print_result, print_table, warn
-from rramalloc.units import duration
+from rramalloc.units import duration, number_of
 
 if TYPE_CHECKING:
     from rramalloc.results.simulation import Simulation
@@ -31,6 +31,7 @@ _SPARE = ("windows", "demand", "batches", "fold", "arrays", "start", "replicatio
 def simulate(
     network: options.NetworkArgument,
     allocation: options.AllocationFile,
+    *,
     hardware: options.OwnHardware = None,
     crossbar: options.Crossbar = None,
     mapping: options.OwnMapping = None,
@@ -88,11 +89,11 @@ def _show(result: Simulation, *, quiet: bool) -> None:
         typer.echo()
     lines = [
         ("arrays", str(result.arrays)),
-        ("makespan", f"{result.makespan} steps"),
-        ("interval", f"{result.interval} steps between inputs when inputs stream"),
+        ("makespan", number_of(result.makespan, "step")),
+        ("interval", f"{number_of(result.interval, 'step')} between inputs when inputs stream"),
     ]
-    models = f"tight {result.recurrence} steps"
-    models += "" if result.published is None else f", published {result.published} steps"
+    models = f"tight {number_of(result.recurrence, 'step')}"
+    models += "" if result.published is None else f", published {number_of(result.published, 'step')}"
     lines.append(("recurrences", models))
     if result.latency_ns is not None and result.step_ns is not None:
         lines.append(("latency", f"{duration(result.latency_ns)}, {duration(result.step_ns)} a step"))

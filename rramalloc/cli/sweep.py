@@ -14,6 +14,7 @@ from rramalloc.cli import EXIT_INTERRUPTED, options
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
 from rramalloc.cli.progress import LiveLine
 from rramalloc.progress import of_sweep
+from rramalloc.units import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,11 +47,13 @@ Status = Annotated[bool, typer.Option("--status", help="Only tell how far the sw
 
 def sweep(
     spec: Spec,
+    *,
     output: Folder,
     scheduler: Scheduler = None,
     jobs: Jobs = None,
     rows: Rows = "csv",
     status: Status = False,
+    allow_partial: options.AllowPartial = False,
     output_format: options.OutputFormat = "table",
     quiet: options.Quiet = False,
 ) -> None:
@@ -69,17 +72,20 @@ def sweep(
     try:
         with LiveLine(quiet=quiet, every_s=_PLAIN_EVERY_S, live_every_s=_LIVE_EVERY_S) as line:
             result = run_sweep(
-                spec, output, rows=rows, scheduler=scheduler, jobs=jobs,
+                spec, output, rows=rows, scheduler=scheduler, jobs=jobs, allow_partial=allow_partial,
                 on_progress=lambda progress: line.show(_told(progress)),
             )  # fmt: skip
     except KeyboardInterrupt:
         note("interrupted: finished points are kept, the same command goes on from there")
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    note(f"{result.computed} points computed, {result.points - result.computed} were there", quiet=quiet)
+    note(
+        f"{number_of(result.computed, 'point')} computed, {result.points - result.computed} were there",
+        quiet=quiet,
+    )
     if result.damaged:
-        note(f"{result.damaged} rows were damaged and are computed again", quiet=quiet)
+        note(f"{number_of(result.damaged, 'row')} damaged, computed again", quiet=quiet)
     if result.failed:
-        note(f"{result.failed} points failed; the rows say why, for example:", quiet=quiet)
+        note(f"{number_of(result.failed, 'point')} failed; the rows say why, for example:", quiet=quiet)
         for reason in result.reasons():
             note(f"  {reason}", quiet=quiet)
     _print_result(result, output_format, quiet=quiet)

@@ -44,6 +44,7 @@ Noise = Annotated[
 def verify(
     network: options.NetworkArgument,
     allocation: options.AllocationFile,
+    *,
     placement: PlacementFile = None,
     hardware: options.OwnHardware = None,
     mapping: options.OwnMapping = None,
@@ -53,6 +54,7 @@ def verify(
     adc_bits: AdcBits = None,
     noise: Noise = 0.0,
     input_shape: options.InputShape = None,
+    allow_partial: options.AllowPartial = False,
     output_format: options.OutputFormat = "table",
     output: options.Output = None,
     quiet: options.Quiet = False,
@@ -71,7 +73,7 @@ def verify(
             network, allocation, placement, hardware=hardware,
             mapping=mapping, fc=fc,
             seed=seed, images=images, adc_bits=adc_bits, noise=noise,
-            input_shapes=options.parse_input_shapes(input_shape),
+            input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
             on_progress=lambda done, of, name: line.show(printable(f"node {done + 1} of {of}, {name}")),
         )  # fmt: skip
     if output is not None:

@@ -26,6 +26,7 @@ def export(
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
     input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
 ) -> Export:
     """An allocation as the files of another tool.
 
@@ -39,6 +40,7 @@ def export(
     placement : of the allocation, for csv and json
     hardware, mapping, fc : instead of those of the placement or of the allocation
     input_shapes : of dynamic inputs, by name
+    allow_partial : take operators whose weights cannot be modelled as barriers
 
     Returns
     -------
@@ -49,7 +51,7 @@ def export(
     RramallocError : UnsupportedError for what the tool cannot express, FileError, SpecError, MisplacedError,
         UnknownNameError
     """
-    source = as_network(network, input_shapes)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
     machine = None if hardware is None else as_hardware(hardware)
     subject = subject_of(source, allocation, placement=placement, hardware=machine, mapping=mapping, fc=fc)
     return export_subject(subject, target)

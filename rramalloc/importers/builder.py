@@ -161,8 +161,8 @@ def _refusal(unmodelled: Sequence[Unmodelled]) -> str:
     shown += f" and {more} more" if more > 0 else ""
     return (
         f"holds operators whose weights cannot be modelled: {shown}; to take them as barriers without "
-        f"arrays, which every result then says, write `rramalloc convert FILE OUT.json --allow-partial` "
-        f"(allow_partial=True) once and use OUT.json"
+        f"arrays, which every result then says, give --allow-partial (allow_partial=True), or convert the "
+        f"network once: `rramalloc convert FILE OUT.json --allow-partial`"
     )
 
 

@@ -139,16 +139,18 @@ def place(
     seed: int = 0,
     work: int = DEFAULT_WORK,
     input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
 ) -> Placement:
     """Every array of every chip: which layer, replica, row block and column block it holds.
 
     allocation: an Allocation, its file, or copies by layer name; hardware, mapping and fc are its own unless
-    given; work: units of improvement (about 0.01 s each), 0 for the constructive placement alone.
+    given; work: units of improvement (about 0.01 s each), 0 for the constructive placement alone;
+    allow_partial: take operators whose weights cannot be modelled as barriers.
     Raises RramallocError: CapacityError, TileError, FileError, SpecError, UnknownNameError.
     """
     check_range("seed", seed, 0, 2**53)
     check_range("work", work, 0, MAX_WORK)
-    source = as_network(network, input_shapes)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
     chosen = None if hardware is None else as_hardware(hardware)
     what = read_allocation(allocation).made_for(source).changed(hardware=chosen, mapping=mapping, fc=fc)
     return place_network(

@@ -203,16 +203,18 @@ def fold(
     mapping: Mapping = "kernel_split",
     fc: FullyConnected = "host",
     input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
     check: bool = False,
     seed: int = 0,
 ) -> NetworkFold:
     """Every stage with the fold that takes the fewest arrays, the choice of `optimize --fold`.
 
-    check: prove every fold on random data, on small inputs.
+    check: prove every fold on random data, on small inputs; allow_partial: take operators whose weights
+    cannot be modelled as barriers.
     Raises SpecError unless the mapping is `kernel_split`; FileError, UnknownNameError, UnsupportedError;
     SolverError if a check fails.
     """
-    source = as_network(network, input_shapes)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
     machine = as_hardware(hardware, crossbar)
     graph = StageGraph.build(source, fc)
     stages = [graph.stages[index] for index in graph.network_order]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rramalloc.timing.simulate import Timing
+from rramalloc.units import number_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,18 @@ def describe(path: tuple[Segment, ...], makespan: int) -> str:
     for segment in path:
         held[segment.stage] = held.get(segment.stage, 0) + segment.steps
     worst = max(held, key=lambda name: held[name])
-    text = f"{worst} holds the network back: it computes in {held[worst]} of the {makespan} steps"
+    text = (
+        f"{worst} holds the network back: it computes in {held[worst]} of the {number_of(makespan, 'step')}"
+    )
     first = next(segment for segment in path if segment.stage == worst)
     if first.waits_for is not None:
         text += f", after waiting until step {first.start} for pixel ({first.row}, {first.column}) of "
         text += first.waits_for
     others = sorted((name for name in held if name != worst), key=lambda name: -held[name])[:2]
     if others:
-        text += "; next on the path: " + ", ".join(f"{name} ({held[name]} steps)" for name in others)
+        text += "; next on the path: " + ", ".join(
+            f"{name} ({number_of(held[name], 'step')})" for name in others
+        )
     return text
 
 

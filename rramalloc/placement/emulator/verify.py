@@ -223,6 +223,7 @@ def verify(
     adc_bits: int | None = None,
     noise: float = 0.0,
     input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
     on_progress: Told | None = None,
 ) -> Verification:
     """Compute a network through its placed arrays and compare every value with a reference.
@@ -230,7 +231,8 @@ def verify(
     allocation: an Allocation, its file, or copies by layer name; placement: a Placement or its file, None to
     place it here; hardware, mapping and fc: instead of the allocation's, where there is no placement to say
     them; seed: of inputs, of weights that no ONNX file gives, and of noise; adc_bits, noise: converters
-    that lose bits, relative deviation of programmed cells: the verdict is then "approximate", unless equal.
+    that lose bits, relative deviation of programmed cells: the verdict is then "approximate", unless equal;
+    allow_partial: take operators whose weights cannot be modelled as barriers.
     Raises RramallocError: MisplacedError, CapacityError, FileError, SpecError, UnknownNameError,
     UnsupportedError, EarlyReadError.
     """
@@ -238,7 +240,7 @@ def verify(
     check_range("images", images, 1, MAX_IMAGES)
     check_range("noise", noise, 0, 1)
     check_range("adc_bits", adc_bits, 1, MAX_ADC_BITS)
-    source = as_network(network, input_shapes)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
     chosen = None if hardware is None else as_hardware(hardware)
     task = task_of(source, allocation, placement, chosen, mapping, fc)
     file = (

@@ -184,13 +184,15 @@ def evaluate(
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
     input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
     on_progress: Progress | None = None,
 ) -> Evaluation:
     """Strategies side by side, layer after layer: load matrix, performance matrix, and the best of them.
 
     chip: its performance parameters, or their TOML file; strategies, allocations: objects or files, one or
     many; units: (compute, storage) units of which all ways of sharing them out are enumerated, the first
-    `limit` of them; hardware, crossbar, mapping, fc: those of the allocations unless given.
+    `limit` of them; hardware, crossbar, mapping, fc: those of the allocations unless given;
+    allow_partial: take operators whose weights cannot be modelled as barriers.
     Raises RramallocError.  Source: docs/sources/companions.md 1.
     """
     for kind, name, known in (("mapping", mapping, MAPPINGS), ("fc", fc, FC_CHOICES)):
@@ -202,7 +204,7 @@ def evaluate(
         for number, strategy in enumerate(listed(strategies), 1)
     ]
     given = given_allocations(listed(allocations))
-    source = as_network(network, input_shapes)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
     chosen_fc, machines = common_fc(given, fc), _machines(given, hardware, crossbar)
     allocated = [
         allocation_planner(allocation, source, parameters, machine, mapping, chosen_fc)

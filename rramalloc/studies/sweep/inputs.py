@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
@@ -67,7 +67,7 @@ def machine_of(
     return Machine(hardware, hashlib.sha256(json.dumps(hardware.to_dict()).encode()).hexdigest())
 
 
-def read_sources(spec: Spec, where: str, folder: str) -> Sources:
+def read_sources(spec: Spec, where: str, folder: str, *, allow_partial: bool = False) -> Sources:
     """Read all networks and hardware of a spec; relative paths start from `folder`.
 
     where: the spec's name in messages. Raises SpecError naming the entry that is wrong.
@@ -75,7 +75,7 @@ def read_sources(spec: Spec, where: str, folder: str) -> Sources:
     networks: list[NetworkText] = []
     for index, entry in enumerate(spec.networks):
         with _entry(f"{where}: networks[{index}]"):
-            network = _read(load, entry, folder)
+            network = _read(partial(load, allow_partial=allow_partial), entry, folder)
             _check_new([(other.name, other.sha256) for other in networks], (network.name, network.sha256))
             text = json.dumps(network.to_dict(), separators=(",", ":"), ensure_ascii=False)
             networks.append(NetworkText(network.name, network.sha256, text))

@@ -123,6 +123,7 @@ def sweep(
     rows: RowsFormat = "csv",
     scheduler: str | None = None,
     jobs: int | None = None,
+    allow_partial: bool = False,
     on_progress: OnProgress | None = None,
     progress: bool = True,
 ) -> SweepResult:
@@ -143,6 +144,8 @@ def sweep(
         Address of a Dask scheduler ("tcp://host:8786") whose workers compute the points.
     jobs
         Processes on this machine without a scheduler; None: one per core.
+    allow_partial
+        Take operators whose weights cannot be modelled as barriers.
     on_progress
         Called with a SweepProgress.
     progress
@@ -162,7 +165,7 @@ def sweep(
         )
         raise SpecError("jobs", f"{words}, got {brief(jobs)}")
     check_rows_format(rows)
-    sources = read_sources(resolved, where, base)
+    sources = read_sources(resolved, where, base, allow_partial=allow_partial)
     document = SweepDocument.of(resolved, sources)
     path, size = os.fspath(folder), resolved.size
     with Store(path, to_json(document.to_dict()), size, lambda: _places(resolved, sources)) as store:

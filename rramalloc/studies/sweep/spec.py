@@ -19,6 +19,7 @@ from rramalloc.hardware.loader import DEFAULT_PRESET, parse_crossbar
 from rramalloc.methods.registry import method_names
 from rramalloc.records import Record, brief, fault, is_whole, parse
 from rramalloc.studies.budgets import multiple
+from rramalloc.units import number_of
 
 MAX_POINTS = 10**7
 MAX_ARRAYS = 2**40
@@ -189,7 +190,7 @@ class Spec(Record):
             for group in self.groups
             if len(getattr(self, group[0])) > 1
         ]
-        points = "1 point" if self.size == 1 else f"{self.size} points"
+        points = number_of(self.size, "point")
         return f"{points}: {' x '.join(factors)}" if factors else points
 
     def point(self, number: int) -> SweepPoint:
