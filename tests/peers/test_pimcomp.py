@@ -28,6 +28,15 @@ def test_a_network_runs_to_the_end(network: str, tmp_path: Path) -> None:
 
 
 @needs_tools
+def test_a_checkout_stays_as_it_is(tmp_path: Path) -> None:
+    """What is built below it would end in the tool's own build."""
+    checkout = build("pimcomp")
+    before = sorted(checkout.rglob("*"))
+    run_export("resnet18", {}, "pimcomp", "pimcomp", tmp_path / "out", checkout)
+    assert sorted(checkout.rglob("*")) == before
+
+
+@needs_tools
 def test_high_throughput(tmp_path: Path) -> None:
     allocation = api.optimize("squeezenet", arrays=CHIP, hardware="pimcomp", work=2, progress=False)
     options = ("--mode", "high-throughput")

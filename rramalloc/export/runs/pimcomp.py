@@ -1,9 +1,9 @@
 """Run this folder's network in PIMCOMP with the replication of this folder.
 
-    python run.py CHECKOUT [--mode low-latency|high-throughput] [--log FILE]
+    python run.py CHECKOUT [--mode low-latency|high-throughput] [--build FOLDER] [--log FILE]
 
-CHECKOUT: a clone of https://github.com/sunxt99/PIMCOMP-NN. A copy of its sources is built inside it once, in
-rramalloc-build-*; needs cmake, make and a C++ compiler. The sources themselves stay as they are.
+CHECKOUT: a clone of https://github.com/sunxt99/PIMCOMP-NN, which stays as it is. A copy of its sources is
+built once in FOLDER, by default in the user's cache, for all exports; needs cmake, make and a C++ compiler.
 Prints copies and arrays of every layer as PIMCOMP counts them, and its time: of one input (low latency), or
 between inputs (high throughput).
 """
@@ -77,6 +77,8 @@ EDITS = (
     # It ends a schedule after 2000 steps, finished or not.
     ("backend/ElementPipelineSchedule.cpp", 'model_name == "vgg16" ? 15000 : 2000', "200000"),
 )
+KEPT_OUT = (".git", "build", "doc", "frontend", "models", "output", "verification")
+"""Folders of the checkout that no build needs."""
 FINISHED = "[effective_instruction_group_num]"
 
 
@@ -85,25 +87,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Run this export in PIMCOMP.")
     parser.add_argument("checkout", type=Path, help="a clone of PIMCOMP-NN")
     parser.add_argument("--mode", choices=tuple(MODES), default="low-latency")
+    parser.add_argument("--build", type=Path, default=cache(), help="where its copy is built: %(default)s")
     parser.add_argument("--log", type=Path, help="where all that the tool prints is written")
     arguments = parser.parse_args()
-    for line in run(build(arguments.checkout.resolve()), arguments.mode, arguments.log):
+    program = build(arguments.checkout.resolve(), arguments.build.resolve())
+    for line in run(program, arguments.mode, arguments.log):
         print(line)
 
 
-def build(checkout: Path) -> Path:
-    """The tool's program, built from a copy of the checkout with EDITS."""
+def cache() -> Path:
+    """The folder of the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rramalloc" / "pimcomp"
+
+
+def build(checkout: Path, folder: Path) -> Path:
+    """The tool's program, built in a folder from a copy of the checkout with EDITS.
+
+    Not inside the checkout: its own build would take every main.cpp below it.
+    """
     if not (checkout / "main.cpp").exists():
         sys.exit(f"{checkout} is no checkout of PIMCOMP-NN: it has no main.cpp")
-    digest = hashlib.sha256(repr(EDITS).encode()).hexdigest()[:12]
-    target = checkout / f"rramalloc-build-{digest}"
+    target = folder / digest(checkout)
     program = target / "build" / "PIMCOMP-NN"
     if program.exists():
         return program
-    with tempfile.TemporaryDirectory(dir=checkout, prefix="rramalloc-build-") as work:
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as work:
         copy = Path(work) / "copy"
-        kept_out = shutil.ignore_patterns(".git", "build", "output", "models", "rramalloc-build-*")
-        shutil.copytree(checkout, copy, ignore=kept_out)
+        copy.mkdir()
+        for path in sources(checkout):
+            (copy / path.relative_to(checkout)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy / path.relative_to(checkout))
         for name, old, new in EDITS:
             edit(copy / name, old, new)
         for command in (
@@ -119,6 +133,21 @@ def build(checkout: Path) -> Path:
             if not program.exists():
                 raise
     return program
+
+
+def sources(checkout: Path) -> list[Path]:
+    """Files of the checkout that a build can need."""
+    folders = [path for path in checkout.iterdir() if path.is_dir() and path.name not in KEPT_OUT]
+    paths = [*checkout.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]
+    return sorted(path for path in paths if path.is_file())
+
+
+def digest(checkout: Path) -> str:
+    """Names the sources as they are, and EDITS: other sources are built anew."""
+    names = hashlib.sha256(repr(EDITS).encode())
+    for path in sources(checkout):
+        names.update(f"{path.relative_to(checkout)} {path.stat().st_size} ".encode() + path.read_bytes())
+    return names.hexdigest()[:16]
 
 
 def edit(path: Path, old: str, new: str) -> None:
