@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-Mapping = Literal["im2col", "kernel_split", "whole_kernel"]
+Mapping = Literal["im2col", "kernel_split", "whole_kernel", "sdk"]
 """How weights lie on crossbars (docs/sources/model.md 3)."""
 FullyConnected = Literal["host", "crossbar"]
 """Who computes linear layers on a 1 x 1 grid: the host, untimed, or arrays."""

@@ -76,7 +76,7 @@ def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: s
     Source: docs/sources/model.md 3; grouped `kernel_split` and `whole_kernel` follow the rule of `im2col`.
     """
     match mapping:
-        case "im2col":
+        case "im2col" | "sdk":
             return _packed(weights, crossbar, weights.positions * weights.inputs)
         case "kernel_split":
             return weights.positions * _packed(weights, crossbar, weights.inputs)

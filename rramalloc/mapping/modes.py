@@ -9,7 +9,8 @@ DATE 2022, arXiv 2112.11282.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -188,3 +189,45 @@ def input_extent(stage: Stage, axis: int, count: int) -> int:
             }
         )
     return len({y * stride + k * dilation for y in range(count) for k in range(kernel)})
+
+
+def input_step(stage: Stage, axis: int, count: int) -> int:
+    """Input rows (axis 0) or columns (1) by which the next `count` windows lie further on."""
+    if isinstance(stage, Linear):
+        return 1
+    stride = stage.stride[axis]
+    return count // stride if isinstance(stage, ConvTranspose) else count * stride
+
+
+@dataclass(frozen=True, eq=False)
+class ModeArrays:
+    """Arrays of every mode of the stages of a network on a hardware, in the order of `stages`."""
+
+    network: Network
+    stages: tuple[Stage, ...]
+    hardware: Hardware
+    _known: dict[tuple[int, Pair], BlockArrays] = field(default_factory=dict, repr=False)
+
+    def of(self, stage: int, block: Pair) -> BlockArrays:
+        """Arrays of a stage with blocks of this shape."""
+        if (stage, block) not in self._known:
+            self._known[stage, block] = block_arrays(self.network, self.stages[stage], self.hardware, block)
+        return self._known[stage, block]
+
+    def each(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
+        """Arrays that every stage takes, int64."""
+        taken = [
+            self.of(stage, block).arrays(int(copies))
+            for stage, (block, copies) in enumerate(zip(blocks, replication, strict=True))
+        ]
+        return np.array(taken, dtype=np.int64)
+
+    def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
+        """(arrays of a group that must lie together, number of such groups) of every stage, int64.
+
+        A copy that fits one array may share it, so each array is a group; any other copy is one.
+        """
+        own = [self.of(stage, block) for stage, block in enumerate(blocks)]
+        taken = self.each(blocks, replication)
+        sizes = np.array([1 if each.sharing else each.groups * each.spread for each in own], dtype=np.int64)
+        return sizes, taken // sizes

@@ -63,16 +63,18 @@ class Foldable(Record):
     """A row about a stage, which may be folded (docs/sources/companions.md 3).
 
     fold: pixels (n_h, n_w) folded into one, (1, 1) where that would not help; None, and left out of files,
-    unless folding was asked for.
+    unless folding was asked for. block: windows (height, width) that a copy computes in a step; None, and
+    left out of files, unless mapping is "sdk" (docs/sources/model.md 10).
     """
 
     fold: Annotated[tuple[Count, Count] | None, from_list(list[Count] | None)] = None
+    block: Annotated[tuple[Count, Count] | None, from_list(list[Count] | None)] = None
 
     @model_serializer(mode="wrap")
-    def _with_fold_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _with_fold_and_block_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = handler(self)
-        fold = document.pop("fold", None)
-        return document if fold is None else document | {"fold": fold}
+        last = {name: document.pop(name, None) for name in ("fold", "block")}
+        return document | {name: value for name, value in last.items() if value is not None}
 
 
 class Layer(Foldable):

@@ -14,14 +14,16 @@ from rramalloc.timing.simulate import Timing
 from rramalloc.timing.stage_graph import StageGraph
 
 
-def recheck(timing: Timing, demand: Sequence[int], budget: int, lower_bound: int, method: str) -> None:
-    """Raise SolverError unless the allocation fits, its timing is exact and its bound is possible."""
-    used = 0
+def recheck(timing: Timing, arrays: Sequence[int], budget: int, lower_bound: int, method: str) -> None:
+    """Raise SolverError unless the allocation fits, its timing is exact and its bound is possible.
+
+    arrays: what all copies of every stage take, in canonical order.
+    """
     for stage, name in enumerate(timing.graph.names):
         copies = int(timing.replication[stage])
         if not 1 <= copies <= int(timing.graph.windows[stage]):
             raise SolverError(f"{method} gave {copies} copies of {name!r}: outside 1 ... its windows")
-        used += copies * int(demand[stage])
+    used = sum(arrays)
     if used > budget:
         raise SolverError(f"{method} used {used} arrays, the budget is {budget}")
     finish = finish_by_cumulative_maximum(timing.graph, timing.replication, timing.cycles, timing.handoff)

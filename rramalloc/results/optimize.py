@@ -12,6 +12,7 @@ from rramalloc.choices import ObjectiveName
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands, folds, row_block_widths, stored_classifiers
+from rramalloc.mapping.modes import ModeArrays
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods.registry import method_named
@@ -82,6 +83,8 @@ def make_problem(
     _check_chips(graph, hardware, demand)
     budget = _left_by_classifiers(network, graph, hardware, mapping, demand, arrays)
     problem = Problem(graph, demand, budget, StepTime.of(graph, hardware, measured))
+    if mapping.mapping == "sdk":
+        problem = replace(problem, modes=ModeArrays(network, graph.stages, hardware))
     if hardware.chip is None:
         return problem
     tiles = Tiles.of(hardware.chip)
@@ -153,12 +156,17 @@ def checked_allocation(
     found: Candidate,
 ) -> Allocation:  # fmt: skip
     """What a method found, re-timed and re-checked. Raises SolverError."""
-    graph = problem.graph
+    fixed = problem.in_blocks(found.blocks)
+    graph = fixed.graph
     timing = simulate(graph, found.replication)
-    recheck(timing, problem.demand.tolist(), arrays, found.lower_bound, request.method)
+    taken = problem.arrays_of_stages(timing.replication, found.blocks)
+    recheck(timing, taken.tolist(), arrays, found.lower_bound, request.method)
     if problem.tiles is not None:
-        recheck_placement(problem.tiles, problem.demand, timing.replication, request.method)
-    objective, absolute = objective_of(problem, request), Absolute.of(problem.step_time, timing)
+        groups = (problem.demand, timing.replication)
+        if found.blocks is not None and problem.modes is not None:
+            groups = problem.modes.groups(found.blocks, timing.replication)
+        recheck_placement(problem.tiles, *groups, request.method)
+    objective, absolute = objective_of(problem, request), Absolute.of(fixed.step_time, timing)
     value = objective.value(timing)
     bound = within(value, objective.bound(found))
     recheck_bound(value, bound, objective.unit, request.method)
@@ -179,7 +187,7 @@ def checked_allocation(
         seed=request.seed,
         seconds=None if found.seconds is None else round(found.seconds, 6),
         arrays=Arrays(
-            budget=arrays, used=problem.arrays(timing.replication), minimum=problem.minimum
+            budget=arrays, used=int(taken.sum()), minimum=problem.minimum
         ),
         makespan=timing.makespan,
         interval=timing.interval,
@@ -192,7 +200,9 @@ def checked_allocation(
         layers=layers_of(
             timing,
             problem.demand.tolist(),
+            taken.tolist(),
             folds(network, graph.stages, hardware, request.mapping),
+            with_blocks=problem.modes is not None,
         ),
         history=tuple(
             Progress(seconds=round(seconds, 6), makespan=best, lower_bound=bound)
@@ -241,16 +251,22 @@ def counting_warnings(
     return tuple(warnings)
 
 
-def layers_of(timing: Timing, demand: Sequence[int], sizes: Sequence[Pair] | None) -> tuple[Layer, ...]:
-    """One row per stage in network order; demand, and the sizes of folds if any, in canonical order."""
+def layers_of(
+    timing: Timing, demand: Sequence[int], taken: Sequence[int], sizes: Sequence[Pair] | None,
+    *, with_blocks: bool,
+) -> tuple[Layer, ...]:  # fmt: skip
+    """One row per stage in network order.
+
+    demand: arrays of one copy, taken: of all copies, sizes: of folds if any; in canonical order.
+    """
     graph, terms = timing.graph, recurrence(timing.graph, timing.replication, timing.handoff)
     return tuple(
         Layer(
             name=graph.names[stage],
-            windows=int(graph.windows[stage]),
+            windows=graph.network.shapes[graph.names[stage]].pixels,
             demand=int(demand[stage]),
             replication=int(timing.replication[stage]),
-            arrays=int(timing.replication[stage]) * int(demand[stage]),
+            arrays=int(taken[stage]),
             batches=int(timing.batches[stage]),
             normal_op=int(terms.normal_op[stage]),
             pre_op=int(terms.pre_op[stage]),
@@ -259,6 +275,7 @@ def layers_of(timing: Timing, demand: Sequence[int], sizes: Sequence[Pair] | Non
             start=int(timing.start[stage]),
             finish=int(timing.finish[stage]),
             fold=None if sizes is None else sizes[stage],
+            block=graph.blocks[stage] if with_blocks else None,
         )
         for stage in graph.network_order
     )

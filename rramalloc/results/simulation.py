@@ -121,14 +121,15 @@ def simulate_network(
     step_time = StepTime.of(graph, hardware, measured)
     absolute = Absolute.of(step_time, timing)
     sizes = folds(network, graph.stages, hardware, options)
-    layers = layers_of(timing, demand, sizes)
+    taken = [d * int(n) for d, n in zip(demand, timing.replication, strict=True)]
+    layers = layers_of(timing, demand, taken, sizes, with_blocks=False)
     path = critical_path(timing)
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
     return Simulation(
         network=NetworkId.of(network),
         hardware=hardware,
         handoff=handoff,
-        arrays=sum(d * int(n) for d, n in zip(demand, timing.replication, strict=True)),
+        arrays=sum(taken),
         makespan=timing.makespan,
         interval=timing.interval,
         recurrence=max(layer.op for layer in layers),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,12 +11,16 @@ import numpy.typing as npt
 
 from rramalloc.compiled import clock
 from rramalloc.errors import BudgetError, PlacementError, TileError
+from rramalloc.mapping.modes import ModeArrays
 from rramalloc.mapping.tiles import Classes, Tiles
+from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
 
+Blocks = tuple[Pair, ...]
+"""Block (height, width) of every stage, in canonical order."""
 DEFAULT_WORK = 100
 SECONDS_PER_WORK = 0.05
 """A unit of search work in seconds of a reference core; by default a search takes 5 s without proof."""
@@ -29,7 +33,8 @@ class Problem:
     graph: stages and edges; demand: int64, arrays of one copy of each stage (canonical order);
     budget: arrays that may be used; step_time: None if results are in steps;
     least, most: bounds on the copies of each stage, None for 1 and for its windows;
-    tiles: of the chips, if copies may not straddle them, None if only the budget counts.
+    tiles: of the chips, if copies may not straddle them, None if only the budget counts;
+    modes: with mapping `sdk` what every block of windows takes, None if all copies are of the graph's blocks.
     Raises BudgetError, TileError or PlacementError if one copy of every stage does not fit.
     """
 
@@ -40,6 +45,7 @@ class Problem:
     least: Replication | None = None
     most: Replication | None = None
     tiles: Tiles | None = None
+    modes: ModeArrays | None = None
 
     def __post_init__(self) -> None:
         if self.minimum > self.budget:
@@ -76,9 +82,23 @@ class Problem:
         most: Replication = np.minimum(limit, self.smallest + spare // self.demand)
         return np.maximum(most, self.smallest)
 
-    def arrays(self, replication: Replication) -> int:
-        """Arrays that an allocation uses."""
-        return int((replication * self.demand).sum())
+    def arrays(self, replication: Replication, blocks: Blocks | None = None) -> int:
+        """Arrays that an allocation uses; blocks: those of its modes, if they were chosen."""
+        return int(self.arrays_of_stages(replication, blocks).sum())
+
+    def arrays_of_stages(self, replication: Replication, blocks: Blocks | None = None) -> Replication:
+        """Arrays that every stage uses."""
+        if blocks is None or self.modes is None:
+            return replication * self.demand
+        return self.modes.each(blocks, replication)
+
+    def in_blocks(self, blocks: Blocks | None) -> Problem:
+        """This problem with the blocks of all stages fixed, for timing and for the length of a step."""
+        if blocks is None or self.modes is None:
+            return self
+        graph = self.graph.in_blocks(blocks)
+        step_time = None if self.step_time is None else self.step_time.in_blocks(graph, self.modes.hardware)
+        return replace(self, graph=graph, step_time=step_time)
 
     def fits(self, replication: Replication) -> bool:
         """Whether an allocation keeps to budget and tiles, and to the bounds of every stage."""
@@ -110,6 +130,7 @@ class Candidate:
 
     lower_bound: steps that no allocation within the budget undercuts; proof: what shows that, in words;
     seconds: work done, counted in seconds of a reference core, None if it was not counted;
+    blocks: windows (height, width) that a copy of each stage computes in a step, None for the graph's;
     repaired: whether copies were taken away because what the method asked for did not fit;
     objective_bound: what no allocation undercuts in the objective, where that is not the makespan in steps.
     """
@@ -120,6 +141,7 @@ class Candidate:
     seconds: float | None = None
     repaired: bool = False
     objective_bound: float | None = None
+    blocks: Blocks | None = None
 
 
 Progress = Callable[[int, int], None]

@@ -58,7 +58,7 @@ def judged(
 def _judged(objective: Objective, budget: int, method: str, found: Candidate) -> Run:
     problem = objective.problem
     timing = simulate(problem.graph, found.replication)
-    recheck(timing, problem.demand.tolist(), budget, found.lower_bound, method)
+    recheck(timing, problem.arrays_of_stages(timing.replication).tolist(), budget, found.lower_bound, method)
     if problem.tiles is not None:
         recheck_placement(problem.tiles, problem.demand, timing.replication, method)
     return Run(found, timing, objective.value(timing), problem.arrays(timing.replication))

@@ -86,7 +86,7 @@ def _checked(objective: Objective, point: Point) -> FrontPoint:
     """Simulate a point anew and judge it with code that no search shares."""
     problem, graph = objective.problem, objective.problem.graph
     timing = simulate(graph, point.replication)
-    recheck(timing, problem.demand.tolist(), problem.budget, 1, "pareto")
+    recheck(timing, problem.arrays_of_stages(timing.replication).tolist(), problem.budget, 1, "pareto")
     if problem.tiles is not None:
         recheck_placement(problem.tiles, problem.demand, timing.replication, "pareto")
     value, absolute = objective.value(timing), Absolute.of(problem.step_time, timing)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.network.node import Conv, ConvTranspose, Stage
+from rramalloc.mapping.modes import input_extent, input_step
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.simulate import Replication, Timing
 from rramalloc.timing.stage_graph import StageGraph
@@ -63,12 +63,12 @@ class StepTime:
             compute_ns = hardware.timing.compute_ns(hardware.precision.input_bits)
         else:
             return None
-        per_copy = np.zeros(len(graph.stages))
-        memory = hardware.memory
-        if memory is not None:
-            moved = [bytes_per_copy(graph, stage, hardware) for stage in graph.stages]
-            per_copy = np.array(moved) / memory.bandwidth_gb_s
-        return cls(compute_ns, per_copy, memory is not None and memory.scope == "shared")
+        shared = hardware.memory is not None and hardware.memory.scope == "shared"
+        return cls(compute_ns, _access_ns_per_copy(graph, hardware), shared)
+
+    def in_blocks(self, graph: StageGraph, hardware: Hardware) -> StepTime:
+        """The step time of the same stages in the blocks of `graph`, which move other bytes per copy."""
+        return replace(self, access_ns_per_copy=_access_ns_per_copy(graph, hardware))
 
     @property
     def moves(self) -> bool:
@@ -121,25 +121,33 @@ class Absolute(NamedTuple):
         return cls(step_ns, timing.makespan * step_ns, 1e9 / (timing.interval * step_ns))
 
 
-def bytes_per_copy(graph: StageGraph, stage: Stage, hardware: Hardware) -> float:
-    """Bytes one copy of a stage reads and writes per step. Source: docs/sources/model.md 7.
+def _access_ns_per_copy(graph: StageGraph, hardware: Hardware) -> npt.NDArray[np.float64]:
+    """Time the memory needs per copy of each stage and step, 0 without a memory description."""
+    if hardware.memory is None:
+        return np.zeros(len(graph.stages))
+    moved = [bytes_per_copy(graph, stage, hardware) for stage in range(len(graph.stages))]
+    return np.array(moved) / hardware.memory.bandwidth_gb_s
 
-    Raises ValueError if the hardware has no memory description.
+
+def bytes_per_copy(graph: StageGraph, stage: int, hardware: Hardware) -> float:
+    """Bytes that one copy of a stage reads and writes per step, for a block of windows.
+
+    Reuse "none" reads the whole parallel window, "row" what it has not read for the block to its left.
+    Source: docs/sources/model.md 7 and 10. Raises ValueError if the hardware has no memory description.
     """
     if hardware.memory is None:
         raise ValueError("the hardware has no [memory]")
-    source = graph.network.input_shape(stage)
-    output = graph.network.shapes[stage.name]
-    kernel, stride = (stage.kernel, stage.stride) if isinstance(stage, Conv) else ((1, 1), (1, 1))
-    if isinstance(stage, ConvTranspose):
-        kernel = stage.block_reach
+    node, block = graph.stages[stage], graph.grids[stage].block
+    source = graph.network.input_shape(node)
+    output = graph.network.shapes[node.name]
+    high, wide = (input_extent(node, axis, block[axis]) for axis in (0, 1))
     match hardware.memory.reuse:
         case "none":
-            values = float(kernel[0] * kernel[1] * source.channels)
+            values = float(high * wide * source.channels)
         case "row":
-            values = float(kernel[0] * min(stride[1], kernel[1]) * source.channels)
+            values = float(high * min(input_step(node, 1, block[1]), wide) * source.channels)
         case "full":
-            values = source.pixels * source.channels / output.pixels
+            values = source.pixels * source.channels / output.pixels * block[0] * block[1]
     precision = hardware.precision
     read = values * precision.input_bits / BITS_PER_BYTE
-    return read + output.channels * precision.output_bits / BITS_PER_BYTE
+    return read + block[0] * block[1] * output.channels * precision.output_bits / BITS_PER_BYTE

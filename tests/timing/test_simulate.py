@@ -322,14 +322,18 @@ def test_a_network_without_a_stage_is_refused() -> None:
 def test_the_judge_refuses(copies: list[int], budget: int, bound: int, message: str) -> None:
     """One batch each: a in step 0, b in step 1, makespan 2; a takes 3 arrays a copy, b one."""
     timing = simulate(chain(1, 3, ONE, ONE), [3, 3])
-    recheck(timing, [3, 1], 12, 2, "someone")
+    recheck(timing, arrays_of(timing, [3, 1]), 12, 2, "someone")
     object.__setattr__(timing, "replication", np.array(copies))
     with pytest.raises(SolverError, match=f"someone.*{message}"):
-        recheck(timing, [3, 1], budget, bound, "someone")
+        recheck(timing, arrays_of(timing, [3, 1]), budget, bound, "someone")
+
+
+def arrays_of(timing: Any, demand: list[int]) -> list[int]:
+    return [int(copies) * each for copies, each in zip(timing.replication, demand, strict=True)]
 
 
 def test_the_judge_refuses_a_wrong_timing() -> None:
     timing = simulate(chain(1, 3, ONE, ONE), [1, 1])
     timing.starts[-1] += 1
     with pytest.raises(SolverError, match="simulations disagree"):
-        recheck(timing, [1, 1], 2, 1, "someone")
+        recheck(timing, arrays_of(timing, [1, 1]), 2, 1, "someone")
