@@ -39,6 +39,7 @@ PadsField = Annotated[
     tuple[Offset, Offset, Offset, Offset],
     BeforeValidator(_four, json_schema_input_type=Offset | list[Offset]),
 ]
+Bits = Annotated[int, Field(ge=1, le=64)]
 ShapeField = Annotated[tuple[Size, Size, Size], from_list(list[Size])]
 
 
@@ -50,9 +51,10 @@ class _Node(Record):
     def parameters(self) -> dict[str, Any]:
         """As JSON the fields that decide what the operator computes: all but name, op, inputs and `shares`.
 
-        The fields of an interpolation are left out at their defaults.
+        The fields of an interpolation are left out at their defaults, those of the precision if they are not
+        given.
         """
-        fields = self.model_dump(mode="json", exclude={"name", "op", "inputs", "shares"})
+        fields = self.model_dump(mode="json", exclude={"name", "op", "inputs", "shares"}, exclude_none=True)
         plain = (("mode", "nearest"), ("coordinates", "asymmetric"))
         return {name: value for name, value in fields.items() if (name, value) not in plain}
 
@@ -88,11 +90,16 @@ class Input(_Node):
         return Shape(*self.shape)
 
 
-class Conv(_Consumer):
-    """Convolution with constant weights: a stage.
+class _WeightLayer(_Consumer):
+    """A stage. shares: the stage whose weights this one uses; weight_bits, input_bits: its own precision."""
 
-    kernel, stride, dilation: (height, width); shares: the stage whose weights this one uses.
-    """
+    shares: Name | None = None
+    weight_bits: Bits | None = None
+    input_bits: Bits | None = None
+
+
+class Conv(_WeightLayer):
+    """Convolution with constant weights: a stage. kernel, stride, dilation: (height, width)."""
 
     op: Literal["conv"] = "conv"
     out_channels: Size
@@ -101,7 +108,6 @@ class Conv(_Consumer):
     pads: PadsField = (0, 0, 0, 0)
     dilation: SizePair = (1, 1)
     groups: Size = 1
-    shares: Name | None = None
 
     @property
     def geometry(self) -> Geometry:
@@ -118,7 +124,7 @@ class Conv(_Consumer):
         return fault or _windowed(inputs[0], self.geometry, self.out_channels, ceil_mode=False)
 
 
-class ConvTranspose(_Consumer):
+class ConvTranspose(_WeightLayer):
     """Transposed convolution with constant weights: a stage of its own kind.
 
     Output pixel y needs input pixel h of an axis where y + pad = h * stride + k * dilation for a kernel
@@ -127,7 +133,7 @@ class ConvTranspose(_Consumer):
     stride_h * stride_w times the output channels.
 
     kernel, stride, dilation, output_padding: (height, width); pads: what is cut off the full output;
-    output_padding: rows and columns added behind it; shares: the stage whose weights this one uses.
+    output_padding: rows and columns added behind it.
     Source: docs/sources/model.md 3.
     """
 
@@ -139,7 +145,6 @@ class ConvTranspose(_Consumer):
     dilation: SizePair = (1, 1)
     groups: Size = 1
     output_padding: OffsetPair = (0, 0)
-    shares: Name | None = None
 
     @property
     def geometry(self) -> Geometry:
@@ -185,15 +190,11 @@ class ConvTranspose(_Consumer):
         return Shape(self.out_channels, *extents)
 
 
-class Linear(_Consumer):
-    """Fully connected layer applied to every pixel: a stage, or left to the host on a 1 x 1 grid.
-
-    shares: the stage whose weights this one uses.
-    """
+class Linear(_WeightLayer):
+    """Fully connected layer applied to every pixel: a stage, or left to the host on a 1 x 1 grid."""
 
     op: Literal["linear"] = "linear"
     out_features: Size
-    shares: Name | None = None
 
     def weight_count(self, channels: int) -> int:
         """Weights without biases for an input of `channels`."""

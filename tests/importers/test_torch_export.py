@@ -326,13 +326,18 @@ def test_transposed_convolution_of_any_geometry(seed: int) -> None:
     assert network.shapes[node.name] == tuple(plain.shape[1:])
     assert weights(network, stage) == layer.weight.numel()
     assert 2 * macs(network, stage) == flops.get_total_flops()
+    output = network.shapes[node.name]
     for pixel in range(extents[0] * extents[1]):
         image.zero_()
         image.view(1, 2, -1)[:, :, pixel] = 1
-        table = np.full(extents, -1, dtype=np.int32)
-        table.flat[pixel] = 1
-        needs = last_needed(node, table, network.shapes[node.name])
-        assert ((needs == 1) == (layer(image)[0, 0].detach().numpy() > 0)).all()
+        at = np.divmod(pixel, extents[1])
+        rows, columns = (
+            last_needed(node, axis, (np.arange(extents[axis]) == at[axis]).astype(np.int32),
+                        network.input_shape(node), output)
+            for axis in (0, 1)
+        )  # fmt: skip
+        needs = np.outer(rows == 1, columns == 1)
+        assert (needs == (layer(image)[0, 0].detach().numpy() > 0)).all()
 
 
 def test_channel_shuffle_stays_pixelwise() -> None:

@@ -18,15 +18,6 @@ from rramalloc.network.node import Conv, Node, Pool, Upsample
 from rramalloc.network.receptive import Table, last_needed, last_user
 
 
-def by_pixel(node: Node, table: Table, output: Shape, source: Shape) -> list[list[int]]:
-    """Largest entry over the pixels that each output pixel needs, -1 for none."""
-    found = {
-        pixel: max([-1, *(int(table[q]) for q in needed_pixels(node, pixel, source))])
-        for pixel in pixels(output)
-    }
-    return [[found[y, x] for x in range(output.width)] for y in range(output.height)]
-
-
 def by_user(node: Node, table: Table, output: Shape, source: Shape) -> list[list[int]]:
     """Largest entry over the output pixels that need each input pixel, -1 for none."""
     found = [[-1] * source.width for _ in range(source.height)]
@@ -39,12 +30,19 @@ def by_user(node: Node, table: Table, output: Shape, source: Shape) -> list[list
 def check(network: Network, node: Node, name: str, random: Random) -> None:
     source, output = network.shapes[name], network.shapes[node.name]
     entries = np.random.default_rng(random.randrange(2**32))
-    table = entries.integers(-1, 50, (source.height, source.width)).astype(np.int32)
-    rising = np.arange(source.pixels, dtype=np.int32).reshape(source.height, source.width)
-    for each in (table, rising):
-        pulled = last_needed(node, each, output)
-        assert pulled.tolist() == by_pixel(node, each, output, source)
-        assert pulled.dtype == np.int32
+    for tables in (
+        [entries.integers(0, 50, extent).astype(np.int32) for extent in source[1:]],
+        [np.arange(extent, dtype=np.int32) for extent in source[1:]],
+    ):
+        rows, columns = (last_needed(node, axis, tables[axis], source, output) for axis in (0, 1))
+        assert (rows.shape, columns.shape) == ((output.height,), (output.width,))
+        for y, x in pixels(output):
+            needed = needed_pixels(node, (y, x), source)
+            if needed:
+                assert rows[y] == max(tables[0][row] for row, _ in needed)
+                assert columns[x] == max(tables[1][column] for _, column in needed)
+            else:
+                assert -1 in (rows[y], columns[x])
     table = entries.integers(-1, 50, (output.height, output.width)).astype(np.int32)
     rising = np.arange(output.pixels, dtype=np.int32).reshape(output.height, output.width)
     for each in (table, rising):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 from rramalloc.errors import FileError, SpecError
 from rramalloc.importers.builder import needed
@@ -42,6 +43,11 @@ _REORDERINGS = (
     "Identity", "Cast", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "QuantizeLinear",
     "DequantizeLinear",
 )  # fmt: skip
+_KEEPS_BITS = (
+    *_REORDERINGS, "Clip", "Concat", "DepthToSpace", "Expand", "Gather", "MaxPool", "Pad", "Relu", "Slice",
+    "SpaceToDepth", "Split",
+)  # fmt: skip
+"""Operators whose results are values of their first input, or 0."""
 _RECURRENT = ("LSTM", "GRU", "RNN")
 
 
@@ -153,13 +159,32 @@ def _import(graph: Graph, inputs: Inputs, layouts: Mapping[str, str]) -> tuple[D
 
 
 def _store(values: dict[str, Value], step: Step, results: Sequence[Value]) -> None:
-    """Outputs by name; a constant that only reorders another one keeps its origin."""
+    """Outputs by name with their bits; a constant that only reorders another one keeps its origin."""
     first = step.values[0] if step.values else None
     kept = first.origin if isinstance(first, Constant) and step.op in _REORDERINGS else ""
+    bits = _bits(step)
     for index, name in enumerate(step.proto.output):
         if name:
             value = results[min(index, len(results) - 1)]
+            value = value if value.bits == bits else replace(value, bits=bits)
             values[name] = replace(value, origin=kept or name) if isinstance(value, Constant) else value
+
+
+def _bits(step: Step) -> int | None:
+    """Bits of the whole numbers that the results are or were made of, None if they are not quantised."""
+    first = step.values[0] if step.values else None
+    if step.op == "Constant":
+        proto = step.tensor_attribute("value")
+        return None if proto is None else protos.bits_of(proto.data_type)
+    if step.op == "QuantizeLinear":
+        zero = step.value(2)
+        kind = step.integer("output_dtype", onnx.TensorProto.UINT8)
+        return zero.bits if zero is not None else protos.bits_of(kind)
+    if step.op == "DynamicQuantizeLinear":
+        return 8
+    if step.op.startswith("QLinear") or step.op == "QGemm":  # the zero point of the result has its type
+        return max((value.bits for value in step.values if value is not None and value.bits), default=None)
+    return first.bits if first is not None and step.op in _KEEPS_BITS else None
 
 
 def _visit(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:

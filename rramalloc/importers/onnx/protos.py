@@ -38,6 +38,11 @@ _KINDS: dict[int, tuple[str, str]] = {
 }
 
 
+_BITS = {
+    _T.INT4: 4, _T.UINT4: 4, _T.INT8: 8, _T.UINT8: 8, _T.INT16: 16, _T.UINT16: 16,
+}  # fmt: skip
+
+
 class Room:
     """How many more elements may be evaluated; once it is used up, nothing is."""
 
@@ -50,6 +55,11 @@ class Room:
             return False
         self.left -= array.size
         return self.left >= 0
+
+
+def bits_of(kind: int) -> int | None:
+    """Bits of an element type that quantised values have, None for any other type."""
+    return _BITS.get(kind)
 
 
 def dtype_of(kind: int) -> np.dtype[Any] | None:
@@ -77,18 +87,18 @@ def constant_of(proto: Any, where: str) -> Constant:
     Raises SpecError if its data does not have the length that its dims say.
     """
     dims = dims_of(proto, where)
-    kind = _KINDS.get(proto.data_type)
+    kind, bits = _KINDS.get(proto.data_type), bits_of(proto.data_type)
     elements = math.prod(dims)
     if kind is None or not foldable(elements, np.dtype(kind[0])) or proto.data_location == _T.EXTERNAL:
-        return Constant(dims=dims)
+        return Constant(dims=dims, bits=bits)
     if proto.ByteSize() > 16 * elements + 2**16:
         raise SpecError(where, f"holds {proto.ByteSize()} bytes, far more than its {elements} elements need")
     raw = bytes(proto.raw_data)
     listed = getattr(proto, kind[1])
     if not raw and not listed and elements:
-        return Constant(dims=dims)
+        return Constant(dims=dims, bits=bits)
     flat = _from_raw(raw, kind[0], elements, where) if raw else _from_list(proto, listed, elements, where)
-    return Constant(dims=dims, array=flat.reshape(dims))
+    return Constant(dims=dims, array=flat.reshape(dims), bits=bits)
 
 
 def _from_raw(raw: bytes, code: str, elements: int, where: str) -> Array:

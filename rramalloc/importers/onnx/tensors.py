@@ -21,12 +21,14 @@ class Constant:
     """A tensor that does not depend on the network's input.
 
     dims: None if its shape is not known; array: values, only where they are few enough to matter for shapes;
-    origin: the tensor of the file that holds the same values, perhaps in another order.
+    origin: the tensor of the file that holds the same values, perhaps in another order; bits: of its whole
+    numbers, where they are few, or of those that it was made of.
     """
 
     dims: Dims | None
     array: Array | None = None
     origin: str = ""
+    bits: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +37,15 @@ class Tensor:
 
     node: the network node that yields it; dims: its ONNX shape;
     layout: one letter per axis, C channels, Y and X rows and columns of the grid, 1 an axis of length 1;
-    pads: zero border, part of dims, that no node adds: the only consumer takes it over.
+    pads: zero border, part of dims, that no node adds: the only consumer takes it over;
+    bits: of the whole numbers that quantised values are.
     """
 
     node: str
     dims: Dims
     layout: str
     pads: Pads = NO_PADS
+    bits: int | None = None
 
     @property
     def shape(self) -> Shape:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, relayout, select
 from rramalloc.importers.onnx.operators.elementwise import combine
-from rramalloc.importers.onnx.shapes import broadcast, shown
+from rramalloc.importers.onnx.shapes import MAX_DIM, broadcast, shown
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import (
     Constant,
@@ -19,18 +22,19 @@ from rramalloc.importers.onnx.tensors import (
     shape_of,
     tensor,
 )
+from rramalloc.records import brief
 
 
-def linear(drawing: Drawing, step: Step, x: Tensor, axis: int, features: int, weights: str) -> Tensor:
+def linear(drawing: Drawing, step: Step, x: Tensor, axis: int, features: int, weights: Constant) -> Tensor:
     """Constant weights applied along one axis; every other axis is the grid."""
+    bits = x.bits
     layout = canonical(x.dims, "".join("C" if k == axis else role for k, role in enumerate(x.layout)))
     if x.layout[axis] not in "C1" or layout.replace("1", "").count("C") > (x.dims[axis] > 1):
         x = relayout(drawing, step, x, gridded(x.dims, [axis]))
     dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
     layout = "".join("C" if k == axis else role for k, role in enumerate(x.layout))
-    return tensor(
-        drawing.emit(step, "linear", [x.node], weights=weights, out_features=features), dims, layout
-    )
+    kept: dict[str, Any] = {"weights": weights.origin, "weight_bits": weights.bits, "input_bits": bits}
+    return tensor(drawing.emit(step, "linear", [x.node], out_features=features, **kept), dims, layout)
 
 
 def _product(drawing: Drawing, step: Step, a: Value, b: Value, first: int = 0, second: int = 1) -> Tensor:
@@ -46,31 +50,33 @@ def _product(drawing: Drawing, step: Step, a: Value, b: Value, first: int = 0, s
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return _dynamic(drawing, step, a, b)
     if isinstance(a, Tensor) and isinstance(b, Constant):
-        return _by_weight(drawing, step, a, right, b.origin, after=True)
+        return _by_weight(drawing, step, a, right, b, after=True)
     if isinstance(a, Constant) and isinstance(b, Tensor):
-        return _by_weight(drawing, step, b, left, a.origin, after=False)
+        return _by_weight(drawing, step, b, left, a, after=False)
     raise step.unsupported("none of its operands is data")
 
 
-def _by_weight(drawing: Drawing, step: Step, x: Tensor, weight: Dims, origin: str, *, after: bool) -> Tensor:
+def _by_weight(
+    drawing: Drawing, step: Step, x: Tensor, weight: Dims, constant: Constant, *, after: bool
+) -> Tensor:
     """x @ weight if after, else weight @ x."""
     rank = len(x.dims)
     groups = math.prod(weight[:-2])
     features = (weight[-1] if after else weight[-2]) if len(weight) > 1 else 1
     axis = rank - 1 if after or rank == 1 else rank - 2
     if groups > 1:
-        return _grouped(drawing, step, x, weight, origin, features, axis)
+        return _grouped(drawing, step, x, weight, constant, features, axis)
     lead = len(weight) - rank
     if lead > 0:
         x, axis = x.aligned(len(weight)), axis + lead
-    y = linear(drawing, step, x, axis, features, origin)
+    y = linear(drawing, step, x, axis, features, constant)
     if len(weight) == 1:
         return tensor(y.node, y.dims[:axis] + y.dims[axis + 1 :], y.layout[:axis] + y.layout[axis + 1 :])
     return y
 
 
 def _grouped(
-    drawing: Drawing, step: Step, x: Tensor, weight: Dims, origin: str, features: int, axis: int
+    drawing: Drawing, step: Step, x: Tensor, weight: Dims, constant: Constant, features: int, axis: int
 ) -> Tensor:
     """A stack of weight matrices, one for each group of channels."""
     lead = weight[:-2]
@@ -84,8 +90,9 @@ def _grouped(
             f"is no grouped layer"
         )
     groups = math.prod(lead)
+    kept: dict[str, Any] = {"weights": constant.origin, "weight_bits": constant.bits, "input_bits": x.bits}
     name = drawing.emit(
-        step, "conv", [x.node], weights=origin, out_channels=groups * features, kernel=(1, 1), groups=groups
+        step, "conv", [x.node], out_channels=groups * features, kernel=(1, 1), groups=groups, **kept
     )
     dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
     return tensor(name, dims, "".join("C" if k == axis else role for k, role in enumerate(x.layout)))
@@ -132,11 +139,10 @@ def quantised_matmul(drawing: Drawing, step: Step) -> Sequence[Value]:
     return [_product(drawing, step, step.need(0), step.need(3), 0, 3)]
 
 
-def gemm(drawing: Drawing, step: Step) -> Sequence[Value]:
+def gemm(drawing: Drawing, step: Step, second: int = 1, bias_at: int = 2) -> Sequence[Value]:
     """Gemm: the bias costs nothing unless it is data. Raises NetworkError if shapes do not match."""
-    flipped = [bool(step.integer("transA", 0)), bool(step.integer("transB", 0))]
-    operands = [_flip(step, index, flip) for index, flip in enumerate(flipped)]
-    a, b = operands
+    a = _flip(step, 0, bool(step.integer("transA", 0)))
+    b = _flip(step, second, bool(step.integer("transB", 0)))
     left, right = a.dims or (), b.dims or ()
     if left[1] != right[0]:
         raise step.mismatch(
@@ -145,12 +151,12 @@ def gemm(drawing: Drawing, step: Step) -> Sequence[Value]:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         y = _dynamic(drawing, step, a, b)
     elif isinstance(a, Tensor) and isinstance(b, Constant):
-        y = _by_weight(drawing, step, a, right, b.origin, after=True)
+        y = _by_weight(drawing, step, a, right, b, after=True)
     elif isinstance(a, Constant) and isinstance(b, Tensor):
-        y = _by_weight(drawing, step, b, left, a.origin, after=False)
+        y = _by_weight(drawing, step, b, left, a, after=False)
     else:
         raise step.unsupported("both operands are constant and only the bias is data")
-    bias = step.value(2)
+    bias = step.value(bias_at)
     return [combine(drawing, step, "add", [y, bias], "bias") if isinstance(bias, Tensor) else y]
 
 
@@ -161,13 +167,32 @@ def _flip(step: Step, index: int, flip: bool) -> Value:
     if not flip:
         return value
     if isinstance(value, Constant):
-        return Constant(dims=dims[::-1], origin=value.origin)
-    return tensor(value.node, dims[::-1], value.layout[::-1])
+        return Constant(dims=dims[::-1], origin=value.origin, bits=value.bits)
+    return replace(tensor(value.node, dims[::-1], value.layout[::-1]), bits=value.bits)
+
+
+def few_bits(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """MatMulNBits: N columns of K weights, packed; attributes say how many of how many bits."""
+    features, inner, bits = step.integer("N", 0), step.integer("K", 0), step.integer("bits", 4)
+    x = step.data()
+    if not x.dims or x.dims[-1] != inner or not 1 <= features <= MAX_DIM or not 1 <= bits <= 16:
+        raise step.mismatch(
+            "K",
+            f"{brief(inner)} x {brief(features)} weights of {brief(bits)} bits on data of {shown(x.dims)}",
+        )
+    packed = step.need(1)
+    origin = packed.origin if isinstance(packed, Constant) else ""
+    weights = Constant(dims=(inner, features), origin=origin, bits=bits)
+    return [linear(drawing, step, x, len(x.dims) - 1, features, weights)]
 
 
 HANDLERS: dict[str, Handler] = {
     "MatMul": matmul,
     "MatMulInteger": matmul,
+    "MatMulIntegerToFloat": matmul,
+    "DynamicQuantizeMatMul": matmul,
+    "MatMulNBits": few_bits,
     "QLinearMatMul": quantised_matmul,
     "Gemm": gemm,
+    "QGemm": partial(gemm, second=3, bias_at=6),
 }

@@ -61,7 +61,7 @@ def softmax(drawing: Drawing, step: Step) -> Sequence[Value]:
     """Softmax, LogSoftmax, Hardmax: one axis; before opset 13 all axes from `axis` (default 1) on."""
     x = step.data()
     rank = len(x.dims)
-    if step.opset >= 13:
+    if step.integer("opset", step.opset) >= 13:  # QLinearSoftmax says which one it means
         axes: Dims = (step.axis(step.integer("axis", -1), rank),)
     else:
         axis = step.integer("axis", 1)
@@ -81,6 +81,7 @@ HANDLERS: dict[str, Handler] = {
     "LpNormalization": one_axis_norm,
     "MeanVarianceNormalization": mean_variance,
     "Softmax": softmax,
+    "QLinearSoftmax": softmax,
     "LogSoftmax": softmax,
     "Hardmax": softmax,
 }

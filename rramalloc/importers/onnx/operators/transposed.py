@@ -25,7 +25,7 @@ from rramalloc.records import brief
 def transposed_conv(drawing: Drawing, step: Step) -> Sequence[Value]:
     """ConvTranspose.  Source: ONNX operator ConvTranspose."""
     x, roles = on_grid(drawing, step, step.data())
-    weight, origin = constant_weight(step, 1)
+    weight, kept = constant_weight(step, 1)
     groups = step.integer("group", 1)
     if len(weight) != len(x.dims) or weight[0] != x.shape.channels or groups < 1:
         raise step.mismatch(
@@ -39,10 +39,10 @@ def transposed_conv(drawing: Drawing, step: Step) -> Sequence[Value]:
         step,
         "conv_transpose",
         [x.node],
-        weights=origin,
         out_channels=weight[1] * groups,
         groups=groups,
         output_padding=(extra.get("Y", 0), extra.get("X", 0)),
+        **kept,
         **fields_of(replace(windows, pads=pads), roles, NO_PADS),
     )
     return [placed(drawing, name, roles)]

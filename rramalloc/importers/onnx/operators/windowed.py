@@ -125,19 +125,25 @@ def kernel_of(step: Step, weight: Dims) -> Dims:
     return kernel
 
 
-def constant_weight(step: Step, index: int) -> tuple[Dims, str]:
-    """Shape and origin of the weights. Raises UnsupportedError if they are computed from data."""
+def constant_weight(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
+    """Shape of the weights, and what a node keeps of them: origin and bits, with those of the data.
+
+    Raises UnsupportedError if they are computed from data.
+    """
     value = step.need(index)
     if isinstance(value, Tensor):
         raise step.unsupported(
             f"its weights (input {index}) are computed from data; a stage holds constant weights"
         )
-    return step.dims(index), value.origin
+    data = step.need(0)
+    return step.dims(index), {
+        "weights": value.origin, "weight_bits": value.bits, "input_bits": data.bits,
+    }  # fmt: skip
 
 
 def _conv(drawing: Drawing, step: Step, weight_index: int) -> Sequence[Value]:
     x, roles = on_grid(drawing, step, step.data())
-    weight, origin = constant_weight(step, weight_index)
+    weight, kept = constant_weight(step, weight_index)
     if len(weight) != len(x.dims):
         raise step.mismatch("W", f"weights {shown(weight)} do not fit data of {shown(x.dims)}")
     windows = windows_of(step, kernel_of(step, weight), x.dims[2:])
@@ -149,9 +155,7 @@ def _conv(drawing: Drawing, step: Step, weight_index: int) -> Sequence[Value]:
             f"the input has {x.shape.channels}",
         )
     fields = fields_of(windows, roles, x.pads)
-    name = drawing.emit(
-        step, "conv", [x.node], weights=origin, out_channels=weight[0], groups=groups, **fields
-    )
+    name = drawing.emit(step, "conv", [x.node], out_channels=weight[0], groups=groups, **kept, **fields)
     return [placed(drawing, name, roles)]
 
 
