@@ -145,27 +145,34 @@ def _neurosim_own(network: str, degree: int, folder: Path) -> Outcome:
 
 
 def _neurosim_ours(network: str, arrays: int, area_um2: float, objective: str, folder: Path) -> Outcome:
-    """Ours with the largest budget whose copies NeuroSim builds in no more area, by bisection."""
-    low, high = 1, 2 * arrays
-    best, reports = None, dict[tuple[int, ...], Outcome]()
-    while high - low > max(1, arrays // 256):
+    """Ours on the most arrays that NeuroSim builds in no more area, of budgets about as large."""
+    low, high = 1, arrays + 1
+    while high - low > max(1, arrays // 64):
         middle = (low + high) // 2
-        try:
-            copies = _copies(network, middle, "neurosim", objective)
-        except RramallocError:  # below one copy of each layer
+        if _neurosim_arrays(network, middle, objective)[0] <= arrays:
             low = middle
-            continue
-        key = tuple(copies.values())
-        if key not in reports:
-            report = _run(network, copies, "neurosim", "neurosim", "--build", str(folder))
-            reports[key] = _neurosim_outcome(report)
-        if reports[key].area_um2 <= area_um2:
-            low, best = middle, reports[key]
         else:
             high = middle
-    if best is None:
-        raise RuntimeError("no allocation of ours takes as little area")
-    return best
+    step = max(1, low // 64)
+    budgets = range(low - 4 * step, low + 9 * step, step)
+    built = {_neurosim_arrays(network, budget, objective) for budget in budgets}
+    for _, copies in sorted(built, reverse=True):
+        if not copies:
+            continue
+        report = _run(network, dict(copies), "neurosim", "neurosim", "--build", str(folder))
+        if report["area_um2"] <= area_um2:
+            return _neurosim_outcome(report)
+    raise RuntimeError("no allocation of ours takes as little area")
+
+
+def _neurosim_arrays(network: str, budget: int, objective: str) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """Arrays that NeuroSim builds for ours, and the copies; none below one copy of each layer."""
+    try:
+        copies = _copies(network, budget, "neurosim", objective)
+    except RramallocError:
+        return 0, ()
+    files = {file.name: file.text for file in export(network, copies, "neurosim", hardware="neurosim").files}
+    return sum(json.loads(files["settings.json"])["arrays"]), tuple(copies.items())
 
 
 def _neurosim_outcome(report: Mapping[str, float]) -> Outcome:
