@@ -49,13 +49,15 @@ class Bundle(NamedTuple):
     """What a target makes of a subject.
 
     command: what goes from a checkout of the tool to its figures, "" for files without a tool;
-    places: whether the files hold the placement of the subject, if it has one.
+    places: whether the files hold the placement of the subject, if it has one; blocks: whether they hold the
+    blocks that copies compute in a step (mapping "sdk").
     """
 
     files: tuple[ExportedFile, ...]
     remarks: tuple[Remark, ...]
     command: str = ""
     places: bool = False
+    blocks: bool = False
 
 
 class Export(ResultRecord):

@@ -60,6 +60,8 @@ def export(
 def export_subject(subject: Subject, target: str) -> Export:
     """The files of one target. Raises UnknownNameError, UnsupportedError for what the tool cannot express."""
     bundle = target_function(target)(subject)
+    if not bundle.blocks:
+        subject.refuse_modes(target)
     if subject.placement is not None and not bundle.places:
         raise UnsupportedError(
             "placement", f"{target} places arrays itself; leave --placement out, or use --to csv or json"

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands
+from rramalloc.mapping.modes import SINGLE, block_arrays
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Linear, Node
+from rramalloc.network.node import Linear, Node, Stage
 from rramalloc.placement.check import check
 from rramalloc.placement.placement import Placement
 from rramalloc.timing.simulate import replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
+
+Blocks = MappingOf[str, Pair]
+NO_BLOCKS: Blocks = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,19 +39,48 @@ class Subject:
     @classmethod
     def build(
         cls, network: Network, replication: MappingOf[str, int], hardware: Hardware,
-        options: MappingOptions, *, placement: Placement | None, where: str,
+        options: MappingOptions, *, placement: Placement | None, where: str, blocks: Blocks = NO_BLOCKS,
     ) -> Subject:  # fmt: skip
         """Check that the allocation and the placement belong to the network and to each other.
 
+        blocks: of the stages whose copies compute several windows in a step.
         Raises SpecError, MisplacedError, UnsupportedError.
         """
-        graph = StageGraph.build(network, options.fc)
+        plain = StageGraph.build(network, options.fc)
+        chosen = zip(plain.names, plain.blocks, strict=True)
+        graph = plain.in_blocks([blocks.get(name, block) for name, block in chosen])
         counts = replication_by_name(graph, replication, where).tolist()
         copies = {graph.names[stage]: counts[stage] for stage in graph.network_order}
         subject = cls(network, graph, copies, hardware, options, placement, where)
         if placement is not None:
             _check_placement(subject, placement)
         return subject
+
+    @cached_property
+    def blocks(self) -> dict[str, Pair]:
+        """Windows (height, width) that a copy of each stage computes in a step."""
+        return dict(zip(self.graph.names, self.graph.blocks, strict=True))
+
+    def refuse_modes(self, tool: str) -> None:
+        """Raise UnsupportedError if copies compute blocks of windows or share arrays (mapping "sdk")."""
+        if self.options.mapping != "sdk":
+            return
+        place = self.where
+        name, block = max(self.blocks.items(), key=lambda item: item[1][0] * item[1][1])
+        if block != SINGLE:
+            place += f": block [{block[0]}, {block[1]}] of {name[:60]!r}"
+        raise UnsupportedError(
+            place,
+            f"{tool} stores each copy in arrays of its own and computes one window with it in a step; with "
+            f"mapping 'sdk' copies share arrays and compute blocks: allocate with --mapping im2col",
+        )
+
+    def arrays(self, stage: Stage, copies: int) -> int:
+        """Arrays that copies of a stage take together; with mapping "sdk" they may share some."""
+        if self.options.mapping == "sdk":
+            modes = block_arrays(self.network, stage, self.hardware, self.blocks[stage.name])
+            return modes.arrays(copies)
+        return copies * self.demand[stage.name]
 
     @cached_property
     def demand(self) -> dict[str, int]:

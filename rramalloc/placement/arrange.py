@@ -20,7 +20,6 @@ from rramalloc.errors import CapacityError, SpecError, TileError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
-from rramalloc.network.network import Network
 from rramalloc.placement import exact
 from rramalloc.placement.bound import lower_bound
 from rramalloc.placement.flows import Flows
@@ -210,17 +209,16 @@ def chip_of(hardware: Hardware) -> Chip:
 
 
 def arrange(
-    network: Network, graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware, *, work: int,
-    seed: int,
-) -> Arrangement:  # fmt: skip
+    graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware, *, work: int, seed: int
+) -> Arrangement:
     """Place `replication` copies of every stage with little traffic.
 
-    graph: of the network; demand, replication: int64, in canonical order; work: units of improvement.
+    demand, replication: int64, in canonical order; work: units of improvement.
     Raises SpecError, TileError or CapacityError if they cannot be placed.
     """
     chip = chip_of(hardware)
     mesh, flows = Mesh.of(chip), Flows.of(graph, hardware.precision.output_bits)
-    filled = _filled(network, graph, demand, replication, hardware)
+    filled = _filled(graph, demand, replication, hardware)
     first = _on_best_curve(filled, len(graph.stages), flows, mesh)
     constructed = first.spread.cost(flows, mesh)
     bound = lower_bound(flows, first.spread.total, mesh, chip.arrays_per_tile)
@@ -238,9 +236,7 @@ def arrange(
     return Arrangement(best, flows, mesh, cost, min(bound, cost), constructed, proof)
 
 
-def _filled(
-    network: Network, graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware
-) -> Filled:
+def _filled(graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware) -> Filled:
     chip = chip_of(hardware)
     tiles = Tiles(chip.tile_count, chip.arrays_per_tile)
     arrays = [int(d) * int(n) for d, n in zip(demand, replication, strict=True)]
@@ -255,7 +251,7 @@ def _filled(
     if not chip.straddle and (demand > tiles.arrays).any():
         large = [(graph.names[s], int(demand[s])) for s in order if demand[s] > tiles.arrays]
         raise TileError(tiles.arrays, large)
-    widths = row_block_widths(network, hardware) if chip.straddle else None
+    widths = row_block_widths(graph.network, hardware) if chip.straddle else None
     if widths is None:
         filled = construct(demand, replication, tiles, straddle=chip.straddle)
     else:

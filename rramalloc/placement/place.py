@@ -172,7 +172,7 @@ def place_network(
     copies = replication_by_name(graph, replication, where)
     sizes = folds(network, graph.stages, hardware, options)
     demand = np.array(demands(network, graph.stages, hardware, options), dtype=np.int64)
-    found = arrange(network, graph, demand, copies, hardware, work=work, seed=seed)
+    found = arrange(graph, demand, copies, hardware, work=work, seed=seed)
     held = [
         blocks(folded_weights(network, stage, hardware, size), hardware.crossbar, options.mapping)
         for stage, size in zip(graph.stages, sizes or [UNFOLDED] * len(graph.stages), strict=True)

@@ -130,7 +130,7 @@ def optimize_placed(
         if any(same):
             converged = same[-1]
             break
-        rounds.append(_placed(network, problem, candidate, hardware, request.seed))
+        rounds.append(_placed(problem, candidate, hardware, request.seed))
         known = rounds[-1].step_time.transfer
         if stop.out_of_time:
             break
@@ -150,11 +150,9 @@ def _with(problem: Problem, known: Transfer | None) -> Problem:
     return replace(problem, step_time=replace(problem.step_time, transfer=known))
 
 
-def _placed(
-    network: Network, problem: Problem, candidate: Candidate, hardware: Hardware, seed: int
-) -> _Round:
+def _placed(problem: Problem, candidate: Candidate, hardware: Hardware, seed: int) -> _Round:
     copies = candidate.replication
-    found = arrange(network, problem.graph, problem.demand, copies, hardware, work=DEFAULT_WORK, seed=seed)
+    found = arrange(problem.graph, problem.demand, copies, hardware, work=DEFAULT_WORK, seed=seed)
     step_time = _with(problem, transfer(found, copies, hardware)).step_time
     if step_time is None:
         raise AssertionError("checked before")

@@ -13,18 +13,25 @@ from export.nets import machine, residual, subject
 import rramalloc
 import rramalloc.api as api
 from rramalloc.errors import FileError, SpecError, UnknownNameError, UnsupportedError
-from rramalloc.export.bundle import Export
+from rramalloc.export.bundle import Bundle, Export
 from rramalloc.export.discovery import target_names
 from rramalloc.export.export import export_subject, subject_of
+from rramalloc.export.subject import Subject
 from rramalloc.export.targets import csv as csv_table
 from rramalloc.export.targets import json as json_document
 from rramalloc.export.targets.json import ExportDocument
 from rramalloc.importers import load
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.network import Network
+
+
+def reading(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
 
 
 def test_csv_reads_back() -> None:
     (file,) = csv_table.export(subject(residual(), {"c1": 5})).files
-    rows = list(csv.DictReader(io.StringIO(file.text)))
+    rows = reading(file.text)
     assert [(row["name"], int(row["replication"])) for row in rows] == [("c1", 5), ("c2", 1)]
     assert (rows[0]["input"], rows[0]["kernel"], rows[0]["pads"]) == ("3x8x8", "3x3", "1x1x1x1")
     assert int(rows[0]["arrays"]) == 5 * int(rows[0]["demand"])
@@ -99,3 +106,59 @@ def test_copies_that_compute_blocks_are_refused_with_a_remedy(tmp_path: Path) ->
     path.write_text(json.dumps(document))
     with pytest.raises(UnsupportedError, match=r"layers\[0\] 'conv1'.block: .*--mapping im2col"):
         api.export("alexnet", path, "csv")
+
+
+def in_modes(net: Network, copies: dict[str, int], blocks: dict[str, tuple[int, int]]) -> Subject:
+    options = MappingOptions(mapping="sdk")
+    return Subject.build(net, copies, machine(), options, placement=None, where="a.json", blocks=blocks)
+
+
+def test_tables_tell_blocks_and_the_arrays_that_copies_share() -> None:
+    """On 64 x 64, 2 columns a weight.
+
+    c1: 27 rows, 8 columns, two copies an array: 3 for 5. c2 in blocks of 2 x 1: 4 channels of 4 x 3 inputs,
+    48 rows and 16 columns: an array a copy.
+    """
+    made = in_modes(residual(), {"c1": 5, "c2": 3}, {"c2": (2, 1)})
+    (table,) = csv_table.export(made).files
+    rows = [(row["name"], row["demand"], row["arrays"], row["block"]) for row in reading(table.text)]
+    assert rows == [("c1", "1", "3", "1x1"), ("c2", "1", "3", "2x1")]
+    (file,) = json_document.export(made).files
+    document = ExportDocument.model_validate_json(file.text, strict=False)
+    assert [(layer.arrays, layer.block) for layer in document.layers] == [(3, (1, 1)), (3, (2, 1))]
+
+
+def test_without_modes_tables_say_nothing_of_blocks() -> None:
+    (table,) = csv_table.export(subject(residual())).files
+    assert "block" not in table.text
+    (file,) = json_document.export(subject(residual())).files
+    assert "block" not in file.text
+
+
+def test_copies_are_at_most_the_blocks() -> None:
+    """8 x 8 windows in blocks of 2 x 2 are 16 blocks."""
+    in_modes(residual(), {"c2": 16}, {"c2": (2, 2)})
+    with pytest.raises(SpecError, match=r"c2: must be from 1 to its 16"):
+        in_modes(residual(), {"c2": 17}, {"c2": (2, 2)})
+
+
+@pytest.mark.parametrize("target", ["pimcomp", "pimsyn", "mnsim", "neurosim"])
+def test_tools_refuse_modes_with_the_remedy(target: str) -> None:
+    """Blocks, and copies of single windows that share arrays; before anything else is looked at."""
+    whole = in_modes(residual(), {"c1": 64}, {})
+    with pytest.raises(UnsupportedError, match=r"^a.json: .* allocate with --mapping im2col"):
+        export_subject(whole, target)
+    blocks = in_modes(residual(), {}, {"c2": (2, 1)})
+    with pytest.raises(UnsupportedError, match=r"block \[2, 1\] of 'c2': .* --mapping im2col"):
+        export_subject(blocks, target)
+
+
+def test_exports_of_other_packages_refuse_modes_unless_they_hold_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bundle = Bundle((), ())
+    monkeypatch.setattr("rramalloc.export.export.target_function", lambda name: lambda made: bundle)
+    with pytest.raises(UnsupportedError, match=r"mine stores each copy .* --mapping im2col"):
+        export_subject(in_modes(residual(), {}, {}), "mine")
+    bundle = bundle._replace(blocks=True)
+    assert export_subject(in_modes(residual(), {}, {}), "mine").target == "mine"

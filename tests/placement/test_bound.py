@@ -106,14 +106,13 @@ def test_small_placements_are_optimal(random: Random) -> None:
     copies = [random.randint(1, 2) for _ in demand]
     room, tiles = random.randint(3, 4), random.choice(((1, 3), (2, 2)))
     groups = [(stage, demand[stage]) for stage, count in enumerate(copies) for _ in range(count)]
-    network = chain(*(random.randint(1, 8) for _ in demand), side=2)
-    graph = StageGraph.build(network)
+    graph = StageGraph.build(chain(*(random.randint(1, 8) for _ in demand), side=2))
     hardware = machine(chip(room, tiles))
     flows, mesh = Flows.of(graph, 8), Mesh(tiles, (1, 1), 1.0)
     best = least(flows, mesh, groups, room)
     if not np.isfinite(best):
         return
-    found = arrange(network, graph, np.array(demand), np.array(copies), hardware, work=40, seed=0)
+    found = arrange(graph, np.array(demand), np.array(copies), hardware, work=40, seed=0)
     assert found.cost == pytest.approx(best)
     assert found.lower_bound <= best * (1 + 1e-9)
     if "HiGHS" in found.proof:

@@ -120,7 +120,7 @@ def copies_and_transfer_ns(
     """An allocation of NETWORK, placed here: copies and transfer time of every stage."""
     demand = np.array([layer.demand for layer in allocation.layers])
     copies = np.array([layer.replication for layer in allocation.layers])
-    found = arrange(NETWORK, StageGraph.build(NETWORK), demand, copies, hardware, work=40, seed=0)
+    found = arrange(StageGraph.build(NETWORK), demand, copies, hardware, work=40, seed=0)
     return copies, transfer(found, copies, hardware).of_stages(copies)
 
 

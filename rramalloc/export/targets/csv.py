@@ -9,7 +9,7 @@ from typing import Any
 
 from rramalloc.export.bundle import Bundle, ExportedFile
 from rramalloc.export.subject import Subject
-from rramalloc.export.targets.json import ExportedLayer, layers
+from rramalloc.export.targets.json import layers
 from rramalloc.placement.placement import PlacedArray
 
 _PLACES = ("chip", "tile")
@@ -17,20 +17,20 @@ _PLACES = ("chip", "tile")
 
 def export(subject: Subject) -> Bundle:
     """allocation.csv, with a placement also placement.csv; lists are written as 3x3."""
-    columns = list(ExportedLayer.model_fields)
-    files = [_file("allocation.csv", columns, (_cells(layer, columns) for layer in layers(subject)))]
+    stages = [layer.model_dump() for layer in layers(subject)]
+    cells = ([_cell(value) for value in stage.values()] for stage in stages)
+    files = [_file("allocation.csv", list(stages[0]), cells)]
     if subject.placement is not None:
         rest = [name for name in PlacedArray.model_fields if name not in _PLACES]
         heading = [f"{place}_{axis}" for place in _PLACES for axis in ("row", "column")] + rest
         rows = ([*array.chip, *array.tile, *(getattr(array, name) for name in rest)]
                 for array in subject.placement.arrays)  # fmt: skip
         files.append(_file("placement.csv", heading, rows))
-    return Bundle(tuple(files), (), places=True)
+    return Bundle(tuple(files), (), places=True, blocks=True)
 
 
-def _cells(layer: ExportedLayer, columns: Sequence[str]) -> list[Any]:
-    values = (getattr(layer, name) for name in columns)
-    return ["x".join(map(str, value)) if isinstance(value, tuple) else value for value in values]
+def _cell(value: object) -> object:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else value
 
 
 def _file(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> ExportedFile:

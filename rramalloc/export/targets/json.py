@@ -13,14 +13,15 @@ from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Linear, Name
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.records import Record
-from rramalloc.results.allocation import Count, NetworkId, Product
+from rramalloc.results.allocation import Count, Foldable, NetworkId, Product
 
 
-class ExportedLayer(Record):
+class ExportedLayer(Foldable):
     """One stage with all that a mapper needs of it.
 
     index: from 0, in network order; input, output: channels, height, width; pads: top, left, bottom, right;
-    windows: output pixels; demand: arrays of one copy; arrays: of all copies.
+    windows: output pixels; demand: arrays of one copy; arrays: of all copies; block: windows (height, width)
+    that a copy computes in a step, with mapping "sdk" only.
     """
 
     index: int
@@ -65,7 +66,7 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
     rows = []
     for index, stage in enumerate(graph.stages[place] for place in graph.network_order):
         conv = None if isinstance(stage, Linear) else stage
-        demand, copies = subject.demand[stage.name], subject.copies[stage.name]
+        copies = subject.copies[stage.name]
         rows.append(
             ExportedLayer(
                 index=index,
@@ -79,9 +80,10 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
                 dilation=conv.dilation if conv else (1, 1),
                 groups=groups_of(stage),
                 windows=network.shapes[stage.name].pixels,
-                demand=demand,
+                demand=subject.arrays(stage, 1),
                 replication=copies,
-                arrays=demand * copies,
+                arrays=subject.arrays(stage, copies),
+                block=subject.blocks[stage.name] if subject.options.mapping == "sdk" else None,
             )
         )
     return tuple(rows)
@@ -106,4 +108,4 @@ def export(subject: Subject) -> Bundle:
         placement=None if subject.placement is None else subject.placement.arrays,
     )
     text = to_json(document.model_dump(mode="json"))
-    return Bundle((ExportedFile(name="export.json", text=text),), (), places=True)
+    return Bundle((ExportedFile(name="export.json", text=text),), (), places=True, blocks=True)

@@ -75,6 +75,7 @@ class _Place(NamedTuple):
 
 def export(subject: Subject) -> Bundle:
     """NetWork.csv, pipelineSpeedUp.json, settings.json and run.py. Raises UnsupportedError."""
+    subject.refuse_modes(_TOOL)
     rows, remarks = _rows(subject)
     crossbar, precision = subject.hardware.crossbar, subject.hardware.precision
     slices = subject.hardware.slices_per_weight
