@@ -24,8 +24,7 @@ import rramalloc
 from rramalloc.chart import BLUE, ORANGE, Axis, Chart, Layer, Panel, row_height
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.shipped import shipped_names
-from rramalloc.results.comparison import SCALARS, Comparison, Row
-from rramalloc.studies.judged import REFERENCE
+from rramalloc.results.comparison import REFERENCE, SCALARS, Comparison, Row
 
 FOLDER = RESULTS / "comparison"
 CSV, PAGE = FOLDER / "comparison.csv", FOLDER / "README.md"

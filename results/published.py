@@ -17,7 +17,7 @@ import numpy as np
 from rramalloc.api import optimize
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.methods import published as method
+from rramalloc.methods import published_recurrence as method
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import make_problem
 from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop

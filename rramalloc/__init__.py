@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from rramalloc.report.page_file import report as report
     from rramalloc.results.allocation import Allocation as Allocation
     from rramalloc.results.comparison import Comparison as Comparison
-    from rramalloc.results.folded import fold as fold
-    from rramalloc.results.folded import fold_filter as fold_filter
+    from rramalloc.results.folding import fold as fold
+    from rramalloc.results.folding import fold_filter as fold_filter
     from rramalloc.results.front import ParetoFront as ParetoFront
     from rramalloc.results.inspection import Inspection as Inspection
     from rramalloc.results.simulation import Simulation as Simulation
@@ -70,8 +70,8 @@ _HOMES = {
     "estimate_latency": "rramalloc.studies.latency.estimate",
     "evaluate": "rramalloc.studies.strategies.evaluate",
     "fit_latency": "rramalloc.studies.latency.fit",
-    "fold": "rramalloc.results.folded",
-    "fold_filter": "rramalloc.results.folded",
+    "fold": "rramalloc.results.folding",
+    "fold_filter": "rramalloc.results.folding",
     "fold_index": "rramalloc.mapping.fold",
     "fold_input": "rramalloc.mapping.fold",
     "fold_weights": "rramalloc.mapping.fold",

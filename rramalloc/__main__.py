@@ -17,8 +17,8 @@ def main() -> None:
         signal.signal(signal.SIGINT, _interrupt)
     _open_closed_streams()
     try:
+        from rramalloc.cli.live_line import announce_compilation
         from rramalloc.cli.main import main as run
-        from rramalloc.cli.progress import announce_compilation
 
         announce_compilation(quiet=not {"-q", "--quiet"}.isdisjoint(sys.argv))
         run()

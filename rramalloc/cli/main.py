@@ -5,33 +5,27 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Callable
 
 import typer
 
-from rramalloc.cli import (
-    EXIT_CANNOT_SERVE,
-    EXIT_INTERRUPTED,
-    chiplet,
-    compare,
-    convert,
-    evaluate,
-    export,
-    fold,
-    inspect,
-    latency,
-    networks,
-    optimize,
-    pareto,
-    place,
-    presets,
-    report,
-    schema,
-    simulate,
-    sweep,
-    verify,
-)
+from rramalloc.cli import EXIT_CANNOT_SERVE, EXIT_INTERRUPTED, chiplet_commands, latency_commands
+from rramalloc.cli.catalogue import networks, presets, schema
+from rramalloc.cli.compare_command import compare
+from rramalloc.cli.convert_command import convert
+from rramalloc.cli.evaluate_command import ManyFiles, evaluate
+from rramalloc.cli.export_command import export
+from rramalloc.cli.fold_command import fold
 from rramalloc.cli.group import Command, Group
+from rramalloc.cli.inspect_command import inspect
+from rramalloc.cli.optimize_command import optimize
 from rramalloc.cli.output import note
+from rramalloc.cli.pareto_command import pareto
+from rramalloc.cli.place_command import place
+from rramalloc.cli.report_command import report
+from rramalloc.cli.simulate_command import simulate
+from rramalloc.cli.sweep_command import sweep
+from rramalloc.cli.verify_command import verify
 from rramalloc.errors import RramallocError
 
 app = typer.Typer(
@@ -45,24 +39,21 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "color": False},
 )
-app.command("optimize", cls=Command)(optimize.optimize)
-app.command("inspect", cls=Command)(inspect.inspect)
-app.command("simulate", cls=Command)(simulate.simulate)
-app.command("compare", cls=Command)(compare.compare)
-app.command("pareto", cls=Command)(pareto.pareto)
-app.command("sweep", cls=Command)(sweep.sweep)
-app.command("evaluate", cls=evaluate.ManyFiles)(evaluate.evaluate)
-app.command("fold", cls=Command)(fold.fold)
-app.add_typer(latency.app, name="latency")
-app.command("place", cls=Command)(place.place)
-app.command("verify", cls=Command)(verify.verify)
-app.command("export", cls=Command)(export.export)
-app.add_typer(chiplet.app, name="chiplet")
-app.command("report", cls=Command)(report.report)
-app.command("convert", cls=Command)(convert.convert)
-app.command("networks", cls=Command)(networks.networks)
-app.command("presets", cls=Command)(presets.presets)
-app.command("schema", cls=Command)(schema.schema)
+
+
+def _add(*commands: Callable[..., None], kind: type[Command] = Command) -> None:
+    """Register commands by the names of their functions, in the order of the help."""
+    for command in commands:
+        app.command(cls=kind)(command)
+
+
+_add(optimize, inspect, simulate, compare, pareto, sweep)
+_add(evaluate, kind=ManyFiles)
+_add(fold)
+app.add_typer(latency_commands.app, name="latency")
+_add(place, verify, export)
+app.add_typer(chiplet_commands.app, name="chiplet")
+_add(report, convert, networks, presets, schema)
 
 
 @app.callback(invoke_without_command=True)

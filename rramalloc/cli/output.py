@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from rramalloc.cli.options import Format
+from rramalloc.cli.parameters import Format
 from rramalloc.cli.terminal import columns_of, shortened, wrapped
 from rramalloc.files import to_json
 from rramalloc.units import duration

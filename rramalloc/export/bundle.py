@@ -40,8 +40,8 @@ class ExportedFile(Record):
 
 
 def run_script(name: str, about: str) -> ExportedFile:
-    """run.py of an export: the script `runs/NAME.py`, which needs nothing but the folder and the tool."""
-    text = read_text(_RUNS / f"{name}.py", _SCRIPT_LIMIT_BYTES)
+    """run.py of an export: the script `runs/run_NAME.py`, which needs nothing but the folder and the tool."""
+    text = read_text(_RUNS / f"run_{name}.py", _SCRIPT_LIMIT_BYTES)
     return ExportedFile(name="run.py", text=text, about=about)
 
 

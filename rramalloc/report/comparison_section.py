@@ -32,8 +32,7 @@ from rramalloc.report.section import (
     shown,
     thinned,
 )
-from rramalloc.results.comparison import Comparison, Row
-from rramalloc.studies.judged import REFERENCE
+from rramalloc.results.comparison import REFERENCE, Comparison, Row
 from rramalloc.units import counted, quantity, quoted, share, steps
 
 _MOST_PANELS = 8

@@ -15,6 +15,8 @@ from rramalloc.results.allocation import Count, NetworkId, Steps
 from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-comparison/1"] = "rramalloc-comparison/1"
+REFERENCE = "auto"
+"""The method that ratios are to."""
 
 
 class CompareOptions(MappingOptions):

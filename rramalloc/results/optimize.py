@@ -21,7 +21,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.results.allocation import Allocation, Arrays, Layer, NetworkId, Options, Progress
-from rramalloc.results.check import recheck, recheck_bound, recheck_placement
+from rramalloc.results.recheck import recheck, recheck_bound, recheck_placement
 from rramalloc.search import repair
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, root_bound, within
 from rramalloc.search.problem import Candidate, Problem, Stop

@@ -14,7 +14,6 @@ from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
-from rramalloc.results.check import recheck, recheck_bound, recheck_placement
 from rramalloc.results.front import (
     BaselinePoint,
     FrontPoint,
@@ -22,6 +21,7 @@ from rramalloc.results.front import (
     ParetoOptions,
 )
 from rramalloc.results.optimize import Request, counting_warnings, hardware_warnings, make_problem, propose
+from rramalloc.results.recheck import recheck, recheck_bound, recheck_placement
 from rramalloc.search.front import Front, Point, Progress
 from rramalloc.search.objective import FRONTS, Objective
 from rramalloc.search.problem import Stop

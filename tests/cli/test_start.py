@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rramalloc import compiled
-from rramalloc.cli import progress
+from rramalloc.cli import live_line
 from rramalloc.search.problem import Stop
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
@@ -107,8 +107,8 @@ def test_compilation_is_announced(
 ) -> None:
     now_s = 0.0
     monkeypatch.setattr(compiled.time, "monotonic", lambda: now_s)
-    monkeypatch.setattr(progress, "compilation", compilation := compiled.Compilation())
-    progress.announce_compilation(quiet=False)
+    monkeypatch.setattr(live_line, "compilation", compilation := compiled.Compilation())
+    live_line.announce_compilation(quiet=False)
     for _ in range(12):
         compilation.begin()
         now_s += 0.5
@@ -132,7 +132,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "rramalloc.cli.sweep", "rramalloc.api", "numba"])
+@pytest.mark.parametrize("module", ["typer", "rramalloc.cli.sweep_command", "rramalloc.api", "numba"])
 def test_interrupt_during_an_import(module: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_IMPORT, "optimize", "vgg16", "--arrays", "1000"],

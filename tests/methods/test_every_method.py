@@ -19,7 +19,7 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.mapping.tiles import Tiles
-from rramalloc.methods import published, registry
+from rramalloc.methods import published_recurrence, registry
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, make_problem, propose
@@ -163,7 +163,7 @@ def test_published_dp_is_the_published_search() -> None:
     problem = make_problem(load("vgg11"), load_hardware("plain"), 2304)
     found = method_named("published-dp").solve(problem, Stop(), 0)
     assert found.replication.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
-    assert found.proof == published.solve(problem, Stop(), 0).proof
+    assert found.proof == published_recurrence.solve(problem, Stop(), 0).proof
     with pytest.raises(UnsupportedError, match="chains only"):
         optimize("resnet18", 4096, method="published-dp")
 

@@ -18,8 +18,8 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.methods import published as method
-from rramalloc.methods.published import published_steps
+from rramalloc.methods import published_recurrence as method
+from rramalloc.methods.published_recurrence import published_steps
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import make_problem
 from rramalloc.search import interval

@@ -9,7 +9,7 @@ from methods.small import conv, copies, node, problem
 
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.methods import isaac, neurosim
+from rramalloc.methods import isaac, neurosim_rule
 from rramalloc.results.optimize import make_problem
 
 
@@ -83,9 +83,9 @@ def test_neurosim(extent: int, expected: list[int]) -> None:
         nodes.append(conv(f"c{index}", source))
         nodes.append(node(f"p{index}", "maxpool", f"c{index}", kernel=2, stride=2))
         source = f"p{index}"
-    assert wanted(neurosim, extent, nodes[:-1]) == expected
+    assert wanted(neurosim_rule, extent, nodes[:-1]) == expected
 
 
 def test_neurosim_counts_rows_of_the_input() -> None:
     """c1 reads 16 rows and has 8: ceil(16 / 8) = 2, 8^2 = 64 copies; c2 reads 8: 4^2."""
-    assert wanted(neurosim, 16, [conv("c1", "in", stride=2), conv("c2", "c1")]) == [64, 16]
+    assert wanted(neurosim_rule, 16, [conv("c1", "in", stride=2), conv("c2", "c1")]) == [64, 16]

@@ -25,8 +25,8 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods.registry import method_named
 from rramalloc.network.network import Network
-from rramalloc.results.check import recheck
 from rramalloc.results.optimize import make_problem
+from rramalloc.results.recheck import recheck
 from rramalloc.search import auto
 from rramalloc.search.bound import Bounder
 from rramalloc.search.breakpoints import breakpoints

@@ -17,8 +17,8 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods.registry import method_named
-from rramalloc.results.check import recheck_placement
 from rramalloc.results.optimize import make_problem
+from rramalloc.results.recheck import recheck_placement
 from rramalloc.search import auto, fewest, interval, repair
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import makespan_of

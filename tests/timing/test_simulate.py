@@ -23,7 +23,7 @@ from laws.strategies import (
 
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.network.network import Network
-from rramalloc.results.check import finish_by_cumulative_maximum, recheck
+from rramalloc.results.recheck import finish_by_cumulative_maximum, recheck
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import critical_path, describe
 from rramalloc.timing.recurrence import recurrence

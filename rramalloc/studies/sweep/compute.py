@@ -23,9 +23,9 @@ from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.studies.budgets import budget
-from rramalloc.studies.sweep.inputs import NetworkText, machine_of
 from rramalloc.studies.sweep.rows import SweepRow, failed_row, inputs_of
 from rramalloc.studies.sweep.spec import SweepPoint
+from rramalloc.studies.sweep.sweep_sources import NetworkText, machine_of
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 

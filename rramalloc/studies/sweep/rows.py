@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record, from_list
 from rramalloc.result import ResultRecord
-from rramalloc.studies.sweep.inputs import NetworkText, Sources, key_of, machine_of
 from rramalloc.studies.sweep.spec import Spec, SweepPoint
+from rramalloc.studies.sweep.sweep_sources import NetworkText, Sources, key_of, machine_of
 from rramalloc.version import __version__
 
 SWEEP_FORMAT: Literal["rramalloc-sweep/1"] = "rramalloc-sweep/1"

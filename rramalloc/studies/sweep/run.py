@@ -17,7 +17,6 @@ from rramalloc.progress import followed, of_sweep
 from rramalloc.records import brief, parse
 from rramalloc.result import Result, frame_of
 from rramalloc.search.cores import cores
-from rramalloc.studies.sweep.inputs import Sources, read_sources
 from rramalloc.studies.sweep.rows import SweepDocument, SweepRow, SweepStatus, SweepSummary, summarise
 from rramalloc.studies.sweep.spec import Spec, read_spec
 from rramalloc.studies.sweep.store import (
@@ -27,6 +26,7 @@ from rramalloc.studies.sweep.store import (
     read_rows,
     read_state,
 )
+from rramalloc.studies.sweep.sweep_sources import Sources, read_sources
 from rramalloc.studies.sweep.workers import Distribution, LocalWorkers, Workers
 from rramalloc.units import counted
 

@@ -17,9 +17,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
 from rramalloc.errors import WorkerError
-from rramalloc.studies.sweep.inputs import Sources
 from rramalloc.studies.sweep.rows import failed_row, inputs_of
 from rramalloc.studies.sweep.spec import Spec
+from rramalloc.studies.sweep.sweep_sources import Sources
 from rramalloc.version import __version__
 
 _WAIT_S = 0.2

@@ -16,9 +16,9 @@ import rramalloc
 from rramalloc.errors import SpecError, UnknownNameError, WorkerError
 from rramalloc.studies.sweep import compute
 from rramalloc.studies.sweep.compute import run_batch
-from rramalloc.studies.sweep.inputs import read_sources
 from rramalloc.studies.sweep.rows import SweepRow
 from rramalloc.studies.sweep.spec import read_spec
+from rramalloc.studies.sweep.sweep_sources import read_sources
 from rramalloc.studies.sweep.workers import Distribution
 
 ISAAC_MEMORY = """

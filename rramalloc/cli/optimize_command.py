@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.choices import ObjectiveName
-from rramalloc.cli import EXIT_INTERRUPTED, complete, options
+from rramalloc.cli import EXIT_INTERRUPTED, complete, parameters
 from rramalloc.cli.interrupt import interruptible
+from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import note, print_lines, print_result, warn
-from rramalloc.cli.progress import SearchLine
 from rramalloc.methods.registry import METHODS
 from rramalloc.units import duration, number_of, plain_quantity
 
@@ -38,7 +38,7 @@ _SPARE = ("Tail", "PreOp", "NormalOp", "Op", "fold", "start", "demand", "finish"
 Arrays = Annotated[
     str | None,
     typer.Option(
-        "--arrays", metavar="N|xF", callback=options.check_budget,
+        "--arrays", metavar="N|xF", callback=parameters.check_budget,
         help="Crossbar arrays there are; x2 is twice the minimum; left out: all of the chip.",
     ),
 ]  # fmt: skip
@@ -66,31 +66,31 @@ AllocationFile = Annotated[
 
 
 def optimize(
-    network: options.NetworkArgument,
+    network: parameters.NetworkArgument,
     *,
     arrays: Arrays = None,
-    hardware: options.Hardware = "plain",
-    crossbar: options.Crossbar = None,
-    mapping: options.Mapping = "im2col",
-    fold: options.Fold = False,
-    fc: options.Fc = "host",
+    hardware: parameters.Hardware = "plain",
+    crossbar: parameters.Crossbar = None,
+    mapping: parameters.Mapping = "im2col",
+    fold: parameters.Fold = False,
+    fc: parameters.Fc = "host",
     objective: Objective = "latency",
     target: Target = None,
     target_ns: TargetNs = None,
-    latency_table: options.LatencyTable = None,
+    latency_table: parameters.LatencyTable = None,
     placed: Placed = False,
     method: Method = "auto",
-    seed: options.Seed = 0,
-    work: options.Work = 100,
-    time_limit: options.TimeLimit = None,
+    seed: parameters.Seed = 0,
+    work: parameters.Work = 100,
+    time_limit: parameters.TimeLimit = None,
     gap: Gap = 0.0,
-    input_shape: options.InputShape = None,
-    allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = "table",
+    input_shape: parameters.InputShape = None,
+    allow_partial: parameters.AllowPartial = False,
+    output_format: parameters.OutputFormat = "table",
     output: AllocationFile = None,
-    figure: options.Figure = None,
+    figure: parameters.Figure = None,
     convergence: Convergence = None,
-    quiet: options.Quiet = False,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Best replication of every layer for a number of crossbar arrays.
 
@@ -109,11 +109,11 @@ def optimize(
         stop = Stop(work=work, time_limit_s=time_limit, gap=gap, on_progress=line.update)
         with interruptible(stop):
             allocation = api.optimize(
-                network, options.budget_of(arrays), hardware=hardware, crossbar=crossbar,
+                network, parameters.budget_of(arrays), hardware=hardware, crossbar=crossbar,
                 mapping=mapping, fold=fold, fc=fc, objective=objective, method=method,
                 target=target, target_ns=target_ns, latency_table=latency_table, placed=placed, seed=seed,
                 work=work, time_limit_s=time_limit, gap=gap, stop=stop,
-                input_shapes=options.parse_input_shapes(input_shape),
+                input_shapes=parameters.parse_input_shapes(input_shape),
                 allow_partial=allow_partial,
             )  # fmt: skip
     if output is not None:
@@ -134,8 +134,8 @@ def _draw(allocation: Allocation, figure: str | None, convergence: str | None) -
         allocation.plot.convergence(save=convergence)
 
 
-def _print(allocation: Allocation, output_format: options.Format, *, quiet: bool) -> None:
-    columns = _COLUMNS | (options.FOLD_COLUMN if allocation.options.fold else {})
+def _print(allocation: Allocation, output_format: parameters.Format, *, quiet: bool) -> None:
+    columns = _COLUMNS | (parameters.FOLD_COLUMN if allocation.options.fold else {})
     if print_result(
         allocation.to_dict, columns, allocation.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
     ):
@@ -146,7 +146,7 @@ def _print(allocation: Allocation, output_format: options.Format, *, quiet: bool
 def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
     arrays, hardware = allocation.arrays, allocation.hardware
     yield "network", f"{allocation.network.name}, {number_of(len(allocation.layers), 'stage')}"
-    yield "hardware", options.hardware_words(hardware, options.mapping_words(allocation.options))
+    yield "hardware", parameters.hardware_words(hardware, parameters.mapping_words(allocation.options))
     yield "arrays", f"{arrays.used} used of {arrays.budget} (at least {arrays.minimum} are needed)"
     yield "makespan", number_of(allocation.makespan, "step")
     yield "interval", f"{number_of(allocation.interval, 'step')} between inputs when inputs stream"
@@ -166,4 +166,4 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
         yield "transfer", f"{duration(slowest)} a step between tiles; rounds of placement: {rounds}, {end}"
     if allocation.seconds is not None:
         yield "search", f"{allocation.seconds:.2f} s of work on a reference core"
-    yield from options.coverage_line(allocation)
+    yield from parameters.coverage_line(allocation)

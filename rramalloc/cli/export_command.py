@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import complete, options
+from rramalloc.cli import complete, parameters
 from rramalloc.cli.output import note, print_table
 from rramalloc.errors import UnknownNameError
 
@@ -42,19 +42,19 @@ PlacementFile = Annotated[
 
 
 def export(
-    network: options.NetworkArgument,
-    allocation: options.AllocationFile,
+    network: parameters.NetworkArgument,
+    allocation: parameters.AllocationFile,
     *,
     to: To,
     output: Destination = None,
     check: Check = False,
     placement: PlacementFile = None,
-    hardware: options.OwnHardware = None,
-    mapping: options.OwnMapping = None,
-    fc: options.OwnFc = None,
-    input_shape: options.InputShape = None,
-    allow_partial: options.AllowPartial = False,
-    quiet: options.Quiet = False,
+    hardware: parameters.OwnHardware = None,
+    mapping: parameters.OwnMapping = None,
+    fc: parameters.OwnFc = None,
+    input_shape: parameters.InputShape = None,
+    allow_partial: parameters.AllowPartial = False,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Write an allocation for PIMCOMP, PIMSYN, MNSIM, NeuroSim, or as CSV or JSON for any other tool.
 
@@ -65,7 +65,7 @@ def export(
     made = api.export(
         network, allocation, to, placement=placement, hardware=hardware,
         mapping=mapping, fc=fc,
-        input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
+        input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
     )  # fmt: skip
     if check:
         _print_remarks(made, quiet=quiet)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import complete, options
+from rramalloc.cli import complete, parameters
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.output import print_csv, print_json, print_lines, print_table, warn
 
@@ -45,10 +45,10 @@ def cost(
     source: Source,
     allocation: AllocationFile = None,
     placement: PlacementFile = None,
-    input_shape: options.InputShape = None,
-    output_format: options.OutputFormat = "table",
-    output: options.Output = None,
-    quiet: options.Quiet = False,
+    input_shape: parameters.InputShape = None,
+    output_format: parameters.OutputFormat = "table",
+    output: parameters.Output = None,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Cost of a description, or of an allocation as it is placed: groups, what lies between them, total.
 
@@ -57,7 +57,7 @@ def cost(
     from rramalloc import api
     from rramalloc.files import write_json
 
-    shapes = options.parse_input_shapes(input_shape)
+    shapes = parameters.parse_input_shapes(input_shape)
     found = api.chiplet_cost(source, allocation, placement, input_shapes=shapes)
     if output is not None:
         write_json(output, found.to_dict())

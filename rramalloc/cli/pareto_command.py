@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.choices import FrontObjective
-from rramalloc.cli import EXIT_INTERRUPTED, complete, options
+from rramalloc.cli import EXIT_INTERRUPTED, complete, parameters
 from rramalloc.cli.interrupt import interruptible
+from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_lines, print_result, warn
-from rramalloc.cli.progress import LiveLine
 from rramalloc.progress import of_front
 
 if TYPE_CHECKING:
@@ -47,25 +47,25 @@ Baselines = Annotated[
 
 
 def pareto(
-    network: options.NetworkArgument,
+    network: parameters.NetworkArgument,
     *,
     arrays: Arrays,
     objective: Objective = "makespan",
-    hardware: options.Hardware = "plain",
-    crossbar: options.Crossbar = None,
-    mapping: options.Mapping = "im2col",
-    fold: options.Fold = False,
-    fc: options.Fc = "host",
+    hardware: parameters.Hardware = "plain",
+    crossbar: parameters.Crossbar = None,
+    mapping: parameters.Mapping = "im2col",
+    fold: parameters.Fold = False,
+    fc: parameters.Fc = "host",
     baselines: Baselines = None,
-    seed: options.Seed = 0,
+    seed: parameters.Seed = 0,
     work: Work = 800,
-    time_limit: options.TimeLimit = None,
-    input_shape: options.InputShape = None,
-    allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = "table",
-    output: options.Output = None,
-    figure: options.Figure = None,
-    quiet: options.Quiet = False,
+    time_limit: parameters.TimeLimit = None,
+    input_shape: parameters.InputShape = None,
+    allow_partial: parameters.AllowPartial = False,
+    output_format: parameters.OutputFormat = "table",
+    output: parameters.Output = None,
+    figure: parameters.Figure = None,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """All non-dominated points of arrays and latency up to a budget, each with its bound.
 
@@ -85,7 +85,7 @@ def pareto(
         front = api.pareto(
             network, arrays, objective=objective, hardware=hardware, crossbar=crossbar,
             mapping=mapping, fold=fold, fc=fc, baselines=beside, seed=seed, work=work,
-            time_limit_s=time_limit, stop=stop, input_shapes=options.parse_input_shapes(input_shape),
+            time_limit_s=time_limit, stop=stop, input_shapes=parameters.parse_input_shapes(input_shape),
             allow_partial=allow_partial,
             on_progress=lambda *told: line.show(of_front(*told)),
         )  # fmt: skip
@@ -109,9 +109,9 @@ def _draw(front: ParetoFront, figure: str | None) -> None:
 
 def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:
     yield "network", front.network.name
-    yield "hardware", options.hardware_words(front.hardware, options.mapping_words(front.options))
+    yield "hardware", parameters.hardware_words(front.hardware, parameters.mapping_words(front.options))
     yield "objective", f"{front.objective} in {front.unit}, up to {front.budget} arrays"
     yield "points", f"{len(front.points)}, {front.proven} of them proven"
     yield "mean gap", f"{front.mean_gap:.2%} from optimal at most"
     yield "search", f"{front.seconds:.2f} s of work on a reference core"
-    yield from options.coverage_line(front)
+    yield from parameters.coverage_line(front)

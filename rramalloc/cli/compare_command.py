@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rramalloc.cli import EXIT_INTERRUPTED, complete, options
+from rramalloc.cli import EXIT_INTERRUPTED, complete, parameters
 from rramalloc.cli.interrupt import interruptible
+from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
-from rramalloc.cli.progress import LiveLine
 from rramalloc.progress import of_comparison
 from rramalloc.units import duration, number_of, plain_quantity
 
@@ -34,26 +34,26 @@ Clock = Annotated[bool, typer.Option("--clock", help="Measure seconds too: they 
 
 
 def compare(
-    network: options.NetworkArgument,
+    network: parameters.NetworkArgument,
     *,
     arrays: Budgets,
     methods: Methods = None,
-    hardware: options.Hardware = "plain",
-    crossbar: options.Crossbar = None,
-    mapping: options.Mapping = "im2col",
-    fold: options.Fold = False,
-    fc: options.Fc = "host",
-    seed: options.Seed = 0,
+    hardware: parameters.Hardware = "plain",
+    crossbar: parameters.Crossbar = None,
+    mapping: parameters.Mapping = "im2col",
+    fold: parameters.Fold = False,
+    fc: parameters.Fc = "host",
+    seed: parameters.Seed = 0,
     seeds: Seeds = 5,
-    work: options.Work = 100,
-    time_limit: options.TimeLimit = None,
+    work: parameters.Work = 100,
+    time_limit: parameters.TimeLimit = None,
     clock: Clock = False,
-    input_shape: options.InputShape = None,
-    allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = "table",
-    output: options.Output = None,
-    figure: options.Figure = None,
-    quiet: options.Quiet = False,
+    input_shape: parameters.InputShape = None,
+    allow_partial: parameters.AllowPartial = False,
+    output_format: parameters.OutputFormat = "table",
+    output: parameters.Output = None,
+    figure: parameters.Figure = None,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Every method on the same network and budget: exact makespan, and ratio to `auto`.
 
@@ -71,7 +71,7 @@ def compare(
             crossbar=crossbar, mapping=mapping, fold=fold, fc=fc, seed=seed, seeds=seeds,
             work=work, time_limit_s=time_limit, clock=clock, ending=ending,
             on_progress=lambda *told: line.show(of_comparison(*told)),
-            input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
+            input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
         )  # fmt: skip
     if output is not None:
         comparison.save(output)
@@ -89,7 +89,7 @@ def _listed(methods: str | None) -> list[str] | None:
     return None if methods is None else [name.strip() for name in methods.split(",")]
 
 
-def _print(comparison: Comparison, output_format: options.Format, *, quiet: bool) -> None:
+def _print(comparison: Comparison, output_format: parameters.Format, *, quiet: bool) -> None:
     from rramalloc.results.comparison import SCALARS
 
     if output_format == "json":
@@ -139,7 +139,7 @@ def _cells(row: Row) -> dict[str, Any]:
 def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
     hardware, chosen = comparison.hardware, comparison.options
     yield "network", comparison.network.name
-    yield "hardware", options.hardware_words(hardware, options.mapping_words(chosen))
+    yield "hardware", parameters.hardware_words(hardware, parameters.mapping_words(chosen))
     for budget in comparison.budgets:
         first = comparison.at(budget)[0]
         bound = plain_quantity(first.lower_bound, comparison.objective_unit)
@@ -153,7 +153,7 @@ def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield "repaired", "copies were taken away until the allocation fits"
     if any(row.seconds is not None for row in comparison.rows):
         yield "seconds", "work counted on a reference core, the same on every machine"
-    yield from options.coverage_line(comparison)
+    yield from parameters.coverage_line(comparison)
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:

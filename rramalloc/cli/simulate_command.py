@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.choices import Handoff
-from rramalloc.cli import options
+from rramalloc.cli import parameters
 from rramalloc.cli.output import print_lines, print_result, print_table, warn
 from rramalloc.units import duration, number_of
 
@@ -29,26 +29,26 @@ _SPARE = ("windows", "demand", "batches", "fold", "arrays", "start", "replicatio
 
 
 def simulate(
-    network: options.NetworkArgument,
-    allocation: options.AllocationFile,
+    network: parameters.NetworkArgument,
+    allocation: parameters.AllocationFile,
     *,
-    hardware: options.OwnHardware = None,
-    crossbar: options.Crossbar = None,
-    mapping: options.OwnMapping = None,
+    hardware: parameters.OwnHardware = None,
+    crossbar: parameters.Crossbar = None,
+    mapping: parameters.OwnMapping = None,
     fold: Annotated[
         bool | None, typer.Option("--fold/--no-fold", help="Instead of the allocation's.")
     ] = None,
-    fc: options.OwnFc = None,
+    fc: parameters.OwnFc = None,
     handoff: Annotated[
         Handoff, typer.Option("--handoff", help="Step in which a pixel can be used: next or same.")
     ] = "next",
-    latency_table: options.LatencyTable = None,
-    input_shape: options.InputShape = None,
-    allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = "table",
-    output: options.Output = None,
-    figure: options.Figure = None,
-    quiet: options.Quiet = False,
+    latency_table: parameters.LatencyTable = None,
+    input_shape: parameters.InputShape = None,
+    allow_partial: parameters.AllowPartial = False,
+    output_format: parameters.OutputFormat = "table",
+    output: parameters.Output = None,
+    figure: parameters.Figure = None,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Exact timing: start, finish and stalls of every stage, buffers, and what holds the network back.
 
@@ -60,7 +60,7 @@ def simulate(
     from rramalloc.importers import load
 
     check_figure(figure)
-    source = load(network, options.parse_input_shapes(input_shape), allow_partial=allow_partial)
+    source = load(network, parameters.parse_input_shapes(input_shape), allow_partial=allow_partial)
     result = api.simulate(
         source, allocation, hardware=hardware, crossbar=crossbar,
         mapping=mapping, fc=fc,
@@ -71,7 +71,7 @@ def simulate(
     if figure is not None:
         result.plot.timeline(save=figure)
     folded = any(layer.fold is not None for layer in result.layers)
-    columns = _COLUMNS | (options.FOLD_COLUMN if folded else {})
+    columns = _COLUMNS | (parameters.FOLD_COLUMN if folded else {})
     if print_result(
         result.to_dict, columns, result.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
     ):
@@ -98,5 +98,5 @@ def _show(result: Simulation, *, quiet: bool) -> None:
     if result.latency_ns is not None and result.step_ns is not None:
         lines.append(("latency", f"{duration(result.latency_ns)}, {duration(result.step_ns)} a step"))
     lines.append(("critical path", result.critical_path_text))
-    lines += options.coverage_line(result)
+    lines += parameters.coverage_line(result)
     print_lines(lines)

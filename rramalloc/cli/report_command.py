@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rramalloc.cli import options
+from rramalloc.cli import parameters
 from rramalloc.cli.output import note
 
 
@@ -28,7 +28,7 @@ def report(
     date: Annotated[
         str | None, typer.Option("--date", metavar="TEXT", help="Date to show; none if left out.")
     ] = None,
-    quiet: options.Quiet = False,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """One self-contained HTML page from allocations, comparisons, fronts, sweeps, placements and costs.
 

@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from rramalloc.cli import options
+from rramalloc.cli import parameters
 from rramalloc.cli.output import note, warn
 
 
 def convert(
-    network: options.NetworkArgument,
+    network: parameters.NetworkArgument,
     out: Annotated[str, typer.Argument(metavar="OUT", help="The network JSON to write.")],
     *,
-    input_shape: options.InputShape = None,
-    allow_partial: options.AllowPartial = False,
-    quiet: options.Quiet = False,
+    input_shape: parameters.InputShape = None,
+    allow_partial: parameters.AllowPartial = False,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Write a network (ONNX, torch.export, PIMCOMP/PIMSYN JSON, layer table, shipped) as network JSON.
 
@@ -24,7 +24,7 @@ def convert(
     """
     from rramalloc import api
 
-    shapes = options.parse_input_shapes(input_shape)
+    shapes = parameters.parse_input_shapes(input_shape)
     found = api.convert(network, out, shapes, allow_partial=allow_partial)
     warn(found.warnings, quiet=quiet)
     note(f"{out}: {len(found.nodes)} nodes, {len(found.stages)} weight layers", quiet=quiet)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import EXIT_INTERRUPTED, complete, options
+from rramalloc.cli import EXIT_INTERRUPTED, complete, parameters
 from rramalloc.cli.group import Command, Group
+from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import (
     note,
     print_csv,
@@ -19,7 +20,6 @@ from rramalloc.cli.output import (
     time_cell,
     warn,
 )
-from rramalloc.cli.progress import LiveLine
 from rramalloc.units import duration
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ app = typer.Typer(
 
 @app.command("measure", cls=Command)
 def measure(
-    network: options.NetworkArgument,
+    network: parameters.NetworkArgument,
     *,
     output: NewTable,
     device: DeviceText = "onnxruntime",
@@ -110,9 +110,9 @@ def measure(
     threads: Threads = 1,
     seed: Seed = 0,
     date: Date = None,
-    input_shape: options.InputShape = None,
-    output_format: options.OutputFormat = "table",
-    quiet: options.Quiet = False,
+    input_shape: parameters.InputShape = None,
+    output_format: parameters.OutputFormat = "table",
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Time every distinct layer; the same command goes on where it was stopped.
 
@@ -125,7 +125,7 @@ def measure(
 
     check_date(date)
     effort = Repetition(width=width, least=least, most=most)
-    source = load(network, options.parse_input_shapes(input_shape))
+    source = load(network, parameters.parse_input_shapes(input_shape))
     timed = open_device(device, source, threads=threads, seed=seed)
     kept = samples or f"{output}.samples.jsonl"
     try:
@@ -147,11 +147,11 @@ def measure(
 
 @app.command("plan", cls=Command)
 def plan(
-    network: options.NetworkArgument,
+    network: parameters.NetworkArgument,
     *,
     auxiliary: Auxiliary = AuxiliaryChoice.avgpool,
-    input_shape: options.InputShape = None,
-    output_format: options.OutputFormat = "csv",
+    input_shape: parameters.InputShape = None,
+    output_format: parameters.OutputFormat = "csv",
 ) -> None:
     """What a measurement times, one run a line: to be timed elsewhere and replayed.
 
@@ -160,7 +160,7 @@ def plan(
     from rramalloc.importers import load
     from rramalloc.studies.latency.plan import MeasurePlan
 
-    found = MeasurePlan.of(load(network, options.parse_input_shapes(input_shape)), auxiliary.value)
+    found = MeasurePlan.of(load(network, parameters.parse_input_shapes(input_shape)), auxiliary.value)
     columns = ("run", "input_bytes", "output_bytes")
     rows = [(run.text, run.input_bytes, run.output_bytes) for run in found.runs]
     if output_format == "json":
@@ -177,8 +177,8 @@ def fit(
     method: Method = None,
     date: Date = None,
     output: TableFile = None,
-    output_format: options.OutputFormat = "table",
-    quiet: options.Quiet = False,
+    output_format: parameters.OutputFormat = "table",
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Overhead of the device and latency of each layer from samples.
 
@@ -194,13 +194,13 @@ def fit(
 
 @app.command("estimate", cls=Command)
 def estimate(
-    network: options.NetworkArgument,
+    network: parameters.NetworkArgument,
     *,
     table: Annotated[str, typer.Option("--table", metavar="TABLE", help="A latency table, .json or .csv.")],
-    input_shape: options.InputShape = None,
-    output_format: options.OutputFormat = "table",
-    output: options.Output = None,
-    quiet: options.Quiet = False,
+    input_shape: parameters.InputShape = None,
+    output_format: parameters.OutputFormat = "table",
+    output: parameters.Output = None,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """The time of a network as the sum of its layers, beside the measured one if the table has it.
 
@@ -211,7 +211,7 @@ def estimate(
     from rramalloc.studies.latency.estimate import estimate_latency
     from rramalloc.timing.latency_table import load_latency_table
 
-    source = load(network, options.parse_input_shapes(input_shape))
+    source = load(network, parameters.parse_input_shapes(input_shape))
     found = estimate_latency(source, load_latency_table(table))
     if output is not None:
         write_json(output, found.to_dict())
@@ -228,7 +228,7 @@ def _progress(progress: MeasureProgress) -> str:
     return f"{progress.done} of {progress.runs} runs measured, {progress.executions} executions"
 
 
-def _print(table: LatencyTable, output_format: options.Format, *, quiet: bool) -> None:
+def _print(table: LatencyTable, output_format: parameters.Format, *, quiet: bool) -> None:
     from rramalloc.timing.latency_table import csv_text
 
     if output_format == "json":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rramalloc.cli import options
+from rramalloc.cli import parameters
 from rramalloc.cli.output import print_lines, print_result, warn
 from rramalloc.units import number_of
 
@@ -27,18 +27,18 @@ _SPARE = (
 
 
 def inspect(
-    network: options.NetworkArgument,
+    network: parameters.NetworkArgument,
     *,
-    hardware: options.Hardware = "plain",
-    crossbar: options.Crossbar = None,
-    mapping: options.Mapping = "im2col",
-    fold: options.Fold = False,
-    fc: options.Fc = "host",
-    input_shape: options.InputShape = None,
-    allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = "table",
-    output: options.Output = None,
-    quiet: options.Quiet = False,
+    hardware: parameters.Hardware = "plain",
+    crossbar: parameters.Crossbar = None,
+    mapping: parameters.Mapping = "im2col",
+    fold: parameters.Fold = False,
+    fc: parameters.Fc = "host",
+    input_shape: parameters.InputShape = None,
+    allow_partial: parameters.AllowPartial = False,
+    output_format: parameters.OutputFormat = "table",
+    output: parameters.Output = None,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Stages, windows, demand, utilisation of the arrays, and the smallest budget.
 
@@ -49,11 +49,11 @@ def inspect(
 
     found = api.inspect(
         network, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc, fold=fold,
-        input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
+        input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
     )  # fmt: skip
     if output is not None:
         write_json(output, found.to_dict())
-    columns = _COLUMNS | (options.FOLD_COLUMN if fold else {})
+    columns = _COLUMNS | (parameters.FOLD_COLUMN if fold else {})
     if print_result(
         found.to_dict, columns, found.layers, output_format, ("layer", "op"), spare=_SPARE, quiet=quiet
     ):
@@ -62,10 +62,10 @@ def inspect(
             [
                 ("network", f"{found.network.name}, {number_of(len(found.layers), 'stage')}"),
                 ("source", found.source or "-"),
-                ("hardware", options.hardware_words(found.hardware, options.mapping_words(found))),
+                ("hardware", parameters.hardware_words(found.hardware, parameters.mapping_words(found))),
                 ("minimum", f"{number_of(found.minimum, 'array')} with every layer stored once"),
                 ("saturation", f"{number_of(found.saturation, 'array')}; more cannot be used"),
-                *options.coverage_line(found),
+                *parameters.coverage_line(found),
             ]
         )
     warn(found.warnings, quiet=quiet)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import complete, options
+from rramalloc.cli import complete, parameters
 from rramalloc.cli.output import note, print_lines, print_result, warn
 from rramalloc.units import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rramalloc.results.folded import FilterFold, NetworkFold
+    from rramalloc.results.folding import FilterFold, NetworkFold
 
 _FILTER_COLUMNS = {
     name: name
@@ -86,17 +86,17 @@ def fold(
     padding: Padding = "0",
     dilation: Dilation = "1,1",
     groups: Groups = 1,
-    hardware: options.Hardware = "plain",
-    crossbar: options.Crossbar = None,
-    mapping: options.Mapping = "kernel_split",
-    fc: options.Fc = "host",
-    input_shape: options.InputShape = None,
-    allow_partial: options.AllowPartial = False,
+    hardware: parameters.Hardware = "plain",
+    crossbar: parameters.Crossbar = None,
+    mapping: parameters.Mapping = "kernel_split",
+    fc: parameters.Fc = "host",
+    input_shape: parameters.InputShape = None,
+    allow_partial: parameters.AllowPartial = False,
     check: Check = False,
-    seed: options.Seed = 0,
-    output_format: options.OutputFormat = "table",
-    output: options.Output = None,
-    quiet: options.Quiet = False,
+    seed: parameters.Seed = 0,
+    output_format: parameters.OutputFormat = "table",
+    output: parameters.Output = None,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Filters whose kernel pixels become input channels, so that few channels fill the arrays.
 
@@ -105,22 +105,22 @@ def fold(
     Example: rramalloc fold --filter 64,6,6,4 --stride 2,2 --align 64 --check
     """
     from rramalloc.files import write_json
-    from rramalloc.results import folded as folding
+    from rramalloc.results import folding
 
     _check_usage(context, network, filter_, align)
     found: FilterFold | NetworkFold
     if network is None:
         found = folding.fold_filter(
-            options.whole_numbers("--filter", filter_ or ""), align=align or 0, rule=rule.value,
-            stride=options.whole_numbers("--stride", stride), groups=groups, check=check, seed=seed,
-            input_size=None if input_size is None else options.whole_numbers("--input", input_size),
-            padding=options.whole_numbers("--padding", padding),
-            dilation=options.whole_numbers("--dilation", dilation),
+            parameters.whole_numbers("--filter", filter_ or ""), align=align or 0, rule=rule.value,
+            stride=parameters.whole_numbers("--stride", stride), groups=groups, check=check, seed=seed,
+            input_size=None if input_size is None else parameters.whole_numbers("--input", input_size),
+            padding=parameters.whole_numbers("--padding", padding),
+            dilation=parameters.whole_numbers("--dilation", dilation),
         )  # fmt: skip
     else:
         found = folding.fold(
             network, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc,
-            input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
+            input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
             check=check, seed=seed,
         )  # fmt: skip
     if output is not None:
@@ -146,8 +146,8 @@ def _check_usage(context: typer.Context, network: str | None, filter_: str | Non
         raise typer.BadParameter("--filter needs --align, the input channels to fill")
 
 
-def _print(found: FilterFold | NetworkFold, output_format: options.Format, *, quiet: bool) -> None:
-    from rramalloc.results.folded import FilterFold
+def _print(found: FilterFold | NetworkFold, output_format: parameters.Format, *, quiet: bool) -> None:
+    from rramalloc.results.folding import FilterFold
 
     if isinstance(found, FilterFold):
         if output_format == "table":
@@ -187,7 +187,7 @@ def _summary(found: NetworkFold) -> Iterator[tuple[str, str]]:
         "network",
         f"{found.network.name}, {number_of(len(found.layers), 'stage')}, {len(folded)} of them folded",
     )
-    yield "hardware", options.hardware_words(found.hardware, found.mapping)
+    yield "hardware", parameters.hardware_words(found.hardware, found.mapping)
     yield "demand", f"{found.demand_before} -> {found.demand_after} arrays with every layer stored once"
     yield "saving", f"{found.saving:.2%}"
     checked = sum(layer.checked is True for layer in folded)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import EXIT_CANNOT_SERVE, options
+from rramalloc.cli import EXIT_CANNOT_SERVE, parameters
+from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_csv, print_json, print_table, print_text, printable, warn
-from rramalloc.cli.progress import LiveLine
 
 if TYPE_CHECKING:
     from rramalloc.placement.emulator.verification import Verification
@@ -42,22 +42,22 @@ Noise = Annotated[
 
 
 def verify(
-    network: options.NetworkArgument,
-    allocation: options.AllocationFile,
+    network: parameters.NetworkArgument,
+    allocation: parameters.AllocationFile,
     *,
     placement: PlacementFile = None,
-    hardware: options.OwnHardware = None,
-    mapping: options.OwnMapping = None,
-    fc: options.OwnFc = None,
+    hardware: parameters.OwnHardware = None,
+    mapping: parameters.OwnMapping = None,
+    fc: parameters.OwnFc = None,
     seed: Seed = 0,
     images: Images = 1,
     adc_bits: AdcBits = None,
     noise: Noise = 0.0,
-    input_shape: options.InputShape = None,
-    allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = "table",
-    output: options.Output = None,
-    quiet: options.Quiet = False,
+    input_shape: parameters.InputShape = None,
+    allow_partial: parameters.AllowPartial = False,
+    output_format: parameters.OutputFormat = "table",
+    output: parameters.Output = None,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Compute a network through its placed arrays and compare every value with a reference.
 
@@ -73,7 +73,7 @@ def verify(
             network, allocation, placement, hardware=hardware,
             mapping=mapping, fc=fc,
             seed=seed, images=images, adc_bits=adc_bits, noise=noise,
-            input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
+            input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
             on_progress=lambda done, of, name: line.show(printable(f"node {done + 1} of {of}, {name}")),
         )  # fmt: skip
     if output is not None:

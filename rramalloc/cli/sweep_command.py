@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.choices import RowsFormat
-from rramalloc.cli import EXIT_INTERRUPTED, options
+from rramalloc.cli import EXIT_INTERRUPTED, parameters
+from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
-from rramalloc.cli.progress import LiveLine
 from rramalloc.progress import of_sweep
 from rramalloc.units import number_of
 
@@ -53,9 +53,9 @@ def sweep(
     jobs: Jobs = None,
     rows: Rows = "csv",
     status: Status = False,
-    allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = "table",
-    quiet: options.Quiet = False,
+    allow_partial: parameters.AllowPartial = False,
+    output_format: parameters.OutputFormat = "table",
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Compute every combination of the lists in SPEC.toml; the same command goes on where it was stopped.
 
@@ -91,7 +91,7 @@ def sweep(
     _print_result(result, output_format, quiet=quiet)
 
 
-def _print_result(result: SweepResult, output_format: options.Format, *, quiet: bool) -> None:
+def _print_result(result: SweepResult, output_format: parameters.Format, *, quiet: bool) -> None:
     if output_format == "table":
         columns = ("network", "method", "points", "failed", "best makespan")
         print_table(columns, result.summary(), columns[:2], spare=("points", "failed"), quiet=quiet)
@@ -117,7 +117,7 @@ def _print_json(result: SweepResult) -> None:
     sys.stdout.write("\n  ]\n}\n")
 
 
-def _print_status(status: SweepStatus, output_format: options.Format) -> None:
+def _print_status(status: SweepStatus, output_format: parameters.Format) -> None:
     if output_format == "json":
         print_json(status.to_dict())
     elif output_format == "csv":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import options
+from rramalloc.cli import parameters
 from rramalloc.cli.output import print_csv, print_lines, print_result, print_table, warn
 from rramalloc.units import number_of
 
@@ -27,24 +27,24 @@ _BUSIEST = 5
 
 
 def place(
-    network: options.NetworkArgument,
-    allocation: options.AllocationFile,
+    network: parameters.NetworkArgument,
+    allocation: parameters.AllocationFile,
     *,
-    hardware: options.OwnHardware = None,
-    mapping: options.OwnMapping = None,
-    fc: options.OwnFc = None,
-    seed: options.Seed = 0,
+    hardware: parameters.OwnHardware = None,
+    mapping: parameters.OwnMapping = None,
+    fc: parameters.OwnFc = None,
+    seed: parameters.Seed = 0,
     work: Annotated[
         int, typer.Option("--work", metavar="N", help="Units of improvement; 0: construction only.")
     ] = 40,
-    input_shape: options.InputShape = None,
-    allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = "table",
+    input_shape: parameters.InputShape = None,
+    allow_partial: parameters.AllowPartial = False,
+    output_format: parameters.OutputFormat = "table",
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the placement as JSON.")
     ] = None,
-    figure: options.Figure = None,
-    quiet: options.Quiet = False,
+    figure: parameters.Figure = None,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Place an allocation: every block of every copy on an array of a tile of a chip, with little traffic.
 
@@ -57,7 +57,7 @@ def place(
     placement = api.place(
         network, allocation, hardware=hardware, mapping=mapping,
         fc=fc, seed=seed, work=work,
-        input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
+        input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
     )  # fmt: skip
     if output is not None:
         placement.save(output)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rramalloc import choices
-from rramalloc.cli import complete, options
+from rramalloc.cli import complete, parameters
 from rramalloc.cli.group import Command
+from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_lines, print_result, print_table, warn
-from rramalloc.cli.progress import LiveLine
 from rramalloc.units import duration
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class ManyFiles(Command):
 
 
 def evaluate(
-    network: options.NetworkArgument,
+    network: parameters.NetworkArgument,
     *,
     chip: ChipFile,
     strategies: Strategies = None,
@@ -94,14 +94,14 @@ def evaluate(
     load: LoadFile = None,
     performance: PerformanceFile = None,
     hardware: Hardware = None,
-    crossbar: options.Crossbar = None,
+    crossbar: parameters.Crossbar = None,
     mapping: Mapping = None,
     fc: Fc = None,
-    input_shape: options.InputShape = None,
-    allow_partial: options.AllowPartial = False,
-    output_format: options.OutputFormat = "table",
-    output: options.Output = None,
-    quiet: options.Quiet = False,
+    input_shape: parameters.InputShape = None,
+    allow_partial: parameters.AllowPartial = False,
+    output_format: parameters.OutputFormat = "table",
+    output: parameters.Output = None,
+    quiet: parameters.Quiet = False,
 ) -> None:
     """Many strategies at once, layer after layer: who does what, how long it takes, and what holds it back.
 
@@ -119,7 +119,7 @@ def evaluate(
             network, chip, strategies=strategies or (), allocations=allocations or (), units=_units(units),
             limit=limit, hardware=hardware, crossbar=crossbar,
             mapping=mapping, fc=fc,
-            input_shapes=options.parse_input_shapes(input_shape), allow_partial=allow_partial,
+            input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
             on_progress=lambda done, total: line.show(f"{done} of {total} strategies"),
         )  # fmt: skip
         _write(evaluation, load, performance, line)

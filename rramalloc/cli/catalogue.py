@@ -1,0 +1,94 @@
+"""`rramalloc networks`, `presets` and `schema`: what ships with the package."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import typer
+
+from rramalloc.cli import complete, parameters
+from rramalloc.cli.output import print_json, print_result
+
+
+class _NetworkRow(NamedTuple):
+    name: str
+    weight_layers: int
+    source: str
+
+
+class _PresetRow(NamedTuple):
+    name: str
+    crossbar: str
+    cell_bits: int
+    weight_bits: int
+    columns_per_weight: int
+    unconfirmed: str
+    source: str
+
+
+_PRESET_TEXTS = ("name", "crossbar", "unconfirmed", "source")
+_PRESET_SPARE = ("columns_per_weight", "unconfirmed", "weight_bits", "cell_bits", "crossbar")
+
+
+def networks(output_format: parameters.OutputFormat = "table") -> None:
+    """Networks that ship with the package, each with its source.
+
+    Example: rramalloc networks --format json
+    """
+    from rramalloc.importers import load
+    from rramalloc.network.shipped import shipped_names
+
+    found = [load(name) for name in shipped_names()]
+    rows = [_NetworkRow(network.name, len(network.stages), network.source) for network in found]
+    columns = {field: field for field in _NetworkRow._fields}
+    print_result(
+        lambda: [row._asdict() for row in rows], columns, rows, output_format, ("name", "source"),
+        spare=("weight_layers",),
+    )  # fmt: skip
+
+
+def presets(output_format: parameters.OutputFormat = "table") -> None:
+    """Hardware presets that ship with the package, each with its source and unconfirmed values.
+
+    Example: rramalloc presets --format json
+    """
+    from rramalloc.hardware.loader import load_hardware
+    from rramalloc.hardware.shipped import preset_names
+
+    found = {name: load_hardware(name) for name in preset_names()}
+    rows = [
+        _PresetRow(
+            name,
+            hardware.crossbar.size,
+            hardware.crossbar.cell_bits,
+            hardware.precision.weight_bits,
+            hardware.columns_per_weight,
+            ", ".join(hardware.unconfirmed),
+            hardware.source,
+        )
+        for name, hardware in found.items()
+    ]
+
+    def document() -> list[dict[str, object]]:
+        return [{"preset": name} | hardware.to_dict() for name, hardware in found.items()]
+
+    columns = {field: field for field in _PresetRow._fields}
+    print_result(document, columns, rows, output_format, _PRESET_TEXTS, spare=_PRESET_SPARE)
+
+
+def schema(
+    name: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=complete.schemas,
+            help="network, hardware, allocation, replication, simulation, inspection, pareto, ...",
+        ),
+    ],
+) -> None:
+    """JSON Schema of a file format.
+
+    Example: rramalloc schema allocation
+    """
+    from rramalloc.schemas import json_schema
+
+    print_json(json_schema(name))
