@@ -352,8 +352,17 @@ def _record(schema: Schema, name: str) -> Iterator[str]:
 
 
 def meanings(description: str, fields: Collection[str]) -> tuple[str, dict[str, str]]:
-    """The text of a record's docstring, and what it says of each field: "name: words" up to a semicolon."""
+    """The text of a record's docstring, and what it says of each field.
+
+    Fields stand in a section Parameters, or as "name: words" up to a semicolon.
+    """
+    description, _, section = description.partition("\nParameters\n----------\n")
+    section, _, behind = section.partition("\n\n")
+    parts = re.split(r"^([a-z]\w*(?:, [a-z]\w*)*)$", section, flags=re.MULTILINE)
     found: dict[str, str] = {}
+    for names, words in zip(parts[1::2], parts[2::2], strict=True):
+        found |= dict.fromkeys(names.split(", "), " ".join(words.split()).rstrip("."))
+    description = f"{description}\n\n{behind}"
     rest = []
     for paragraph in re.split(r"\n\s*\n", description.strip()):
         clauses = _CLAUSE.split(" ".join(paragraph.split()))

@@ -13,7 +13,9 @@ from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rramalloc.api import chiplet_compare as chiplet_compare
     from rramalloc.api import chiplet_cost as chiplet_cost
+    from rramalloc.api import chiplet_optimize as chiplet_optimize
     from rramalloc.api import compare as compare
     from rramalloc.api import convert as convert
     from rramalloc.api import evaluate as evaluate
@@ -64,7 +66,9 @@ _HOMES = {
     "RramallocError": "rramalloc.errors",
     "Simulation": "rramalloc.results.simulation",
     "__version__": "rramalloc.version",
+    "chiplet_compare": "rramalloc.studies.chiplet.chiplet_cost",
     "chiplet_cost": "rramalloc.studies.chiplet.chiplet_cost",
+    "chiplet_optimize": "rramalloc.studies.chiplet.chiplet_optimize",
     "compare": "rramalloc.api",
     "convert": "rramalloc.api",
     "estimate_latency": "rramalloc.studies.latency.estimate",

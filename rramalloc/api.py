@@ -46,14 +46,18 @@ if TYPE_CHECKING:
     from rramalloc.results.comparison import Comparison
     from rramalloc.results.front import ParetoFront
     from rramalloc.search.front import Progress as FrontProgress
+    from rramalloc.studies.chiplet.chiplet_cost import chiplet_compare as chiplet_compare
     from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
+    from rramalloc.studies.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
     from rramalloc.studies.compare import CompareProgress, Ending
     from rramalloc.studies.strategies.evaluate import evaluate as evaluate
 
 MAX_WORK = 10**9
 MAX_SEEDS = 1000
 _HOMES = {
+    "chiplet_compare": "rramalloc.studies.chiplet.chiplet_cost",
     "chiplet_cost": "rramalloc.studies.chiplet.chiplet_cost",
+    "chiplet_optimize": "rramalloc.studies.chiplet.chiplet_optimize",
     "evaluate": "rramalloc.studies.strategies.evaluate",
     "export": "rramalloc.export.export",
     "place": "rramalloc.placement.place",

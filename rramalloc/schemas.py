@@ -35,6 +35,8 @@ _RECORDS = {
     "export": "rramalloc.export.targets.json:ExportDocument",
     "chiplet": "rramalloc.studies.chiplet.description:Description",
     "chiplet-cost": "rramalloc.studies.chiplet.cost:ChipletCost",
+    "chiplet-comparison": "rramalloc.studies.chiplet.chiplet_cost:ChipletComparison",
+    "chiplet-schedule": "rramalloc.studies.chiplet.chiplet_optimize:ChipletSchedule",
 }
 
 

@@ -18,6 +18,7 @@ from rramalloc.api import export
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
 from rramalloc.result import Result
+from rramalloc.studies.chiplet.describe import describe_network
 from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
@@ -51,6 +52,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("swept")
     spec = {"name": HOSTILE, "networks": "alexnet", "arrays": [100, 200], "methods": "uniform"}
     swept = rramalloc.sweep(spec, folder, jobs=1)
+    described = describe_network(network, hardware, "im2col", "host").description
     found = (
         network, hardware, allocation, placement, table, swept, rramalloc.sweep_status(folder),
         rramalloc.inspect(network, hardware=hardware), rramalloc.simulate(network, allocation),
@@ -59,13 +61,15 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         rramalloc.fold(network), rramalloc.fold_filter((64, 3, 3, 3), align=16),
         rramalloc.chiplet_cost(network, allocation, placement), rramalloc.estimate_latency(network, table),
         rramalloc.evaluate(network, ChipPerformance(**worked.CHIP), allocations={HOSTILE: 2}),
-        export(network, allocation, "pimcomp"),
+        export(network, allocation, "pimcomp"), rramalloc.chiplet_compare([described, described]),
+        rramalloc.chiplet_optimize(network, hardware=hardware, work=0),
     )  # fmt: skip
     return {type(result).__name__: result for result in found}
 
 
 KINDS = (
-    "Allocation", "ChipletCost", "Comparison", "Evaluation", "Export", "FilterFold", "Hardware", "Inspection",
+    "Allocation", "ChipletComparison", "ChipletCost", "ChipletSchedule", "Comparison",
+    "Evaluation", "Export", "FilterFold", "Hardware", "Inspection",
     "LatencyEstimate", "LatencyTable", "Network", "NetworkFold", "ParetoFront", "Placement", "Simulation",
     "SweepResult", "SweepStatus", "Verification",
 )  # fmt: skip
@@ -120,7 +124,7 @@ def test_names_stay_text_in_html(results: dict[str, Any], kind: str) -> None:
     assert not tags.open
     assert tags.seen <= TAGS
     assert f"<small>({kind})</small>" in page
-    named = kind not in ("FilterFold", "ChipletCost", "SweepResult")
+    named = kind not in ("FilterFold", "ChipletComparison", "ChipletCost", "SweepResult")
     assert not named or "&lt;script&gt;alert(" in page
 
 

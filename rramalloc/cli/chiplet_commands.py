@@ -6,22 +6,46 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.cli import complete, parameters
+from rramalloc.cli import EXIT_INTERRUPTED, complete, parameters
 from rramalloc.cli.group import Command, Group
-from rramalloc.cli.output import print_csv, print_json, print_lines, print_table, warn
+from rramalloc.cli.interrupt import interruptible
+from rramalloc.cli.live_line import LiveLine
+from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_result, print_table, warn
+from rramalloc.units import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
     from rramalloc.studies.chiplet.cost import ChipletCost
 
 app = typer.Typer(cls=Group, no_args_is_help=True)
 
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...|NETWORK", autocompletion=complete.networks,
+        help="Descriptions, or a network with both options below.",
+    ),
+]  # fmt: skip
 Source = Annotated[
     str,
     typer.Argument(
         metavar="FILE|NETWORK", autocompletion=complete.networks,
-        help="A description, or a network with both options below.",
+        help="A description, or with --hardware a network.",
     ),
 ]  # fmt: skip
+ChipHardware = Annotated[
+    str | None,
+    typer.Option(
+        "--hardware", metavar="FILE|PRESET", autocompletion=complete.presets,
+        help="Describe NETWORK on the tiles of this hardware's [chip].",
+    ),
+]  # fmt: skip
+DescriptionFile = Annotated[
+    str | None,
+    typer.Option("--description", metavar="FILE", help="Write the description, with the schedule in it."),
+]
 AllocationFile = Annotated[
     str | None, typer.Option("--allocation", metavar="FILE", help="Allocation of NETWORK.")
 ]
@@ -30,6 +54,22 @@ PlacementFile = Annotated[
 ]
 _COLUMNS = ("group", "operator", "compute", "communication", "routing", "cost")
 _SPARE = ("routing", "communication", "compute")
+_COMPARED = {
+    "description": "name", "groups": "groups", "in groups": "computed", "between": "between",
+    "total": "total", "unit": "unit", "ratio": "ratio",
+}  # fmt: skip
+_SEQUENTIAL = ", sequential: one group after the other, with the transfers between them"
+_SCHEDULED = (
+    "group",
+    "operator",
+    "strategy",
+    "units",
+    "first",
+    "compute",
+    "communication",
+    "routing",
+    "cost",
+)
 
 
 @app.callback()
@@ -42,7 +82,7 @@ def _chiplet() -> None:
 
 @app.command("cost", cls=Command)
 def cost(
-    source: Source,
+    sources: Sources,
     allocation: AllocationFile = None,
     placement: PlacementFile = None,
     input_shape: parameters.InputShape = None,
@@ -50,17 +90,26 @@ def cost(
     output: parameters.Output = None,
     quiet: parameters.Quiet = False,
 ) -> None:
-    """Cost of a description, or of an allocation as it is placed: groups, what lies between them, total.
+    """Cost of a description, or of an allocation as it is placed; of several descriptions side by side.
 
     Example: rramalloc chiplet cost resnext_block.json
     """
     from rramalloc import api
-    from rramalloc.files import write_json
 
+    if len(sources) > 1:
+        if allocation is not None or placement is not None:
+            raise typer.BadParameter("--allocation and --placement are for one network")
+        compared = api.chiplet_compare(sources)
+        if output is not None:
+            compared.save(output)
+        some = compared.descriptions
+        print_result(compared.to_dict, _COMPARED, some, output_format, ("description", "unit"), quiet=quiet)
+        warn(compared.warnings, quiet=quiet)
+        return
     shapes = parameters.parse_input_shapes(input_shape)
-    found = api.chiplet_cost(source, allocation, placement, input_shapes=shapes)
+    found = api.chiplet_cost(sources[0], allocation, placement, input_shapes=shapes)
     if output is not None:
-        write_json(output, found.to_dict())
+        found.save(output)
     rows = [
         (index, name, operator.compute, operator.communication, operator.routing, operator.cost)
         for index, group in enumerate(found.groups)
@@ -78,6 +127,76 @@ def cost(
     warn(found.warnings, quiet=quiet)
 
 
+@app.command("optimize", cls=Command)
+def optimize(
+    source: Source,
+    hardware: ChipHardware = None,
+    crossbar: parameters.Crossbar = None,
+    mapping: parameters.Mapping = "im2col",
+    fc: parameters.Fc = "host",
+    seed: parameters.Seed = 0,
+    work: parameters.Work = 100,
+    time_limit: parameters.TimeLimit = None,
+    input_shape: parameters.InputShape = None,
+    output_format: parameters.OutputFormat = "table",
+    output: parameters.Output = None,
+    description: DescriptionFile = None,
+    quiet: parameters.Quiet = False,
+) -> None:
+    """Groups, partitions and submeshes of least cost, with a lower bound.
+
+    Example: rramalloc chiplet optimize resnext_block.json
+    """
+    from rramalloc import api
+    from rramalloc.files import write_json
+    from rramalloc.search.problem import Stop
+
+    stop = Stop(work=work, time_limit_s=time_limit)
+    with LiveLine(quiet=quiet) as line, interruptible(stop):
+        schedule = api.chiplet_optimize(
+            source, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc, seed=seed, work=work,
+            time_limit_s=time_limit, input_shapes=parameters.parse_input_shapes(input_shape), stop=stop,
+            on_progress=lambda best, bound: line.show(f"best {_shown(best)}, bound {_shown(bound)}"),
+        )  # fmt: skip
+    if output is not None:
+        schedule.save(output)
+    if description is not None:
+        write_json(description, schedule.description.to_dict())
+    rows = [[getattr(row, column) for column in _SCHEDULED] for row in schedule.rows()]
+    match output_format:
+        case "json":
+            print_json(schedule.to_dict())
+        case "csv":
+            print_csv(_SCHEDULED, rows)
+        case "table":
+            cells = [(*row[:5], *map(_shown, row[5:])) for row in rows]
+            texts = ("operator", "strategy", "first")
+            print_table(_SCHEDULED, cells, texts, spare=("first", *_SPARE), quiet=quiet)
+            typer.echo()
+            print_lines(_found(schedule))
+    warn(schedule.warnings, quiet=quiet)
+    note(f"done in {line.seconds:.2f} s", quiet=quiet)
+    if stop.interrupted:
+        note("interrupted: this is the best found so far")
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _found(schedule: ChipletSchedule) -> Iterator[tuple[str, str]]:
+    unit, cost = schedule.cost.unit, schedule.cost
+    if schedule.description.name is not None:
+        yield "network", schedule.description.name
+    moved = sum(cost.between)
+    yield "total", f"{_shown(schedule.total)} {unit} in {counted(len(cost.groups), 'group')}"
+    yield "between", f"{_shown(moved)} {unit} of it"
+    yield "lower bound", f"{_shown(schedule.lower_bound)} {unit}"
+    yield "gap", f"{schedule.gap:.2%} from optimal at most"
+    yield "proof", schedule.proof
+    for baseline in schedule.baselines:
+        yield baseline.name, f"{_shown(baseline.total)} {unit}, {baseline.ratio:.3f} times as much"
+    yield "options", f"{schedule.options:,} strategies with their submeshes, of all operators"
+    yield "search", f"{schedule.seconds:.2f} s of work on a reference core"
+
+
 def _summary(found: ChipletCost, *, quiet: bool) -> None:
     if found.edges:
         typer.echo()
@@ -93,9 +212,19 @@ def _summary(found: ChipletCost, *, quiet: bool) -> None:
         [
             ("groups", f"{_shown(groups)} {found.unit} in {len(found.groups)} groups"),
             ("between", f"{_shown(between)} {found.unit}"),
-            ("total", f"{_shown(found.total)} {found.unit}"),
+            (
+                "total",
+                f"{_shown(found.total)} {found.unit}{_SEQUENTIAL if found.pipelined is not None else ''}",
+            ),
+            *_pipelined(found),
         ]
     )
+
+
+def _pipelined(found: ChipletCost) -> Iterator[tuple[str, str]]:
+    if found.pipelined is not None:
+        what = "all stages at the same time, without transfers between tiles: what `optimize` counts"
+        yield "pipelined", f"{_shown(found.pipelined)} {found.unit}, {what}"
 
 
 def _shown(value: float) -> str:

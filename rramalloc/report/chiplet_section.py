@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Layer, Lists, Panel
 from rramalloc.report.allocation_section import warning_notes
-from rramalloc.report.section import Column, Detail, Fact, Section, Table, shown
+from rramalloc.report.section import Column, Detail, Fact, Kind, Section, Table, shown
+from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.units import counted, share
 
@@ -19,10 +21,37 @@ _TERMS = (
 """Field and legend of what a group's bar is stacked from."""
 
 
+def schedule_section(schedule: ChipletSchedule, detail: Detail) -> Section:
+    """As `chiplet_section`, with the bound, other schedules, and where every operator runs."""
+    section = chiplet_section(schedule.cost, detail)
+    unit = schedule.cost.unit
+    bound = Fact("Lower bound", f"{schedule.lower_bound:,.6g} {unit}", f"{share(schedule.gap)} below at most")
+    others = Table(
+        "Other schedules",
+        (Column("Schedule"), Column("Total", "float"), Column("Ratio", "float")),
+        [(other.name, other.total, other.ratio) for other in schedule.baselines],
+        folded=False,
+    )
+    heads = ("Group", "Operator", "Strategy", "Units", "First", "Last")
+    kinds: tuple[Kind, ...] = ("int", "text", "text", "int", "text", "text")
+    columns = tuple(Column(head, kind) for head, kind in zip(heads, kinds, strict=True))
+    places = Table("Strategies and submeshes", columns, [row[:6] for row in schedule.rows()])
+    warnings = [*section.blocks[: len(schedule.cost.warnings)]]
+    own = warning_notes(tuple(w for w in schedule.warnings if w not in schedule.cost.warnings))
+    return replace(
+        section,
+        title=f"Schedule on chiplets: {schedule.total:,.6g} {unit}",
+        subtitle=schedule.description.name or "Chiplet schedule",
+        facts=(*section.facts, bound),
+        blocks=(*own, *warnings, others, *section.blocks[len(warnings) :], shown(places, detail)),
+        made=(("Proof", schedule.proof), ("Seed", str(schedule.seed))),
+    )
+
+
 def chiplet_section(cost: ChipletCost, detail: Detail) -> Section:
     """Headline, stacked terms of the groups, operators and edges."""
     moved = sum(cost.between)
-    facts = (
+    facts: tuple[Fact, ...] = (
         Fact("Total", f"{cost.total:,.6g} {cost.unit}"),
         Fact(
             "Groups", f"{len(cost.groups):,}", f"{sum(group.cost for group in cost.groups):,.6g} {cost.unit}"
@@ -34,6 +63,8 @@ def chiplet_section(cost: ChipletCost, detail: Detail) -> Section:
         ),
     )
     slowest = max(range(len(cost.groups)), key=lambda place: cost.groups[place].cost, default=None)
+    if cost.pipelined is not None:
+        facts += (Fact("Pipelined", f"{cost.pipelined:,.6g} {cost.unit}", "all stages at the same time"),)
     limit = ""
     if slowest is not None and cost.total:
         part = cost.groups[slowest].cost / cost.total

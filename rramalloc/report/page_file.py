@@ -121,7 +121,7 @@ def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> 
 def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
     from rramalloc.placement.placement import Placement
     from rramalloc.report.allocation_section import allocation_section, simulation_section
-    from rramalloc.report.chiplet_section import chiplet_section
+    from rramalloc.report.chiplet_section import chiplet_section, schedule_section
     from rramalloc.report.comparison_section import comparison_section
     from rramalloc.report.front_section import front_section
     from rramalloc.report.placement_section import placement_section
@@ -130,6 +130,7 @@ def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
     from rramalloc.results.comparison import Comparison
     from rramalloc.results.front import ParetoFront
     from rramalloc.results.simulation import Simulation
+    from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
     from rramalloc.studies.sweep.rows import SweepDocument
 
     match source.result:
@@ -147,6 +148,8 @@ def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
             return sweep_section(result, detail)
         case Placement() as result:
             return placement_section(result, detail)
+        case ChipletSchedule() as result:
+            return schedule_section(result, detail)
         case result:
             return chiplet_section(result, detail)
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -18,14 +18,23 @@ from rramalloc.results.allocation import Allocation
 from rramalloc.results.comparison import Comparison
 from rramalloc.results.front import ParetoFront
 from rramalloc.results.simulation import Simulation
+from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.studies.sweep.rows import SweepDocument
 from rramalloc.studies.sweep.run import read_sweep
 
-Result = Allocation | Simulation | Comparison | ParetoFront | SweepDocument | Placement | ChipletCost
+Result = (
+    Allocation
+    | Simulation
+    | Comparison
+    | ParetoFront
+    | SweepDocument
+    | Placement
+    | ChipletCost
+    | ChipletSchedule
+)
 SHOWABLE: dict[str, type[Record]] = {
-    str(kind.model_fields["format"].default): kind
-    for kind in (Allocation, Simulation, Comparison, ParetoFront, SweepDocument, Placement, ChipletCost)
+    str(kind.model_fields["format"].default): kind for kind in get_args(Result)
 }
 
 

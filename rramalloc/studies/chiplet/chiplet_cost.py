@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,15 @@ from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.network.network import Network
 from rramalloc.placement.check import check
 from rramalloc.placement.placement import PlacedArray, Placement, PlacementLike, as_placement
+from rramalloc.records import Record
+from rramalloc.result import ResultRecord
 from rramalloc.results.allocation_input import AllocationLike, read_allocation
 from rramalloc.studies.chiplet.cost import ChipletCost, Terms, described_cost, read_description, total_cost
 from rramalloc.studies.chiplet.description import Description
 from rramalloc.studies.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
 from rramalloc.timing.access import BITS_PER_BYTE, StepTime
 from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
+from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -83,7 +86,9 @@ def placed_cost(
             edges.append((flow.producer, flow.consumer, Terms(0.0, moved, routed)))
     levels = _levels(graph)
     groups = [{name: terms[name] for name in level} for level in levels]
-    return total_cost(groups, edges, "ns", [*rates.warnings(), *(measured.warnings if measured else ())])
+    warnings = [*rates.warnings(), *(measured.warnings if measured else ())]
+    pipelined = makespan_of(graph, copies) * step_ns
+    return total_cost(groups, edges, "ns", warnings, pipelined)
 
 
 class _Rates:
@@ -177,3 +182,70 @@ def chiplet_cost(
         return cost
     warning = "placed on other hardware than the allocation's: its measured step times do not hold there"
     return cost.model_copy(update={"warnings": (*cost.warnings, warning)})
+
+
+class ComparedDescription(Record):
+    """One of several.
+
+    name: its file; computed: cost of all groups; between: of what lies between them; total: both together;
+    unit: of all costs; ratio: to the least total.
+    """
+
+    name: str
+    groups: int
+    computed: float
+    between: float
+    total: float
+    unit: str
+    ratio: float
+
+
+class ChipletComparison(ResultRecord):
+    """Descriptions side by side.
+
+    descriptions: in the order given.
+    """
+
+    format: Literal["rramalloc-chiplet-comparison/1"] = "rramalloc-chiplet-comparison/1"
+    descriptions: tuple[ComparedDescription, ...]
+    warnings: tuple[str, ...] = ()
+    rows_in: ClassVar[str] = "descriptions"
+
+    def _headline(self) -> tuple[str, str]:
+        best = min(self.descriptions, key=lambda each: each.total)
+        return "", f"{best.name} costs least, {best.total:,.6g} {best.unit}, of {len(self.descriptions)}"
+
+
+def chiplet_compare(sources: Sequence[Description | str | os.PathLike[str]]) -> ChipletComparison:
+    """Costs of several descriptions side by side.
+
+    Raises
+    ------
+    RramallocError
+        FileError, SpecError; SpecError too if some are in cycles and others in ns.
+    """
+    names = [
+        f"description {number}" if isinstance(source, Description) else os.fspath(source)
+        for number, source in enumerate(sources, 1)
+    ]
+    if not names:
+        raise SpecError("descriptions", "there are none to compare")
+    costs = [chiplet_cost(source) for source in sources]
+    if len({cost.unit for cost in costs}) > 1:
+        raise SpecError("descriptions", "some are in cycles, others in ns: compare those of one unit")
+    least = min(cost.total for cost in costs)
+    return ChipletComparison(
+        descriptions=tuple(
+            ComparedDescription(
+                name=name,
+                groups=len(cost.groups),
+                computed=sum(group.cost for group in cost.groups),
+                between=sum(cost.between),
+                total=cost.total,
+                unit=cost.unit,
+                ratio=cost.total / least if least else 1.0,
+            )
+            for name, cost in zip(names, costs, strict=True)
+        ),
+        warnings=tuple(f"{n}: {w}" for n, cost in zip(names, costs, strict=True) for w in cost.warnings),
+    )

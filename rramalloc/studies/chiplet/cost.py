@@ -6,7 +6,7 @@ Source: docs/sources/companions.md 2.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -17,7 +17,13 @@ from rramalloc.files import read_json
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, parse
 from rramalloc.result import ResultRecord
-from rramalloc.studies.chiplet.description import ChipletEdge, ChipletOperator, Description
+from rramalloc.studies.chiplet.description import (
+    ChipletChip,
+    ChipletEdge,
+    ChipletOperator,
+    Description,
+    entry,
+)
 from rramalloc.studies.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
 from rramalloc.units import counted
 
@@ -42,6 +48,15 @@ def systolic_cycles(work: Work, side: int) -> float:
     if work.m > side or work.n > side:
         return work.m * work.k * work.n / (side * side) + 2 * (side - 1)
     return float(work.m + work.k + work.n - 1)
+
+
+def computed(operator: ChipletOperator, strategy: int, chip: ChipletChip) -> float | None:
+    """Compute cycles of an operator under a strategy; None if the chip lacks the side of a systolic array."""
+    if operator.compute is not None:
+        return entry(operator.compute, strategy)
+    if chip.systolic is None or operator.work is None:
+        return None
+    return systolic_cycles(Work(*entry(operator.work, strategy)), chip.systolic)
 
 
 class OperatorCost(Record):
@@ -73,11 +88,14 @@ class EdgeCost(Record):
 class ChipletCost(ResultRecord):
     """Cost of a network on chiplets: the groups one after the other, with what is moved between them.
 
-    between: for each group and the next, the sum of `edges` into that next group; unit: of all costs.
+    total: of the groups one after the other (sequential); pipelined: of the same allocation with all stages
+    at work at the same time, as `optimize` counts and without transfers, None where only a description is
+    given; between: for each group and the next, the sum of `edges` into that next group; unit: of all costs.
     """
 
     format: Literal["rramalloc-chiplet-cost/1"] = "rramalloc-chiplet-cost/1"
     total: float
+    pipelined: float | None = None
     unit: Literal["cycles", "ns"]
     groups: tuple[GroupCost, ...]
     between: tuple[float, ...]
@@ -113,7 +131,7 @@ class Terms(NamedTuple):
 
 def total_cost(
     groups: Sequence[Mapping[str, Terms]], edges: Iterable[tuple[str, str, Terms]],
-    unit: Literal["cycles", "ns"], warnings: Sequence[str] = (),
+    unit: Literal["cycles", "ns"], warnings: Sequence[str] = (), pipelined: float | None = None,
 ) -> ChipletCost:  # fmt: skip
     """Sum of the groups and of what lies between them.
 
@@ -130,6 +148,7 @@ def total_cost(
         written.append(EdgeCost(**fields, routing=terms.routing, cost=cost))
     return ChipletCost(
         total=sum(group.cost for group in costs) + sum(between),
+        pipelined=pipelined,
         unit=unit,
         groups=costs,
         between=tuple(between),
@@ -150,12 +169,16 @@ def _group(group: Mapping[str, Terms]) -> GroupCost:
 
 MAX_LISTED = 2**18
 """Units of all different submeshes together: bounds the time that hops take."""
+SCHEDULE: Literal["rramalloc-chiplet-schedule/1"] = "rramalloc-chiplet-schedule/1"
 _DESCRIPTION: TypeAdapter[Description] = TypeAdapter(Description)
 
 
 def read_description(path: str | os.PathLike[str]) -> Description:
-    """A description file. Raises FileError, SpecError."""
-    return parse(_DESCRIPTION, read_json(path), os.fspath(path))
+    """A description file, or the one in what `chiplet optimize` wrote. Raises FileError, SpecError."""
+    document, where = read_json(path), os.fspath(path)
+    if isinstance(document, dict) and document.get("format") == SCHEDULE:
+        document = document.get("description")
+    return parse(_DESCRIPTION, document, where)
 
 
 def described_cost(description: Description, where: str) -> ChipletCost:
@@ -176,7 +199,7 @@ class _Described:
             (edge.source, edge.to, self._edge(edge, f"edges[{index}]"))
             for index, edge in enumerate(self.description.edges)
         ]
-        return total_cost(groups, edges, "cycles")
+        return total_cost(groups, edges, self.description.unit, tuple(self._warnings()))
 
     @cached_property
     def _units(self) -> dict[str, Units]:
@@ -204,6 +227,12 @@ class _Described:
                 name, "first", "must be unit [0, 0] of its chiplet in a submesh of several chiplets"
             )
         last: Unit = ((top + tall - 1, left + wide - 1), (row + rows - 1, column + columns - 1))
+        size = (tall * wide - 1) * self.chip.units[0] * self.chip.units[1] + rows * columns
+        if operator.units is not None and entry(operator.units, operator.strategy) != size:
+            wanted = entry(operator.units, operator.strategy)
+            raise self._fault(
+                name, "submesh", f"has {size} units, strategy {operator.strategy} takes {wanted}"
+            )
         for field, unit in (("first", ((top, left), (row, column))), ("submesh", last)):
             if not self.topology.holds(unit):
                 raise self._fault(name, field, f"reaches {_shown(unit)}, which the chip does not have")
@@ -225,9 +254,9 @@ class _Described:
     def _operator(self, name: str) -> Terms:
         operator = self.description.operators[name]
         routing = 0.0
-        if operator.reduce_to == "last":
+        if self._reduced(name):
             hops = self._hops_of_sets(self._units[name], self._units[name].last)
-            routing = self._cycles(operator.transfers, hops)
+            routing = self._cycles(entry(operator.transfers, operator.strategy), hops)
         one = operator.submesh is None or operator.submesh[0] == (1, 1)
         communication = 0.0
         if operator.latency is not None:
@@ -239,13 +268,35 @@ class _Described:
         return Terms(self._compute(name, operator), communication, routing)
 
     def _compute(self, name: str, operator: ChipletOperator) -> float:
-        if operator.compute is not None:
-            return operator.compute
-        if self.chip.systolic is None or operator.work is None:
+        cycles = computed(operator, operator.strategy, self.chip)
+        if cycles is None:
             raise self._fault(
                 name, "work", "needs chip.systolic, the side of a unit's array; or give compute"
             )
-        return systolic_cycles(Work(*operator.work), self.chip.systolic)
+        return cycles
+
+    def _reduced(self, name: str) -> bool:
+        """Whether the result of an operator is in its last unit alone."""
+        operator = self.description.operators[name]
+        reduced = entry(operator.reduce_to, operator.strategy) == "last"
+        if reduced and name not in self._units:
+            raise self._fault(name, "reduce_to", "needs submesh and first: `chiplet optimize` chooses them")
+        return reduced
+
+    def _warnings(self) -> Iterator[str]:
+        """Operators that share units although they run at the same time."""
+        for index, group in enumerate(self.description.groups):
+            owner: dict[Unit, str] = {}
+            for name in group:
+                units = self._units[name].members if name in self._units else frozenset()
+                shared = min(units & owner.keys(), default=None)
+                if shared is not None:
+                    yield (
+                        f"groups[{index}]: {brief(name)} and {brief(owner[shared])} run at the same time and "
+                        f"share unit {_shown(shared)}: the cost takes no account of it"
+                    )
+                    break
+                owner |= dict.fromkeys(units, name)
 
     def _edge(self, edge: ChipletEdge, place: str) -> Terms:
         hops = self._hops(edge, place)
@@ -277,9 +328,8 @@ class _Described:
             return hops_of_pairs(self.topology, edge.pairs)
         ends = (edge.source, edge.to)
         if all(name in self._units for name in ends):
-            source = self.description.operators[edge.source]
             sources = self._units[edge.source]
-            sources = sources.last if source.reduce_to == "last" else sources
+            sources = sources.last if self._reduced(edge.source) else sources
             return self._hops_of_sets(sources, self._units[ends[1]])
         if edge.transfers:
             name = next(name for name in ends if name not in self._units)

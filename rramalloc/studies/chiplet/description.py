@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, FailFast, Field, model_validator
 
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, fault, from_list
 
+T = TypeVar("T")
 MAX_UNITS = 2**16
 """Of a whole chip."""
 MAX_OPERATORS = 10_000
@@ -30,6 +31,24 @@ def _table(value: Any) -> Any:
     return tuple(_numbers(row) for row in value) if isinstance(value, list | tuple) else value
 
 
+def _each(value: Any) -> Any:
+    """A single value holds for all strategies; a list has one for each."""
+    return value if value is None else _numbers(value if isinstance(value, list | tuple) else (value,))
+
+
+def _each_size(value: Any) -> Any:
+    """As `_each`, of values that are lists themselves."""
+    if not isinstance(value, list | tuple):
+        return value
+    several = bool(value) and all(isinstance(item, list | tuple) for item in value)
+    return tuple(tuple(item) for item in value) if several else (tuple(value),)
+
+
+def _each_whole(value: Any) -> Any:
+    """As `_each`, of whole numbers."""
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
 Extent = Annotated[int, Field(ge=1, le=MAX_UNITS)]
 Line = Annotated[int, Field(ge=0, lt=MAX_UNITS)]
 Grid = Annotated[tuple[Extent, Extent], from_list(list[Extent])]
@@ -40,7 +59,23 @@ Cycles = Annotated[float, Field(ge=0, le=1e15), BeforeValidator(_number)]
 Bandwidth = Annotated[float, Field(gt=0, le=1e15), BeforeValidator(_number)]
 Transfers = Annotated[int, Field(ge=0, le=2**53)]
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
-Sizes = Annotated[tuple[Size, Size, Size], from_list(list[Size])]
+Several = Field(min_length=1, max_length=10_000)
+Sizes = Annotated[
+    tuple[tuple[Size, Size, Size], ...],
+    BeforeValidator(_each_size, json_schema_input_type=list[Size] | list[list[Size]]),
+    Several,
+]
+EachCycles = Annotated[
+    tuple[Annotated[float, Field(ge=0, le=1e15)], ...],
+    BeforeValidator(_each, json_schema_input_type=float | list[float]),
+    Several,
+]
+Reduction = Literal["last", "none"]
+EachReduction = Annotated[
+    tuple[Reduction, ...],
+    BeforeValidator(_each, json_schema_input_type=Reduction | list[Reduction]),
+    Several,
+]
 Pairs = Annotated[tuple[Pair, ...], from_list(list[Pair]), Field(max_length=MAX_PAIRS)]
 PerStrategy = Annotated[
     tuple[Annotated[float, Field(ge=0, le=1e15)], ...],
@@ -78,25 +113,91 @@ class ChipletChip(Record):
         return self
 
 
-class ChipletOperator(Record):
-    """One operator, and where it runs.
+def _index(value: Any) -> Any:
+    """The place of the 1 in a one-hot list."""
+    if not isinstance(value, list | tuple):
+        return value
+    whole = all(isinstance(item, int) and not isinstance(item, bool) for item in value)
+    if not whole or sorted(value) != [0] * (len(value) - 1) + [1]:
+        raise fault("must be an index from 0, or a list of zeros with a single 1")
+    return list(value).index(1)
 
-    work: (m, k, n) per unit, or compute: cycles; strategy: index of the way it is partitioned;
-    latency: cycles of its communication per strategy, or bytes: moved per strategy; submesh: chiplets and the
-    units of the last of them; first, last: unit; transfers: that are routed when reduce_to is "last": from
-    all of its units to the last one.
+
+EACH = ("work", "compute", "latency", "bytes", "transfers", "reduce_to", "units", "strategies")
+"""Fields of an operator with an entry per strategy."""
+
+
+class ChipletOperator(Record):
+    """One operator, the ways it can be partitioned (its strategies), and where it runs.
+
+    Parameters
+    ----------
+    work
+        (m, k, n) of the product per unit, on a systolic array; or `compute`.
+    compute
+        Cycles; or `work`.
+    strategy
+        Index of the strategy in use, from 0; a one-hot list is accepted.
+    latency
+        Cycles of the communication inside the operator, per strategy; or `bytes`.
+    bytes
+        Moved inside the operator, per strategy.
+    transfers
+        Routed from all of its units to the last one, where `reduce_to` is "last".
+    reduce_to
+        "last": partial sums are added up in the last unit.
+    units
+        Units that a strategy takes; without it as many as the submesh has.
+    strategies
+        Names of the strategies.
+    submesh
+        Chiplets, and the units of the last of them.
+    first
+        First unit.
+    last
+        Last unit, which follows from the others.
+
+    Each of `work`, `compute`, `transfers`, `reduce_to` and `units` has one entry for all strategies, or one
+    per strategy.
     """
 
     work: Sizes | None = None
-    compute: Cycles | None = None
-    strategy: Annotated[int, Field(ge=0, le=10_000)] = 0
+    compute: EachCycles | None = None
+    strategy: Annotated[
+        int, Field(ge=0, le=10_000), BeforeValidator(_index, json_schema_input_type=int | list[int])
+    ] = 0
     latency: PerStrategy | None = None
     bytes: PerStrategy | None = None
     submesh: Annotated[tuple[Grid, Grid] | None, from_list(list[Grid] | None)] = None
     first: Unit | None = None
     last: Unit | None = None
-    transfers: Transfers = 0
-    reduce_to: Literal["last", "none"] = "none"
+    transfers: Annotated[
+        tuple[Transfers, ...],
+        BeforeValidator(_each_whole, json_schema_input_type=Transfers | list[Transfers]),
+        Several,
+    ] = (0,)
+    reduce_to: EachReduction = ("none",)
+    units: (
+        Annotated[
+            tuple[Extent, ...],
+            BeforeValidator(_each_whole, json_schema_input_type=Extent | list[Extent]),
+            Several,
+        ]
+        | None
+    ) = None
+    strategies: Annotated[tuple[Name, ...], from_list(list[Name]), Several] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_hot(cls, data: Any) -> Any:
+        """A one-hot list has as many entries as there are strategies."""
+        hot = data.get("strategy") if isinstance(data, dict) else None
+        if isinstance(hot, list | tuple):
+            for field in ("latency", "bytes", "strategies"):
+                given = data.get(field)
+                if isinstance(given, list | tuple) and len(given) != len(hot):
+                    raise fault(f"strategy has {len(hot)} entries, {field} has {len(given)}")
+        return data
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -104,14 +205,35 @@ class ChipletOperator(Record):
             raise fault("needs either work or compute")
         if self.latency is not None and self.bytes is not None:
             raise fault("latency and bytes exclude each other")
-        given = self.latency or self.bytes
-        if given is not None and self.strategy >= len(given):
-            raise fault(f"strategy is {self.strategy}, there are {len(given)} from 0")
+        if self.strategy >= (self.listed or self.strategy + 1):
+            raise fault(f"strategy is {self.strategy}, there are {self.listed} from 0")
+        for field in EACH:
+            given = getattr(self, field)
+            if given is not None and len(given) not in (1, self.listed):
+                raise fault(f"{field} has {len(given)} entries, there are {self.listed} strategies")
         if (self.submesh is None) != (self.first is None):
             raise fault("submesh and first belong together: give both or neither")
-        if self.submesh is None and (self.last is not None or self.reduce_to == "last"):
+        if self.submesh is None and (self.last is not None or (self.units is None and self.reduces)):
             raise fault("last and reduce_to need submesh and first")
         return self
+
+    @property
+    def listed(self) -> int:
+        """Strategies that the lists of this operator have; 0 if it has none."""
+        given = [getattr(self, field) for field in EACH]
+        most = max((len(each) for each in given if each is not None), default=0)
+        exact = [each for each in (self.latency, self.bytes, self.strategies) if each is not None]
+        return most if most > 1 or exact else 0
+
+    @property
+    def reduces(self) -> bool:
+        """Whether some strategy adds partial sums up in the last unit."""
+        return "last" in self.reduce_to
+
+
+def entry(given: tuple[T, ...], strategy: int) -> T:
+    """The entry of a strategy in a list that has one for each, or one for all."""
+    return given[strategy] if len(given) > 1 else given[0]
 
 
 class ChipletEdge(Record):
@@ -136,8 +258,14 @@ class ChipletEdge(Record):
 
 
 class Description(Record):
-    """A network on chiplets. groups: operators that run at the same time, one group after the other."""
+    """A network on chiplets.
 
+    groups: operators that run at the same time, one group after the other; name: of the network; unit: what
+    all times are given in.
+    """
+
+    name: Name | None = None
+    unit: Literal["cycles", "ns"] = "cycles"
     chip: ChipletChip
     groups: Annotated[
         tuple[Group, ...],
@@ -176,3 +304,7 @@ class Description(Record):
                     f"{brief(edge.source)} of groups[{group_of[edge.source]}]: groups run one after the other"
                 )
         return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the description file, without what is not given."""
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)

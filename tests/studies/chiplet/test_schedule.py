@@ -1,0 +1,394 @@
+"""Schedules on chiplets: values worked by hand, every schedule of small cases, bounds, hostile input."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations, product
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+import rramalloc
+from rramalloc.errors import RramallocError, SpecError
+from rramalloc.hardware.loader import as_hardware
+from rramalloc.records import parse
+from rramalloc.search.problem import Stop
+from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule, chiplet_optimize
+from rramalloc.studies.chiplet.cost import described_cost
+from rramalloc.studies.chiplet.describe import describe_network
+from rramalloc.studies.chiplet.description import ChipletChip, Description
+from rramalloc.studies.chiplet.places import Places, Submesh
+from rramalloc.studies.chiplet.routing import Topology, Unit, Units, hops_of_sets
+from rramalloc.studies.chiplet.schedule_problem import ScheduleProblem
+from rramalloc.studies.chiplet.schedule_proof import lower_bound, nearest
+from rramalloc.studies.chiplet.schedule_search import ScheduleSearch
+
+Json = dict[str, Any]
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "resnext_block.json"
+
+
+def document(operators: Json, edges: list[Json], chiplets: list[int], units: list[int]) -> Json:
+    chip = {"chiplets": chiplets, "units": units, "hop_cycles_inside": 1, "hop_cycles_between": 5,
+            "bandwidth_inside": 8, "bandwidth_between": 2}  # fmt: skip
+    return {"chip": chip, "groups": [[name] for name in operators], "operators": operators, "edges": edges}
+
+
+def described(given: Json) -> Description:
+    return parse(TypeAdapter(Description), given, "d")
+
+
+def best(operators: Json, edges: list[Json], chiplets: list[int], units: list[int]) -> ChipletSchedule:
+    return chiplet_optimize(described(document(operators, edges, chiplets, units)), work=40)
+
+
+def drawn(seed: int, count: int, chiplets: list[int], units: list[int], parts: list[int]) -> Json:
+    """A random description: operators that can be split, edges from earlier to later ones."""
+    random = Random(seed)
+    operators = {}
+    for number in range(count):
+        work = random.randint(50, 400)
+        operators[f"o{number}"] = {
+            "compute": [work // part for part in parts],
+            "units": parts,
+            "bytes": [0, *(random.randint(0, 200) for _ in parts[1:])],
+            "transfers": [random.randint(0, 9) for _ in parts],
+            "reduce_to": ["none", *(random.choice(["none", "last"]) for _ in parts[1:])],
+        }
+    edges = [
+        {
+            "from": f"o{source}", "to": f"o{to}", "transfers": random.randint(0, 20),
+            "bytes": [[random.randint(0, 500) for _ in parts] for _ in parts],
+        }
+        for source, to in combinations(range(count), 2)
+        if random.random() < 0.4
+    ]  # fmt: skip
+    return document(operators, edges, chiplets, units)
+
+
+def test_a_chain_stays_where_it_is() -> None:
+    """Operators that run one after the other share a unit, so nothing moves: 10 + 20."""
+    operators = {"v": {"compute": 10, "units": 1}, "u": {"compute": 20, "units": 1}}
+    found = best(operators, [{"from": "v", "to": "u", "transfers": 100}], [1, 2], [1, 1])
+    assert (found.total, found.lower_bound, found.gap) == (30, 30, 0)
+    assert found.proof.startswith("proven optimal")
+
+
+@pytest.mark.parametrize(
+    ("units", "total"),
+    [pytest.param([1, 2], 20, id="two units: together"), pytest.param([1, 1], 30, id="one unit: in turn")],
+)
+def test_independent_operators_run_together_if_there_is_room(units: list[int], total: float) -> None:
+    found = best({"v": {"compute": 10, "units": 1}, "u": {"compute": 20, "units": 1}}, [], [1, 1], units)
+    assert (found.total, found.gap) == (total, 0)
+
+
+def test_partial_sums_are_worth_it_or_not() -> None:
+    """Four units of a row: 100 / 4 + 10 transfers * (3 + 2 + 1) / 3 hops = 45; with 50: 125 > 100."""
+    for transfers, total in ((10, 45), (50, 100)):
+        operator = {"compute": [100, 25], "units": [1, 4], "reduce_to": ["none", "last"],
+                    "transfers": transfers}  # fmt: skip
+        assert best({"v": operator}, [], [1, 1], [1, 4]).total == total
+
+
+def test_the_edge_decides_the_split() -> None:
+    """Both split: 10 + 10 + 16 bytes / 8; the table makes one split and one whole as dear as 90."""
+    operator = {"compute": [40, 10], "units": [1, 2]}
+    table = [[0, 720], [720, 16]]
+    found = best({"v": operator, "u": operator}, [{"from": "v", "to": "u", "bytes": table}], [1, 1], [1, 2])
+    assert found.total == 10 + 10 + 16 / 8
+    assert [row.units for row in found.rows()] == [2, 2]
+
+
+def every_submesh(chip: Json) -> list[tuple[int, Json]]:
+    """(units, submesh and first) of everything that the format allows."""
+    (tall, wide), (high, broad) = chip["chiplets"], chip["units"]
+    found = []
+    ranges = [range(1, tall + 1), range(1, wide + 1), range(1, high + 1), range(1, broad + 1)]
+    for m1, n1, m2, n2 in product(*ranges):
+        for top, left, row, column in product(range(tall), range(wide), range(high), range(broad)):
+            fits = top + m1 <= tall and left + n1 <= wide and row + m2 <= high and column + n2 <= broad
+            if fits and (m1 * n1 == 1 or (row, column) == (0, 0)):
+                place = {"submesh": [[m1, n1], [m2, n2]], "first": [[top, left], [row, column]]}
+                found.append(((m1 * n1 - 1) * high * broad + m2 * n2, place))
+    return found
+
+
+def every_grouping(names: list[str]) -> list[list[list[str]]]:
+    """All ordered lists of groups."""
+    found = []
+    for numbers in product(range(len(names)), repeat=len(names)):
+        if set(numbers) == set(range(max(numbers) + 1)):
+            groups = [
+                [n for n, at in zip(names, numbers, strict=True) if at == group] for group in set(numbers)
+            ]
+            found.append(groups)
+    return found
+
+
+def cheapest(given: Json) -> float:
+    """The least cost of all schedules, one by one, by the code of `chiplet cost`."""
+    names, places = list(given["operators"]), every_submesh(given["chip"])
+    ways = [
+        [
+            {"strategy": strategy} | place
+            for strategy, units in enumerate(given["operators"][name]["units"])
+            for size, place in places
+            if size == units
+        ]
+        for name in names
+    ]
+    groupings = []
+    for groups in every_grouping(names):
+        try:
+            described(given | {"groups": groups})
+        except RramallocError:
+            continue
+        groupings.append(groups)
+    least = float("inf")
+    for chosen in product(*ways):
+        operators = {name: given["operators"][name] | way for name, way in zip(names, chosen, strict=True)}
+        for groups in groupings:
+            cost = described_cost(described(given | {"groups": groups, "operators": operators}), "d")
+            if not cost.warnings:  # which say that operators of a group share a unit
+                least = min(least, cost.total)
+    return least
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_small_cases_equal_all_schedules(seed: int) -> None:
+    given = drawn(seed, 3, [1, 2], [1, 2], [1, 2])
+    found = chiplet_optimize(described(given), seed=seed, work=100)
+    assert found.gap == 0
+    assert found.total == pytest.approx(cheapest(given))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_six_operators_are_proven(seed: int) -> None:
+    found = chiplet_optimize(described(drawn(seed, 6, [2, 2], [1, 2], [1, 2, 4])), work=400)
+    assert found.gap == 0
+    assert found.proof.startswith("proven optimal")
+    assert found.total <= min(baseline.total for baseline in found.baselines)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32))
+def test_bounds_hold_and_costs_agree(seed: int) -> None:
+    """No random schedule is below the bound, and each costs what `chiplet cost` says."""
+    problem = ScheduleProblem.of(described(drawn(seed, 7, [2, 2], [2, 2], [1, 2, 4, 8])), "d")
+    search, bound = ScheduleSearch(problem, Stop(), seed), lower_bound(problem)
+    for schedule in (search.greedy(), search.random_schedule(), search.random_schedule()):
+        total = search.total(schedule)
+        cost = described_cost(problem.described(schedule.groups, schedule.chosen), "d")
+        assert cost.total == pytest.approx(total)
+        assert cost.warnings == ()
+        assert bound <= total + 1e-6
+    improved = search.improve([search.greedy()], 0.1, bound)
+    cost = described_cost(problem.described(improved.groups, improved.chosen), "d")
+    assert cost.warnings == ()
+    assert bound - 1e-6 <= cost.total <= search.total(search.greedy()) + 1e-6
+
+
+def test_hops_between_places_are_those_of_routing() -> None:
+    chip = ChipletChip(chiplets=(2, 2), units=(2, 3), hop_cycles_inside=1.0, hop_cycles_between=5.0)
+    places = Places.of(chip, range(1, 25), ())
+    topology = Topology(chip.chiplets, chip.units)
+    random = np.random.default_rng(0)
+    units = [units_of(topology, submesh) for submesh in places.submeshes]
+    assert len(units) == len(set(places.submeshes)) == 4 * 3 * 6 + (4 + 1) * 6
+    for here, there in random.integers(len(units), size=(200, 2)).tolist():
+        hops = hops_of_sets(units[here], units[there])
+        assert places.between_all.cycles[here, there] == pytest.approx(hops.cycles(1, 1.0, 5.0))
+        assert places.between_all.within[here, there] == (hops.between == 0)
+        last = hops_of_sets(units[here].last, units[there])
+        assert places.from_last.cycles[here, there] == pytest.approx(last.cycles(1, 1.0, 5.0))
+
+
+def units_of(topology: Topology, submesh: Submesh) -> Units:
+    (tall, wide), (rows, columns), ((top, left), (row, column)) = submesh
+    last = (top + tall - 1, left + wide - 1)
+    members: set[Unit] = {
+        ((y, x), (r, c))
+        for y, x in product(range(top, top + tall), range(left, left + wide))
+        for r, c in product(range(topology.units[0]), range(topology.units[1]))
+        if (y, x) != last or (row <= r < row + rows and column <= c < column + columns)
+    }
+    return Units(topology, frozenset(members))
+
+
+def test_compiled_minimum_equals_its_plain_twin() -> None:
+    random = np.random.default_rng(1)
+    cycles, within = random.random((9, 9)), random.random((9, 9)) < 0.5
+    rows, columns, below = random.integers(9, size=4), random.integers(9, size=6), random.random(6)
+    ways = []
+    for function in (nearest, nearest.py_func):  # type: ignore[attr-defined]
+        least = np.empty((2, 4))
+        function(cycles, within, rows, columns, below, 3.0, least)
+        ways.append(least)
+    assert (ways[0] == ways[1]).all()
+    inside = [
+        [3 * cycles[r, c] + b for c, b in zip(columns, below, strict=True) if within[r, c]] for r in rows
+    ]
+    assert ways[0][1].tolist() == [min(some, default=float("inf")) for some in inside]
+
+
+def test_the_resnext_block() -> None:
+    """A hill climb over places alone comes from 139,539 to 97,348 cycles."""
+    found = rramalloc.chiplet_optimize(EXAMPLE, work=20)
+    assert found.lower_bound <= found.total <= 97_348
+    assert {one.name: round(one.total) for one in found.baselines}["as described"] == 139_539
+    assert len(found.to_frame()) == len(found.description.operators)
+    assert "lower" not in str(found)
+    assert "<table" in found._repr_html_()
+
+
+def test_the_same_seed_gives_the_same_schedule(tmp_path: Path) -> None:
+    given = described(drawn(5, 9, [2, 2], [2, 2], [1, 2, 4]))
+    first, second = (chiplet_optimize(given, seed=3, work=4) for _ in range(2))
+    assert first == second
+    first.save(tmp_path / "s.json")
+    assert rramalloc.chiplet_cost(tmp_path / "s.json").total == first.total
+
+
+def test_an_interrupted_search_has_a_schedule() -> None:
+    stop = Stop(work=10**6)
+    stop.interrupted = True
+    found = chiplet_optimize(described(drawn(5, 12, [2, 2], [2, 2], [1, 2, 4])), stop=stop)
+    assert found.total >= found.lower_bound > 0
+
+
+def test_listed_pairs_keep_operators_in_place() -> None:
+    given = drawn(0, 3, [1, 2], [1, 2], [1, 2])
+    place = {"submesh": [[1, 1], [1, 1]], "first": [[0, 1], [0, 1]]}
+    for name in ("o0", "o1"):
+        given["operators"][name] = {"compute": 5} | place
+    pairs = [[[[0, 1], [0, 1]], [[0, 0], [0, 0]]]]
+    given["edges"] = [{"from": "o0", "to": "o1", "transfers": 10, "pairs": pairs}]
+    found = chiplet_optimize(described(given), work=20)
+    assert found.description.operators["o0"].first == ((0, 1), (0, 1))
+    assert any("stay where they are" in warning for warning in found.warnings)
+    assert found.cost.edges[0].cost == 10 * (2 * 1 + 1 * 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param({"units": [1, 99]}, None, id="a strategy that does not fit is left out"),
+        pytest.param({"units": [99, 99]}, "no submesh of the chip has so many units", id="none fits"),
+        pytest.param({"units": [1, 2, 4]}, "entries, there are 3 strategies", id="another number"),
+        pytest.param({"units": 0}, "units", id="no units"),
+        pytest.param({"strategy": 2}, "there are 2 from 0", id="no such strategy"),
+        pytest.param({"strategy": [0, 1, 0]}, "strategy has 3 entries, bytes has 2", id="one-hot too long"),
+        pytest.param({"strategy": [1, 1]}, "a single 1", id="two ones"),
+        pytest.param({"strategy": []}, "strategy has 0 entries", id="empty"),
+        pytest.param({"reduce_to": ["last", "first"]}, "reduce_to", id="no such reduction"),
+        pytest.param({"compute": [1, -1]}, "compute", id="negative"),
+    ],
+)
+def test_hostile_operators(change: Json, reason: str | None) -> None:
+    given = drawn(1, 2, [1, 2], [1, 2], [1, 2])
+    given["operators"]["o0"] |= change
+    if reason is None:
+        assert chiplet_optimize(described(given), work=1).gap >= 0
+        return
+    with pytest.raises(SpecError, match=reason):
+        chiplet_optimize(described(given), work=1)
+
+
+def test_a_large_chip_is_thinned_and_says_so() -> None:
+    found = best({"v": {"compute": [9, 3], "units": [1, 6]}}, [], [4, 4], [16, 16])
+    assert found.left_out > 0
+    assert any("left out" in warning for warning in found.warnings)
+    with pytest.raises(SpecError, match="schedules are sought for up to 4096"):
+        best({"v": {"compute": 9, "units": 1}}, [], [64, 64], [2, 2])
+
+
+def test_one_hot_lists_are_accepted() -> None:
+    given = drawn(1, 2, [1, 2], [1, 2], [1, 2])
+    given["operators"]["o0"]["strategy"] = [0, 1]
+    assert described(given).operators["o0"].strategy == 1
+
+
+NET: Json = {"format": "rramalloc-network/1", "name": "net", "nodes": [
+    {"name": "input", "op": "input", "shape": [16, 8, 8]},
+    {"name": "a", "op": "conv", "inputs": ["input"], "out_channels": 32, "kernel": 3, "pads": 1},
+    {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 16, "kernel": 3, "pads": 1},
+]}  # fmt: skip
+CHIP = """
+name = "four"
+source = "test"
+crossbar = {wordlines = 128, bitlines = 128, cell_bits = 16}
+precision = {weight_bits = 16, input_bits = 16, output_bits = 16, signed = "offset"}
+timing = {step_ns = 100.0}
+[chip]
+arrays_per_tile = 4
+straddle = true
+tiles = [1, 2]
+chips = [1, 1]
+hop_ns_tile = 1.0
+bandwidth_tile_gb_s = 32.0
+"""
+
+
+@pytest.fixture
+def hardware(tmp_path: Path) -> Path:
+    path = tmp_path / "four.toml"
+    path.write_text(CHIP)
+    return path
+
+
+def test_a_network_on_tiles(tmp_path: Path, hardware: Path) -> None:
+    """a: 144 rows, 32 columns: 2 arrays, 2 copies in a tile: 64 windows / 2 * 100 ns = 3200 ns.
+
+    Outputs in two: 2 arrays each, as before, reading everything twice. Windows in two: 4 of 8 rows each,
+    1600 ns, reading 4 - 1 + 3 = 6 of 8 rows twice: 1.5. Inputs in two: 72 rows, 1 array, 4 copies: 1600 ns,
+    and 4096 bytes of partial sums. a -> b: 32 * 64 values of 2 bytes.
+    """
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(NET))
+    made = describe_network(rramalloc.load(path), as_hardware(hardware), "im2col", "host")
+    operator = made.description.operators["a"]
+    assert operator.strategies == ("whole", "outputs / 2", "windows / 2", "inputs / 2")
+    assert operator.compute == (3200, 3200, 1600, 1600)
+    assert operator.bytes == (0, 0, 0, 4096)
+    assert operator.reduce_to == ("none", "none", "none", "last")
+    (edge,) = made.description.edges
+    assert edge.bytes is not None
+    # b reads 32 channels: 288 rows, 3 arrays, one copy; in two: 144 rows, 2 arrays, 2 copies
+    assert made.description.operators["b"].compute == (6400, 6400, 3200, 3200)
+    assert edge.bytes[0] == (4096, 8192, 6144, 4096)
+    assert edge.transfers == 8
+    found = rramalloc.chiplet_optimize(path, hardware=hardware)
+    assert (found.description.unit, found.gap, found.cost.unit) == ("ns", 0, "ns")
+    # windows / 2 of a (1600), then inputs / 2 of b: 3200 + 2048 / 32 + 8 hops, and 4096 / 32 + 8 between them
+    # (of 4 pairs 2 move, by one hop each); or windows / 2 of b: 3200, and 6144 / 32 + 8 between them
+    assert found.total == 1600 + min(3200 + 64 + 8 + 128 + 8, 3200 + 192 + 8)
+    assert any("writing them is not counted" in warning for warning in found.warnings)
+
+
+def test_what_a_network_needs(hardware: Path) -> None:
+    with pytest.raises(SpecError, match="needs a hardware with"):
+        rramalloc.chiplet_optimize(rramalloc.load("alexnet"))
+    with pytest.raises(SpecError, match=r"needs \[chip\]"):
+        rramalloc.chiplet_optimize("alexnet", hardware="plain")
+    with pytest.raises(SpecError, match="no split over up to 2 tiles"):
+        rramalloc.chiplet_optimize("vgg16", hardware=hardware)
+    with pytest.raises(SpecError, match="give no hardware"):
+        rramalloc.chiplet_optimize(described(drawn(0, 2, [1, 1], [1, 2], [1, 2])), hardware=hardware)
+
+
+def test_descriptions_side_by_side(tmp_path: Path) -> None:
+    found = chiplet_optimize(EXAMPLE, work=2)
+    found.save(tmp_path / "better.json")
+    compared = rramalloc.chiplet_compare([EXAMPLE, tmp_path / "better.json"])
+    assert [round(each.total) for each in compared.descriptions] == [139_539, round(found.total)]
+    assert compared.descriptions[1].ratio == 1
+    assert len(compared.to_frame()) == 2
+    assert "better.json" in compared._repr_html_()
+    with pytest.raises(SpecError, match="there are none"):
+        rramalloc.chiplet_compare([])
