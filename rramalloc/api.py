@@ -15,6 +15,7 @@ from rramalloc.choices import (
     FullyConnected,
     Handoff,
     Mapping,
+    NodeNames,
     ObjectiveName,
 )
 from rramalloc.errors import SpecError
@@ -286,9 +287,13 @@ def convert(
     input_shapes: InputShapes | None = None,
     *,
     allow_partial: bool = False,
+    names: NodeNames = "module",
 ) -> Network:
-    """Write any readable network as network JSON; returns it. Raises RramallocError."""
-    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    """Write any readable network as network JSON; returns it. Raises RramallocError.
+
+    names: what nodes of an ONNX file are named after, PyTorch's modules or the file's own names.
+    """
+    source = as_network(network, input_shapes, allow_partial=allow_partial, names=names)
     write_json(path, source.to_dict())
     return source
 

@@ -16,11 +16,14 @@ SweptObjective = Literal["latency", "interval"]
 """What the points of a sweep minimise: those that need no target."""
 FrontObjective = Literal["makespan", "interval", "latency_ns"]
 """What `pareto` puts against arrays."""
+NodeNames = Literal["module", "onnx"]
+"""What nodes of an ONNX file are named after: PyTorch's modules where the file has them, or its own names."""
 RowsFormat = Literal["csv", "parquet"]
 """File with all rows of a sweep."""
 
 MAPPINGS: tuple[Mapping, ...] = get_args(Mapping)
 FC_CHOICES: tuple[FullyConnected, ...] = get_args(FullyConnected)
 HANDOFFS: tuple[Handoff, ...] = get_args(Handoff)
+NODE_NAMES: tuple[NodeNames, ...] = get_args(NodeNames)
 OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
 FRONT_OBJECTIVES: tuple[FrontObjective, ...] = get_args(FrontObjective)

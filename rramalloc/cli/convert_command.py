@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rramalloc.choices import NodeNames
 from rramalloc.cli import parameters
 from rramalloc.cli.output import note, warn
 
@@ -16,6 +17,10 @@ def convert(
     *,
     input_shape: parameters.InputShape = None,
     allow_partial: parameters.AllowPartial = False,
+    names: Annotated[
+        NodeNames,
+        typer.Option("--names", help="Name ONNX nodes after PyTorch's modules, or as in the file."),
+    ] = "module",
     quiet: parameters.Quiet = False,
 ) -> None:
     """Write a network (ONNX, torch.export, PIMCOMP/PIMSYN JSON, layer table, shipped) as network JSON.
@@ -25,6 +30,6 @@ def convert(
     from rramalloc import api
 
     shapes = parameters.parse_input_shapes(input_shape)
-    found = api.convert(network, out, shapes, allow_partial=allow_partial)
+    found = api.convert(network, out, shapes, allow_partial=allow_partial, names=names)
     warn(found.warnings, quiet=quiet)
     note(f"{out}: {len(found.nodes)} nodes, {len(found.stages)} weight layers", quiet=quiet)

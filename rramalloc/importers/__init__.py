@@ -6,10 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rramalloc.choices import NODE_NAMES, NodeNames
 from rramalloc.errors import FileError, UnknownNameError
 from rramalloc.files import parse_json, read_json
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names, shipped_text
+from rramalloc.records import check_known
 
 InputShapes = Mapping[str, Sequence[int]]
 """Shape of every dynamic input by name, with batch: {"images": (1, 3, 224, 224)}."""
@@ -19,12 +21,16 @@ NetworkLike = Network | str | os.PathLike[str]
 
 
 def as_network(
-    network: NetworkLike, input_shapes: InputShapes | None = None, *, allow_partial: bool = False
+    network: NetworkLike,
+    input_shapes: InputShapes | None = None,
+    *,
+    allow_partial: bool = False,
+    names: NodeNames = "module",
 ) -> Network:
     """The network itself, or the one that `load` reads. Raises FileError, SpecError, UnknownNameError."""
     if isinstance(network, Network):
         return network
-    return load(network, input_shapes, allow_partial=allow_partial)
+    return load(network, input_shapes, allow_partial=allow_partial, names=names)
 
 
 def load(
@@ -32,6 +38,7 @@ def load(
     input_shapes: InputShapes | None = None,
     *,
     allow_partial: bool = False,
+    names: NodeNames = "module",
 ) -> Network:
     """Read a network file, or a shipped network by its name.
 
@@ -45,6 +52,9 @@ def load(
     allow_partial
         Take operators whose weights cannot be modelled (LSTM, custom operators) as nodes that wait for all
         pixels; every result then says how much of the network it is about.
+    names
+        How nodes of an ONNX file are named: after the PyTorch modules that the file was exported from, as far
+        as it tells them ("layer1.0.conv1"), or as in the file ("node_Conv_713").
 
     Raises
     ------
@@ -55,6 +65,7 @@ def load(
     UnsupportedError
         If the network cannot be expressed.
     """
+    check_known("names", names, NODE_NAMES)
     if not os.fspath(network):
         raise UnknownNameError("file or shipped network", "", shipped_names())
     path = Path(network)
@@ -65,21 +76,21 @@ def load(
     if is_absent and path.suffix in ("", ".json"):
         raise UnknownNameError("file or shipped network", name, shipped_names())
     try:
-        return _read(path, input_shapes or {}, allow_partial=allow_partial)
+        return _read(path, input_shapes or {}, allow_partial=allow_partial, names=names)
     except FileError as error:
         if os.path.exists(path):
             raise
         raise error.suggesting("shipped network", path.stem, shipped_names()) from None
 
 
-def _read(path: Path, input_shapes: InputShapes, *, allow_partial: bool) -> Network:
+def _read(path: Path, input_shapes: InputShapes, *, allow_partial: bool, names: NodeNames) -> Network:
     match path.suffix.lower():
         case ".json":
             return _read_json(path)
         case ".onnx":
             from rramalloc.importers.onnx import read
 
-            return read(path, input_shapes, allow_partial=allow_partial)
+            return read(path, input_shapes, allow_partial=allow_partial, names=names)
         case ".csv":
             from rramalloc.importers import layer_table
 

@@ -32,6 +32,7 @@ from rramalloc.units import counted
 
 MAX_NAME = 900
 _MOST_SHOWN = 5
+_COMPOSITE = ("MultiheadAttention", "torch.nn.modules.transformer.", "torch.nn.modules.container.")
 _KINDS: Mapping[str, Any] = {
     "input": Input,
     "conv": Conv,
@@ -153,6 +154,13 @@ class GraphBuilder:
             unmodelled=unmodelled,
             approximations=approximations,
         )
+
+
+def module_name(path: str, kind: str, operator: str) -> str:
+    """`features.0` for the call of a PyTorch layer; `layer1.0.add` for a call in a larger module's code."""
+    if kind.startswith("torch.nn.modules.") and not any(part in kind for part in _COMPOSITE):
+        return path
+    return f"{path}.{operator}"
 
 
 def _refusal(unmodelled: Sequence[Unmodelled]) -> str:

@@ -7,7 +7,7 @@ import heapq
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -37,6 +37,7 @@ FORMAT: Literal["rramalloc-network/1"] = "rramalloc-network/1"
 MAX_NODES = 200_000
 MAX_WEIGHTS = 2**46
 """Of all stages together: keeps every count of arrays within 64 bits, for any array and precision."""
+_ALL_ON_ARRAYS = "all weight layers are linear layers on a single pixel: on the arrays, not on the host"
 Nodes = Annotated[list[Node], FailFast()]
 """Only the first faulty node is reported: a file can hold millions."""
 _NODES: TypeAdapter[dict[str, list[Node]]] = TypeAdapter(dict[str, Nodes])
@@ -116,7 +117,7 @@ class Network(Result):
         ordered = topological(checked, place)
         shapes = _shapes(ordered, place)
         _check_weights(ordered, shapes, place)
-        return cls(
+        network = cls(
             name,
             source,
             tuple(ordered),
@@ -126,6 +127,9 @@ class Network(Result):
             tuple(unmodelled),
             tuple(approximations),
         )
+        if network.only_classifiers:
+            return replace(network, warnings=(*network.warnings, _ALL_ON_ARRAYS))
+        return network
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields alone, so that networks can be copied and sent to other processes."""
@@ -138,6 +142,13 @@ class Network(Result):
     def stages(self) -> tuple[Stage, ...]:
         """Nodes with constant weights, in network order."""
         return tuple(node for node in self.nodes if isinstance(node, Stage))
+
+    @cached_property
+    def only_classifiers(self) -> bool:
+        """Whether all stages are linear layers on a single pixel: then none is left to the host."""
+        return bool(self.stages) and all(
+            isinstance(stage, Linear) and self.shapes[stage.name].pixels == 1 for stage in self.stages
+        )
 
     def input_shape(self, node: Node) -> Shape:
         """Shape of a node's first input."""

@@ -51,7 +51,8 @@ def _needs(placement: Placement, network: Network) -> dict[str, _Need]:
     for node in network.nodes:
         if isinstance(node, Stage):
             pixels = network.shapes[node.name].pixels
-            if not isinstance(node, Linear) or pixels > 1 or placement.options.fc == "crossbar":
+            on_host = isinstance(node, Linear) and pixels == 1 and placement.options.fc == "host"
+            if not on_host or network.only_classifiers:
                 fold, mapping = folds.get(node.name) or (1, 1), placement.options.mapping
                 sizes = _sizes(network, node, placement.hardware, mapping, fold)
                 needs[node.name] = _Need(pixels, sizes)

@@ -87,11 +87,7 @@ class StageGraph:
         nodes = network.canonical_nodes
         stages = timed_stages(network, fc)
         if not stages:
-            raise UnsupportedError(
-                network.where,
-                "has no stage: no convolution and no linear layer on a grid; "
-                "fully connected layers become stages with --fc crossbar",
-            )
+            raise UnsupportedError(network.where, "has no stage: no convolution and no linear layer")
         if len(stages) > STAGE_LIMIT:
             raise UnsupportedError(
                 network.where,
@@ -242,8 +238,12 @@ def needed_blocks(extents: Sequence[Extent], own: BlockGrid, other: BlockGrid) -
 
 
 def is_stage(network: Network, node: Stage, fc: FullyConnected) -> bool:
-    """Whether a weight layer is timed; a linear layer on a 1 x 1 grid is left to the host by default."""
-    return fc == "crossbar" or not isinstance(node, Linear) or network.shapes[node.name].pixels > 1
+    """Whether a weight layer is timed.
+
+    A linear layer on a 1 x 1 grid is left to the host by default, unless all weight layers are such.
+    """
+    on_grid = not isinstance(node, Linear) or network.shapes[node.name].pixels > 1
+    return on_grid or fc == "crossbar" or network.only_classifiers
 
 
 def timed_stages(network: Network, fc: FullyConnected) -> tuple[Stage, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,17 +68,33 @@ def test_whole_kernel_that_does_not_fit(run: Run, tiny: Path) -> None:
 
 def test_no_stage_is_left(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "fc.json"
-    nodes = (
-        '{"name": "i", "op": "input", "shape": [8, 1, 1]}, {"name": "f", "op": "linear", "inputs": ["i"], '
-    )
     path.write_text(
-        f'{{"format": "rramalloc-network/1", "name": "n", "nodes": [{nodes} "out_features": 4}}]}}'
-    )
+        '{"format": "rramalloc-network/1", "name": "n", "nodes": [{"name": "i", "op": "input", "shape": 8}]}'
+        .replace("8}", "[8, 1, 1]}")
+    )  # fmt: skip
     outcome = run("inspect", path)
     assert outcome.code == 1
-    assert "fc.json: has no stage" in outcome.err
-    assert "--fc crossbar" in outcome.err
-    assert run("inspect", path, "--fc", "crossbar").code == 0
+    assert "fc.json: has no stage: no convolution and no linear layer" in outcome.err
+
+
+def test_linear_layers_alone_are_on_the_arrays(run: Run, tmp_path: Path) -> None:
+    """784 x 300 on 128 x 128: 7 * 3 arrays; 300 x 10: 3 * 1. Steps: one behind the other."""
+    path, allocation, placed = (tmp_path / name for name in ("mlp.json", "a.json", "p.json"))
+    path.write_text(
+        '{"format": "rramalloc-network/1", "name": "mlp", "nodes": ['
+        '{"name": "x", "op": "input", "shape": [784, 1, 1]}, '
+        '{"name": "a", "op": "linear", "inputs": ["x"], "out_features": 300}, '
+        '{"name": "b", "op": "linear", "inputs": ["a"], "out_features": 10}]}'
+    )
+    told = "all weight layers are linear layers on a single pixel: on the arrays, not on the host"
+    for fc in ("host", "crossbar"):
+        outcome = run("optimize", path, "--arrays", "24", "--fc", fc, "-o", allocation, "--format", "json")
+        assert outcome.code == 0
+        assert told in outcome.err
+        result = json.loads(outcome.out)
+        assert (result["arrays"]["minimum"], result["makespan"]) == (24, 2)
+        assert run("verify", path, "--allocation", allocation).code == 0
+        assert run("place", path, "--allocation", allocation, "--hardware", "isaac", "-o", placed).code == 0
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,13 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError  # noqa: E402
 from rramalloc.importers import load  # noqa: E402
+from rramalloc.importers.onnx import from_model  # noqa: E402
 from rramalloc.importers.torch import from_torch, read  # noqa: E402
 from rramalloc.network.counts import macs, weights  # noqa: E402
 from rramalloc.network.network import Network  # noqa: E402
 from rramalloc.network.node import Conv, ConvTranspose, Linear, Pool  # noqa: E402
 from rramalloc.network.receptive import last_needed  # noqa: E402
+from rramalloc.placement.emulator.weights import weights_in  # noqa: E402
 from rramalloc.timing.simulate import simulate  # noqa: E402
 from rramalloc.timing.stage_graph import StageGraph  # noqa: E402
 
@@ -762,3 +764,47 @@ def test_pool_fields_of_a_strided_slice() -> None:
     last = from_torch(module, (1, 1, 4, 8)).nodes[-1]
     assert isinstance(last, Pool)
     assert (last.kernel, last.stride) == ((1, 2), (1, 2))
+
+
+def test_names_of_modules_from_onnx(tmp_path: Path) -> None:
+    """Both exporters name the weights after the modules; the newer one notes the modules of all nodes."""
+
+    def forward(m: Any, x: Any) -> Any:
+        return m.blocks[0](m.blocks(x)) + x
+
+    conv = nn.Conv2d(4, 4, 3, padding=1)
+    module = Made(forward, blocks=nn.Sequential(conv, nn.ReLU(), nn.Conv2d(4, 4, 1))).eval()
+    image, path = (torch.zeros(1, 4, 6, 6),), tmp_path / "net.onnx"
+    for dynamo in (True, False):
+        torch.onnx.export(module, image, str(path), dynamo=dynamo)
+        named = load(path)
+        assert [stage.name for stage in named.stages] == ["blocks.0", "blocks.2", "blocks.0_2"]
+        plain = load(path, names="onnx")
+        assert not {"blocks.0", "blocks.2"} & {node.name for node in plain.nodes}
+        assert [node.op for node in plain.nodes] == [node.op for node in named.nodes]
+        assert set(weights_in(path, named)) == {"blocks.0", "blocks.2", "blocks.0_2"}
+        assert len(weights_in(path, plain)) == 3
+        if dynamo:
+            assert {"blocks.1", "add"} <= {node.name for node in named.nodes}
+    with pytest.raises(RramallocError, match="names"):
+        load(path, names="torch")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["", "[", "[1, 2]", "['a']", "[[]]" * 9, "[" * 3000, "('a', 'b')", "['', 'a', 3]", "['\udc80', 'b']"],
+)
+def test_damaged_names_of_modules(note: str) -> None:
+    """A note that is no list of module paths leaves the ONNX names."""
+    onnx = pytest.importorskip("onnx")
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], name="plain")
+    for key in ("name_scopes", "class_hierarchy"):
+        node.metadata_props.add(key=f"pkg.torch.onnx.{key}", value=note)
+    graph = onnx.helper.make_graph(
+        [node], "g",
+        [onnx.helper.make_tensor_value_info("x", 1, (1, 2, 4, 4))],
+        [onnx.helper.make_empty_tensor_value_info("y")],
+        [onnx.helper.make_tensor("w", 1, (2, 2, 1, 1), [0.0] * 4)],
+    )  # fmt: skip
+    network = from_model(onnx.helper.make_model(graph), "net.onnx", {})
+    assert network.stages[0].name == "plain"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import heapq
 import os
 from collections import Counter
@@ -13,14 +14,17 @@ from typing import Any
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
+from rramalloc.choices import NodeNames
 from rramalloc.errors import FileError, NetworkError, SpecError, UnsupportedError
 from rramalloc.files import ONNX_LIMIT_BYTES, read_bytes
+from rramalloc.importers.builder import module_name
 from rramalloc.importers.onnx.drawing import Uses
 from rramalloc.records import brief
 
 MAX_NODES = 200_000
 CONTROL_FLOW = ("If", "Loop", "Scan")
-_LONGEST_NAME = 992
+_LONGEST_NAME, _LONGEST_NOTE = 992, 10_000
+_WEIGHT_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +59,11 @@ def decode(path: Path) -> Any:
         ) from None
 
 
-def graph_of(model: Any, where: str) -> Graph:
-    """Check a model's graph. Raises SpecError, NetworkError, UnsupportedError."""
+def graph_of(model: Any, where: str, names: NodeNames = "module") -> Graph:
+    """Check a model's graph. Raises SpecError, NetworkError, UnsupportedError.
+
+    names: of the network nodes, after PyTorch modules as far as the file tells them, or of its own nodes.
+    """
     proto = model.graph
     if not proto.node:
         raise SpecError(where, "graph.node: holds no operators; is it an ONNX model?")
@@ -82,7 +89,7 @@ def graph_of(model: Any, where: str) -> Graph:
         proto=proto,
         opset=_opset(model, where),
         nodes=nodes,
-        names=_names(nodes, {info.name for info in proto.input}),
+        names=_names(nodes, {info.name for info in proto.input}, names),
         uses=_uses(nodes, outputs),
         outputs=outputs,
     )
@@ -185,19 +192,55 @@ def _uses(nodes: Sequence[Any], outputs: Sequence[str]) -> Uses:
     return uses
 
 
-def _names(nodes: Sequence[Any], taken: set[str]) -> list[str]:
-    """The ONNX node's name if no other node has it, else its first output's, numbered if that is taken."""
+def _names(nodes: Sequence[Any], taken: set[str], names: NodeNames) -> list[str]:
+    """Unique names: the module's, the ONNX node's if no other has it, else its first output's.
+
+    A weight layer has the first claim to the name of its module; further nodes of a module are numbered.
+    """
     counts = Counter(node.name for node in nodes)
-    used, names = set(taken), []
-    for node in nodes:
-        own = node.name if node.name and counts[node.name] == 1 else ""
-        stem = (own or next((name for name in node.output if name), "") or node.op_type)[
-            :_LONGEST_NAME
-        ] or "node"
-        name, count = stem, 1
+    stems, first_claims = [], set[int]()
+    for index, node in enumerate(nodes):
+        layer = _weight_module(node) if names == "module" else ""
+        own = layer or (_module(node) if names == "module" else "")
+        own = own or (node.name if counts[node.name] == 1 else "")
+        stem = own or next((name for name in node.output if name), "") or node.op_type
+        stems.append(stem[:_LONGEST_NAME] or "node")
+        if layer:
+            first_claims.add(index)
+    used, found = set(taken), dict[int, str]()
+    for index in sorted(range(len(nodes)), key=lambda index: index not in first_claims):
+        name, count = stems[index], 1
         while name in used:
             count += 1
-            name = f"{stem}_{count}"
+            name = f"{stems[index]}_{count}"
         used.add(name)
-        names.append(name)
-    return names
+        found[index] = name
+    return [found[index] for index in range(len(nodes))]
+
+
+def _weight_module(node: Any) -> str:
+    """Path of the module whose parameter `weight` a weight layer reads, empty if there is none."""
+    if node.op_type not in _WEIGHT_LAYERS:
+        return ""
+    weights = (name for name in node.input if isinstance(name, str) and name.endswith(".weight"))
+    return next(weights, "").removesuffix(".weight")
+
+
+def _module(node: Any) -> str:
+    """Path of a node's module, with the operator in a module of several: as PyTorch's exporter notes them.
+
+    Its metadata list the modules from the outside in, and at last the operator.
+    """
+    noted = {entry.key: entry.value for entry in node.metadata_props if len(entry.value) <= _LONGEST_NOTE}
+    try:
+        paths = ast.literal_eval(noted.get("pkg.torch.onnx.name_scopes", "[]"))
+        kinds = ast.literal_eval(noted.get("pkg.torch.onnx.class_hierarchy", "[]"))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return ""
+    fits = isinstance(paths, list) and isinstance(kinds, list) and len(paths) == len(kinds) > 1
+    if not fits or not all(isinstance(text, str) for text in (*paths, *kinds)):
+        return ""
+    path, operator = paths[-2:]
+    if not path:
+        return str(operator)
+    return module_name(path, kinds[-2], operator)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from rramalloc.choices import NodeNames
 from rramalloc.errors import FileError, SpecError
 from rramalloc.importers.builder import needed
 from rramalloc.importers.onnx import protos
@@ -51,32 +52,49 @@ _KEEPS_BITS = (
 _RECURRENT = ("LSTM", "GRU", "RNN")
 
 
-def read(path: Path, input_shapes: Mapping[str, Sequence[int]], *, allow_partial: bool = False) -> Network:
+def read(
+    path: Path,
+    input_shapes: Mapping[str, Sequence[int]],
+    *,
+    allow_partial: bool = False,
+    names: NodeNames = "module",
+) -> Network:
     """The network in an ONNX file; `input_shapes`: with batch, for every input with open axes.
 
-    allow_partial: take operators whose weights cannot be modelled as barriers.
+    allow_partial: take operators whose weights cannot be modelled as barriers; names: of nodes, after
+    PyTorch's modules where the file tells them, or of the file's own nodes.
     Raises FileError, SpecError, NetworkError, UnsupportedError.
     """
-    return from_model(decode(path), os.fspath(path), input_shapes, allow_partial=allow_partial)
+    return from_model(decode(path), os.fspath(path), input_shapes, allow_partial=allow_partial, names=names)
 
 
 def from_model(
-    model: Any, where: str, input_shapes: Mapping[str, Sequence[int]], *, allow_partial: bool = False
+    model: Any,
+    where: str,
+    input_shapes: Mapping[str, Sequence[int]],
+    *,
+    allow_partial: bool = False,
+    names: NodeNames = "module",
 ) -> Network:
     """The network of an onnx.ModelProto; `where`: its file, as messages name it.
 
     Raises SpecError, NetworkError, UnsupportedError; FileError if a text in it is not UTF-8.
     """
     try:
-        return _from_model(model, where, input_shapes, allow_partial=allow_partial)
+        return _from_model(model, where, input_shapes, allow_partial=allow_partial, names=names)
     except UnicodeDecodeError:
         raise FileError(where, "is damaged: a name in the model is not UTF-8 text") from None
 
 
 def _from_model(
-    model: Any, where: str, input_shapes: Mapping[str, Sequence[int]], *, allow_partial: bool
+    model: Any,
+    where: str,
+    input_shapes: Mapping[str, Sequence[int]],
+    *,
+    allow_partial: bool,
+    names: NodeNames,
 ) -> Network:
-    graph = graph_of(inlined(model, where), where)
+    graph = graph_of(inlined(model, where), where, names)
     inputs = inputs_of(graph, input_shapes)
     drawing, ends = _best(graph, inputs)
     made_by = (model.producer_name, model.producer_version)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rramalloc.errors import NetworkError, SpecError
-from rramalloc.importers.builder import GraphBuilder
+from rramalloc.importers.builder import GraphBuilder, module_name
 from rramalloc.importers.torch.graph import Argument, Dims, Operation, Ref, references
 from rramalloc.importers.torch.layout import Layout, Tensor, default_layout
 from rramalloc.records import brief
@@ -29,7 +29,6 @@ _INDEXED = frozenset(
     )
 )
 """Operators whose constant operands say where values go, and are no weights."""
-_COMPOSITE = ("MultiheadAttention", "torch.nn.modules.transformer.", "torch.nn.modules.container.")
 
 
 class TensorBuilder(GraphBuilder):
@@ -251,10 +250,6 @@ def same_values(first: Dims, second: Dims) -> bool:
 
 
 def _base_name(operation: Operation) -> str:
-    """`features.0` for the call of a layer; `layer1.0.add` for a call in the code of a larger module."""
-    layer = operation.module_type.startswith("torch.nn.modules.")
     if not operation.module:
         return operation.name
-    if layer and not any(part in operation.module_type for part in _COMPOSITE):
-        return operation.module
-    return f"{operation.module}.{operation.name}"
+    return module_name(operation.module, operation.module_type, operation.name)

@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.choices import NODE_NAMES
 from rramalloc.errors import SpecError
 from rramalloc.mapping.fold import Fold
 from rramalloc.network.counts import groups_of, kernel_of
@@ -35,7 +36,10 @@ def weights_in(path: str | os.PathLike[str], network: Network) -> dict[str, npt.
     from rramalloc.importers.onnx.graph import decode, graph_of
 
     where = os.fspath(path)
-    graph = graph_of(inlined(decode(Path(path)), where), where)
+    model = inlined(decode(Path(path)), where)
+    layers = {stage.name for stage in network.stages}
+    graphs = [graph_of(model, where, names) for names in NODE_NAMES]
+    graph = max(graphs, key=lambda graph: len(layers.intersection(graph.names)))
     tensors = {proto.name: proto for proto in graph.proto.initializer}
     for node in graph.nodes:
         if node.op_type == "Constant":

@@ -71,9 +71,7 @@ def tasks_of(
     """
     stages = timed_stages(network, fc)
     if not stages:
-        raise UnsupportedError(
-            network.where, "has no weight layer to evaluate; fully connected layers are with --fc crossbar"
-        )
+        raise UnsupportedError(network.where, "has no weight layer to evaluate")
     tasks = []
     for stage in stages:
         source, output = network.input_shape(stage), network.shapes[stage.name]
