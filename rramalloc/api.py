@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -169,8 +170,10 @@ def simulate(
     input_shapes: InputShapes | None = None,
     allow_partial: bool = False,
 ) -> Simulation:
-    """Exact timing of an allocation: an Allocation, its file, or copies by layer name.
+    """Exact timing of an allocation: an Allocation, its file, or how layers run by name.
 
+    By name: copies, {"conv1": 4}, or {"replication": {"conv1": 4}, "block": {"conv1": (2, 2)}, "cycles":
+    {"conv1": 3}}: windows that a copy computes in a step, and ticks that a batch lasts.
     Hardware, mapping and fc are those of the allocation unless given, and so is fold unless a mapping is
     given; measured step times are the allocation's unless a latency_table or hardware is given.
     Raises RramallocError.
@@ -181,10 +184,9 @@ def simulate(
     _check_choices(handoff=handoff)
     machine = as_hardware(own.hardware if hardware is None else hardware, crossbar)
     known = own.measured if hardware is None else None
-    return simulate_network(
-        source, own.replication, machine, options, handoff=handoff, where=own.where,
-        measured=measured_steps(latency_table, source, options.fc, machine, known),
-    )  # fmt: skip
+    measured = measured_steps(latency_table, source, options.fc, machine, known)
+    given = replace(own, machine=machine, options=options, measured=measured)
+    return simulate_network(source, given, handoff=handoff)
 
 
 def compare(

@@ -20,6 +20,7 @@ _COLUMNS = {
     "utilisation": "utilisation",
     "weights": "weights",
     "MACs": "macs",
+    "fold": "fold",
 }
 _SPARE = (
     "groups", "MACs", "weights", "op", "output", "input", "kernel", "fold", "utilisation", "windows",
@@ -53,9 +54,8 @@ def inspect(
     )  # fmt: skip
     if output is not None:
         write_json(output, found.to_dict())
-    columns = _COLUMNS | (parameters.FOLD_COLUMN if fold else {})
     if print_result(
-        found.to_dict, columns, found.layers, output_format, ("layer", "op"), spare=_SPARE, quiet=quiet
+        found.to_dict, _COLUMNS, found.layers, output_format, ("layer", "op"), spare=_SPARE, quiet=quiet
     ):
         typer.echo()
         print_lines(

@@ -23,6 +23,7 @@ _COLUMNS = {
     "layer": "name",
     "windows": "windows",
     "demand": "demand",
+    "block": "block",
     "replication": "replication",
     "arrays": "arrays",
     "NormalOp": "normal_op",
@@ -31,6 +32,7 @@ _COLUMNS = {
     "Op": "op",
     "start": "start",
     "finish": "finish",
+    "fold": "fold",
 }
 _SPARE = ("Tail", "PreOp", "NormalOp", "Op", "fold", "start", "demand", "finish", "windows")
 
@@ -135,9 +137,8 @@ def _draw(allocation: Allocation, figure: str | None, convergence: str | None) -
 
 
 def _print(allocation: Allocation, output_format: parameters.Format, *, quiet: bool) -> None:
-    columns = _COLUMNS | (parameters.FOLD_COLUMN if allocation.options.fold else {})
     if print_result(
-        allocation.to_dict, columns, allocation.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
+        allocation.to_dict, _COLUMNS, allocation.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
     ):
         typer.echo()
         print_lines(_summary(allocation))

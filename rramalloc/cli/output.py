@@ -23,7 +23,7 @@ _READABLE, _LEAST_WIDTH = 16, 8
 def print_result(
     document: Callable[[], object],
     columns: Mapping[str, str],
-    items: Iterable[object],
+    items: Sequence[object],
     output_format: Format,
     texts: Sequence[str],
     *,
@@ -33,12 +33,14 @@ def print_result(
 ) -> bool:
     """Print what `document` makes as JSON, or `items` as CSV or table; True after a table.
 
-    columns: the field of an item for each heading of the table; CSV has the fields as header; texts, spare,
-    whole, quiet: as `print_table`.
+    columns: the field of an item for each heading of the table; CSV has the fields as header; those that
+    are optional in results are left out where no item has a value; texts, spare, whole, quiet: as
+    `print_table`.
     """
     if output_format == "json":
         print_json(document())
         return False
+    columns = _with_values(columns, items)
     fields = list(columns.values())
     rows = [[getattr(item, field) for field in fields] for item in items]
     if output_format == "csv":
@@ -50,6 +52,14 @@ def print_result(
     ]
     print_table(list(columns), table, texts, spare=spare, whole=whole, quiet=quiet)
     return True
+
+
+def _with_values(columns: Mapping[str, str], items: Iterable[object]) -> Mapping[str, str]:
+    from rramalloc.result import ResultRecord
+
+    optional = ResultRecord.optional & {*columns.values()}
+    given = {field for field in optional for item in items if getattr(item, field) is not None}
+    return {name: field for name, field in columns.items() if field not in optional - given}
 
 
 def print_json(document: object) -> None:

@@ -29,7 +29,10 @@ NetworkArgument = Annotated[
     ),
 ]  # fmt: skip
 AllocationFile = Annotated[
-    str, typer.Option("--allocation", metavar="FILE", help='Allocation, or {"replication": {...}}.')
+    str,
+    typer.Option(
+        "--allocation", metavar="FILE", help='Allocation, or {"replication": {...}, "block": {...}}.'
+    ),
 ]
 Hardware = Annotated[
     str,
@@ -80,10 +83,6 @@ LatencyTable = Annotated[
     typer.Option("--latency-table", metavar="TABLE", help="Measured step times, from `rramalloc latency`."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]
-
-
-FOLD_COLUMN = {"fold": "fold"}
-"""Of tables of layers, shown where filters are folded."""
 
 
 class _Mapped(Protocol):

@@ -18,12 +18,15 @@ _COLUMNS = {
     "layer": "name",
     "windows": "windows",
     "demand": "demand",
+    "block": "block",
     "replication": "replication",
     "arrays": "arrays",
     "batches": "batches",
+    "cycles": "cycles",
     "start": "start",
     "finish": "finish",
     "stall": "stall_steps",
+    "fold": "fold",
 }
 _SPARE = ("windows", "demand", "batches", "fold", "arrays", "start", "replication")
 
@@ -70,10 +73,8 @@ def simulate(
         write_json(output, result.to_dict())
     if figure is not None:
         result.plot.timeline(save=figure)
-    folded = any(layer.fold is not None for layer in result.layers)
-    columns = _COLUMNS | (parameters.FOLD_COLUMN if folded else {})
     if print_result(
-        result.to_dict, columns, result.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
+        result.to_dict, _COLUMNS, result.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
     ):
         typer.echo()
         _show(result, quiet=quiet)

@@ -81,6 +81,9 @@ def subject_of(
         mapping, fc = mapping or placed.options.mapping, fc or placed.options.fc
     source = read_allocation(allocation).made_for(network)
     source = source.changed(hardware=hardware, mapping=mapping, fc=fc)
+    if source.options.mapping != "sdk":
+        source.without_blocks(network, f"mapping {source.options.mapping!r}")
     return Subject.build(
-        network, source.replication, source.hardware, source.options, placement=placed, where=source.where
-    )
+        network, source.replication, source.hardware, source.options, placement=placed, where=source.where,
+        blocks=source.blocks,
+    )  # fmt: skip

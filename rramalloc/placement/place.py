@@ -152,7 +152,8 @@ def place(
     check_range("work", work, 0, MAX_WORK)
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     chosen = None if hardware is None else as_hardware(hardware)
-    what = read_allocation(allocation).made_for(source).changed(hardware=chosen, mapping=mapping, fc=fc)
+    what = read_allocation(allocation).made_for(source).without_blocks(source, "a placement")
+    what = what.changed(hardware=chosen, mapping=mapping, fc=fc)
     return place_network(
         source, what.replication, what.hardware, what.options, work=work, seed=seed, where=what.where
     )

@@ -16,6 +16,7 @@ from rramalloc.importers import load
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names
 from rramalloc.results.allocation import Allocation
+from rramalloc.results.allocation_input import AllocationInput, read_allocation
 from rramalloc.results.simulation import (
     BufferedEdge,
     CriticalSegment,
@@ -24,7 +25,7 @@ from rramalloc.results.simulation import (
     critical_segments,
 )
 from rramalloc.timing.critical_path import critical_path, describe
-from rramalloc.timing.simulate import Timing, replication_by_name, simulate
+from rramalloc.timing.simulate import Timing
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -55,20 +56,27 @@ class Timed:
         """What every stage computes when, and the longest pause that was joined to keep to `most` runs."""
         if self.timing is None:
             return [], 0
-        starts = [self.timing.of_stage(stage) for stage in self.timing.graph.network_order]
-        pauses = np.concatenate([np.diff(each) - 1 for each in starts])
+        order = self.timing.graph.network_order
+        starts = [self.timing.of_stage(stage) for stage in order]
+        cycles = [int(self.timing.cycles[stage]) for stage in order]
+        pauses = np.concatenate([np.diff(each) - own for each, own in zip(starts, cycles, strict=True)])
         lengths = np.sort(pauses[pauses > 0])[::-1]
         room = max(0, most - len(starts))
         joined = int(lengths[room]) if len(lengths) > room else 0
-        return [run for stage, each in enumerate(starts) for run in _runs(stage, each, joined)], joined
+        runs = [
+            run
+            for stage, (each, own) in enumerate(zip(starts, cycles, strict=True))
+            for run in _runs(stage, each, own, joined)
+        ]
+        return runs, joined
 
 
-def _runs(stage: int, starts: npt.NDArray[np.signedinteger[Any]], joined: int) -> list[Run]:
-    ends = np.flatnonzero(np.diff(starts) - 1 > joined)
+def _runs(stage: int, starts: npt.NDArray[np.signedinteger[Any]], cycles: int, joined: int) -> list[Run]:
+    ends = np.flatnonzero(np.diff(starts) - cycles > joined)
     first = [0, *(ends + 1).tolist()]
     last = [*ends.tolist(), len(starts) - 1]
     return [
-        Run(stage, int(starts[begin]), int(starts[end]) + 1, end - begin + 1)
+        Run(stage, int(starts[begin]), int(starts[end]) + cycles, end - begin + 1)
         for begin, end in zip(first, last, strict=True)
     ]
 
@@ -95,7 +103,7 @@ def _shipped() -> dict[str, str]:
 
 def time_allocation(allocation: Allocation, network: Network, where: str) -> Timed:
     """Simulate an allocation anew. Raises SpecError if its file says something else, or does not fit."""
-    timing = _timing(network, allocation.replication, allocation.options.fc, "next", where)
+    timing = _timing(network, read_allocation(allocation, where), allocation.options.fc, "next")
     told = {layer.name: (layer.start, layer.finish) for layer in allocation.layers}
     exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)
     if allocation.makespan != timing.makespan or told != dict(zip(timing.graph.names, exact, strict=True)):
@@ -115,13 +123,18 @@ def time_allocation(allocation: Allocation, network: Network, where: str) -> Tim
 
 def time_simulation(simulation: Simulation, network: Network | None, where: str) -> Timed:
     """A simulation's file, with the times of single batches if its network is known and comes to the same."""
-    copies = {layer.name: layer.replication for layer in simulation.layers}
+    given = AllocationInput(
+        replication={layer.name: layer.replication for layer in simulation.layers},
+        blocks={layer.name: layer.block for layer in simulation.layers if layer.block is not None},
+        cycles={layer.name: layer.cycles for layer in simulation.layers if layer.cycles is not None},
+        where=where,
+    )
     told = {layer.name: (layer.start, layer.finish) for layer in simulation.layers}
     found = None
     choices: tuple[FullyConnected, ...] = () if network is None else ("host", "crossbar")
     for fc in choices:
         try:
-            timing = _timing(network, copies, fc, simulation.handoff, where)  # type: ignore[arg-type]
+            timing = _timing(network, given, fc, simulation.handoff)  # type: ignore[arg-type]
         except RramallocError:
             continue
         exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)
@@ -130,8 +143,5 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
     return Timed(simulation.edges, simulation.critical_path, simulation.critical_path_text, found)
 
 
-def _timing(
-    network: Network, copies: dict[str, int], fc: FullyConnected, handoff: Handoff, where: str
-) -> Timing:
-    graph = StageGraph.build(network, fc)
-    return simulate(graph, replication_by_name(graph, copies, where), handoff)
+def _timing(network: Network, given: AllocationInput, fc: FullyConnected, handoff: Handoff) -> Timing:
+    return given.timing(StageGraph.build(network, fc), handoff)

@@ -10,6 +10,7 @@ from rramalloc.choices import ObjectiveName
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
+from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.plots import AllocationPlots
@@ -23,6 +24,8 @@ Steps = Annotated[int, Field(ge=0, le=2**53)]
 Count = Annotated[int, Field(ge=1, le=2**53)]
 Product = Annotated[int, Field(ge=1)]
 """Product of counts, which may be beyond 2**53: Python reads such integers exactly."""
+Block = Annotated[tuple[Count, Count], from_list(list[Count])]
+"""Windows (height, width)."""
 
 
 class NetworkId(Record):
@@ -68,20 +71,22 @@ class Foldable(Record):
     """
 
     fold: Annotated[tuple[Count, Count] | None, from_list(list[Count] | None)] = None
-    block: Annotated[tuple[Count, Count] | None, from_list(list[Count] | None)] = None
+    block: Annotated[Block | None, from_list(list[Count] | None)] = None
 
     @model_serializer(mode="wrap")
-    def _with_fold_and_block_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _with_optional_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = handler(self)
-        last = {name: document.pop(name, None) for name in ("fold", "block")}
+        last = {name: document.pop(name, None) for name in ("fold", "block", "cycles")}
         return document | {name: value for name, value in last.items() if value is not None}
 
 
 class Layer(Foldable):
-    """One stage. demand: arrays of one copy; arrays: of all copies; batches: ceil(windows / replication).
+    """One stage. demand: arrays of one copy; arrays: of all copies, which with mapping "sdk" may share some;
+    batches: ceil(blocks / replication), where a block is one window unless `block` says otherwise.
 
     normal_op, pre_op, tail, op: terms of the tight recurrence in steps (docs/sources/model.md 5);
-    start, finish: exact steps (docs/sources/model.md 4).
+    start, finish: exact steps (docs/sources/model.md 4). cycles: ticks that a batch lasts; None, and left
+    out of files, unless stages have clocks of their own: all times are ticks then (docs/sources/model.md 11).
     """
 
     name: Name
@@ -96,6 +101,7 @@ class Layer(Foldable):
     op: Steps
     start: Steps
     finish: Steps
+    cycles: Count | None = None
 
 
 class Progress(Record):
@@ -136,6 +142,7 @@ class Allocation(ResultRecord):
         "name",
         "windows",
         "demand",
+        "block",
         "replication",
         "arrays",
         "batches",
@@ -176,6 +183,11 @@ class Allocation(ResultRecord):
         """Copies of every layer by name, in network order."""
         return {layer.name: layer.replication for layer in self.layers}
 
+    @property
+    def blocks(self) -> dict[str, Pair]:
+        """Windows (height, width) that a copy of each layer computes in a step; empty without modes."""
+        return {layer.name: layer.block for layer in self.layers if layer.block is not None}
+
     def to_dict(self) -> dict[str, Any]:
         """The document of the allocation file; `placed` is there only if transfer was counted."""
         left_out = {"placed"} if self.placed is None else set()
@@ -198,6 +210,13 @@ class Allocation(ResultRecord):
 
 
 class BareReplication(Record):
-    """The short form that `simulate` also reads: copies by layer name, layers left out have one."""
+    """The short form that `simulate` also reads: how layers run, by name.
+
+    replication: copies, one for layers left out; block: windows (height, width) that a copy computes in a
+    step, the fewest for layers left out (docs/sources/model.md 10); cycles: ticks that a batch lasts, one
+    for layers left out (docs/sources/model.md 11).
+    """
 
     replication: dict[Name, Count]
+    block: dict[Name, Block] = Field(default_factory=dict)
+    cycles: dict[Name, Count] = Field(default_factory=dict)

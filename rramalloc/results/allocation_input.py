@@ -4,33 +4,56 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
+from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
+from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, parse
-from rramalloc.results.allocation import FORMAT, Allocation, BareReplication, Count, NetworkId
+from rramalloc.results.allocation import FORMAT, Allocation, BareReplication, Block, Count, NetworkId
 from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.simulate import (
+    Timing,
+    blocks_by_name,
+    cycles_by_name,
+    replication_by_name,
+    simulate,
+)
+from rramalloc.timing.stage_graph import StageGraph
 
-AllocationLike = Allocation | MappingOf[str, int] | str | os.PathLike[str]
+AllocationLike = (
+    Allocation
+    | MappingOf[str, int]
+    | MappingOf[str, MappingOf[str, int | Sequence[int]]]
+    | str
+    | os.PathLike[str]
+)
+"""An Allocation, copies by layer name, or what a bare allocation file says, or the path of a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationInput:
-    """Copies by layer name, and what a whole allocation says besides.
+    """How layers run by their name, and what a whole allocation says besides.
 
     Parameters
     ----------
     replication
         Copies by layer name; layers left out have one.
+    blocks
+        Windows (height, width) that a copy computes in a step; layers left out have their smallest block.
+    cycles
+        Ticks that a batch lasts, 1 for layers left out; empty where all layers step together.
     where
         How messages call the allocation: its file, or what the caller named it.
     machine
@@ -45,6 +68,8 @@ class AllocationInput:
 
     replication: MappingOf[str, int]
     where: str
+    blocks: MappingOf[str, Pair] = field(default_factory=dict)
+    cycles: MappingOf[str, int] = field(default_factory=dict)
     machine: Hardware | None = None
     options: MappingOptions = DEFAULT_MAPPING
     measured: MeasuredSteps | None = None
@@ -54,6 +79,38 @@ class AllocationInput:
     def hardware(self) -> Hardware:
         """The hardware it was made for, or the default preset."""
         return self.machine or load_hardware(DEFAULT_PRESET)
+
+    def timing(self, graph: StageGraph, handoff: Handoff = "next") -> Timing:
+        """Exact timing on a graph of its network. Raises SpecError."""
+        graph = self.in_blocks(graph)
+        cycles = cycles_by_name(graph, self.cycles, self.where) if self.cycles else None
+        return simulate(graph, replication_by_name(graph, self.replication, self.where), handoff, cycles)
+
+    def in_blocks(self, graph: StageGraph) -> StageGraph:
+        """A graph of its network with its blocks.
+
+        Raises SpecError for a block that its layer cannot have, or that the mapping of the options cannot.
+        """
+        blocks = graph.in_blocks(blocks_by_name(graph, self.blocks, self.where))
+        if blocks is not graph and self.options.mapping not in ("sdk", "im2col"):
+            raise SpecError(
+                self.where,
+                f"block: mapping {self.options.mapping!r} stores whole kernels apart and has no blocks of "
+                f"windows: use 'sdk', or leave the blocks out",
+            )
+        return blocks
+
+    def without_blocks(self, network: Network, reader: str) -> AllocationInput:
+        """Itself. Raises UnsupportedError if copies compute blocks that `reader` does not know of."""
+        for stage in network.stages:
+            block = self.blocks.get(stage.name, smallest_block(stage))
+            if block != smallest_block(stage):
+                raise UnsupportedError(
+                    self.where,
+                    f"block.{stage.name[:60]}: {reader} has no copies that compute blocks of {block[0]} x "
+                    f"{block[1]} windows: allocate with --mapping im2col",
+                )
+        return self
 
     def changed(
         self, *, hardware: Hardware | None = None, mapping: str | None = None, fc: str | None = None,
@@ -85,13 +142,16 @@ def read_allocation(allocation: AllocationLike, origin: str = "allocation") -> A
     Raises FileError, SpecError.
     """
     if isinstance(allocation, Allocation):
+        cycles = {layer.name: layer.cycles for layer in allocation.layers if layer.cycles is not None}
         return AllocationInput(
-            replication=allocation.replication, where=origin, machine=allocation.hardware,
-            options=allocation.options.changed(), measured=allocation.options.latency_table,
-            network=allocation.network,
+            replication=allocation.replication, blocks=allocation.blocks, cycles=cycles, where=origin,
+            machine=allocation.hardware, options=allocation.options.changed(),
+            measured=allocation.options.latency_table, network=allocation.network,
         )  # fmt: skip
     if isinstance(allocation, MappingOf):
-        return AllocationInput(replication=dict(allocation), where=origin)
+        if any(isinstance(value, MappingOf) for value in allocation.values()):
+            return _of_bare({**allocation}, origin)
+        return AllocationInput(replication=cast("dict[str, int]", {**allocation}), where=origin)
     return _of_document(read_json(allocation), os.fspath(allocation))
 
 
@@ -104,7 +164,8 @@ class _Lenient(Record):
 class _Layer(_Lenient):
     name: Name
     replication: Count
-    block: list[int] = Field(default_factory=lambda: [1, 1])
+    block: Block | None = None
+    cycles: Count | None = None
 
 
 class _Options(MappingOptions):
@@ -135,25 +196,31 @@ def _of_document(document: Any, where: str) -> AllocationInput:
     if not isinstance(document, dict):
         raise SpecError(where, f"must be an allocation or {{'replication': ...}}, got {brief(document)}")
     if "replication" in document:
-        return AllocationInput(replication=parse(_BARE, document, where).replication, where=where)
+        return _of_bare(document, where)
     if document.get("format") != FORMAT:
         got = brief(document.get("format"))
         raise SpecError(where, f"format: must be {FORMAT!r}, or give 'replication' alone; got {got}")
     whole = parse(_DOCUMENT, document, where)
-    replication: dict[str, int] = {}
+    layers: dict[str, _Layer] = {}
     for index, layer in enumerate(whole.layers):
-        if layer.block != [1, 1]:
-            raise UnsupportedError(
-                f"{where}: layers[{index}] {brief(layer.name)}.block",
-                f"copies that compute blocks of {brief(layer.block)} windows are not read: allocate with "
-                f"--mapping im2col",
-            )
-        if layer.name in replication:
+        if layer.name in layers:
             raise SpecError(where, f"layers[{index}]: {brief(layer.name)} stands twice")
-        replication[layer.name] = layer.replication
+        layers[layer.name] = layer
     network = whole.network
     return AllocationInput(
-        replication=replication, where=where, machine=whole.hardware, options=whole.options.changed(),
+        replication={name: layer.replication for name, layer in layers.items()},
+        blocks={name: layer.block for name, layer in layers.items() if layer.block is not None},
+        cycles={name: layer.cycles for name, layer in layers.items() if layer.cycles is not None},
+        where=where, machine=whole.hardware, options=whole.options.changed(),
         measured=whole.options.latency_table,
         network=None if network.sha256 is None else NetworkId(name=network.name, sha256=network.sha256),
     )  # fmt: skip
+
+
+def _of_bare(document: dict[str, Any], where: str) -> AllocationInput:
+    """What {"replication": ..., "block": ..., "cycles": ...} says; with blocks the mapping is `sdk`."""
+    bare = parse(_BARE, document, where)
+    options = DEFAULT_MAPPING.changed(mapping="sdk") if bare.block else DEFAULT_MAPPING
+    return AllocationInput(
+        replication=bare.replication, blocks=bare.block, cycles=bare.cycles, where=where, options=options
+    )

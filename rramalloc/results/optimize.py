@@ -199,7 +199,7 @@ def checked_allocation(
         throughput_per_s=absolute.throughput_per_s,
         layers=layers_of(
             timing,
-            problem.demand.tolist(),
+            problem.arrays_of_stages(np.ones_like(timing.replication), found.blocks).tolist(),
             taken.tolist(),
             folds(network, graph.stages, hardware, request.mapping),
             with_blocks=problem.modes is not None,
@@ -253,13 +253,14 @@ def counting_warnings(
 
 def layers_of(
     timing: Timing, demand: Sequence[int], taken: Sequence[int], sizes: Sequence[Pair] | None,
-    *, with_blocks: bool,
+    *, with_blocks: bool, with_cycles: bool = False,
 ) -> tuple[Layer, ...]:  # fmt: skip
     """One row per stage in network order.
 
     demand: arrays of one copy, taken: of all copies, sizes: of folds if any; in canonical order.
     """
-    graph, terms = timing.graph, recurrence(timing.graph, timing.replication, timing.handoff)
+    graph = timing.graph
+    terms = recurrence(graph, timing.replication, timing.handoff, timing.cycles)
     return tuple(
         Layer(
             name=graph.names[stage],
@@ -276,6 +277,7 @@ def layers_of(
             finish=int(timing.finish[stage]),
             fold=None if sizes is None else sizes[stage],
             block=graph.blocks[stage] if with_blocks else None,
+            cycles=int(timing.cycles[stage]) if with_cycles else None,
         )
         for stage in graph.network_order
     )

@@ -6,29 +6,34 @@ from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field
 
 from rramalloc.choices import Handoff
-from rramalloc.errors import UnsupportedError
+from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands, folds
-from rramalloc.mapping.options import MappingOptions
+from rramalloc.mapping.modes import ModeArrays
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.plots import SimulationPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Layer, NetworkId, Product, Steps
+from rramalloc.results.allocation_input import AllocationInput
 from rramalloc.results.optimize import layers_of
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import Segment, critical_path, describe
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.published import chain_layers, published
-from rramalloc.timing.simulate import Timing, replication_by_name, simulate
+from rramalloc.timing.simulate import Timing
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted
 
+_NO_TICK = "times are ticks, as the allocation has cycles; nothing says how long a tick is: no latency in ns"
+_SDK = "mapping im2col has no blocks: arrays are counted as mapping sdk does"
+_MOST_TICKS = 2**53
 _TOO_MANY_EDGES = "more edges between stages than can be listed: buffers are left out, the timing is exact"
 
 
@@ -64,13 +69,23 @@ class Simulation(ResultRecord):
     (docs/sources/model.md 5).
 
     recurrence: steps by the tight recurrence, a lower bound of makespan; published: steps by the published
-    recurrence, None where it does not apply; step_ns ... throughput_per_s: None without [timing];
-    latency_table: measured step times, None if those of the hardware hold; coverage: how much of the
-    network this is about.
+    recurrence, None where it does not apply, as to blocks and cycles; step_ns ... throughput_per_s: None
+    without [timing] and with cycles, where all times are ticks; latency_table: measured step times, None if
+    those of the hardware hold; coverage: how much of the network this is about.
     """
 
     rows_in = "layers"
-    columns = ("name", "windows", "replication", "batches", "start", "finish", "stall_steps")
+    columns = (
+        "name",
+        "windows",
+        "replication",
+        "block",
+        "batches",
+        "cycles",
+        "start",
+        "finish",
+        "stall_steps",
+    )
 
     format: Literal["rramalloc-simulation/1"] = "rramalloc-simulation/1"
     network: NetworkId
@@ -106,34 +121,50 @@ class Simulation(ResultRecord):
         return [self.critical_path_text, *super()._notes()]
 
 
-def simulate_network(
-    network: Network, replication: MappingOf[str, int], hardware: Hardware, options: MappingOptions, *,
-    handoff: Handoff, where: str, measured: MeasuredSteps | None = None,
-) -> Simulation:  # fmt: skip
-    """Simulate copies given by layer name; layers left out have one. `where` names their file in errors.
+def simulate_network(network: Network, given: AllocationInput, *, handoff: Handoff) -> Simulation:
+    """Simulate an allocation on its own hardware, under its own options.
 
-    measured: step times instead of those of the hardware.
-    Raises SpecError for a name that is no stage and for copies below 1 or above the layer's windows.
+    Raises SpecError for a name that is no stage, for copies below 1 or above the layer's blocks, for a block
+    or for ticks that a layer cannot have.
     """
-    graph = StageGraph.build(network, options.fc)
-    timing = simulate(graph, replication_by_name(graph, replication, where), handoff)
-    demand = demands(network, graph.stages, hardware, options)
-    step_time = StepTime.of(graph, hardware, measured)
-    absolute = Absolute.of(step_time, timing)
-    sizes = folds(network, graph.stages, hardware, options)
-    taken = [d * int(n) for d, n in zip(demand, timing.replication, strict=True)]
-    layers = layers_of(timing, demand, taken, sizes, with_blocks=False)
+    graph, hardware, measured = StageGraph.build(network, given.options.fc), given.hardware, given.measured
+    timing = given.timing(graph, handoff)
+    in_blocks, copies = timing.graph, timing.replication
+    if (most := int((timing.batches * timing.cycles).sum())) > _MOST_TICKS:
+        raise SpecError(
+            given.where, f"cycles: all batches last {most} ticks together, the limit is {_MOST_TICKS}"
+        )
+    options = given.options
+    if in_blocks is not graph:  # im2col is sdk with the smallest blocks: the blocks decide
+        options = options.changed(mapping="sdk")
+    if options.mapping == "sdk":
+        modes = ModeArrays(network, graph.stages, hardware)
+        demand = modes.each(in_blocks.blocks, np.ones_like(copies))
+        taken = modes.each(in_blocks.blocks, copies)
+    else:
+        demand = np.array(demands(network, graph.stages, hardware, options), dtype=object)
+        taken = demand * copies
+    layers = layers_of(
+        timing, demand.tolist(), taken.tolist(), folds(network, graph.stages, hardware, options),
+        with_blocks=bool(given.blocks) or options.mapping == "sdk", with_cycles=bool(given.cycles),
+    )  # fmt: skip
+    absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
+    untold = bool(given.cycles) and absolute.step_ns is not None
+    if given.cycles:  # times are ticks, and nothing says how long a tick is
+        absolute = Absolute(None, None, None)
     path = critical_path(timing)
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
     return Simulation(
         network=NetworkId.of(network),
         hardware=hardware,
         handoff=handoff,
-        arrays=sum(taken),
+        arrays=int(taken.sum()),
         makespan=timing.makespan,
         interval=timing.interval,
         recurrence=max(layer.op for layer in layers),
-        published=_published_steps(network, dict(zip(graph.names, timing.replication.tolist(), strict=True))),
+        published=None
+        if in_blocks is not graph or given.cycles
+        else _published_steps(network, dict(zip(graph.names, copies.tolist(), strict=True))),
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,
         throughput_per_s=absolute.throughput_per_s,
@@ -147,6 +178,8 @@ def simulate_network(
             *network.warnings,
             *(() if graph.lists_all_edges else (_TOO_MANY_EDGES,)),
             *(() if measured is None else measured.warnings),
+            *((_NO_TICK,) if untold else ()),
+            *((_SDK,) if options.mapping != given.options.mapping else ()),
         ),
     )
 

@@ -51,6 +51,9 @@ def _fullest(timing: Timing, producer: int, consumer: int, users: Table) -> int:
         return 0
     born = timing.of_stage(producer)[computed[used] // timing.replication[producer]]
     freed = timing.of_stage(consumer)[last[used] // timing.replication[consumer]]
+    if (timing.cycles > 1).any():  # batches that last many ticks: count the moments, not the ticks
+        moments = np.unique(np.concatenate([born, freed]))
+        born, freed = np.searchsorted(moments, born), np.searchsorted(moments, freed)
     begin, steps = int(born.min()), int(freed.max() - born.min()) + 1
     change = np.bincount(born - begin, minlength=steps) - np.bincount(freed - begin, minlength=steps)
     return int(np.cumsum(change).max(initial=0))

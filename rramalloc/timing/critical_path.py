@@ -16,7 +16,7 @@ class Segment:
 
     stage: the one that computes; start, finish: steps; batches: how many;
     waits_for: the producer whose pixel allowed the first of them, None at the input;
-    row, column: that pixel on the producer's grid.
+    row, column: that pixel on the producer's grid, the last of its block.
     """
 
     stage: str
@@ -43,7 +43,7 @@ def critical_path(timing: Timing) -> tuple[Segment, ...]:
         pauses = np.flatnonzero(np.diff(starts[: batch + 1]) > timing.cycles[stage])
         begin = int(pauses[-1]) + 1 if len(pauses) else 0
         cause = _cause(timing, stage, begin)
-        window = (None, None) if cause is None else _pixel(timing, cause[0], cause[1])
+        pixel = (None, None) if cause is None else _last_pixel(timing, cause[0], cause[1])
         path.append(
             Segment(
                 stage=timing.graph.names[stage],
@@ -51,8 +51,8 @@ def critical_path(timing: Timing) -> tuple[Segment, ...]:
                 finish=int(starts[batch]) + int(timing.delay[stage]),
                 batches=batch - begin + 1,
                 waits_for=None if cause is None else timing.graph.names[cause[0]],
-                row=window[0],
-                column=window[1],
+                row=pixel[0],
+                column=pixel[1],
             )
         )
         if cause is None:
@@ -82,7 +82,7 @@ def describe(path: tuple[Segment, ...], makespan: int) -> str:
 
 
 def _cause(timing: Timing, stage: int, batch: int) -> tuple[int, int] | None:
-    """(producer, window) whose pixel was there just when the batch started; None if nothing was awaited."""
+    """(producer, block) whose pixels were there just when the batch started; None if nothing was awaited."""
     start = int(timing.of_stage(stage)[batch])
     if start == 0 and timing.handoff == "next":
         return None
@@ -90,16 +90,17 @@ def _cause(timing: Timing, stage: int, batch: int) -> tuple[int, int] | None:
     last = min((batch + 1) * int(copies[stage]), int(timing.graph.windows[stage])) - 1
     for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
         producer = int(edges.producer[edge])
-        window = int(edges.need[edges.offset[edge] + last])
-        if window >= 0:
-            ready = int(timing.of_stage(producer)[window // int(copies[producer])]) + int(
+        block = int(edges.need[edges.offset[edge] + last])
+        if block >= 0:
+            ready = int(timing.of_stage(producer)[block // int(copies[producer])]) + int(
                 timing.delay[producer]
             )
             if ready == start:
-                return producer, window
+                return producer, block
     return None
 
 
-def _pixel(timing: Timing, stage: int, window: int) -> tuple[int, int]:
-    shape = timing.graph.network.shapes[timing.graph.names[stage]]
-    return divmod(window, shape.width)
+def _last_pixel(timing: Timing, stage: int, block: int) -> tuple[int, int]:
+    grid = timing.graph.grids[stage]
+    row, column = divmod(block, grid.columns)
+    return int(grid.last_pixels(0)[row]), int(grid.last_pixels(1)[column])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,8 @@ from rramalloc.timing.stage_graph import StageGraph
 class Recurrence:
     """Terms of every stage in steps, int64 of length n, canonical order.
 
-    normal_op: batches; pre_op: wait before the first batch; op: finish, never above the exact one;
-    tail: batches left when the producer that decides `op` has delivered its last pixel, less the
+    normal_op: time of its batches; pre_op: wait before the first batch; op: finish, never above the exact
+    one; tail: batches left when the producer that decides `op` has delivered its last pixel, less the
     batches that producer itself has left then (0 without a producer).
     """
 
@@ -32,60 +33,67 @@ class Recurrence:
         return int(self.op.max())
 
 
-@dataclass(slots=True)
-class _Arrival:
+class _Arrival(NamedTuple):
     """What a consumer knows of one producer: when the last pixel it needs is there.
 
-    finished: lower bound of the finish of the producer's batch with that pixel; batch: first batch of the
-    consumer that needs it; tail: as in Recurrence.
+    available: lower bound of that time; batch: first batch of the consumer that needs it; tail: as in
+    Recurrence.
     """
 
-    finished: int
+    available: int
     batch: int
     tail: int
 
 
-def recurrence(graph: StageGraph, replication: Replication, handoff: Handoff = "next") -> Recurrence:
+def recurrence(
+    graph: StageGraph,
+    replication: Replication,
+    handoff: Handoff = "next",
+    cycles: npt.NDArray[np.int64] | None = None,
+) -> Recurrence:
     """Evaluate the recurrence. Raises SpecError as `simulate` does.
 
     docs/sources/model.md 5 writes Op_p + Tail for every edge. Where a consumer does not need the producer's
     last batch, Op_p can exceed what the consumer waits for and the sum would be no bound; there the finish
-    of the batch that is needed takes the place of Op_p - (batches after it).
+    of the batch that is needed takes the place of Op_p - (batches after it). It counts blocks, whose order
+    is their own, so it holds for every mode; with `cycles`, the ticks of a batch of each stage, all terms
+    are ticks.
     """
     copies = checked(graph, replication)
-    delay = int(handoff == "next")
+    ticks = np.ones_like(copies) if cycles is None else cycles
+    delay = ticks * int(handoff == "next")
     batches = -(-graph.windows // copies)
     pre_op, tail, op = (np.zeros(len(copies), dtype=np.int64) for _ in range(3))
     arrivals: list[list[_Arrival]] = []
     edges = graph.flat_edges
     for stage in range(len(copies)):
-        count = int(batches[stage])
+        count, own = int(batches[stage]), int(ticks[stage])
         last = np.minimum(np.arange(1, count + 1) * copies[stage], graph.windows[stage]) - 1
         incoming = []
         for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
             producer = int(edges.producer[edge])
             need = edges.need[edges.offset[edge] + last]
             dep = need // copies[producer]
+            other, ready = int(ticks[producer]), int(delay[producer])
             if need[0] >= 0:
-                pre_op[stage] = max(pre_op[stage], pre_op[producer] + dep[0] + delay)
+                pre_op[stage] = max(pre_op[stage], pre_op[producer] + int(dep[0]) * other + ready)
             batch = int(np.searchsorted(dep, dep[-1]))
             needed = int(dep[-1])
-            finished = _finished(int(pre_op[producer]), arrivals[producer], needed, delay)
-            left = count - batch - (int(batches[producer]) - 1 - needed)
-            incoming.append(_Arrival(finished, batch, left))
+            finished = _finished(int(pre_op[producer]), arrivals[producer], needed, other)
+            left = (count - batch) * own - (int(batches[producer]) - 1 - needed) * other
+            incoming.append(_Arrival(finished - other + ready, batch, left))
         arrivals.append(incoming)
-        op[stage] = _finished(int(pre_op[stage]), incoming, count - 1, delay)
+        op[stage] = _finished(int(pre_op[stage]), incoming, count - 1, own)
         if incoming:
-            deciding = max(incoming, key=lambda arrival: arrival.finished - arrival.batch)
+            deciding = max(incoming, key=lambda arrival: arrival.available - arrival.batch * own)
             tail[stage] = deciding.tail
-    return Recurrence(batches, pre_op, tail, op)
+    return Recurrence(batches * ticks, pre_op, tail, op)
 
 
-def _finished(pre_op: int, arrivals: list[_Arrival], batch: int, delay: int) -> int:
-    """Lower bound of the finish of `batch`: batches follow each other at least a step apart."""
-    bound = pre_op + batch + 1
+def _finished(pre_op: int, arrivals: list[_Arrival], batch: int, ticks: int) -> int:
+    """Lower bound of the finish of `batch`: batches follow each other at least `ticks` apart."""
+    bound = pre_op + (batch + 1) * ticks
     for arrival in arrivals:
         if arrival.batch <= batch:
-            start = arrival.finished - 1 + delay
-            bound = max(bound, start + batch - arrival.batch + 1)
+            bound = max(bound, arrival.available + (batch - arrival.batch + 1) * ticks)
     return bound

@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError
+from rramalloc.mapping.modes import SINGLE, BlockGrid
+from rramalloc.network.geometry import Pair
 from rramalloc.records import brief
 from rramalloc.timing.kernel import batch_starts, makespans
 from rramalloc.timing.stage_graph import StageGraph
@@ -79,7 +81,7 @@ def simulate(
     graph: StageGraph,
     replication: Sequence[int] | Replication,
     handoff: Handoff = "next",
-    cycles: Sequence[int] | None = None,
+    cycles: Sequence[int] | npt.NDArray[np.int64] | None = None,
 ) -> Timing:
     """Exact timing of one allocation given in canonical order.
 
@@ -120,27 +122,32 @@ def checked(
     """
     if len(replication) != len(graph.stages):
         raise SpecError("replication", f"has {len(replication)} values for {len(graph.stages)} stages")
-    for name, copies, windows in zip(graph.names, replication, graph.windows.tolist(), strict=True):
+    for grid, name, copies in zip(graph.grids, graph.names, replication, strict=True):
+        windows, unit = grid.total, "windows"
+        if grid.block != SINGLE:
+            unit = f"blocks of {grid.block[0]} x {grid.block[1]} windows"
         whole = isinstance(copies, Integral) and not isinstance(copies, bool)
         if whole and 1 <= copies <= windows:
             continue
         got = f"got {brief(int(copies) if whole else copies)}"
         if where is None:
-            raise SpecError(f"replication of {name!r}", f"must be between 1 and its {windows} windows, {got}")
-        raise SpecError(where, f"replication.{name[:60]}: must be from 1 to its {windows} windows, {got}")
+            raise SpecError(f"replication of {name!r}", f"must be between 1 and its {windows} {unit}, {got}")
+        raise SpecError(where, f"replication.{name[:60]}: must be from 1 to its {windows} {unit}, {got}")
     return np.array(replication, dtype=np.int64)
 
 
-def _checked_cycles(graph: StageGraph, cycles: Sequence[int]) -> npt.NDArray[np.int64]:
+def _checked_cycles(
+    graph: StageGraph, cycles: Sequence[int] | npt.NDArray[np.int64], where: str | None = None
+) -> npt.NDArray[np.int64]:
     if len(cycles) != len(graph.stages):
         raise SpecError("cycles", f"has {len(cycles)} values for {len(graph.stages)} stages")
     for name, ticks in zip(graph.names, cycles, strict=True):
         whole = isinstance(ticks, Integral) and not isinstance(ticks, bool)
         if not (whole and 1 <= ticks <= MOST_CYCLES):
-            raise SpecError(
-                f"cycles of {name!r}",
-                f"must be a whole number of ticks from 1 to {MOST_CYCLES}, got {brief(ticks)}",
-            )
+            reason = f"must be a whole number of ticks from 1 to {MOST_CYCLES}, got {brief(ticks)}"
+            if where is None:
+                raise SpecError(f"cycles of {name!r}", reason)
+            raise SpecError(where, f"cycles.{name[:60]}: {reason}")
     return np.array(cycles, dtype=np.int64)
 
 
@@ -149,13 +156,39 @@ def replication_by_name(graph: StageGraph, replication: Mapping[str, int], where
 
     Raises SpecError for a name that is no stage and for copies outside 1 ... its windows.
     """
-    known = set(graph.names)
-    for name in replication:
-        if name not in known:
-            raise SpecError(
-                where, f"replication: the network has no stage {name[:60]!r}; {_known(graph.names)}"
-            )
+    _check_names(graph, "replication", replication, where)
     return checked(graph, [replication.get(name, 1) for name in graph.names], where)
+
+
+def blocks_by_name(graph: StageGraph, blocks: Mapping[str, Pair], where: str) -> tuple[Pair, ...]:
+    """Block of every stage from a mapping by stage name; stages left out keep those of the graph.
+
+    Raises SpecError for a name that is no stage and for a block that its stage cannot have.
+    """
+    _check_names(graph, "block", blocks, where)
+    for stage in graph.stages:
+        try:
+            if stage.name in blocks:
+                BlockGrid.of(stage, graph.network.shapes[stage.name], blocks[stage.name])
+        except SpecError as error:
+            raise SpecError(where, f"block.{stage.name[:60]}: {error.reason}") from None
+    return tuple(blocks.get(name, own) for name, own in zip(graph.names, graph.blocks, strict=True))
+
+
+def cycles_by_name(graph: StageGraph, cycles: Mapping[str, int], where: str) -> npt.NDArray[np.int64]:
+    """Ticks that a batch of every stage lasts, from a mapping by stage name; 1 for stages left out.
+
+    Raises SpecError for a name that is no stage and for ticks outside 1 ... MOST_CYCLES.
+    """
+    _check_names(graph, "cycles", cycles, where)
+    return _checked_cycles(graph, [cycles.get(name, 1) for name in graph.names], where)
+
+
+def _check_names(graph: StageGraph, kind: str, named: Mapping[str, Any], where: str) -> None:
+    known = set(graph.names)
+    for name in named:
+        if name not in known:
+            raise SpecError(where, f"{kind}: the network has no stage {name[:60]!r}; {_known(graph.names)}")
 
 
 def _known(names: Sequence[str], shown: int = 8) -> str:

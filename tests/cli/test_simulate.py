@@ -181,3 +181,91 @@ def test_models_beside_the_truth(run: Run, tmp_path: Path) -> None:
     assert chain["recurrence"] == max(layer["op"] for layer in chain["layers"]) <= chain["makespan"]
     path.write_text('{"replication": {}}')
     assert run("simulate", "resnet18", "--allocation", path, "--format", "json").json["published"] is None
+
+
+def test_blocks_and_cycles_of_a_bare_allocation(run: Run, simulate: Run) -> None:
+    """docs/sources/model.md 10 and 11. conv1 computes 8 x 8 blocks of 2 x 2 windows, one a batch.
+
+    Window (y, x) of conv2 needs pooled pixel (min(y + 1, 7), min(x + 1, 7)), which is conv1's block of that
+    number: the first needs block 9, there after 10 batches; window (6, 6) = 54 the last, there after 64, and
+    10 windows are left. conv1: 4 * 4 * 3 = 48 rows, 4 * 16 columns, so two copies share an array.
+    """
+    modes = {"replication": {}, "block": {"conv1": [2, 2]}}
+    document = simulate(modes).json
+    jsonschema.validate(document, run("schema", "simulation").json)
+    jsonschema.validate(modes | {"cycles": {"conv1": 3}}, run("schema", "replication").json)
+    first, second = document["layers"]
+    assert (first["block"], first["batches"], first["finish"], first["arrays"]) == ([2, 2], 64, 64, 1)
+    assert (second["block"], second["start"], second["finish"], second["arrays"]) == ([1, 1], 10, 74, 2)
+    assert "cycles" not in first
+    assert document["published"] is None
+    assert [document["critical_path"][1][key] for key in ("row", "column")] == [3, 3], (
+        "the last pixel of block 9"
+    )
+    own = simulate(modes | {"cycles": {"conv1": 3}}).json
+    assert [(layer["cycles"], layer["finish"]) for layer in own["layers"]] == [(3, 192), (1, 202)]
+    assert own["interval"] == 192
+    assert simulate(modes | {"replication": {"conv1": 2}}).json["arrays"] == 1 + 2
+    table = simulate(modes, "--format", "csv").rows
+    assert [(row["name"], row["block"]) for row in table] == [("conv1", "2x2"), ("conv2", "1x1")]
+
+
+def test_blocks_decide_how_arrays_are_counted(simulate: Run) -> None:
+    modes = {"replication": {"conv1": 2}, "block": {"conv1": [2, 2]}}
+    im2col = simulate(modes, "--mapping", "im2col")
+    assert im2col.json["arrays"] == 1 + 2
+    assert "warning: mapping im2col has no blocks: arrays are counted as mapping sdk does" in im2col.err
+    windows = {"replication": {"conv1": 2}, "block": {"conv1": [1, 1]}}
+    assert simulate(windows).json["arrays"] == 1 + 2, "27 rows and 16 columns each: one array"
+    assert simulate(windows, "--mapping", "im2col").json["arrays"] == 2 + 2
+    split = simulate(modes, "--mapping", "kernel_split")
+    assert (split.code, split.out) == (1, "")
+    assert "bare.json: block: mapping 'kernel_split' stores whole kernels apart" in split.err
+
+
+@pytest.mark.parametrize(
+    ("modes", "message"),
+    [
+        ({"block": {"conv1": [17, 1]}}, "block.conv1: must be from [1, 1] to [16, 16], which covers"),
+        ({"block": {"conv1": [0, 1]}}, "block.conv1[0]: "),
+        ({"block": {"conv1": [1]}}, "block.conv1"),
+        ({"block": {"conv1": 2}}, "block.conv1: "),
+        ({"block": {"conv1": [1, 10**30]}}, "block.conv1[1]: "),
+        ({"block": {"pool1": [1, 1]}}, "block: the network has no stage 'pool1'"),
+        ({"block": []}, "block: "),
+        ({"cycles": {"conv1": 0}}, "cycles.conv1: "),
+        ({"cycles": {"conv1": 2**37}}, "cycles.conv1: must be a whole number of ticks from 1 to"),
+        ({"cycles": {"conv1": 2**36}, "replication": {}}, None),
+        ({"cycles": {"conv9": 1}}, "cycles: the network has no stage 'conv9'"),
+        ({"cycles": {"conv1": 1.5}}, "cycles.conv1: "),
+        (
+            {"block": {"conv1": [2, 2]}, "replication": {"conv1": 65}},
+            "replication.conv1: must be from 1 to its 64 blocks of 2 x 2 windows, got 65",
+        ),
+    ],
+)
+def test_modes_that_cannot_be(modes: dict[str, Any], message: str | None, simulate: Run) -> None:
+    outcome = simulate({"replication": {}} | modes)
+    if message is None:
+        assert outcome.json["makespan"] == 256 * 2**36 + 10
+        return
+    assert (outcome.code, outcome.out) == (1, "")
+    assert f"bare.json: {message}" in outcome.err
+
+
+def test_an_allocation_file_keeps_its_blocks(run: Run, tiny: Path, tmp_path: Path) -> None:
+    path = tmp_path / "allocation.json"
+    made = run(
+        "optimize", tiny, "--arrays", 40, "--mapping", "sdk", "--work", 0, "-o", path, "--format", "json"
+    )
+    assert made.code == 0
+    document = made.json
+    document["layers"][0] |= {"block": [2, 2], "replication": 1}
+    path.write_text(json.dumps(document))
+    again = run("simulate", tiny, "--allocation", path, "--format", "json").json
+    assert (again["layers"][0]["block"], again["layers"][0]["finish"]) == ([2, 2], 64)
+    for command in (("place", "--hardware", "isaac"), ("verify",), ("export", "--to", "pimcomp")):
+        outcome = run(command[0], tiny, "--allocation", path, *command[1:])
+        assert outcome.code == 1
+        assert "conv1" in outcome.err
+        assert "--mapping im2col" in outcome.err

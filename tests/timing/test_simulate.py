@@ -29,6 +29,7 @@ from rramalloc.timing.critical_path import critical_path, describe
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import makespan_of_each, replication_by_name, simulate
 from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.units import number_of
 
 HANDOFFS = ("next", "same")
 
@@ -213,8 +214,9 @@ def test_blocks_and_own_clocks_follow_the_definition(random: Random, handoff: An
     assert (timing.makespan, timing.interval) == (expected.makespan, expected.interval)
     assert {(item.producer, item.consumer): item.pixels for item in buffers(timing)} == expected.buffers()
     assert timing.finish.tolist() == finish_by_cumulative_maximum(graph, replication, timing.cycles, handoff)
-    bound = recurrence(graph, replication, handoff).op
-    assert cycles is not None or (bound <= timing.finish).all()
+    bound = recurrence(graph, replication, handoff, timing.cycles)
+    assert (bound.op <= timing.finish).all()
+    assert (bound.pre_op <= timing.start).all()
 
 
 @given(random=randoms)
@@ -268,7 +270,29 @@ def test_critical_path_leads_from_the_first_step_to_the_last(random: Random) -> 
         batch = timing.of_stage(waiting).tolist().index(after.start)
         held = needs[after.stage][: (batch + 1) * int(timing.replication[waiting])]
         assert any((before.stage, window) in needed for needed in held)
-    assert f"of the {timing.makespan} steps" in describe(path, timing.makespan)
+    assert f"of the {number_of(timing.makespan, 'step')}" in describe(path, timing.makespan)
+
+
+@settings(max_examples=100)
+@given(random=randoms)
+def test_critical_path_of_blocks_names_the_last_pixel_of_the_block(random: Random) -> None:
+    """Every pixel of a block is there at once, so the last one of the batch waited for says when."""
+    network = random_network(random, 12)
+    graph = StageGraph.build(network)
+    graph = graph.in_blocks(random_blocks(random, graph))
+    replication = random_replication(random, graph)
+    cycles = [random.randint(1, 4) for _ in graph.stages]
+    timing = simulate(graph, replication, cycles=cycles)
+    path = critical_path(timing)
+    assert path[-1].finish == timing.makespan == sum(segment.steps for segment in path)
+    for before, after in pairwise(path):
+        producer = graph.names.index(before.stage)
+        assert (after.waits_for, after.start) == (before.stage, before.finish)
+        numbers = graph.grids[producer].numbers()
+        block = numbers[after.row, after.column]
+        assert max(np.argwhere(numbers == block).tolist()) == [after.row, after.column]
+        ready = timing.of_stage(producer)[block // timing.replication[producer]] + cycles[producer]
+        assert ready == before.finish
 
 
 @given(random=randoms)

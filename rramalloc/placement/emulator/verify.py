@@ -74,7 +74,7 @@ def task_of(
     Raises FileError, SpecError, UnknownNameError, MisplacedError, CapacityError, TileError.
     """
     if placement is None:
-        source = read_allocation(allocation).made_for(network)
+        source = read_allocation(allocation).made_for(network).without_blocks(network, "a placement")
         _refuse_transposed(network)
         return _to_place(network, source.changed(hardware=hardware, mapping=mapping, fc=fc))
     for name, value in (("hardware", hardware), ("mapping", mapping), ("fc", fc)):
@@ -86,7 +86,7 @@ def task_of(
 def _given(network: Network, allocation: AllocationLike, placement: PlacementLike) -> Task:
     where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
     found = as_placement(placement)
-    source = read_allocation(allocation).made_for(network)
+    source = read_allocation(allocation).made_for(network).without_blocks(network, "a placement")
     _refuse_transposed(network)
     check(found, network, source.replication, where)
     return Task(

@@ -137,6 +137,7 @@ def allocation_planner(
     fc: FullyConnected,
 ) -> Planner:
     """An allocation on its own hardware. mapping: instead of the allocation's."""
+    given.source.without_blocks(network, "a strategy")
     options = given.source.options.changed(mapping=mapping, fc=fc)
 
     def plan(tasks: Sequence[LayerTask]) -> StrategyPlan:
