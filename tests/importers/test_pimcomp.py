@@ -53,7 +53,7 @@ def test_residual_network() -> None:
     assert isinstance(pool, Pool)
     assert pool.ceil_mode  # (16 - 3) / 2 + 1 = 7.5: 8 pixels only when rounded up
     assert pool.op == "avgpool"
-    assert all("on the arrays" in warning for warning in network.warnings)  # a linear layer alone
+    assert network.warnings == ()
 
 
 def test_both_wrappings_and_files(tmp_path: Path) -> None:
@@ -123,7 +123,8 @@ def test_one_operation(operation: str, source: list[int], dims: list[int], param
     entries = [node("x", "OP_INPUT", source), node("y", operation, dims, "x", **param)]
     network = from_document(entries, "net.json")
     assert network.nodes[-1].op == op
-    assert network.warnings == ()
+    linear_alone = {"all weight layers are linear layers on a single pixel: on the arrays, not on the host"}
+    assert set(network.warnings) <= linear_alone
 
 
 def test_product_of_two_tensors() -> None:
