@@ -21,7 +21,7 @@ import pages
 from measured import RESULTS
 
 import rramalloc
-from rramalloc.chart import BLUE, ORANGE, Axis, Chart, Layer, Panel, row_height
+from rramalloc.chart import BLUE, ORANGE, Axis, Chart, Marks, Panel, row_height
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.shipped import shipped_names
 from rramalloc.results.comparison import REFERENCE, SCALARS, Comparison, Row
@@ -332,9 +332,9 @@ def draw_methods(shipped: dict[str, dict[str, dict[str, str]]]) -> None:
             middles["bottom"].append(place + 0.36)
     dots = {"x": "ratio", "y": "row", "color": {"field": "colour", "type": "nominal", "scale": None}}
     layers = (
-        Layer({"type": "circle", "size": 24, "opacity": 0.6}, points, dots),
-        Layer({"type": "rule", "strokeWidth": 2}, middles, {"x": "ratio", "y": "top", "y2": "bottom"}),
-        Layer({"type": "text", "align": "left", "dx": 4}, far, {"x": "end", "y": "row", "text": "words"}),
+        Marks({"type": "circle", "size": 24, "opacity": 0.6}, points, dots),
+        Marks({"type": "rule", "strokeWidth": 2}, middles, {"x": "ratio", "y": "top", "y2": "bottom"}),
+        Marks({"type": "text", "align": "left", "dx": 4}, far, {"x": "end", "y": "row", "text": "words"}),
     )
     across = Axis(
         "makespan / makespan of auto, one point a network, the black line is the median", 0.97, end * 1.12

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pages
 from measured import RESULTS, in_own_process, peak_mb
 
-from rramalloc.chart import BLUE, RED, Axis, Chart, Key, Layer, Panel
+from rramalloc.chart import BLUE, RED, Axis, Chart, Key, Marks, Panel
 
 if TYPE_CHECKING:
     from rramalloc.network.network import Network
@@ -149,9 +149,9 @@ def draw(rows: list[Row]) -> None:
                 line = {"type": "line", "strokeDash": [5, 4] if early else [1, 0]}
                 points = {"type": "point", "filled": not early, "size": 45, "opacity": 1}
                 at = {"x": "stages", "y": "value"}
-                layers += [Layer(line, data, at, shown), Layer(points, data, at | {"shape": {}}, shown)]
+                layers += [Marks(line, data, at, shown), Marks(points, data, at | {"shape": {}}, shown)]
         layers.append(
-            Layer({"type": "point", "size": 90}, goals_at, {"x": "stages", "y": "value", "shape": {}}, goal)
+            Marks({"type": "point", "size": 90}, goals_at, {"x": "stages", "y": "value", "shape": {}}, goal)
         )
         values = [value for layer in layers for value in layer.data["value"]]
         panels.append(

@@ -24,7 +24,7 @@ import pages
 from measured import RESULTS, in_own_process, peak_mb
 from pydantic import TypeAdapter
 
-from rramalloc.chart import BLUE, ORANGE, PURPLE, RED, Axis, Chart, Key, Layer, Panel
+from rramalloc.chart import BLUE, ORANGE, PURPLE, RED, Axis, Chart, Key, Marks, Panel
 
 CHAINS = ("alexnet", "vgg16", "vgg19")
 NETWORKS = (
@@ -394,8 +394,8 @@ def draw(table: Table) -> None:
         large = {"type": "point", "filled": True, "size": 130, "opacity": 1, "stroke": "black"}
         middle = {"seconds": [statistics.median(seconds)], "excess": [statistics.median(excess)]}
         layers += [
-            Layer(small, {"seconds": seconds, "excess": excess}, at, key),
-            Layer(large, middle, at, key),
+            Marks(small, {"seconds": seconds, "excess": excess}, at, key),
+            Marks(large, middle, at, key),
         ]
     highest = max(max(layer.data["excess"]) for layer in layers)
     time = Axis(

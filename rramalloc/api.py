@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from rramalloc.studies.chiplet.chiplet_cost import chiplet_compare as chiplet_compare
     from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
     from rramalloc.studies.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
-    from rramalloc.studies.compare import CompareProgress, Ending
+    from rramalloc.studies.compare import CancelToken, CompareProgress
     from rramalloc.studies.strategies.evaluate import evaluate as evaluate
 
 MAX_WORK = 10**9
@@ -208,7 +208,7 @@ def compare(
     allow_partial: bool = False,
     on_progress: CompareProgress | None = None,
     progress: bool = True,
-    ending: Ending | None = None,
+    ending: CancelToken | None = None,
 ) -> Comparison:
     """All methods side by side on one network at one budget or several, every allocation simulated exactly.
 
@@ -223,10 +223,10 @@ def compare(
     check_range("seeds", seeds, 1, MAX_SEEDS)
     check_range("work", work, 0, MAX_WORK)
     check_range("time limit", time_limit_s, 0, 10**9)
-    from rramalloc.studies.compare import Contest, Ending
+    from rramalloc.studies.compare import CancelToken, CompareRequest
     from rramalloc.studies.compare import compare as compare_methods
 
-    contest = Contest(
+    request = CompareRequest(
         mapping=options, methods=methods, seed=seed, seeds=seeds, work=work, time_limit_s=time_limit_s,
         clock=clock,
     )  # fmt: skip
@@ -234,7 +234,7 @@ def compare(
     machine = as_hardware(hardware, crossbar)
     sizes = budgets(arrays, minimum_arrays(source, machine, options))
     with followed(on_progress, progress, of_comparison) as tell:
-        return compare_methods(source, machine, sizes, contest, ending or Ending(), tell)
+        return compare_methods(source, machine, sizes, request, ending or CancelToken(), tell)
 
 
 def pareto(
@@ -271,16 +271,16 @@ def pareto(
     check_range("seed", seed, 0, 2**53)
     check_range("work", work, 0, MAX_WORK)
     check_range("time limit", time_limit_s, 0, 10**9)
-    from rramalloc.studies.pareto import Quest
+    from rramalloc.studies.pareto import ParetoRequest
     from rramalloc.studies.pareto import pareto as pareto_front
 
-    quest = Quest(mapping=options, objective=objective, seed=seed, baselines=tuple(baselines))
+    request = ParetoRequest(mapping=options, objective=objective, seed=seed, baselines=tuple(baselines))
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     machine = as_hardware(hardware, crossbar)
     with followed(on_progress, progress, of_front) as tell:
         most = budget(arrays, minimum_arrays(source, machine, options))
-        return pareto_front(source, machine, most, quest, ending, tell)
+        return pareto_front(source, machine, most, request, ending, tell)
 
 
 def convert(

@@ -93,7 +93,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class Marks:
     """Marks of one kind, one for each row of `data`.
 
     mark: Vega-Lite's kind and look; channels: column by channel, or a definition of the channel;
@@ -115,7 +115,7 @@ class Panel:
     x: Axis
     y: Axis
     height: int
-    layers: tuple[Layer, ...]
+    layers: tuple[Marks, ...]
     title: str = ""
 
 
@@ -237,7 +237,7 @@ class Chart:
             shown["tickMinStep"] = 1
         return {"type": "quantitative", "scale": scale, "axis": shown if axis.shown else None}
 
-    def _layer(self, layer: Layer, axes: Mapping[str, Spec], *, page: bool) -> Spec:
+    def _layer(self, layer: Marks, axes: Mapping[str, Spec], *, page: bool) -> Spec:
         encoding: Spec = {}
         for channel, given in layer.channels.items():
             definition = {"field": given} if isinstance(given, str) else given
@@ -280,17 +280,17 @@ def bars(
     hover: Mapping[str, str] | None = None,
     thick: float = 0.72,
     look: Spec | None = None,
-) -> Layer:
+) -> Marks:
     """Horizontal bars on the rows that the column `row` names, `thick` of a row high."""
     channels = {"x": right, "x2": left, "y": "bottom", "y2": "top"}
     derived = {"bottom": f"datum.row - {thick / 2}", "top": f"datum.row + {thick / 2}"}
-    return Layer({"type": "rect", **(look or {})}, data, channels, key, hover or {}, derived)
+    return Marks({"type": "rect", **(look or {})}, data, channels, key, hover or {}, derived)
 
 
-def rule(at: float, along: Literal["x", "y"], colour: str | Spec = INK, key: Key | None = None) -> Layer:
+def rule(at: float, along: Literal["x", "y"], colour: str | Spec = INK, key: Key | None = None) -> Marks:
     """A dashed line across the panel where the axis `along` is `at`."""
     look: Spec = {"type": "rule", "strokeDash": DASHED, "strokeWidth": 1.4}
-    return Layer(look if key else look | {"color": colour}, {"at": [at]}, {along: "at"}, key)
+    return Marks(look if key else look | {"color": colour}, {"at": [at]}, {along: "at"}, key)
 
 
 def row_height(rows: int, each: int = _ROW) -> int:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 if TYPE_CHECKING:
-    _Model = BaseModel
+    _CheckedModel = BaseModel
 else:
 
     class _RecordMeta(type(BaseModel)):
@@ -28,11 +28,11 @@ else:
             except ValidationError as error:
                 raise SpecError(cls.__name__, describe(error)) from None
 
-    class _Model(BaseModel, metaclass=_RecordMeta):
+    class _CheckedModel(BaseModel, metaclass=_RecordMeta):
         """A model whose constructor raises SpecError."""
 
 
-class Record(_Model):
+class Record(_CheckedModel):
     """Frozen value type; unknown fields and implicit conversions are refused.
 
     Raises SpecError if a field does not hold what its annotation says.

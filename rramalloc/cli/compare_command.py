@@ -61,15 +61,15 @@ def compare(
     """
     from rramalloc import api
     from rramalloc.chart import check_figure
-    from rramalloc.studies.compare import Ending
+    from rramalloc.studies.compare import CancelToken
 
     check_figure(figure)
-    ending = Ending()
-    with LiveLine(quiet=quiet, every_s=0) as line, interruptible(ending):
+    cancel = CancelToken()
+    with LiveLine(quiet=quiet, every_s=0) as line, interruptible(cancel):
         comparison = api.compare(
             network, arrays, methods=_listed(methods), hardware=hardware,
             crossbar=crossbar, mapping=mapping, fold=fold, fc=fc, seed=seed, seeds=seeds,
-            work=work, time_limit_s=time_limit, clock=clock, ending=ending,
+            work=work, time_limit_s=time_limit, clock=clock, ending=cancel,
             on_progress=lambda *told: line.show(of_comparison(*told)),
             input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
         )  # fmt: skip
@@ -80,7 +80,7 @@ def compare(
     _print(comparison, output_format, quiet=quiet)
     for text in (*_notes(comparison), f"done in {line.seconds:.2f} s"):
         note(text, quiet=quiet)
-    if ending.interrupted:
+    if cancel.interrupted:
         note("interrupted: these are the methods that were ready")
         raise typer.Exit(EXIT_INTERRUPTED)
 

@@ -3,19 +3,16 @@ per file."""
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
 
-
-class _CallablePackage(ModuleType):
-    """`rramalloc.export(...)` is the call, although the package has its name."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from rramalloc.arguments import checked
-        from rramalloc.export.export import export
-
-        return checked(export)(*args, **kwargs)
+from rramalloc.callable_package import make_callable
 
 
-sys.modules[__name__].__class__ = _CallablePackage
+def _load() -> Callable[..., Any]:
+    from rramalloc.export.export import export
+
+    return export
+
+
+make_callable(__name__, _load)

@@ -38,7 +38,7 @@ Rows = npt.NDArray[np.int64]
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
     """The fastest individual that both populations come to."""
-    search = _Search(problem, stop, np.random.Generator(np.random.PCG64(seed)))
+    search = _Evolution(problem, stop, np.random.Generator(np.random.PCG64(seed)))
     founders = search.founders()
     best = founders[:1]
     for size in POPULATIONS:
@@ -58,7 +58,7 @@ GENETIC = Method(
 
 
 @dataclass(eq=False)
-class _Search:
+class _Evolution:
     problem: Problem
     stop: Stop
     draw: np.random.Generator

@@ -312,7 +312,7 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     chain = _Chain.of(problem)
     if problem.step_time is not None and problem.step_time.moves:
         return _least_delay(chain, stop)
-    search = _Search(problem, stop, chain)
+    search = _TargetSearch(problem, stop, chain)
     search.run()
     return Candidate(chain.whole(search.best), 1, search.words, search.spent_s)
 
@@ -353,9 +353,9 @@ class _PublishedSteps:
     def improve(self, replication: Replication) -> tuple[Replication, float]:
         return replication, 0.0
 
-    def _search(self, relaxed: Problem, work: int) -> _Search:
+    def _search(self, relaxed: Problem, work: int) -> _TargetSearch:
         chain = _Chain(self.chain.layers, self.chain.stages, relaxed)
-        return _Search(relaxed, replace(self.stop, work=work, history=[]), chain)
+        return _TargetSearch(relaxed, replace(self.stop, work=work, history=[]), chain)
 
 
 class _States(NamedTuple):
@@ -421,7 +421,7 @@ class _Chain:
 
 
 @dataclass(eq=False)
-class _Search:
+class _TargetSearch:
     problem: Problem
     stop: Stop
     chain: _Chain

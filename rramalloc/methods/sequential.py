@@ -38,7 +38,7 @@ Floats = npt.NDArray[np.float64]
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     """Least sum of batches within the budget; proven unless the work allowed ends first."""
-    search = _Search(problem, stop)
+    search = _Knapsack(problem, stop)
     copies, proven = search.run()
     total = int((-(-problem.graph.windows // copies)).sum())
     how = "the fewest there are" if proven else "not proven the fewest: stopped after the work allowed"
@@ -55,7 +55,7 @@ SEQUENTIAL = Method(
 )
 
 
-class _Options(NamedTuple):
+class _Choices(NamedTuple):
     """Useful copies of all stages, those of stage i from first[i] on; arrays beyond the fewest copies."""
 
     first: Ints
@@ -75,12 +75,12 @@ class _Kept(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Search:
+class _Knapsack:
     problem: Problem
     stop: Stop
     seconds: float = 0.0
     _given_up: bool = False
-    _options: _Options = field(init=False)
+    _options: _Choices = field(init=False)
     _room: int = field(init=False)
 
     def run(self) -> tuple[Replication, bool]:
@@ -190,7 +190,7 @@ class _Search:
         return self._given_up or self.stop.out_of_time or self.seconds >= allowed
 
 
-def _options(problem: Problem) -> _Options:
+def _options(problem: Problem) -> _Choices:
     """The fewest copies of every stage, and all beyond at which its batches change."""
     copies = []
     for stage, windows in enumerate(problem.graph.windows.tolist()):
@@ -202,7 +202,7 @@ def _options(problem: Problem) -> _Options:
     flat, stages = np.concatenate(copies), np.repeat(np.arange(len(lengths)), lengths)
     first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     arrays = (flat - problem.smallest[stages]) * problem.demand[stages]
-    return _Options(first, flat, arrays, -(-problem.graph.windows[stages] // flat))
+    return _Choices(first, flat, arrays, -(-problem.graph.windows[stages] // flat))
 
 
 @lru_cache(maxsize=256)

@@ -1,20 +1,17 @@
-"""Figures."""
+"""Reports: results as one page of HTML, and the charts that it and single files show."""
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
 
-
-class _CallablePackage(ModuleType):
-    """`rramalloc.report(...)` is the call, although the package has its name."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from rramalloc.arguments import checked
-        from rramalloc.report.page_file import report
-
-        return checked(report)(*args, **kwargs)
+from rramalloc.callable_package import make_callable
 
 
-sys.modules[__name__].__class__ = _CallablePackage
+def _load() -> Callable[..., Any]:
+    from rramalloc.report.page_file import report
+
+    return report
+
+
+make_callable(__name__, _load)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
-from rramalloc.chart import Axis, Chart, Layer, Panel, Spec, columns, label
+from rramalloc.chart import Axis, Chart, Marks, Panel, Spec, columns, label
 from rramalloc.placement.placement import PlacedArray, Placement
 from rramalloc.report.section import FIGURE, Detail
 from rramalloc.units import counted, rounded
@@ -117,16 +117,16 @@ def _mesh(placement: Placement) -> Place:
     return 1 + max(row for row, _ in tiles), 1 + max(column for _, column in tiles)
 
 
-def _squares(data: dict[str, list[Any]], side: float, mark: Spec, **more: Any) -> Layer:
+def _squares(data: dict[str, list[Any]], side: float, mark: Spec, **more: Any) -> Marks:
     """Squares of one size around the columns x and y."""
     half = side / 2
     sides = {"left": f"datum.x - {half}", "right": f"datum.x + {half}"}
     sides |= {"low": f"datum.y - {half}", "high": f"datum.y + {half}"}
     channels = {"x": "left", "x2": "right", "y": "low", "y2": "high"} | more.pop("channels", {})
-    return Layer({"type": "rect"} | mark, data, channels, derived=sides, **more)
+    return Marks({"type": "rect"} | mark, data, channels, derived=sides, **more)
 
 
-def _frames(drawing: _Map) -> Layer:
+def _frames(drawing: _Map) -> Marks:
     tiles = product(range(drawing.mesh[0]), range(drawing.mesh[1]))
     every = (drawing.middle(chip, tile) for tile, chip in product(tiles, drawing.corner))
     places = list(islice(every, _MOST_FRAMES))
@@ -135,7 +135,7 @@ def _frames(drawing: _Map) -> Layer:
     return _squares(data, _TILE + 0.04, look)
 
 
-def _arrays(drawing: _Map) -> tuple[Layer, str]:
+def _arrays(drawing: _Map) -> tuple[Marks, str]:
     """A square for every array, row by row in its tile."""
     side = math.ceil(math.sqrt(drawing.room))
     data = columns([_square(array, drawing, side) for array in drawing.placement.arrays])
@@ -167,7 +167,7 @@ def _square(array: PlacedArray, drawing: _Map, side: int) -> dict[str, Any]:
     }
 
 
-def _bands(drawing: _Map, most: int) -> tuple[Layer, str]:
+def _bands(drawing: _Map, most: int) -> tuple[Marks, str]:
     """A band for every layer in a tile, as high as its share of the tile's arrays."""
     held: dict[tuple[Place, Place, str], list[PlacedArray]] = {}
     for array in drawing.placement.arrays:
@@ -181,7 +181,7 @@ def _bands(drawing: _Map, most: int) -> tuple[Layer, str]:
     note = "Every band is the arrays of a layer in a tile."
     if len(held) > most:
         note += f" The first {most:,} of {len(held):,} are drawn."
-    return Layer({"type": "rect"}, data, channels, hover=hover), note
+    return Marks({"type": "rect"}, data, channels, hover=hover), note
 
 
 def _each_band(
@@ -208,7 +208,7 @@ def _each_band(
         }
 
 
-def _numbers(drawing: _Map) -> list[Layer]:
+def _numbers(drawing: _Map) -> list[Marks]:
     """The number of the layer with most arrays in every tile that is filled enough."""
     held: dict[Place, Counter[str]] = {}
     for array in drawing.placement.arrays:
@@ -225,10 +225,10 @@ def _numbers(drawing: _Map) -> list[Layer]:
     halo = {"type": "text", "fontWeight": "bold", "fontSize": 10, "stroke": "white", "strokeWidth": 3}
     black = {"type": "text", "fontWeight": "bold", "fontSize": 10, "fill": "black"}
     channels = {"x": "x", "y": "y", "text": "number"}
-    return [Layer(look, columns(rows), channels) for look in (halo, black)]
+    return [Marks(look, columns(rows), channels) for look in (halo, black)]
 
 
-def _chip_names(drawing: _Map) -> list[Layer]:
+def _chip_names(drawing: _Map) -> list[Marks]:
     if len(drawing.corner) == 1:
         return []
     rows = [
@@ -236,7 +236,7 @@ def _chip_names(drawing: _Map) -> list[Layer]:
         for chip, (row, column) in drawing.corner.items()
     ]
     look = {"type": "text", "align": "left", "baseline": "middle"}
-    return [Layer(look, columns(rows), {"x": "x", "y": "y", "text": "name"})]
+    return [Marks(look, columns(rows), {"x": "x", "y": "y", "text": "name"})]
 
 
 def _pair(place: Place) -> str:

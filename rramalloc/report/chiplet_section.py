@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Layer, Lists, Panel
+from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Lists, Marks, Panel
 from rramalloc.report.allocation_section import warning_notes
 from rramalloc.report.section import Column, Detail, Fact, Kind, Section, Table, shown
 from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
@@ -101,7 +101,7 @@ def _chart(cost: ChipletCost, detail: Detail) -> Chart:
         data[top] = [start + value for start, value in zip(data[low], data[name], strict=True)]
         channels = {"x": "left", "x2": "right", "y": top, "y2": low}
         sides = {"left": "datum.group - 0.35", "right": "datum.group + 0.35"}
-        layers.append(Layer({"type": "rect"}, data, channels, key, hover, sides))
+        layers.append(Marks({"type": "rect"}, data, channels, key, hover, sides))
         low = top
     across = Axis.of_names([str(place) for place in data["group"]], "group")
     up = Axis(f"cost [{cost.unit}]", 0, max(data[low]) * 1.04 or 1)

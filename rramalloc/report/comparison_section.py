@@ -12,7 +12,7 @@ from rramalloc.chart import (
     Axis,
     Chart,
     Key,
-    Layer,
+    Marks,
     Panel,
     bars,
     columns,
@@ -160,7 +160,7 @@ def _panel(comparison: Comparison, rows: Sequence[Row], ratio: str, title: str) 
     """One budget: a bar of equal height for every method."""
     ratios = sorted(row.ratio for row in rows)
     end = max(_LEAST_END, min(ratios[-1], _BEYOND * ratios[len(ratios) // 2]))
-    layers: list[Layer] = []
+    layers: list[Marks] = []
     for key in (_REFERENCE, _METHOD, _REPAIRED):
         marks = [
             _mark(place, row, end, comparison.objective_unit)
@@ -174,9 +174,9 @@ def _panel(comparison: Comparison, rows: Sequence[Row], ratio: str, title: str) 
     spread = [mark for mark, row in zip(marks, rows, strict=True) if row.runs > 1]
     if spread:
         seeds = {"type": "rule", "strokeWidth": 2}
-        layers.append(Layer(seeds, columns(spread), {"x": "low", "x2": "high", "y": "row"}, _SPREAD))
+        layers.append(Marks(seeds, columns(spread), {"x": "low", "x2": "high", "y": "row"}, _SPREAD))
     beside = {"type": "text", "align": "left", "dx": 5}
-    layers.append(Layer(beside, columns(marks), {"x": "reach", "y": "row", "text": "words"}))
+    layers.append(Marks(beside, columns(marks), {"x": "reach", "y": "row", "text": "words"}))
     layers.append(rule(max(row.ratio * (1 - row.gap) for row in rows), "x", key=_BOUND))
     names = Axis.of_names([row.method for row in rows])
     across = Axis(ratio, 0, end * 1.24)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rramalloc.chart import BLUE, DASHED, GREY, RED, Axis, Chart, Key, Layer, Lists, Panel, label
+from rramalloc.chart import BLUE, DASHED, GREY, RED, Axis, Chart, Key, Lists, Marks, Panel, label
 from rramalloc.results.allocation import Allocation
 from rramalloc.units import share, steps
 
@@ -26,9 +26,9 @@ def convergence_chart(allocation: Allocation) -> Chart:
     line = {"type": "line", **after, "point": {"size": 25}}
     below = {"type": "line", **after, "strokeDash": DASHED, "point": {"size": 25, "shape": "triangle-up"}}
     layers = (
-        Layer(gap, data, {"x": "seconds", "y": "bound", "y2": "best"}, Key("gap", GREY)),
-        Layer(line, data, {"x": "seconds", "y": "best"}, Key("best makespan", BLUE, "stroke"), hover),
-        Layer(below, data, {"x": "seconds", "y": "bound"}, Key("lower bound", RED, "stroke"), hover),
+        Marks(gap, data, {"x": "seconds", "y": "bound", "y2": "best"}, Key("gap", GREY)),
+        Marks(line, data, {"x": "seconds", "y": "best"}, Key("best makespan", BLUE, "stroke"), hover),
+        Marks(below, data, {"x": "seconds", "y": "bound"}, Key("lower bound", RED, "stroke"), hover),
     )
     highest = min(max(best), _HIGHEST * best[-1])
     space = 0.08 * (highest - min(bound)) + 1

@@ -17,8 +17,8 @@ from rramalloc.chart import (
     Axis,
     Chart,
     Key,
-    Layer,
     Lists,
+    Marks,
     Panel,
     label,
 )
@@ -116,7 +116,7 @@ def front_chart(front: ParetoFront, detail: Detail = FIGURE) -> Chart:
     )
 
 
-def _staircase(points: list[FrontPoint], budget: int) -> tuple[Layer, ...]:
+def _staircase(points: list[FrontPoint], budget: int) -> tuple[Marks, ...]:
     front, bound = Key("front", BLUE, "stroke"), Key("lower bound", RED, "stroke")
     data: Lists = {
         "arrays": [point.arrays for point in points],
@@ -137,13 +137,13 @@ def _staircase(points: list[FrontPoint], budget: int) -> tuple[Layer, ...]:
     }
     dots = {"type": "circle", "size": 30 if len(points) < 200 else 12, "opacity": 1}
     return (
-        Layer(staircase, line, {"x": "arrays", "y": "value"}, front),
-        Layer(staircase | {"strokeDash": DASHED}, line, {"x": "arrays", "y": "bound"}, bound),
-        Layer(dots, data, {"x": "arrays", "y": "value"}, front, hover),
+        Marks(staircase, line, {"x": "arrays", "y": "value"}, front),
+        Marks(staircase | {"strokeDash": DASHED}, line, {"x": "arrays", "y": "bound"}, bound),
+        Marks(dots, data, {"x": "arrays", "y": "value"}, front, hover),
     )
 
 
-def _beside(front: ParetoFront, detail: Detail) -> list[Layer]:
+def _beside(front: ParetoFront, detail: Detail) -> list[Marks]:
     """The baselines, a shape and a colour for each."""
     layers = []
     for place, method in enumerate(dict.fromkeys(point.method for point in front.baselines)):
@@ -159,7 +159,7 @@ def _beside(front: ParetoFront, detail: Detail) -> list[Layer]:
         look = {"type": "point", "size": 45, "strokeWidth": 1.6}
         hover = {"method": "method", "budget": "budget", "arrays": "arrays", "value": "value"}
         channels = {"x": "arrays", "y": "value", "shape": {}}
-        layers.append(Layer(look, data, channels, Key(label(method), colour, shape), hover))
+        layers.append(Marks(look, data, channels, Key(label(method), colour, shape), hover))
     return layers
 
 

@@ -13,16 +13,15 @@ from rramalloc.chart import (
     Axis,
     Chart,
     Key,
-    Layer,
     Lists,
+    Marks,
     Panel,
     bars,
     label,
     row_height,
 )
 from rramalloc.report.section import FIGURE, Block, Column, Detail, Table, shown
-from rramalloc.results.allocation import Allocation
-from rramalloc.results.allocation import Layer as Stage
+from rramalloc.results.allocation import Allocation, Layer
 from rramalloc.results.simulation import BufferedEdge, Simulation
 from rramalloc.units import counted, size, steps
 
@@ -54,9 +53,9 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
     }  # fmt: skip
     sides = {"left": "datum.place - 0.4", "right": "datum.place + 0.4"}
 
-    def columns(top: str, low: float, key: Key) -> Layer:
+    def columns(top: str, low: float, key: Key) -> Marks:
         across = {"x": "left", "x2": "right", "y": top, "y2": {"datum": low}}
-        return Layer({"type": "rect"}, data, across, key, hover, sides)
+        return Marks({"type": "rect"}, data, across, key, hover, sides)
 
     names = [layer.name for layer in layers] if len(layers) <= _NAMED else []
     across = Axis.of_names(names, "layer, in network order") if names else _numbered(len(layers))
@@ -65,7 +64,7 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
     highest = max(1.0, *data["share"], *data["held"])
     diamonds = {"type": "point", "filled": True, "size": 50, "opacity": 1}
     points = {"x": "place", "y": "held", "shape": {}}
-    held = Layer(diamonds, data, points, Key("share of the arrays", ORANGE, "diamond"), hover)
+    held = Marks(diamonds, data, points, Key("share of the arrays", ORANGE, "diamond"), hover)
     share = (columns("share", 0, Key("share of the makespan", SKY)), held)
     panels = (
         Panel(_hidden(across), copies, 150, (columns("copies", least, Key("replication", BLUE)),)),
@@ -93,7 +92,7 @@ def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
     return (f"{label(result.network.name)}: {steps(result.makespan)} on {arrays}, {layers}",)
 
 
-def _summary(layers: Sequence[Stage], makespan: int) -> str:
+def _summary(layers: Sequence[Layer], makespan: int) -> str:
     most = max(layers, key=lambda layer: layer.replication)
     busiest = max(layers, key=lambda layer: layer.batches)
     return (
@@ -102,7 +101,7 @@ def _summary(layers: Sequence[Stage], makespan: int) -> str:
     )
 
 
-def layer_table(layers: Sequence[Stage], makespan: int, detail: Detail) -> Table:
+def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table:
     """One row per layer; folds where filters are folded."""
     used = max(1, sum(layer.arrays for layer in layers))
     folded = any(layer.fold is not None for layer in layers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Layer, Lists, Panel, label
+from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label
 from rramalloc.report.allocation_section import network_words
 from rramalloc.report.section import Column, Detail, Fact, Note, Section, Table, shown, thinned
 from rramalloc.studies.sweep.rows import SweepDocument, SweepRow, summarise
@@ -87,9 +87,9 @@ def _chart(rows: Sequence[SweepRow], detail: Detail) -> Chart:
         key = Key(label(name, 60), SERIES[place % len(SERIES)], shape)
         at = {"x": "arrays", "y": "makespan"}
         hover = {"of": "series", "arrays": "arrays", "makespan": "makespan", "lower bound": "bound"}
-        layers.append(Layer({"type": "line"}, data, at, key))
+        layers.append(Marks({"type": "line"}, data, at, key))
         points = {"type": "point", "filled": True, "opacity": 1, "size": 45}
-        layers.append(Layer(points, data, at | {"shape": {}}, key, hover))
+        layers.append(Marks(points, data, at | {"shape": {}}, key, hover))
     across, up = Axis.around("arrays", arrays, whole=True), Axis.around("makespan [steps]", spans)
     note = ""
     if len(series) > _MOST_SERIES:

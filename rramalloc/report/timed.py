@@ -30,7 +30,7 @@ from rramalloc.timing.stage_graph import StageGraph
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BusySpan:
     """Batches of a stage without a pause. stage: its place in network order; batches: fewer than the steps
     where short pauses were joined.
     """
@@ -52,7 +52,7 @@ class Timed:
     limit: str
     timing: Timing | None
 
-    def runs(self, most: int) -> tuple[list[Run], int]:
+    def runs(self, most: int) -> tuple[list[BusySpan], int]:
         """What every stage computes when, and the longest pause that was joined to keep to `most` runs."""
         if self.timing is None:
             return [], 0
@@ -71,12 +71,12 @@ class Timed:
         return runs, joined
 
 
-def _runs(stage: int, starts: npt.NDArray[np.signedinteger[Any]], cycles: int, joined: int) -> list[Run]:
+def _runs(stage: int, starts: npt.NDArray[np.signedinteger[Any]], cycles: int, joined: int) -> list[BusySpan]:
     ends = np.flatnonzero(np.diff(starts) - cycles > joined)
     first = [0, *(ends + 1).tolist()]
     last = [*ends.tolist(), len(starts) - 1]
     return [
-        Run(stage, int(starts[begin]), int(starts[end]) + cycles, end - begin + 1)
+        BusySpan(stage, int(starts[begin]), int(starts[end]) + cycles, end - begin + 1)
         for begin, end in zip(first, last, strict=True)
     ]
 

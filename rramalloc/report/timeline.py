@@ -12,8 +12,8 @@ from rramalloc.chart import (
     Axis,
     Chart,
     Key,
-    Layer,
     Lists,
+    Marks,
     Panel,
     bars,
     label,
@@ -21,9 +21,8 @@ from rramalloc.chart import (
     rule,
 )
 from rramalloc.report.section import FIGURE, Detail
-from rramalloc.report.timed import Run, Timed
-from rramalloc.results.allocation import Allocation
-from rramalloc.results.allocation import Layer as Stage
+from rramalloc.report.timed import BusySpan, Timed
+from rramalloc.results.allocation import Allocation, Layer
 from rramalloc.results.simulation import CriticalSegment, Simulation
 from rramalloc.units import steps
 
@@ -64,7 +63,7 @@ def timeline_chart(
     )
 
 
-def _exact(names: Sequence[str], runs: Sequence[Run]) -> list[Layer]:
+def _exact(names: Sequence[str], runs: Sequence[BusySpan]) -> list[Marks]:
     busy: Lists = {
         "row": [run.stage for run in runs],
         "layer": [names[run.stage] for run in runs],
@@ -86,7 +85,7 @@ def _exact(names: Sequence[str], runs: Sequence[Run]) -> list[Layer]:
     return [computing, bars(waits, "left", "right", key=_WAITING, hover=span, thick=0.4)]
 
 
-def _summed(stages: Sequence[Stage]) -> list[Layer]:
+def _summed(stages: Sequence[Layer]) -> list[Marks]:
     """Bars as far as an allocation alone says."""
     data: Lists = {
         "row": list(range(len(stages))),
@@ -104,7 +103,7 @@ def _summed(stages: Sequence[Stage]) -> list[Layer]:
     ]
 
 
-def _critical(names: Sequence[str], segments: Sequence[CriticalSegment]) -> list[Layer]:
+def _critical(names: Sequence[str], segments: Sequence[CriticalSegment]) -> list[Marks]:
     """The segments that the makespan waits for, and lines from each to the next."""
     rows = {name: row for row, name in enumerate(names)}
     path = [segment for segment in segments if segment.stage in rows]
@@ -133,7 +132,7 @@ def _critical(names: Sequence[str], segments: Sequence[CriticalSegment]) -> list
     links = {"x": "x", "y": "from", "y2": "to"}
     return [
         bars(data, "left", "right", key=_CRITICAL, hover=hover, thick=0.26),
-        Layer({"type": "rule", "strokeWidth": 1.5}, joints, links, _CRITICAL),
+        Marks({"type": "rule", "strokeWidth": 1.5}, joints, links, _CRITICAL),
     ]
 
 
@@ -148,7 +147,7 @@ def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
     return first, f"{last}last to finish: {label(ended.name)} at {ended.finish:,}"
 
 
-def _summary(stages: Sequence[Stage], makespan: int) -> str:
+def _summary(stages: Sequence[Layer], makespan: int) -> str:
     if not stages:
         return ""
     started = max(stages, key=lambda stage: stage.start)

@@ -161,20 +161,20 @@ class _Lenient(Record):
     model_config = ConfigDict(extra="ignore")
 
 
-class _Layer(_Lenient):
+class _FileLayer(_Lenient):
     name: Name
     replication: Count
     block: Block | None = None
     cycles: Count | None = None
 
 
-class _Options(MappingOptions):
+class _FileOptions(MappingOptions):
     model_config = ConfigDict(extra="ignore")
 
     latency_table: MeasuredSteps | None = None
 
 
-class _Network(_Lenient):
+class _FileNetwork(_Lenient):
     name: str = ""
     sha256: str | None = None
 
@@ -182,10 +182,10 @@ class _Network(_Lenient):
 class _Document(_Lenient):
     """An allocation file as far as copies depend on it; whole files are read by their own type."""
 
-    network: _Network = _Network()
+    network: _FileNetwork = _FileNetwork()
     hardware: Hardware | None = None
-    options: _Options = _Options()
-    layers: list[_Layer]
+    options: _FileOptions = _FileOptions()
+    layers: list[_FileLayer]
 
 
 _BARE: TypeAdapter[BareReplication] = TypeAdapter(BareReplication)
@@ -201,7 +201,7 @@ def _of_document(document: Any, where: str) -> AllocationInput:
         got = brief(document.get("format"))
         raise SpecError(where, f"format: must be {FORMAT!r}, or give 'replication' alone; got {got}")
     whole = parse(_DOCUMENT, document, where)
-    layers: dict[str, _Layer] = {}
+    layers: dict[str, _FileLayer] = {}
     for index, layer in enumerate(whole.layers):
         if layer.name in layers:
             raise SpecError(where, f"layers[{index}]: {brief(layer.name)} stands twice")

@@ -21,14 +21,14 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.results.allocation import Allocation, Arrays, Layer, NetworkId, Options, Progress
-from rramalloc.results.recheck import recheck, recheck_bound, recheck_placement
+from rramalloc.results.recheck import check_candidate, recheck_bound
 from rramalloc.search import repair
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, root_bound, within
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.recurrence import recurrence
-from rramalloc.timing.simulate import Timing, simulate
+from rramalloc.timing.simulate import Timing
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -156,17 +156,9 @@ def checked_allocation(
     found: Candidate,
 ) -> Allocation:  # fmt: skip
     """What a method found, re-timed and re-checked. Raises SolverError."""
-    fixed = problem.in_blocks(found.blocks)
-    graph = fixed.graph
-    timing = simulate(graph, found.replication)
-    taken = problem.arrays_of_stages(timing.replication, found.blocks)
-    recheck(timing, taken.tolist(), arrays, found.lower_bound, request.method)
-    if problem.tiles is not None:
-        groups = (problem.demand, timing.replication)
-        if found.blocks is not None and problem.modes is not None:
-            groups = problem.modes.groups(found.blocks, timing.replication)
-        recheck_placement(problem.tiles, *groups, request.method)
-    objective, absolute = objective_of(problem, request), Absolute.of(fixed.step_time, timing)
+    checked = check_candidate(problem, found, arrays, request.method)
+    timing, graph = checked.timing, checked.problem.graph
+    objective, absolute = objective_of(problem, request), Absolute.of(checked.problem.step_time, timing)
     value = objective.value(timing)
     bound = within(value, objective.bound(found))
     recheck_bound(value, bound, objective.unit, request.method)
@@ -187,7 +179,7 @@ def checked_allocation(
         seed=request.seed,
         seconds=None if found.seconds is None else round(found.seconds, 6),
         arrays=Arrays(
-            budget=arrays, used=int(taken.sum()), minimum=problem.minimum
+            budget=arrays, used=checked.used, minimum=problem.minimum
         ),
         makespan=timing.makespan,
         interval=timing.interval,
@@ -200,7 +192,7 @@ def checked_allocation(
         layers=layers_of(
             timing,
             problem.arrays_of_stages(np.ones_like(timing.replication), found.blocks).tolist(),
-            taken.tolist(),
+            checked.taken.tolist(),
             folds(network, graph.stages, hardware, request.mapping),
             with_blocks=problem.modes is not None,
         ),
@@ -211,8 +203,7 @@ def checked_allocation(
         host=coverage.host,
         coverage=coverage,
         warnings=(
-            *network.warnings, *hardware_warnings(hardware, arrays),
-            *counting_warnings(network, graph, hardware, request.mapping, arrays),
+            *input_warnings(network, graph, hardware, request.mapping, arrays),
             *(() if request.measured is None else request.measured.warnings),
         ),
     )  # fmt: skip
@@ -231,11 +222,11 @@ def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def counting_warnings(
+def input_warnings(
     network: Network, graph: StageGraph, hardware: Hardware, mapping: MappingOptions, arrays: int
 ) -> tuple[str, ...]:
-    """What [counting] of the hardware takes from a budget of `arrays`."""
-    warnings = []
+    """What is assumed of network and hardware, and what [counting] takes from a budget of `arrays`."""
+    warnings = [*network.warnings, *hardware_warnings(hardware, arrays)]
     stored = stored_classifiers(network, graph.stages, hardware, mapping)
     if stored:
         warnings.append(

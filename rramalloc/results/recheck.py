@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +11,53 @@ import numpy.typing as npt
 from rramalloc.choices import Handoff
 from rramalloc.errors import SolverError
 from rramalloc.mapping.tiles import Tiles, faults
-from rramalloc.timing.simulate import Timing
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.timing.simulate import Timing, simulate
 from rramalloc.timing.stage_graph import StageGraph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedTiming:
+    """An allocation, simulated anew and checked.
+
+    Parameters
+    ----------
+    timing
+        Exact.
+    problem
+        The problem with the blocks of the allocation.
+    taken
+        Arrays of all copies of every stage, in canonical order.
+    """
+
+    timing: Timing
+    problem: Problem
+    taken: npt.NDArray[np.int64]
+
+    @property
+    def used(self) -> int:
+        """Arrays of all stages."""
+        return int(self.taken.sum())
+
+
+def check_candidate(problem: Problem, found: Candidate, budget: int, method: str) -> CheckedTiming:
+    """Simulate what a method proposes; its copies, arrays, tiles, timing and bound are checked.
+
+    Raises
+    ------
+    SolverError
+        Something does not hold; the message names the method.
+    """
+    fixed = problem.in_blocks(found.blocks)
+    timing = simulate(fixed.graph, found.replication)
+    taken = problem.arrays_of_stages(timing.replication, found.blocks)
+    recheck(timing, taken.tolist(), budget, found.lower_bound, method)
+    if problem.tiles is not None:
+        groups = (problem.demand, timing.replication)
+        if found.blocks is not None and problem.modes is not None:
+            groups = problem.modes.groups(found.blocks, timing.replication)
+        recheck_placement(problem.tiles, *groups, method)
+    return CheckedTiming(timing, fixed, taken)
 
 
 def recheck(timing: Timing, arrays: Sequence[int], budget: int, lower_bound: int, method: str) -> None:

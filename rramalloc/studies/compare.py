@@ -17,13 +17,13 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
-from rramalloc.results.optimize import Request, counting_warnings, hardware_warnings, make_problem, propose
-from rramalloc.results.recheck import recheck, recheck_placement
+from rramalloc.results.optimize import Request, input_warnings, make_problem, propose
+from rramalloc.results.recheck import CheckedTiming, check_candidate
 from rramalloc.search.objective import Latency, Objective, within
 from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
+from rramalloc.timing.access import Absolute
 from rramalloc.timing.published import ChainLayer, chain_layers, published
 from rramalloc.timing.recurrence import recurrence
-from rramalloc.timing.simulate import Timing, simulate
 from rramalloc.version import __version__
 
 _INTERRUPTED = "interrupted before it was ready"
@@ -33,7 +33,7 @@ CompareProgress = Callable[[int, str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contest:
+class CompareRequest:
     """Which methods compete and on what terms.
 
     methods: None for all that are compared by default; seeds: runs of each seeded method, from `seed` on;
@@ -62,7 +62,7 @@ class Contest:
 
 
 @dataclass(slots=True)
-class Ending:
+class CancelToken:
     """Ends a comparison from outside (Ctrl-C): what runs is told to stop, and nothing else begins."""
 
     _interrupted: bool = False
@@ -79,16 +79,16 @@ class Ending:
         for stop in self._running:
             stop.interrupted = asked
 
-    def stop(self, contest: Contest, cores: int | None) -> Stop:
+    def stop(self, request: CompareRequest, cores: int | None) -> Stop:
         """The stop of one run, which ends with this."""
-        made = Stop(work=contest.work, time_limit_s=contest.time_limit_s, cores=cores)
+        made = Stop(work=request.work, time_limit_s=request.time_limit_s, cores=cores)
         self._running.append(made)
         made.interrupted = self._interrupted
         return made
 
 
 def compare(
-    network: Network, hardware: Hardware, arrays: Sequence[int], contest: Contest, ending: Ending,
+    network: Network, hardware: Hardware, arrays: Sequence[int], request: CompareRequest, cancel: CancelToken,
     on_progress: CompareProgress | None = None,
 ) -> Comparison:  # fmt: skip
     """All methods at every budget. A method that does not apply or finds nothing is told under `skipped`.
@@ -96,27 +96,27 @@ def compare(
     Interrupted, it has what was ready by then. Raises BudgetError, PlacementError, TileError, SpecError,
     UnknownNameError before anything runs; SolverError if an allocation does not survive the check.
     """
-    methods = contest.names
-    objectives = [Latency(make_problem(network, hardware, budget, contest.mapping)) for budget in arrays]
+    methods = request.names
+    objectives = [Latency(make_problem(network, hardware, budget, request.mapping)) for budget in arrays]
     chain = _chain(network)
     rows: list[Row] = []
     skipped: list[Skipped] = []
     total = len(methods) * len(objectives)
     for place, (budget, objective) in enumerate(zip(arrays, objectives, strict=True)):
-        ready: dict[str, Runs] = {}
+        ready: dict[str, CheckedRuns] = {}
         for number, method in enumerate(methods, start=place * len(methods)):
-            if on_progress is not None and not ending.interrupted:
+            if on_progress is not None and not cancel.interrupted:
                 on_progress(budget, method, number, total)
             begun = clock()
             try:
-                found = _candidates(objective.problem, method, contest, ending)
+                proposed = _candidates(objective.problem, method, request, cancel)
             except (UnsupportedError, SolverError) as error:
                 skipped.append(Skipped(arrays=budget, method=method, reason=str(error)))
                 continue
-            clock_s = (clock() - begun) / len(found) if contest.clock else None
-            ready[method] = judged(objective, budget, method, found, clock_s)
+            clock_s = (clock() - begun) / len(proposed) if request.clock else None
+            ready[method] = CheckedRuns.of(objective, budget, method, proposed, clock_s)
         rows += rows_of(network.name, budget, objective, ready, chain)
-    if not rows and not ending.interrupted:
+    if not rows and not cancel.interrupted:
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
     coverage = Coverage.of(network, objectives[0].problem.graph.names)
     return Comparison(
@@ -124,8 +124,8 @@ def compare(
         network=NetworkId.of(network),
         hardware=hardware,
         options=CompareOptions(
-            **dict(contest.mapping), methods=methods, seed=contest.seed, seeds=contest.seeds,
-            work=contest.work, time_limit_s=contest.time_limit_s,
+            **dict(request.mapping), methods=methods, seed=request.seed, seeds=request.seeds,
+            work=request.work, time_limit_s=request.time_limit_s,
         ),
         objective=Latency.name,
         objective_unit=objectives[0].unit,
@@ -133,31 +133,32 @@ def compare(
         skipped=tuple(skipped),
         coverage=coverage,
         warnings=(
-            *network.warnings, *hardware_warnings(hardware, max(arrays)),
-            *counting_warnings(network, objectives[0].problem.graph, hardware, contest.mapping, max(arrays)),
+            *input_warnings(network, objectives[0].problem.graph, hardware, request.mapping, max(arrays)),
             *_surprises(rows, methods),
         ),
     )  # fmt: skip
 
 
-def _candidates(problem: Problem, method: str, contest: Contest, ending: Ending) -> list[Candidate]:
+def _candidates(
+    problem: Problem, method: str, request: CompareRequest, cancel: CancelToken
+) -> list[Candidate]:
     """What a method proposes, with every seed if it has any. Raises SolverError, UnsupportedError."""
-    count = contest.seeds if method_named(method).seeded else 1
+    count = request.seeds if method_named(method).seeded else 1
 
     def run(seed: int) -> Candidate:
-        if ending.interrupted:
+        if cancel.interrupted:
             raise SolverError(_INTERRUPTED)
-        request = Request(mapping=contest.mapping, method=method, seed=seed)
-        stop = ending.stop(contest, cores=1 if count > 1 else None)
-        found = propose(problem, request, stop)
+        wanted = Request(mapping=request.mapping, method=method, seed=seed)
+        stop = cancel.stop(request, cores=1 if count > 1 else None)
+        found = propose(problem, wanted, stop)
         if stop.interrupted and method != REFERENCE:
             raise SolverError(_INTERRUPTED)
         return found
 
     if count == 1:
-        return [run(contest.seed)]
+        return [run(request.seed)]
     with ThreadPoolExecutor(min(count, os.cpu_count() or 1)) as pool:
-        return list(pool.map(run, range(contest.seed, contest.seed + count)))
+        return list(pool.map(run, range(request.seed, request.seed + count)))
 
 
 def _chain(network: Network) -> tuple[ChainLayer, ...]:
@@ -183,52 +184,55 @@ def _surprises(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """One run of a method, simulated. score: the objective."""
+class CheckedRun:
+    """One run of a method. score: the objective of what it proposed, exact."""
 
     candidate: Candidate
-    timing: Timing
+    checked: CheckedTiming
     score: float
-    used: int
+
+    @property
+    def makespan(self) -> int:
+        """Exact steps."""
+        return self.checked.timing.makespan
 
     @property
     def key(self) -> tuple[float, int, list[int]]:
         """Better runs first, without ties between different allocations."""
-        return self.score, self.used, self.timing.replication.tolist()
+        return self.score, self.checked.used, self.checked.timing.replication.tolist()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Runs:
+class CheckedRuns:
     """All runs of a method at a budget, the best first; clock_s: measured, per run, None if it was not."""
 
-    runs: Sequence[Run]
+    runs: Sequence[CheckedRun]
     clock_s: float | None
 
+    @classmethod
+    def of(
+        cls, objective: Objective, budget: int, method: str, proposed: Sequence[Candidate],
+        clock_s: float | None,
+    ) -> CheckedRuns:  # fmt: skip
+        """Simulate and check what a method proposed. Raises SolverError for what does not hold."""
+        runs = []
+        for candidate in proposed:
+            checked = check_candidate(objective.problem, candidate, budget, method)
+            runs.append(CheckedRun(candidate, checked, objective.value(checked.timing)))
+        return cls(sorted(runs, key=lambda run: run.key), clock_s)
+
     @property
-    def middle(self) -> Run:
+    def middle(self) -> CheckedRun:
         """The median run, the better of two."""
         return self.runs[(len(self.runs) - 1) // 2]
 
 
-def judged(
-    objective: Objective, budget: int, method: str, found: Sequence[Candidate], clock_s: float | None
-) -> Runs:
-    """What a method proposed, simulated and checked. Raises SolverError for what does not hold."""
-    runs = [_judged(objective, budget, method, candidate) for candidate in found]
-    return Runs(sorted(runs, key=lambda run: run.key), clock_s)
-
-
-def _judged(objective: Objective, budget: int, method: str, found: Candidate) -> Run:
-    problem = objective.problem
-    timing = simulate(problem.graph, found.replication)
-    recheck(timing, problem.arrays_of_stages(timing.replication).tolist(), budget, found.lower_bound, method)
-    if problem.tiles is not None:
-        recheck_placement(problem.tiles, problem.demand, timing.replication, method)
-    return Run(found, timing, objective.value(timing), problem.arrays(timing.replication))
-
-
 def rows_of(
-    network: str, budget: int, objective: Objective, found: MappingOf[str, Runs], chain: Sequence[ChainLayer]
+    network: str,
+    budget: int,
+    objective: Objective,
+    found: MappingOf[str, CheckedRuns],
+    chain: Sequence[ChainLayer],
 ) -> list[Row]:
     """The rows of one budget: the reference first, then the fastest first.
 
@@ -240,11 +244,11 @@ def rows_of(
     reference = found.get(REFERENCE)
     base = reference.middle.score if reference else min(runs.middle.score for runs in found.values())
     bound = _bound(objective, found)
-    rows = [_row(network, budget, objective, name, runs, chain, base, bound) for name, runs in found.items()]
+    rows = [_row(network, budget, name, runs, chain, base, bound) for name, runs in found.items()]
     return sorted(rows, key=lambda row: (row.method != REFERENCE, row.ratio, row.makespan, row.method))
 
 
-def _bound(objective: Objective, found: MappingOf[str, Runs]) -> float:
+def _bound(objective: Objective, found: MappingOf[str, CheckedRuns]) -> float:
     """The best bound of the objective that any run proved. Raises SolverError if another run is below it."""
     every = ((run.candidate, name) for name, runs in found.items() for run in runs.runs)
     bound, prover = max((objective.bound(candidate), name) for candidate, name in every)
@@ -259,22 +263,21 @@ def _bound(objective: Objective, found: MappingOf[str, Runs]) -> float:
 
 
 def _row(
-    network: str, budget: int, objective: Objective, method: str, found: Runs, chain: Sequence[ChainLayer],
-    base: float, bound: float,
+    network: str, budget: int, method: str, found: CheckedRuns, chain: Sequence[ChainLayer], base: float,
+    bound: float,
 ) -> Row:  # fmt: skip
-    problem, run = objective.problem, found.middle
-    graph = problem.graph
-    timing, makespan = run.timing, run.timing.makespan
-    step_ns = None if problem.step_time is None else problem.step_time.step_ns(timing.replication)
+    run = found.middle
+    timing, graph = run.checked.timing, run.checked.problem.graph
+    absolute = Absolute.of(run.checked.problem.step_time, timing)
     copies = dict(zip(graph.names, timing.replication.tolist(), strict=True))
     seconds = run.candidate.seconds
     return Row(
         network=network,
         arrays=budget,
         method=method,
-        makespan=makespan,
+        makespan=timing.makespan,
         interval=timing.interval,
-        used=run.used,
+        used=run.checked.used,
         ratio=run.score / base,
         seconds=None if seconds is None else round(seconds, 6),
         clock_s=None if found.clock_s is None else round(found.clock_s, 6),
@@ -283,13 +286,13 @@ def _row(
         gap=(run.score - bound) / run.score,
         recurrence=recurrence(graph, timing.replication).steps,
         published=published(chain, [copies[layer.name] for layer in chain]).steps if chain else None,
-        step_ns=step_ns,
-        latency_ns=None if step_ns is None else makespan * step_ns,
+        step_ns=absolute.step_ns,
+        latency_ns=absolute.latency_ns,
         repaired=run.candidate.repaired,
         runs=len(found.runs),
-        best=found.runs[0].timing.makespan,
-        median=makespan,
-        worst=found.runs[-1].timing.makespan,
+        best=found.runs[0].makespan,
+        median=run.makespan,
+        worst=found.runs[-1].makespan,
         proof=run.candidate.proof,
         replication={graph.names[stage]: copies[graph.names[stage]] for stage in graph.network_order},
     )

@@ -20,11 +20,11 @@ from rramalloc.results.front import (
     ParetoFront,
     ParetoOptions,
 )
-from rramalloc.results.optimize import Request, counting_warnings, hardware_warnings, make_problem, propose
-from rramalloc.results.recheck import recheck, recheck_bound, recheck_placement
+from rramalloc.results.optimize import Request, input_warnings, make_problem, propose
+from rramalloc.results.recheck import check_candidate, recheck_bound
 from rramalloc.search.front import Front, Point, Progress
 from rramalloc.search.objective import FRONTS, Objective
-from rramalloc.search.problem import Stop
+from rramalloc.search.problem import Candidate, Stop
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.simulate import simulate
 from rramalloc.version import __version__
@@ -35,7 +35,7 @@ _BASELINE_BUDGETS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quest:
+class ParetoRequest:
     """Which front is wanted; baselines: methods to put beside it."""
 
     mapping: MappingOptions = DEFAULT_MAPPING
@@ -45,7 +45,7 @@ class Quest:
 
 
 def pareto(
-    network: Network, hardware: Hardware, arrays: int, quest: Quest, stop: Stop,
+    network: Network, hardware: Hardware, arrays: int, request: ParetoRequest, stop: Stop,
     on_progress: Progress | None = None,
 ) -> ParetoFront:  # fmt: skip
     """All non-dominated points of (arrays, objective) up to `arrays`, each with a bound.
@@ -53,47 +53,44 @@ def pareto(
     Raises BudgetError, SpecError, UnknownNameError; SolverError if a point does not survive the check.
     Source: docs/sources/model.md 8, objective `pareto`.
     """
-    problem = make_problem(network, hardware, arrays, quest.mapping)
-    objective = FRONTS[quest.objective](problem)
-    found = objective.front(stop, quest.seed, on_progress)
+    problem = make_problem(network, hardware, arrays, request.mapping)
+    objective = FRONTS[request.objective](problem)
+    found = objective.front(stop, request.seed, on_progress)
     points = tuple(_checked(objective, point) for point in found.points)
     return ParetoFront(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
         options=ParetoOptions(
-            **dict(quest.mapping), work=stop.work, time_limit_s=stop.time_limit_s, gap=stop.gap,
+            **dict(request.mapping), work=stop.work, time_limit_s=stop.time_limit_s, gap=stop.gap,
         ),
-        objective=quest.objective,
+        objective=request.objective,
         unit="steps" if objective.unit == "steps" else "ns",
-        seed=quest.seed,
+        seed=request.seed,
         budget=arrays,
         minimum=problem.minimum,
         proven=sum(point.gap == 0 for point in points),
         resolution=found.resolution,
         seconds=round(found.seconds, 6),
         points=points,
-        baselines=tuple(_beside(objective, quest, points)),
+        baselines=tuple(_beside(objective, request, points)),
         coverage=Coverage.of(network, problem.graph.names),
         warnings=(
-            *network.warnings, *hardware_warnings(hardware, arrays),
-            *counting_warnings(network, problem.graph, hardware, quest.mapping, arrays), *_warnings(found),
+            *input_warnings(network, problem.graph, hardware, request.mapping, arrays), *_warnings(found),
         ),
     )  # fmt: skip
 
 
 def _checked(objective: Objective, point: Point) -> FrontPoint:
-    """Simulate a point anew and judge it with code that no search shares."""
-    problem, graph = objective.problem, objective.problem.graph
-    timing = simulate(graph, point.replication)
-    recheck(timing, problem.arrays_of_stages(timing.replication).tolist(), problem.budget, 1, "pareto")
-    if problem.tiles is not None:
-        recheck_placement(problem.tiles, problem.demand, timing.replication, "pareto")
-    value, absolute = objective.value(timing), Absolute.of(problem.step_time, timing)
+    """Simulate a point anew and check it with code that no search shares."""
+    problem = objective.problem
+    checked = check_candidate(problem, Candidate(point.replication, 1, ""), problem.budget, "pareto")
+    timing, graph = checked.timing, checked.problem.graph
+    value, absolute = objective.value(timing), Absolute.of(checked.problem.step_time, timing)
     bound = objective.bound_of_point(point, value)
     recheck_bound(value, bound, objective.unit, "pareto")
     return FrontPoint(
-        arrays=problem.arrays(timing.replication),
+        arrays=checked.used,
         makespan=timing.makespan,
         interval=timing.interval,
         step_ns=absolute.step_ns,
@@ -105,16 +102,18 @@ def _checked(objective: Objective, point: Point) -> FrontPoint:
     )
 
 
-def _beside(objective: Objective, quest: Quest, points: Sequence[FrontPoint]) -> Iterator[BaselinePoint]:
+def _beside(
+    objective: Objective, request: ParetoRequest, points: Sequence[FrontPoint]
+) -> Iterator[BaselinePoint]:
     """What other methods come to at some of the front's budgets; left out where they do not apply."""
     problem = objective.problem
     chosen = sorted({round(place) for place in np.linspace(0, len(points) - 1, _BASELINE_BUDGETS)})
-    for method in quest.baselines:
+    for method in request.baselines:
         for place in chosen:
             budget = points[place].arrays
-            request = Request(mapping=quest.mapping, method=method, seed=quest.seed)
+            wanted = Request(mapping=request.mapping, method=method, seed=request.seed)
             try:
-                found = propose(replace(problem, budget=budget), request, Stop())
+                found = propose(replace(problem, budget=budget), wanted, Stop())
             except (SolverError, UnsupportedError):
                 continue
             timing = simulate(problem.graph, found.replication)

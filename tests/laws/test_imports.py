@@ -17,6 +17,7 @@ ORDER = (
     "compiled",
     "records",
     "arguments",
+    "callable_package",
     "csv_rows",
     "units",
     "progress",

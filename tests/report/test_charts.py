@@ -14,7 +14,7 @@ from placement.machines import chain as placed_chain
 from placement.machines import chip, machine
 
 import rramalloc
-from rramalloc.chart import FORMATS, Chart, Layer, check_figure, label
+from rramalloc.chart import FORMATS, Chart, Marks, check_figure, label
 from rramalloc.errors import FileError, SpecError
 from rramalloc.network.network import Network
 from rramalloc.placement.placement import Placement
@@ -57,7 +57,7 @@ DRAWN: dict[str, Draw] = {
 every_chart = pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
 
 
-def layers_of(chart: Chart, key: str) -> list[Layer]:
+def layers_of(chart: Chart, key: str) -> list[Marks]:
     return [
         layer
         for panel in chart.panels
@@ -231,7 +231,7 @@ def test_kind_and_place_are_checked(tmp_path: Path) -> None:
 
 
 def test_numbers_beyond_a_browser_are_floats() -> None:
-    layer = Layer({"type": "point"}, {"x": [2**53 + 1]}, {"x": "x"})
+    layer = Marks({"type": "point"}, {"x": [2**53 + 1]}, {"x": "x"})
     chart = timeline_chart(allocated(chain(["a"])))
     panel = chart.panels[0]
     whole = Chart("x", (type(panel)(panel.x, panel.y, 10, (layer,)),), "")

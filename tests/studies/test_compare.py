@@ -18,7 +18,7 @@ from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
 from rramalloc.results.comparison import SCALARS, Comparison, Row
 from rramalloc.schemas import json_schema
-from rramalloc.studies.compare import Ending
+from rramalloc.studies.compare import CancelToken
 
 QUICK = {"work": 5, "seeds": 3}
 
@@ -251,7 +251,7 @@ def test_milp_counts_its_work() -> None:
 def test_progress_and_interruption(pair: Network) -> None:
     """Interrupted when the second method begins: the first has its row, all others a reason."""
     told: list[tuple[int, str, int, int]] = []
-    ending = Ending()
+    ending = CancelToken()
 
     def on_progress(budget: int, method: str, done: int, total: int) -> None:
         told.append((budget, method, done, total))

@@ -96,7 +96,7 @@ class _Storage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Layer:
+class _MnsimLayer:
     """fields: of MNSIM's layer; name: of its node; pes: PEs of a copy, 0 without weights; copies: written."""
 
     fields: dict[str, Any]
@@ -213,14 +213,14 @@ def _config(subject: Subject, storage: _Storage) -> str:
     return text.getvalue().rstrip("\n") + "\n"
 
 
-def _python(layers: list[_Layer], arrays: Mapping[str, int]) -> str:
+def _python(layers: list[_MnsimLayer], arrays: Mapping[str, int]) -> str:
     rows = "".join(f"    [({layer.fields!r}, None)],\n" for layer in layers)
     names = [layer.name for layer in layers]
     copies = [layer.copies for layer in layers]
     return f"net = [\n{rows}]\nmultiple = {copies!r}\nnames = {names!r}\narrays = {arrays!r}\n"
 
 
-def _of_layers(subject: Subject, storage: _Storage, layers: list[_Layer]) -> list[Remark]:
+def _of_layers(subject: Subject, storage: _Storage, layers: list[_MnsimLayer]) -> list[Remark]:
     remarks = []
     for layer in layers:
         if not layer.pes:
@@ -260,7 +260,7 @@ def _general(subject: Subject, storage: _Storage, arrays: int, tiles: int) -> li
     return [Remark(layer=None, kind="note", text=text) for text in texts]
 
 
-def _layers(subject: Subject, storage: _Storage) -> list[_Layer]:
+def _layers(subject: Subject, storage: _Storage) -> list[_MnsimLayer]:
     """The layers in network order. Raises UnsupportedError for what MNSIM cannot express."""
     network = subject.network
     standing: dict[str, str | None] = {}  # a node -> the layer whose output it passes on, None: the input
@@ -281,7 +281,7 @@ def _layers(subject: Subject, storage: _Storage) -> list[_Layer]:
             if name is not None:
                 readers[name].append(place[node.name] - place[name])
     _check_ends(subject, kept, readers)
-    layers: list[_Layer] = []
+    layers: list[_MnsimLayer] = []
     for index, node in enumerate(kept):
         # it looks up the reader of the last layer too, unless that is fully connected: here the layer itself
         links = {
@@ -318,21 +318,23 @@ def _check_ends(subject: Subject, kept: list[Node], readers: Mapping[str, list[i
             raise subject.refused(node, _TOOL, "looks for the layers behind each one: only the last has none")
 
 
-def _check_sum(subject: Subject, node: Node, sources: list[_Layer]) -> None:
+def _check_sum(subject: Subject, node: Node, sources: list[_MnsimLayer]) -> None:
     """A sum takes its size from the first input that is no sum, which must have a kernel."""
     kinds = [layer.fields["type"] for layer in sources]
     if next((kind for kind in kinds if kind != "element_sum"), "fc") == "fc":
         raise subject.refused(node, _TOOL, "needs a convolution or a pooling among the inputs of a sum")
 
 
-def _layer(subject: Subject, node: Node, links: dict[str, Any]) -> _Layer:
+def _layer(subject: Subject, node: Node, links: dict[str, Any]) -> _MnsimLayer:
     source, output = subject.network.input_shape(node), subject.network.shapes[node.name]
     match node:
         case Conv():
             return _conv(subject, node, links)
         case Linear() if subject.is_fully_connected(node):
             fields = {"type": "fc", "Infeature": source.channels, "Outfeature": output.channels}
-            return _Layer(fields | links, node.name, _pes(subject, source.channels, output.channels, 1), 1)
+            return _MnsimLayer(
+                fields | links, node.name, _pes(subject, source.channels, output.channels, 1), 1
+            )
         case Linear():
             as_conv = Conv(name=node.name, inputs=node.inputs, out_channels=node.out_features, kernel=(1, 1))
             return _conv(subject, as_conv, links)
@@ -350,10 +352,10 @@ def _layer(subject: Subject, node: Node, links: dict[str, Any]) -> _Layer:
             fields = _grid("element_sum", source, output, {})
         case _:
             raise subject.refused(node, _TOOL, f"has no layer for {node.op!r}")
-    return _Layer(fields | links, node.name, 0, 1)
+    return _MnsimLayer(fields | links, node.name, 0, 1)
 
 
-def _conv(subject: Subject, node: Conv, links: dict[str, Any]) -> _Layer:
+def _conv(subject: Subject, node: Conv, links: dict[str, Any]) -> _MnsimLayer:
     source, output = subject.network.input_shape(node), subject.network.shapes[node.name]
     if node.groups > 1:
         raise subject.refused(node, _TOOL, f"has no grouped convolution, this one has {node.groups} groups")
@@ -367,7 +369,7 @@ def _conv(subject: Subject, node: Conv, links: dict[str, Any]) -> _Layer:
         )
     pes = _pes(subject, source.channels, output.channels, positions)
     copies = min(subject.copies[node.name], output.width)
-    return _Layer(_grid("conv", source, output, window) | links, node.name, pes, copies)
+    return _MnsimLayer(_grid("conv", source, output, window) | links, node.name, pes, copies)
 
 
 def _pes(subject: Subject, inputs: int, outputs: int, positions: int) -> int:

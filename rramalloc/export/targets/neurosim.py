@@ -29,7 +29,7 @@ _POOLING = ((2, 2), (2, 2))
 """Kernel and stride of the pooling unit that it counts."""
 
 
-class _Row(NamedTuple):
+class _LayerRow(NamedTuple):
     """One line of the CSV. height, width: of the padded input; pool: 0 or 1."""
 
     stage: Stage
@@ -133,10 +133,10 @@ def export(subject: Subject) -> Bundle:
     return Bundle(files, (*remarks, *_notes(subject, sum(arrays), sum(tiles))), command=_COMMAND)
 
 
-def _rows(subject: Subject) -> tuple[list[_Row], list[Remark]]:
+def _rows(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
     if sum(isinstance(node, Input) for node in subject.network.nodes) > 1:
         raise subject.refused(None, _TOOL, "reads chains only: this network has several inputs")
-    rows: list[_Row] = []
+    rows: list[_LayerRow] = []
     remarks: list[Remark] = []
     for node in subject.network.nodes:
         if len(subject.consumers[node.name]) > 1:
@@ -158,7 +158,7 @@ def _rows(subject: Subject) -> tuple[list[_Row], list[Remark]]:
     return rows, remarks
 
 
-def _row(subject: Subject, stage: Stage) -> _Row:
+def _row(subject: Subject, stage: Stage) -> _LayerRow:
     source, output = subject.network.input_shape(stage), subject.network.shapes[stage.name]
     kernel, stride, pads = kernel_of(stage), 1, (0, 0, 0, 0)
     if isinstance(stage, Conv):
@@ -173,10 +173,10 @@ def _row(subject: Subject, stage: Stage) -> _Row:
             raise subject.refused(stage, _TOOL, f"has one number for the stride, this one is {shown}")
         stride, pads = stage.stride[0], stage.pads
     height, width = source.height + pads[0] + pads[2], source.width + pads[1] + pads[3]
-    return _Row(stage, height, width, source.channels, *kernel, output.channels, 0, stride)
+    return _LayerRow(stage, height, width, source.channels, *kernel, output.channels, 0, stride)
 
 
-def _pooled(subject: Subject, node: Pool | GlobalPool, rows: list[_Row]) -> list[Remark]:
+def _pooled(subject: Subject, node: Pool | GlobalPool, rows: list[_LayerRow]) -> list[Remark]:
     """Mark the row before a pooling; what is lost of it."""
     if not rows or rows[-1].pool:
         raise subject.refused(node, _TOOL, "has one pooling at most, behind a weight layer")
