@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication
 
@@ -37,6 +38,8 @@ class Method:
         Whether the answer depends on the seed beyond ties, so that a comparison shows its spread.
     compared
         Whether a comparison runs it unless methods are named.
+    mapping
+        The only mapping that it is for; empty for all of them.
     """
 
     name: str
@@ -46,6 +49,11 @@ class Method:
     proves: str = "nothing"
     seeded: bool = False
     compared: bool = True
+    mapping: str = ""
+
+    def covers(self, options: MappingOptions) -> bool:
+        """Whether it is for networks that are mapped like this."""
+        return self.mapping in ("", options.mapping)
 
 
 def most_copies(problem: Problem) -> Replication:

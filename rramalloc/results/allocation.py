@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from rramalloc.choices import ObjectiveName
+from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
@@ -78,6 +80,34 @@ class Foldable(Record):
         document: dict[str, Any] = handler(self)
         last = {name: document.pop(name, None) for name in ("fold", "block", "cycles")}
         return document | {name: value for name, value in last.items() if value is not None}
+
+
+class LayerModes(Record):
+    """How the layers of an allocation run, for rows that are about many of them.
+
+    replication: copies of every layer by name; block: windows (height, width) that a copy computes in a
+    step; None, and left out of files, unless mapping is "sdk" (docs/sources/model.md 10).
+    """
+
+    replication: dict[Name, Count]
+    block: dict[Name, Block] | None = None
+
+    @property
+    def allocation(self) -> dict[str, Any]:
+        """What `simulate` takes as an allocation, and what a bare allocation file holds."""
+        modes = {"replication": self.replication, "block": self.block}
+        return {name: by_layer for name, by_layer in modes.items() if by_layer is not None}
+
+    def save_allocation(self, path: str | os.PathLike[str]) -> None:
+        """Write the allocation as a file that `simulate` and `place` read. Raises FileError."""
+        write_json(path, self.allocation)
+
+    @model_serializer(mode="wrap")
+    def _without_missing_blocks(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = handler(self)
+        if self.block is None:
+            document.pop("block", None)
+        return document
 
 
 class Layer(Foldable):

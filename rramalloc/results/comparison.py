@@ -7,11 +7,10 @@ from typing import Literal
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
-from rramalloc.network.node import Name
 from rramalloc.plots import ComparisonPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.results.allocation import Count, NetworkId, Steps
+from rramalloc.results.allocation import Count, LayerModes, NetworkId, Steps
 from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-comparison/1"] = "rramalloc-comparison/1"
@@ -29,7 +28,7 @@ class CompareOptions(MappingOptions):
     time_limit_s: float | None
 
 
-class Row(Record):
+class Row(LayerModes):
     """One method at one budget.
 
     network: name; arrays: the budget; makespan, interval, used: of the allocation in `replication`, exact;
@@ -66,10 +65,9 @@ class Row(Record):
     median: Steps
     worst: Steps
     proof: str
-    replication: dict[Name, Count]
 
 
-SCALARS = tuple(name for name in Row.model_fields if name != "replication")
+SCALARS = tuple(name for name in Row.model_fields if name not in LayerModes.model_fields)
 """Fields of a row that fit in a cell of a table."""
 
 
@@ -90,7 +88,7 @@ class Comparison(ResultRecord):
 
     rows_in = "rows"
     columns = ("arrays", "method", "makespan", "ratio", "gap", "used", "interval", "repaired", "runs")
-    unlisted = frozenset({"replication"})
+    unlisted = frozenset(LayerModes.model_fields)
 
     format: Literal["rramalloc-comparison/1"] = FORMAT
     rramalloc_version: str

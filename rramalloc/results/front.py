@@ -8,11 +8,10 @@ from rramalloc.choices import FrontObjective
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
-from rramalloc.network.node import Name
 from rramalloc.plots import FrontPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.results.allocation import Count, NetworkId, Steps
+from rramalloc.results.allocation import Count, LayerModes, NetworkId, Steps
 from rramalloc.units import counted
 
 FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
@@ -26,7 +25,7 @@ class ParetoOptions(MappingOptions):
     gap: float
 
 
-class FrontPoint(Record):
+class FrontPoint(LayerModes):
     """One allocation that no other known one dominates.
 
     arrays: used; makespan, interval: exact, in steps; step_ns, latency_ns: None without [timing]; value:
@@ -42,7 +41,6 @@ class FrontPoint(Record):
     value: int | float
     lower_bound: int | float
     gap: float
-    replication: dict[Name, Count]
 
 
 class BaselinePoint(Record):
@@ -66,7 +64,7 @@ class ParetoFront(ResultRecord):
 
     rows_in = "points"
     columns = ("arrays", "makespan", "interval", "value", "lower_bound", "gap")
-    unlisted = frozenset({"replication"})
+    unlisted = frozenset(LayerModes.model_fields)
 
     format: Literal["rramalloc-pareto/1"] = FORMAT
     rramalloc_version: str

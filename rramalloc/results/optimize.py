@@ -136,8 +136,10 @@ def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
     if request.method == "auto" or not objective.by_methods:
         return objective.solve(stop, request.seed)
     candidate = method_named(request.method).solve(problem, stop, request.seed)
+    if problem.modes is not None and candidate.blocks is None:  # its bound is that of copies alone
+        candidate = replace(candidate, lower_bound=1)
     bound = max(candidate.lower_bound, root_bound(problem))
-    fitting = repair.fitting(problem, candidate.replication)
+    fitting = repair.fitting(problem, candidate.replication, candidate.blocks)
     if fitting is not candidate.replication:
         words = f"{candidate.proof}; repaired: copies taken away until the rest fits"
         candidate = replace(candidate, replication=fitting, proof=words, repaired=True)
@@ -191,7 +193,7 @@ def checked_allocation(
         throughput_per_s=absolute.throughput_per_s,
         layers=layers_of(
             timing,
-            problem.arrays_of_stages(np.ones_like(timing.replication), found.blocks).tolist(),
+            checked.demand.tolist(),
             checked.taken.tolist(),
             folds(network, graph.stages, hardware, request.mapping),
             with_blocks=problem.modes is not None,

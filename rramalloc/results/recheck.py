@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from rramalloc.choices import Handoff
 from rramalloc.errors import SolverError
+from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.tiles import Tiles, faults
+from rramalloc.network.geometry import Pair
 from rramalloc.search.problem import Candidate, Problem
 from rramalloc.timing.simulate import Timing, simulate
 from rramalloc.timing.stage_graph import StageGraph
@@ -39,6 +41,34 @@ class CheckedTiming:
         """Arrays of all stages."""
         return int(self.taken.sum())
 
+    @property
+    def demand(self) -> npt.NDArray[np.int64]:
+        """Arrays of one copy of every stage, in canonical order."""
+        blocks = None if self.problem.modes is None else self.timing.graph.blocks
+        return self.problem.arrays_of_stages(np.ones_like(self.taken), blocks)
+
+    @property
+    def replication(self) -> dict[str, int]:
+        """Copies by name, in network order."""
+        graph, copies = self.timing.graph, self.timing.replication.tolist()
+        return {graph.names[stage]: copies[stage] for stage in graph.network_order}
+
+    @property
+    def blocks(self) -> dict[str, Pair] | None:
+        """Windows (height, width) that a copy of each stage computes in a step; None without modes."""
+        graph = self.timing.graph
+        if self.problem.modes is None:
+            return None
+        return {graph.names[stage]: graph.blocks[stage] for stage in graph.network_order}
+
+    @property
+    def has_shifted_kernels(self) -> bool:
+        """Whether a copy of any stage computes more than the smallest block."""
+        graph = self.timing.graph
+        return any(
+            block != smallest_block(stage) for stage, block in zip(graph.stages, graph.blocks, strict=True)
+        )
+
 
 def check_candidate(problem: Problem, found: Candidate, budget: int, method: str) -> CheckedTiming:
     """Simulate what a method proposes; its copies, arrays, tiles, timing and bound are checked.
@@ -48,14 +78,15 @@ def check_candidate(problem: Problem, found: Candidate, budget: int, method: str
     SolverError
         Something does not hold; the message names the method.
     """
-    fixed = problem.in_blocks(found.blocks)
+    blocks = None if problem.modes is None else found.blocks or problem.graph.blocks
+    fixed = problem.in_blocks(blocks)
     timing = simulate(fixed.graph, found.replication)
-    taken = problem.arrays_of_stages(timing.replication, found.blocks)
+    taken = problem.arrays_of_stages(timing.replication, blocks)
     recheck(timing, taken.tolist(), budget, found.lower_bound, method)
     if problem.tiles is not None:
         groups = (problem.demand, timing.replication)
-        if found.blocks is not None and problem.modes is not None:
-            groups = problem.modes.groups(found.blocks, timing.replication)
+        if blocks is not None and problem.modes is not None:
+            groups = problem.modes.groups(blocks, timing.replication)
         recheck_placement(problem.tiles, *groups, method)
     return CheckedTiming(timing, fixed, taken)
 

@@ -18,7 +18,7 @@ from rramalloc.search.bound import Bounder
 from rramalloc.search.cores import cores
 from rramalloc.search.front_tasks import Done, Effort, Task, Tasks
 from rramalloc.search.interval import even_allocations
-from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop
+from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Problem, Stop
 from rramalloc.timing.simulate import Replication, makespan_of
 
 DEFAULT_WORK = 800
@@ -42,12 +42,13 @@ class Point(NamedTuple):
     """An allocation on the front.
 
     value: what is minimised, makespan in steps unless said otherwise; lower_bound: nothing with fewer arrays
-    than the next point is below it.
+    than the next point is below it; blocks: of its modes with mapping `sdk`.
     """
 
     replication: Replication
     value: float
     lower_bound: float
+    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -105,10 +105,15 @@ class Problem:
         in_range = (replication >= self.smallest).all() and (replication <= self.largest).all()
         return bool(in_range) and self.holds(replication)
 
-    def holds(self, replication: Replication) -> bool:
+    def holds(self, replication: Replication, blocks: Blocks | None = None) -> bool:
         """Whether the arrays that an allocation needs are there, and its copies can be placed in tiles."""
-        if self.arrays(replication) > self.budget:
+        if self.arrays(replication, blocks) > self.budget:
             return False
+        if blocks is not None and self.modes is not None:
+            if self.tiles is None:
+                return True
+            sizes, counts = self.modes.groups(blocks, replication)
+            return bool((sizes <= self.tiles.arrays).all()) and self.tiles.pack(sizes, counts).fit == "fits"
         room = self.limits.room
         if self.tiles is None or placeable(room, replication, packing_scratch(room)):
             return True

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Blocks, Problem
 from rramalloc.timing.simulate import Replication
 
 
-def fitting(problem: Problem, replication: Replication) -> Replication:
+def fitting(problem: Problem, replication: Replication, blocks: Blocks | None = None) -> Replication:
     """The allocation itself if it keeps to budget and tiles, else one with fewer copies that does.
 
-    Every copy beyond the least is scaled down alike; how far is found by bisection.
+    blocks: of its modes, which stay as they are. Every copy beyond the least is scaled down alike; how far is
+    found by bisection.
     """
-    if problem.holds(replication):
+    if problem.holds(replication, blocks):
         return replication
     extra = replication - problem.smallest
     low, high = 0, 2**20
     while high - low > 1:
         middle = (low + high) // 2
-        if problem.holds(problem.smallest + extra * middle // 2**20):
+        if problem.holds(problem.smallest + extra * middle // 2**20, blocks):
             low = middle
         else:
             high = middle

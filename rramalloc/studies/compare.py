@@ -14,6 +14,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.coverage import Coverage
+from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
@@ -53,7 +54,8 @@ class CompareRequest:
         """Methods that compete, each once, `auto` first. Raises SpecError, UnknownNameError."""
         chosen = self.methods
         if chosen is None:
-            chosen = [name for name in METHODS if method_named(name).compared]
+            every = [method_named(name) for name in METHODS]
+            chosen = [each.name for each in every if each.compared and each.covers(self.mapping)]
         for name in chosen:
             method_named(name)
         if not chosen:
@@ -197,9 +199,10 @@ class CheckedRun:
         return self.checked.timing.makespan
 
     @property
-    def key(self) -> tuple[float, int, list[int]]:
+    def key(self) -> tuple[float, int, list[int], tuple[Pair, ...]]:
         """Better runs first, without ties between different allocations."""
-        return self.score, self.checked.used, self.checked.timing.replication.tolist()
+        timing = self.checked.timing
+        return self.score, self.checked.used, timing.replication.tolist(), timing.graph.blocks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,9 +270,10 @@ def _row(
     bound: float,
 ) -> Row:  # fmt: skip
     run = found.middle
-    timing, graph = run.checked.timing, run.checked.problem.graph
+    timing, copies = run.checked.timing, run.checked.replication
     absolute = Absolute.of(run.checked.problem.step_time, timing)
-    copies = dict(zip(graph.names, timing.replication.tolist(), strict=True))
+    if run.checked.has_shifted_kernels:  # which the published recurrence does not know
+        chain = ()
     seconds = run.candidate.seconds
     return Row(
         network=network,
@@ -284,7 +288,7 @@ def _row(
         objective_value=run.score,
         lower_bound=bound,
         gap=(run.score - bound) / run.score,
-        recurrence=recurrence(graph, timing.replication).steps,
+        recurrence=recurrence(timing.graph, timing.replication).steps,
         published=published(chain, [copies[layer.name] for layer in chain]).steps if chain else None,
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,
@@ -294,5 +298,6 @@ def _row(
         median=run.makespan,
         worst=found.runs[-1].makespan,
         proof=run.candidate.proof,
-        replication={graph.names[stage]: copies[graph.names[stage]] for stage in graph.network_order},
+        replication=copies,
+        block=run.checked.blocks,
     )

@@ -26,7 +26,6 @@ from rramalloc.search.front import Front, Point, Progress
 from rramalloc.search.objective import FRONTS, Objective
 from rramalloc.search.problem import Candidate, Stop
 from rramalloc.timing.access import Absolute
-from rramalloc.timing.simulate import simulate
 from rramalloc.version import __version__
 
 DEFAULT_BASELINES = ("uniform", "proportional", "bottleneck", "lagrange", "gain")
@@ -84,8 +83,10 @@ def pareto(
 def _checked(objective: Objective, point: Point) -> FrontPoint:
     """Simulate a point anew and check it with code that no search shares."""
     problem = objective.problem
-    checked = check_candidate(problem, Candidate(point.replication, 1, ""), problem.budget, "pareto")
-    timing, graph = checked.timing, checked.problem.graph
+    checked = check_candidate(
+        problem, Candidate(point.replication, 1, "", blocks=point.blocks), problem.budget, "pareto"
+    )
+    timing = checked.timing
     value, absolute = objective.value(timing), Absolute.of(checked.problem.step_time, timing)
     bound = objective.bound_of_point(point, value)
     recheck_bound(value, bound, objective.unit, "pareto")
@@ -98,7 +99,8 @@ def _checked(objective: Objective, point: Point) -> FrontPoint:
         value=value,
         lower_bound=bound,
         gap=(value - bound) / value,
-        replication={graph.names[stage]: int(timing.replication[stage]) for stage in graph.network_order},
+        replication=checked.replication,
+        block=checked.blocks,
     )
 
 
@@ -116,10 +118,10 @@ def _beside(
                 found = propose(replace(problem, budget=budget), wanted, Stop())
             except (SolverError, UnsupportedError):
                 continue
-            timing = simulate(problem.graph, found.replication)
+            checked = check_candidate(problem, found, problem.budget, method)
             yield BaselinePoint(
-                method=method, budget=budget, arrays=problem.arrays(found.replication),
-                makespan=timing.makespan, value=objective.value(timing),
+                method=method, budget=budget, arrays=checked.used, makespan=checked.timing.makespan,
+                value=objective.value(checked.timing),
             )  # fmt: skip
 
 
