@@ -21,11 +21,11 @@ _NOTHING = -(2**40)
 class Shapes(NamedTuple):
     """The blocks that were chosen for every stage, int64 of length n: see BlockGrid.
 
-    high, wide: pixels of a block; top, left: pixels by which the first begins above and left of the grid;
+    tall, wide: pixels of a block; top, left: pixels by which the first begins above and left of the grid;
     columns: blocks in a row of blocks; total: blocks in all.
     """
 
-    high: Any
+    tall: Any
     wide: Any
     top: Any
     left: Any
@@ -65,7 +65,7 @@ def run_stage(
         starts[out + batch] = batch * period
     counted = batches
     if shapes is not None:
-        columns, high, wide = shapes.columns[stage], shapes.high[stage], shapes.wide[stage]
+        columns, tall, wide = shapes.columns[stage], shapes.tall[stage], shapes.wide[stage]
         top, left, rows = shapes.top[stage], shapes.left[stage], blocks // columns
         bottom, right = edges.height[stage] - 1, edges.width[stage] - 1
         down, along = d // columns, d % columns
@@ -79,7 +79,7 @@ def run_stage(
             offset = edges.offset[edge]
         else:
             row_at, column_at = edges.row[edge], edges.column[edge]
-            per_high, per_wide = 1.0 / shapes.high[p], 1.0 / shapes.wide[p]
+            per_tall, per_wide = 1.0 / shapes.tall[p], 1.0 / shapes.wide[p]
             above, beside, stride = shapes.top[p] + 0.5, shapes.left[p] + 0.5, shapes.columns[p]
             row_end = np.int64((table[column_at + right] + beside) * per_wide)
             row, column, row_base, row_before, known = -1, columns - 1, _NOTHING, -1, -1
@@ -100,12 +100,12 @@ def run_stage(
                     row, column = rows - 1, columns - 1
                 if row != known:
                     known = row
-                    pixel = table[row_at + min((row + 1) * high - top - 1, bottom)]
-                    row_base = np.int64((pixel + above) * per_high) * stride if pixel >= 0 else _NOTHING
+                    pixel = table[row_at + min((row + 1) * tall - top - 1, bottom)]
+                    row_base = np.int64((pixel + above) * per_tall) * stride if pixel >= 0 else _NOTHING
                     if row > 0:
-                        pixel = table[row_at + row * high - top - 1]
+                        pixel = table[row_at + row * tall - top - 1]
                         if pixel >= 0:
-                            row_before = np.int64((pixel + above) * per_high) * stride + row_end
+                            row_before = np.int64((pixel + above) * per_tall) * stride + row_end
                 pixel = table[column_at + min((column + 1) * wide - left - 1, right)]
                 needed = row_base + np.int64((pixel + beside) * per_wide) if pixel >= 0 else row_before
                 if needed < row_before:
@@ -125,6 +125,27 @@ def run_stage(
     if counted < batches:
         return NEVER, counted
     return starts[out + batches - 1] + period, batches
+
+
+@compiled_part
+def needed_block(edges: Any, shapes: Any, edge: int, stage: int, p: int, last: int) -> int:
+    """Last block of producer p that blocks 0 ... `last` of a stage need by one extent, -1 for none."""
+    row, column = last // shapes.columns[stage], last % shapes.columns[stage]
+    end = (row + 1) * shapes.tall[stage] - shapes.top[stage]
+    bottom = edges.table[edges.row[edge] + min(end, edges.height[stage]) - 1]
+    end = (column + 1) * shapes.wide[stage] - shapes.left[stage]
+    right = edges.table[edges.column[edge] + min(end, edges.width[stage]) - 1]
+    needed = -1
+    if bottom >= 0 and right >= 0:
+        needed = (bottom + shapes.top[p]) // shapes.tall[p] * shapes.columns[p]
+        needed += (right + shapes.left[p]) // shapes.wide[p]
+    if row > 0:  # the end of the row of blocks above
+        above = edges.table[edges.row[edge] + row * shapes.tall[stage] - shapes.top[stage] - 1]
+        right = edges.table[edges.column[edge] + edges.width[stage] - 1]
+        if above >= 0:
+            whole = (above + shapes.top[p]) // shapes.tall[p] * shapes.columns[p]
+            needed = max(needed, whole + (right + shapes.left[p]) // shapes.wide[p])
+    return needed
 
 
 @compiled

@@ -42,7 +42,7 @@ class Cooling(NamedTuple):
 
 
 @compiled_part
-def _draw(state: Any) -> float:
+def draw(state: Any) -> float:
     """Uniform in (0, 1]: xorshift64*, the same numbers on every machine."""
     x = state[0]
     x ^= x >> np.uint64(12)
@@ -53,16 +53,16 @@ def _draw(state: Any) -> float:
 
 
 @compiled_part
-def _below(state: Any, count: int) -> int:
+def below(state: Any, count: int) -> int:
     """Uniform in 0 ... count - 1."""
-    drawn = int(_draw(state) * count)
+    drawn = int(draw(state) * count)
     return drawn if drawn < count else count - 1
 
 
 @compiled_part
-def _jump(state: Any, batches: int, longest: float) -> int:
+def jump(state: Any, batches: int, longest: float) -> int:
     """Batches to change a stage by: 1 and up to a part `longest` of them, small changes more often."""
-    part = _draw(state)
+    part = draw(state)
     return 1 + int(batches * longest * part * part * part)
 
 
@@ -78,7 +78,7 @@ def _lower(windows: Any, limits: Any, j: int, state: Any, used: int, new: Any) -
     """Fewer copies of stage j, as many as another number of batches needs; arrays then used."""
     if new[j] > limits.smallest[j]:
         batches = batches_of(windows[j], new[j])
-        lowered = with_batches(windows[j], batches + _jump(state, batches, _LONGEST_LOWER))
+        lowered = with_batches(windows[j], batches + jump(state, batches, _LONGEST_LOWER))
         if lowered > new[j] - 1:
             lowered = new[j] - 1
         if lowered < limits.smallest[j]:
@@ -92,10 +92,10 @@ def _lower(windows: Any, limits: Any, j: int, state: Any, used: int, new: Any) -
 def _propose(windows: Any, limits: Any, state: Any, used: int, new: Any) -> int:
     """Give a random stage fewer batches and take arrays from others until it fits; arrays then used."""
     n = len(windows)
-    i = _below(state, n)
-    if _draw(state) < _P_RAISE:
+    i = below(state, n)
+    if draw(state) < _P_RAISE:
         batches = batches_of(windows[i], new[i])
-        raised = with_batches(windows[i], batches - _jump(state, batches, _LONGEST_RAISE))
+        raised = with_batches(windows[i], batches - jump(state, batches, _LONGEST_RAISE))
         if raised < new[i] + 1:
             raised = new[i] + 1
         if raised > limits.largest[i]:
@@ -107,11 +107,11 @@ def _propose(windows: Any, limits: Any, state: Any, used: int, new: Any) -> int:
     tries = 0
     while used > limits.budget and tries < _TRIES * n:
         tries += 1
-        j = _below(state, n)
+        j = below(state, n)
         if j != i or tries > _OTHERS_FIRST * n:
             used = _lower(windows, limits, j, state, used, new)
     for _ in range(_REFILLS):
-        j = _below(state, n)
+        j = below(state, n)
         raised = _raise(windows[j], new[j], 1, limits.largest[j])
         cost = limits.demand[j] * (raised - new[j])
         if raised > new[j] and used + cost <= limits.budget:
@@ -140,7 +140,7 @@ def anneal(
         if shortest <= cooling.target:
             break
         heat = shortest * hot / (1.0 + (hot / cold - 1.0) * (step / cooling.rounds))
-        limit = makespan + int(2.0 * _draw(state) * heat)
+        limit = makespan + int(2.0 * draw(state) * heat)
         copy_to(new, current)
         taken = _propose(graph.windows, limits, state, used, new)
         if taken > limits.budget or not placeable(limits.room, new, scratch):

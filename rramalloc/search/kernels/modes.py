@@ -1,0 +1,295 @@
+"""Compiled local search over modes: annealing and rebalancing on the exact makespan, copies and blocks at once.
+
+A state is a block and a number of copies for every stage. Moves give a stage fewer or more batches, with the
+block it has or with the one that takes the fewest arrays for them, or change its block at about the same batches.
+Only operations that every machine rounds alike are used, so a seed gives the same run everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rramalloc.compiled import compiled, compiled_part
+from rramalloc.search.kernels.anneal import below, draw, jump
+from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
+from rramalloc.search.kernels.schedule import accept, retime, timed
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
+
+_P_BLOCK, _P_RAISE, _P_NUDGE = 0.25, 0.75, 0.85
+"""Shares of moves: up to the first another block, up to the second fewer batches, up to the third a copy more or
+less; the rest takes batches from a stage first."""
+_P_STAIRS = 0.5
+"""Share of changes of batches that also take the block with the fewest arrays for them."""
+_LONGEST_RAISE, _LONGEST_LOWER = 0.15, 0.1
+"""Batches by which a move changes a stage at most, as a part of its batches; small changes are the rule."""
+_REFILLS = 4
+"""Stages that are offered a batch less from the arrays that a move leaves over."""
+_TRIES, _OTHERS_FIRST = 8, 3
+"""Stages drawn, times the stages there are, until a move fits; so many of them spare the raised stage."""
+_WORK_PER_TRY = 10
+"""Batches that take as long as a stage drawn."""
+
+
+class State(NamedTuple):
+    """A mode for every stage, int64 of length n: number of its block in the menu, and copies."""
+
+    block: Any
+    copies: Any
+
+
+@compiled_part
+def arrays_of_mode(blocks: Any, block: int, copies: int) -> int:
+    """Arrays that so many copies of a block take."""
+    sharing = blocks.sharing[block]
+    if sharing > 0:
+        return (copies * blocks.groups[block] + sharing - 1) // sharing
+    return copies * blocks.groups[block] * blocks.spread[block]
+
+
+@compiled_part
+def set_shape(blocks: Any, block: int, i: int, shapes: Any) -> None:
+    """Give stage i the block in the form that timing reads."""
+    shapes.tall[i], shapes.wide[i] = blocks.tall[block], blocks.wide[block]
+    shapes.top[i], shapes.left[i] = blocks.top[block], blocks.left[block]
+    shapes.columns[i], shapes.total[i] = blocks.columns[block], blocks.total[block]
+
+
+@compiled_part
+def new_shapes(blocks: Any, state: Any) -> Any:
+    """The blocks of a state in the form that timing reads."""
+    n = len(state.block)
+    shapes = Shapes(
+        np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64),
+    )  # fmt: skip
+    for i in range(n):
+        set_shape(blocks, state.block[i], i, shapes)
+    return shapes
+
+
+@compiled_part
+def used_by(blocks: Any, state: Any) -> int:
+    """Arrays that a state uses."""
+    used = 0
+    for i in range(len(state.block)):
+        used += arrays_of_mode(blocks, state.block[i], state.copies[i])
+    return used
+
+
+@compiled_part
+def step_with(stairs: Any, i: int, batches: int) -> int:
+    """The step of a staircase with the fewest arrays for at most so many batches; the last one if none is."""
+    low, high = stairs.first[i], stairs.first[i + 1] - 1
+    while low < high:  # batches fall
+        middle = (low + high) // 2
+        if stairs.batches[middle] <= batches:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled_part
+def _set(menu: Any, state: Any, i: int, block: int, copies: int) -> int:
+    """Give stage i a mode; the arrays that this adds."""
+    before = arrays_of_mode(menu.blocks, state.block[i], state.copies[i])
+    state.block[i], state.copies[i] = block, min(max(copies, 1), menu.blocks.total[block])
+    return arrays_of_mode(menu.blocks, block, state.copies[i]) - before
+
+
+@compiled_part
+def _rebatch(menu: Any, state: Any, i: int, batches: int, rng: Any) -> int:
+    """Give stage i at most so many batches, with its own or with the cheapest block; the arrays that this adds."""
+    if draw(rng) < _P_STAIRS:
+        step = step_with(menu.stairs, i, batches)
+        return _set(menu, state, i, menu.stairs.block[step], menu.stairs.copies[step])
+    block = state.block[i]
+    return _set(menu, state, i, block, with_batches(menu.blocks.total[block], batches))
+
+
+@compiled_part
+def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
+    """More batches for stage j; the arrays that this adds, never more than none."""
+    block, copies = state.block[j], state.copies[j]
+    batches = batches_of(menu.blocks.total[block], copies)
+    added = _rebatch(menu, state, j, batches + jump(rng, batches, _LONGEST_LOWER), rng)
+    if added > 0:
+        state.block[j], state.copies[j] = block, copies
+        return 0
+    return added
+
+
+@compiled_part
+def _propose(menu: Any, rng: Any, used: int, state: Any) -> tuple[int, int]:
+    """Change a random stage and take arrays from others until it fits: (arrays then used, stages tried)."""
+    blocks, n = menu.blocks, len(state.block)
+    i = below(rng, n)
+    kind = draw(rng)
+    block = state.block[i]
+    batches = batches_of(blocks.total[block], state.copies[i])
+    if kind < _P_BLOCK:
+        other = blocks.first[i] + below(rng, blocks.first[i + 1] - blocks.first[i])
+        wanted = batches + (below(rng, 3) - 1) * (jump(rng, batches, _LONGEST_LOWER) - below(rng, 2))
+        used += _set(menu, state, i, other, with_batches(blocks.total[other], max(wanted, 1)))
+    elif kind < _P_RAISE:
+        used += _rebatch(menu, state, i, max(batches - jump(rng, batches, _LONGEST_RAISE), 1), rng)
+    elif kind < _P_NUDGE:
+        used += _set(menu, state, i, block, state.copies[i] + 1 - 2 * below(rng, 2))
+    else:
+        used += _lower(menu, state, i, rng)
+    tries = 0
+    while used > menu.budget and tries < _TRIES * n:
+        tries += 1
+        j = below(rng, n)
+        if j != i or tries > _OTHERS_FIRST * n:
+            used += _lower(menu, state, j, rng)
+    for _ in range(_REFILLS):
+        j = below(rng, n)
+        block, copies = state.block[j], state.copies[j]
+        batches = batches_of(blocks.total[block], copies)
+        if batches > 1:
+            added = _rebatch(menu, state, j, batches - 1, rng)
+            if used + added <= menu.budget:
+                used += added
+            else:
+                state.block[j], state.copies[j] = block, copies
+    return used, tries
+
+
+class MenuTables(NamedTuple):
+    """What the search reads: Blocks and Stairs of the menu, and the arrays that may be used."""
+
+    blocks: Any
+    stairs: Any
+    budget: int
+
+
+@compiled
+def anneal_modes(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, best: Any) -> tuple[int, int]:
+    """Improve `current` (changed in place): (best makespan, batches timed); the best state is in `best`.
+
+    rng: uint64 of length 1, not 0, the generator's state.
+    """
+    blocks, n = menu.blocks, len(current.block)
+    shapes = new_shapes(blocks, current)
+    schedule, makespan, work = timed(edges, shapes, current.copies)
+    used = used_by(blocks, current)
+    copy_to(best.block, current.block)
+    copy_to(best.copies, current.copies)
+    shortest, fewest = makespan, used
+    new = State(current.block.copy(), current.copies.copy())
+    reshaped = np.zeros(n, dtype=np.bool_)
+    for step in range(cooling.rounds):
+        if shortest <= cooling.target:
+            break
+        heat = shortest * cooling.hot / (1.0 + (cooling.hot / cooling.cold - 1.0) * (step / cooling.rounds))
+        limit = makespan + int(2.0 * draw(rng) * heat)
+        taken, tries = _propose(menu, rng, used, new)
+        work += tries * _WORK_PER_TRY
+        reached = NEVER
+        if taken <= menu.budget:
+            for i in range(n):
+                reshaped[i] = new.block[i] != current.block[i]
+                if reshaped[i]:
+                    set_shape(blocks, new.block[i], i, shapes)
+            reached, timed_now = retime(edges, shapes, reshaped, current.copies, new.copies, limit, schedule)
+            work += timed_now
+            if reached == NEVER:
+                for i in range(n):
+                    if reshaped[i]:
+                        set_shape(blocks, current.block[i], i, shapes)
+        if reached == NEVER:
+            copy_to(new.block, current.block)
+            copy_to(new.copies, current.copies)
+            continue
+        accept(schedule)
+        copy_to(current.block, new.block)
+        copy_to(current.copies, new.copies)
+        makespan, used = reached, taken
+        if makespan < shortest or (makespan == shortest and used < fewest):
+            shortest, fewest = makespan, used
+            copy_to(best.block, current.block)
+            copy_to(best.copies, current.copies)
+    return shortest, work
+
+
+@compiled_part
+def _latest_finishes(edges: Any, shapes: Any, copies: Any, first: Any, makespan: int, latest: Any) -> None:
+    """Latest finish of every batch with which the makespan is kept, consumers first."""
+    n = len(copies)
+    for batch in range(first[n]):
+        latest[batch] = makespan
+    for i in range(n - 1, -1, -1):
+        base, batches = first[i], first[i + 1] - first[i]
+        for batch in range(batches - 2, -1, -1):
+            after = latest[base + batch + 1] - 1
+            if after < latest[base + batch]:
+                latest[base + batch] = after
+        for edge in range(edges.pointer[i], edges.pointer[i + 1]):
+            p = edges.producer[edge]
+            for batch in range(batches):
+                last = min((batch + 1) * copies[i], shapes.total[i]) - 1
+                needed = needed_block(edges, shapes, edge, i, p, last)
+                if needed >= 0:
+                    at = first[p] + needed // copies[p]
+                    if latest[base + batch] - 1 < latest[at]:
+                        latest[at] = latest[base + batch] - 1
+
+
+@compiled_part
+def _wanted(menu: Any, room: Any, extra: int, wanted: Any) -> int:
+    """The cheapest mode of every stage for its room + `extra` steps; the arrays they take."""
+    used = 0
+    for i in range(len(room)):
+        step = step_with(menu.stairs, i, max(room[i] + extra, 1))
+        wanted.block[i], wanted.copies[i] = menu.stairs.block[step], menu.stairs.copies[step]
+        used += menu.stairs.arrays[step]
+    return used
+
+
+@compiled
+def rebalance_modes(edges: Any, menu: Any, rounds: int, weight: float, current: Any, best: Any) -> tuple[int, int]:
+    """Iterate from `current` (changed in place): (best makespan, batches timed); the best state is in `best`.
+
+    Each round simulates exactly, finds when every stage starts and when it must end at the latest, and
+    gives it the cheapest mode for that room, lengthened equally for all until the budget is met.
+    weight: of the new room beside the room of the rounds before, 0 ... 1.
+    """
+    blocks, n = menu.blocks, len(current.block)
+    most = 0
+    for i in range(n):
+        most += edges.height[i] * edges.width[i]
+    starts, latest = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.int32)
+    first, room = np.empty(n + 1, dtype=np.int64), np.empty(n, dtype=np.int64)
+    smooth = np.zeros(n)
+    wanted = State(current.block.copy(), current.copies.copy())
+    shortest, work = NEVER, 0
+    for turn in range(rounds):
+        shapes = new_shapes(blocks, current)
+        makespan = batch_starts(edges, shapes, None, current.copies, NEXT_STEP, starts, first)
+        work += 3 * first[n]
+        if makespan < shortest and used_by(blocks, current) <= menu.budget:
+            shortest = makespan
+            copy_to(best.block, current.block)
+            copy_to(best.copies, current.copies)
+        _latest_finishes(edges, shapes, current.copies, first, makespan, latest)
+        tightest = 0
+        for i in range(n):
+            own = latest[first[i + 1] - 1] - starts[first[i]]
+            smooth[i] = own if turn == 0 else weight * own + (1.0 - weight) * smooth[i]
+            room[i] = np.int64(smooth[i])
+            tightest = max(tightest, room[i])
+        low, high = 1 - tightest, most
+        while low < high:
+            middle = (low + high) // 2
+            if _wanted(menu, room, middle, wanted) <= menu.budget:
+                high = middle
+            else:
+                low = middle + 1
+        if _wanted(menu, room, low, wanted) > menu.budget:
+            break
+        copy_to(current.block, wanted.block)
+        copy_to(current.copies, wanted.copies)
+    return shortest, work

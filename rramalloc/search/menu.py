@@ -1,0 +1,279 @@
+"""Menus: the modes of every stage that a search chooses from, and what all modes together could be.
+
+A stage with H x W windows has millions of modes (blocks of every shape, any number of copies). For a number of
+batches only the fewest copies of each block matter to the arrays, so `all_modes` lists those: one row per
+block and number of batches. `Menu` keeps the blocks that are among the cheapest for some number of batches, and
+the staircase of fewest arrays for every number of batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.compiled import compiled
+from rramalloc.mapping.modes import ModeArrays, input_extent, largest_block, smallest_block
+from rramalloc.network.geometry import Pair
+from rramalloc.search.kernels.modes import State
+from rramalloc.search.problem import Problem
+
+Ints = npt.NDArray[np.int64]
+
+MOST_BLOCKS = 40
+"""Blocks of a stage in its menu at most."""
+_NEAR = 0.08
+"""A block is in the menu if for some number of batches it takes at most so much more than the fewest arrays."""
+_MOST_ROWS = 2**22
+"""Rows of `all_modes` of one stage: above this only blocks of fewer windows are listed."""
+
+
+class Modes(NamedTuple):
+    """Modes of one stage, one row each, int64: `low` ... `high` copies all take `batches` batches.
+
+    tall, wide: windows of a block; top, left: pixels by which the first block begins outside of the grid;
+    columns: blocks in a row of blocks; total: blocks; arrays: of `low` copies.
+    """
+
+    tall: Ints
+    wide: Ints
+    top: Ints
+    left: Ints
+    columns: Ints
+    total: Ints
+    low: Ints
+    high: Ints
+    batches: Ints
+    arrays: Ints
+
+    def take(self, rows: npt.NDArray[Any]) -> Modes:
+        """Some of the rows."""
+        return Modes(*(column[rows] for column in self))
+
+
+class Blocks(NamedTuple):
+    """Blocks of all stages in a search's menu, those of stage i from first[i] to first[i + 1] - 1; int64.
+
+    As in `Modes`; groups, sharing, spread: as in BlockArrays, which tell the arrays of any copies.
+    """
+
+    first: Ints
+    tall: Ints
+    wide: Ints
+    top: Ints
+    left: Ints
+    columns: Ints
+    total: Ints
+    groups: Ints
+    sharing: Ints
+    spread: Ints
+
+
+class Stairs(NamedTuple):
+    """Fewest arrays for every number of batches: steps first[i] ... first[i + 1] - 1 of stage i; int64.
+
+    arrays rise and batches fall; block: its number in Blocks.
+    """
+
+    first: Ints
+    arrays: Ints
+    batches: Ints
+    block: Ints
+    copies: Ints
+
+
+@compiled
+def _list_modes(blocks: Any, most_arrays: int, out: Any) -> int:
+    """Rows (block number, low, high, batches, arrays) of all blocks up to `most_arrays`; how many.
+
+    blocks: columns total, groups, sharing, spread. Without room in `out` they are only counted.
+    """
+    rows = 0
+    for block in range(len(blocks)):
+        total, groups, sharing, spread = blocks[block]
+        copies = 1
+        while True:
+            arrays = (copies * groups + sharing - 1) // sharing if sharing else copies * groups * spread
+            if arrays > most_arrays:
+                break
+            batches = (total + copies - 1) // copies
+            following = total + 1 if batches == 1 else (total + batches - 2) // (batches - 1)
+            if rows < len(out):
+                out[rows, 0], out[rows, 1], out[rows, 2] = block, copies, following - 1
+                out[rows, 3], out[rows, 4] = batches, arrays
+            rows += 1
+            copies = following
+            if batches == 1:
+                break
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class StageModes:
+    """Everything that one stage can do with up to `most` arrays."""
+
+    modes: Modes
+    blocks: Ints
+    """Distinct blocks: tall, wide, top, left, columns, total, groups, sharing, spread, one row each."""
+    block: Ints
+    """Row of `blocks` of every mode."""
+
+    @property
+    def fewest(self) -> Ints:
+        """Rows of `modes` on the staircase: fewest arrays for the batches, fewest batches first in arrays."""
+        m = self.modes
+        order = np.lexsort((m.tall, m.total, m.batches, m.arrays))
+        batches = m.batches[order]
+        best = np.minimum.accumulate(batches)
+        falls = np.concatenate(([True], best[1:] < best[:-1]))
+        rows: Ints = order[falls]
+        return rows
+
+
+def stage_modes(modes: ModeArrays, stage: int, most: int) -> StageModes:
+    """All modes of a stage with up to `most` arrays."""
+    node = modes.stages[stage]
+    shape = modes.network.shapes[node.name]
+    unit, largest = smallest_block(node), largest_block(node, shape)
+    single = modes.of(stage, unit)
+    extents = [
+        np.array([input_extent(node, axis, unit[axis] * k) for k in range(1, largest[axis] // unit[axis] + 1)])
+        for axis in (0, 1)
+    ]
+    per_pixel = single.rows // (int(extents[0][0]) * int(extents[1][0]))
+    columns_per_window = single.columns // (unit[0] * unit[1])
+    key = (
+        shape[1:], unit, largest, getattr(node, "pads", (0, 0))[:2] if unit != (1, 1) else (0, 0),
+        tuple(extents[0].tolist()), tuple(extents[1].tolist()),
+        per_pixel, columns_per_window, single.groups, single.crossbar.wordlines, single.crossbar.bitlines, most,
+    )  # fmt: skip
+    return _stage_modes(key)
+
+
+@lru_cache(maxsize=512)
+def _stage_modes(key: tuple[Any, ...]) -> StageModes:
+    (height, width), unit, largest, pads, high, wide, per_pixel, per_window, groups, wordlines, bitlines, most = key
+    tall = np.arange(1, largest[0] // unit[0] + 1, dtype=np.int64) * unit[0]
+    broad = np.arange(1, largest[1] // unit[1] + 1, dtype=np.int64) * unit[1]
+    ph, pw = (grid.ravel() for grid in np.meshgrid(tall, broad, indexing="ij"))
+    rows = per_pixel * (np.array(high)[:, None] * np.array(wide)[None, :]).ravel()
+    columns = per_window * ph * pw
+    top, left = pads[0] % ph, pads[1] % pw
+    in_row = -(-(width + left) // pw)
+    total = -(-(height + top) // ph) * in_row
+    sharing = np.minimum(wordlines // rows, bitlines // columns)
+    spread = -(-rows // wordlines) * -(-columns // bitlines)
+    blocks = np.stack(
+        [ph, pw, top, left, in_row, total, np.full_like(ph, groups), sharing, spread], axis=1
+    )
+    one_copy = np.where(sharing > 0, -(-groups // np.maximum(sharing, 1)), groups * spread)
+    blocks = blocks[one_copy <= most]
+    economics = np.ascontiguousarray(blocks[:, 5:])
+    size = int(_list_modes(economics, most, np.zeros((0, 5), dtype=np.int64)))
+    listed = np.empty((size, 5), dtype=np.int64)
+    _list_modes(economics, most, listed)
+    number = listed[:, 0]
+    own = blocks[number]
+    modes = Modes(*own[:, :6].T.copy(), *listed[:, 1:].T.copy())
+    return StageModes(modes, blocks, number)
+
+
+@dataclass(frozen=True, eq=False)
+class Menu:
+    """What a search over modes chooses from. stages: everything, `blocks` and `stairs` what is kept of it."""
+
+    stages: tuple[StageModes, ...]
+    blocks: Blocks
+    stairs: Stairs
+    unrestricted: bool = True
+
+    def block(self, number: int) -> Pair:
+        """Height and width of a block by its number."""
+        return int(self.blocks.tall[number]), int(self.blocks.wide[number])
+
+    def state(self, blocks: Sequence[Pair], copies: Ints) -> State:
+        """An allocation in the form that the local search changes; a block that is not in the menu joins none.
+
+        Raises ValueError for a block that the menu has not.
+        """
+        numbers = []
+        for i, block in enumerate(blocks):
+            own = range(int(self.blocks.first[i]), int(self.blocks.first[i + 1]))
+            numbers.append(next(number for number in own if self.block(number) == block))
+        return State(np.array(numbers, dtype=np.int64), copies.astype(np.int64))
+
+    def cheapest(self, batches: int) -> tuple[State, int]:
+        """The fewest arrays with which no stage takes more batches, and their sum; 2**60 if a stage must."""
+        stairs, chosen = self.stairs, []
+        total = 0
+        for i in range(len(self.stages)):
+            own = slice(int(stairs.first[i]), int(stairs.first[i + 1]))
+            fits = np.flatnonzero(stairs.batches[own] <= batches)
+            step = own.start + int(fits[0] if len(fits) else own.stop - own.start - 1)
+            total += int(stairs.arrays[step]) if len(fits) else 2**60
+            chosen.append(step)
+        return State(stairs.block[chosen].copy(), stairs.copies[chosen].copy()), total
+
+    def cheaper(self, stage: int, block: Pair, copies: int) -> Iterator[tuple[Pair, int]]:
+        """Modes with fewer arrays than a stage has, the nearest first."""
+        stairs, modes = self.stairs, self.stages[stage]
+        rows = (modes.blocks[:, 0] == block[0]) & (modes.blocks[:, 1] == block[1])
+        _, groups, sharing, spread = modes.blocks[rows][0, 5:]
+        arrays = -(-copies * groups // sharing) if sharing else copies * groups * spread
+        for step in range(int(stairs.first[stage + 1]) - 1, int(stairs.first[stage]) - 1, -1):
+            if stairs.arrays[step] < arrays:
+                yield self.block(int(stairs.block[step])), int(stairs.copies[step])
+
+    @classmethod
+    def of(cls, problem: Problem) -> Menu:
+        """The menu of a problem with modes. Raises ValueError without them."""
+        if problem.modes is None:
+            raise ValueError("the problem has no modes")
+        spare = problem.budget - problem.minimum
+        stages = tuple(
+            stage_modes(problem.modes, stage, int(problem.demand[stage]) + spare)
+            for stage in range(len(problem.demand))
+        )
+        first_block, first_stair = [0], [0]
+        blocks, stairs = [], []
+        for each in stages:
+            kept = _kept_blocks(each)
+            number = np.full(len(each.blocks), -1, dtype=np.int64)
+            number[kept] = first_block[-1] + np.arange(len(kept))
+            rows = each.fewest
+            stairs.append(
+                np.stack(
+                    [each.modes.arrays[rows], each.modes.batches[rows], number[each.block[rows]], each.modes.low[rows]],
+                    axis=1,
+                )
+            )
+            blocks.append(each.blocks[kept])
+            first_block.append(first_block[-1] + len(kept))
+            first_stair.append(first_stair[-1] + len(rows))
+        return cls(
+            stages,
+            Blocks(np.array(first_block), *np.concatenate(blocks).T.copy()),
+            Stairs(np.array(first_stair), *np.concatenate(stairs).T.copy()),
+        )
+
+
+def _kept_blocks(each: StageModes) -> Ints:
+    """Blocks on the staircase, the smallest one, and others that are nearly as cheap somewhere."""
+    m, rows = each.modes, each.fewest
+    on_stairs = np.unique(each.block[rows])
+    # fewest arrays with at most so many batches, for every mode
+    stair_batches, stair_arrays = m.batches[rows][::-1], m.arrays[rows][::-1]  # batches rise
+    at = np.searchsorted(stair_batches, m.batches, side="right") - 1
+    excess = m.arrays / stair_arrays[at]
+    near = np.full(len(each.blocks), np.inf)
+    np.minimum.at(near, each.block, excess)
+    counts = np.zeros(len(each.blocks), dtype=np.int64)
+    np.add.at(counts, each.block[excess <= 1 + _NEAR], 1)
+    order = np.lexsort((each.blocks[:, 0], -counts, near))
+    rest = [b for b in order.tolist() if near[b] <= 1 + _NEAR and b not in set(on_stairs.tolist())]
+    room = max(0, MOST_BLOCKS - len(on_stairs))
+    return np.unique(np.concatenate([on_stairs, [0], rest[:room]]).astype(np.int64))

@@ -1,0 +1,439 @@
+"""Lower bounds over modes: labels (sets of modes), priced paths, a linear relaxation, and branching on labels.
+
+What is left of a target is a set of modes for every stage. It is cut into labels; labels that cannot meet the
+target on any path at some price per array are removed, then those that the relaxation's reduced costs exclude,
+and what is left is cut anew. Every rule holds for every mode in a label, so the bound is one of all modes, not
+of a menu.
+
+Source: docs/sources/model.md 4 and 10; a linear program solved by HiGHS, with cuts from transport duality.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.search.kernels.mode_tables import (
+    LabelledModes,
+    Pairs,
+    Potentials,
+    Solution,
+    Waits,
+    Ways,
+    fill_waits,
+    price_labels,
+    separate_waits,
+)
+from rramalloc.search.menu import Menu
+from rramalloc.search.problem import Problem
+from rramalloc.search.relaxation import LinearProgram
+from rramalloc.timing.dependencies import Extent, through, union
+from rramalloc.timing.stage_graph import StageGraph
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Rows = tuple[Ints, ...]
+"""Of every stage, the rows of its StageModes.modes that are left."""
+
+MOST_LABELS, FEW_LABELS, FEW_STAGES = 24, 12, 40
+"""Labels of a stage, with few stages and with many."""
+_CHECKS = 40
+"""Rows of a stage at which middles are looked at."""
+_HOPS, _STAGES_TIMES_HOPS = 6, 200
+_CHEAPEST, _DEAREST, _RATIO = 1.0 / 8.0, 8.0, 1.6
+"""Prices that are tried, in steps per array: from target / budget times the first up to times the second for
+every stage, and the ratio of successive ones."""
+_LP_ROUNDS, _VIOLATION, _WORTHWHILE = 12, 0.02, 0.02
+_NS_PER_ENTRY, _SECONDS_PER_ROW, _NS_PER_PIVOT_AND_ROW, _SECONDS_PER_CUT = 4.0, 2e-5, 30.0, 3e-5
+"""Of table entries, rows and pivots of the relaxation, and sets of modes cut in two: a count of work."""
+_TIGHT_ROUNDS, _TIGHT_ENOUGH = 5, 0.9
+
+
+def pairs_of(graph: StageGraph) -> tuple[Pairs, list[int]]:
+    """Pairs of stages up to some edges apart in the form that kernels read, and the consumer of each."""
+    n = len(graph.stages)
+    hops = max(1, min(_HOPS, _STAGES_TIMES_HOPS // n))
+    direct: list[dict[int, tuple[Extent, ...]]] = [{} for _ in range(n)]
+    for edge in graph.binding:
+        direct[edge.consumer][edge.producer] = edge.extents
+    known: list[dict[int, tuple[int, tuple[Extent, ...]]]] = [
+        {p: (1, extents) for p, extents in own.items()} for own in direct
+    ]
+    level = direct
+    for hop in range(2, hops + 1):
+        following: list[dict[int, tuple[Extent, ...]]] = []
+        for own in level:
+            reached: dict[int, tuple[Extent, ...]] = {}
+            for p, extents in own.items():
+                for g, others in direct[p].items():
+                    composed = [through(a, b) for a in extents for b in others]
+                    reached[g] = union((*reached.get(g, ()), *composed))
+            following.append(reached)
+        level = following
+        for own, reached in zip(known, level, strict=True):
+            for g, extents in reached.items():
+                if g in own:
+                    own[g] = own[g][0], union((*own[g][1], *extents))
+                else:
+                    own[g] = hop, extents
+    return _flat_pairs(graph, known)
+
+
+def _flat_pairs(
+    graph: StageGraph, known: list[dict[int, tuple[int, tuple[Extent, ...]]]]
+) -> tuple[Pairs, list[int]]:
+    tables: list[npt.NDArray[np.int32]] = []
+    offsets: dict[int, int] = {}
+    total = 0
+    keep: list[Any] = []
+
+    def place(table: npt.NDArray[np.int32]) -> int:
+        nonlocal total
+        if id(table) not in offsets:
+            offsets[id(table)] = total
+            tables.append(table)
+            keep.append(table)
+            total += len(table)
+        return offsets[id(table)]
+
+    pointer, fields, consumers = [0], list[tuple[int, ...]](), list[int]()
+    check_first, checked = [0], list[int]()
+    for i, own in enumerate(known):
+        for p in sorted(own):
+            hops, extents = own[p]
+            grid = graph.grids[p]
+            for extent in extents:
+                if extent.rows[-1] < 0 or extent.columns[-1] < 0:
+                    continue
+                y = int(np.searchsorted(extent.rows, grid.height - 1))
+                x = int(np.searchsorted(extent.columns, grid.width - 1))
+                used = y < len(extent.rows) and x < len(extent.columns)
+                fields.append(
+                    (p, hops, place(extent.rows), place(extent.columns), y if used else -1, x if used else -1)
+                )
+                consumers.append(i)
+        pointer.append(len(fields))
+        height = graph.grids[i].height
+        rows = np.unique(np.linspace(0, height - 1, min(height, _CHECKS)).astype(np.int64))
+        checked += rows.tolist()
+        check_first.append(len(checked))
+    columns = np.array(fields, dtype=np.int64).reshape(-1, 6).T.copy()
+    producer, hop, row, column, user_row, user_column = columns
+    pairs = Pairs(
+        np.array(pointer, dtype=np.int64), producer, hop, row, column, user_row, user_column,
+        np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
+        np.array(check_first, dtype=np.int64), np.array(checked, dtype=np.int64),
+    )  # fmt: skip
+    return pairs, consumers
+
+
+@dataclass(frozen=True, eq=False)
+class Labelling:
+    """The modes that are left, cut into labels. runs, arrays: fewest batches and arrays of every label."""
+
+    rows: Rows
+    modes: LabelledModes
+    runs: Floats
+    arrays: Ints
+    waits: Waits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Left:
+    """What is left of a target. bound: no allocation that meets the target takes fewer steps.
+
+    rows: the modes that may still meet it, None if none can; weights: of every label in the relaxation;
+    labelling: that they belong to; seconds: of a reference core, counted.
+    """
+
+    bound: float
+    rows: Rows | None
+    weights: Floats | None
+    labelling: Labelling | None
+    seconds: float
+
+
+@dataclass(eq=False)
+class ModeBounder:
+    """Asks which modes of every stage may still meet a target."""
+
+    problem: Problem
+    menu: Menu
+    spent_s: float = 0.0
+    _pairs: Pairs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pairs, self.consumers = pairs_of(self.problem.graph)
+        self.stages = len(self.problem.demand)
+        self.most_labels = MOST_LABELS if self.stages <= FEW_STAGES else FEW_LABELS
+        grids = self.problem.graph.grids
+        self._height = np.array([grid.height for grid in grids], dtype=np.int64)
+        self._width = np.array([grid.width for grid in grids], dtype=np.int64)
+
+    @property
+    def everything(self) -> Rows:
+        """All modes of all stages."""
+        return tuple(np.arange(len(each.modes.arrays)) for each in self.menu.stages)
+
+    def within_budget(self, rows: Rows, target: int) -> Rows | None:
+        """Leave out modes with more batches than the target, or more arrays than the others leave."""
+        stages = self.menu.stages
+        rows = tuple(own[stages[i].modes.batches[own] <= target] for i, own in enumerate(rows))
+        if not all(len(own) for own in rows):
+            return None
+        least = np.array([int(stages[i].modes.arrays[own].min()) for i, own in enumerate(rows)])
+        spare = self.problem.budget - int(least.sum())
+        if spare < 0:
+            return None
+        return tuple(own[stages[i].modes.arrays[own] <= least[i] + spare] for i, own in enumerate(rows))
+
+    def tighten(self, rows: Rows, target: int, rounds: int = _TIGHT_ROUNDS) -> Left:
+        """Prices and relaxation in turn until they remove few modes more."""
+        bound, seconds, weights, labelling = 1.0, 0.0, None, None
+        for turn in range(rounds):
+            left = self.within_budget(rows, target)
+            if left is None:
+                return Left(target + 1, None, None, None, seconds)
+            before = sum(map(len, left))
+            labelling = self.label(left, target)
+            seconds += 1e-9 * _NS_PER_ENTRY * self._entries(labelling)
+            seconds += _SECONDS_PER_CUT * float(labelling.modes.size.sum())
+            kept = self._priced(labelling, target)
+            if kept is None:
+                return Left(target + 1, None, None, None, seconds)
+            if not kept.all():
+                rows = self._rows_of(labelling, kept)
+                if sum(map(len, rows)) < _TIGHT_ENOUGH * before and turn + 1 < rounds:
+                    continue
+                left = self.within_budget(rows, target)
+                if left is None:
+                    return Left(target + 1, None, None, None, seconds)
+                labelling = self.label(left, target)
+            relaxed, kept, weights, took = self._relax(labelling, target)
+            seconds += took
+            bound = max(bound, relaxed)
+            if bound > target + 1e-6 or kept is None:
+                return Left(max(bound, target + 1), None, None, None, seconds)
+            rows = self._rows_of(labelling, kept)
+            if sum(map(len, rows)) >= _TIGHT_ENOUGH * before:
+                break
+        return Left(bound, rows, weights, labelling, seconds)
+
+    def label(self, rows: Rows, target: int) -> Labelling:
+        """Cut the modes of every stage into labels of similar arrays, batches and first waits."""
+        price = target / self.problem.budget
+        labels, orders = [], []
+        for i, own in enumerate(rows):
+            label = self._cut(i, own, target, price)
+            order = np.argsort(label, kind="stable")
+            labels.append(label[order])
+            orders.append(own[order])
+        rows = tuple(orders)
+        size = np.array([int(label[-1]) + 1 for label in labels], dtype=np.int64)
+        first = np.concatenate(([0], np.cumsum([len(own) for own in rows]))).astype(np.int64)
+        parts = [self.menu.stages[i].modes.take(own) for i, own in enumerate(rows)]
+        columns = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("tall", "wide", "top", "left", "columns", "low", "high", "batches")
+        }
+        modes = LabelledModes(
+            first=first, label=np.concatenate(labels), size=size, height=self._height, width=self._width,
+            **columns,
+        )  # fmt: skip
+        most = int(size.max())
+        runs, arrays = np.zeros((self.stages, most)), np.zeros((self.stages, most), dtype=np.int64)
+        for i, (part, label) in enumerate(zip(parts, labels, strict=True)):
+            starts = np.searchsorted(label, np.arange(size[i]))
+            runs[i, : size[i]] = np.minimum.reduceat(part.batches, starts)
+            arrays[i, : size[i]] = np.minimum.reduceat(part.arrays, starts)
+        count = len(self.consumers)
+        waits = Waits(
+            np.empty((count, most, most), dtype=np.int64), np.empty((count, most, most), dtype=np.int64),
+            np.empty((count, most), dtype=np.int64), np.zeros((count, most), dtype=np.int64),
+        )  # fmt: skip
+        fill_waits(modes, self._pairs, waits)
+        return Labelling(rows, modes, runs, arrays, waits)
+
+    def _cut(self, stage: int, rows: Ints, target: int, price: float) -> Ints:
+        """A label for each of these modes: the widest set is cut in two until there are enough."""
+        if len(rows) <= self.most_labels:
+            modes = self.menu.stages[stage].modes
+            order = np.lexsort((modes.arrays[rows], -modes.batches[rows]))
+            label = np.empty(len(rows), dtype=np.int64)
+            label[order] = np.arange(len(rows))
+            return label
+        modes = self.menu.stages[stage].modes.take(rows)
+        first_row = (modes.low - 1) // modes.columns * modes.tall / self._height[stage]
+        features = np.stack(
+            [modes.batches.astype(np.float64), price * modes.arrays, target * first_row,
+             target * modes.tall / self._height[stage] * 0.5]
+        )  # fmt: skip
+        sets = [np.arange(len(rows))]
+        spread = [float(np.ptp(features, axis=1).max())]
+        while len(sets) < self.most_labels:
+            chosen = int(np.argmax(spread))
+            if spread[chosen] <= 0:
+                break
+            own = sets[chosen]
+            values = features[:, own]
+            axis = int(np.ptp(values, axis=1).argmax())
+            middle = (values[axis].min() + values[axis].max()) / 2
+            low = values[axis] <= middle
+            sets[chosen], spread[chosen] = own[low], float(np.ptp(features[:, own[low]], axis=1).max())
+            sets.append(own[~low])
+            spread.append(float(np.ptp(features[:, own[~low]], axis=1).max()))
+        sets.sort(key=lambda own: (-float(modes.batches[own].min()), float(modes.arrays[own].min())))
+        label = np.empty(len(rows), dtype=np.int64)
+        for number, own in enumerate(sets):
+            label[own] = number
+        return label
+
+    def _rows_of(self, labelling: Labelling, kept: npt.NDArray[np.bool_]) -> Rows:
+        first, label = labelling.modes.first, labelling.modes.label
+        return tuple(
+            np.sort(own[kept[i, label[first[i] : first[i + 1]]]]) for i, own in enumerate(labelling.rows)
+        )
+
+    def _entries(self, labelling: Labelling) -> float:
+        """Table entries that a labelling takes to fill and to try at all prices."""
+        modes, most = labelling.modes, labelling.runs.shape[1]
+        pairs = len(self.consumers)
+        return float(pairs * most * most * 60 + len(modes.label) * (self._height.max() + most + _CHECKS) * pairs / self.stages)
+
+    def _priced(self, labelling: Labelling, target: int) -> npt.NDArray[np.bool_] | None:
+        """Labels that priced paths leave, None if they leave a stage none."""
+        size, shape = labelling.modes.size, labelling.runs.shape
+        kept = np.arange(shape[1]) < size[:, None]
+        least = np.where(kept, labelling.arrays, np.int64(2**60)).min(axis=1)
+        spare = self.problem.budget - int(least.sum())
+        ways = Ways(*(np.empty(shape) for _ in range(5)))
+        price = 0.0
+        while True:
+            bound = price_labels(
+                self._pairs, labelling.waits, size, labelling.runs, labelling.arrays, target, price, spare, ways, kept
+            )
+            if bound > target + 1e-6 or not kept.any(axis=1).all():
+                return None
+            if price > _DEAREST * self.stages * target / self.problem.budget or spare == 0:
+                break
+            price = price * _RATIO if price else _CHEAPEST * target / self.problem.budget
+        return kept | ~(np.arange(shape[1]) < size[:, None])
+
+    def _relax(
+        self, labelling: Labelling, target: int
+    ) -> tuple[float, npt.NDArray[np.bool_] | None, Floats, float]:
+        """Bound, labels that may meet the target, their weights, seconds counted."""
+        program = _Program(self, labelling, target)
+        rounds, value = 0, -np.inf
+        while True:
+            reached = program.program.solve()
+            rounds += 1
+            if rounds == _LP_ROUNDS or reached > target + 0.5 or reached - value < _WORTHWHILE:
+                break
+            if not program.separate():
+                break
+            value = reached
+        return program.result(rounds)
+
+
+class _Program:
+    """The relaxation of one labelling: start and finish of every stage, the end, a weight for every label."""
+
+    def __init__(self, owner: ModeBounder, labelling: Labelling, target: int) -> None:
+        self.owner, self.labelling, self.target = owner, labelling, target
+        self.size = labelling.modes.size
+        n = self.stages = owner.stages
+        self.first = np.concatenate(([0], np.cumsum(self.size)))
+        self.end, self.weight = 2 * n, 2 * n + 1
+        count = self.weight + int(self.first[-1])
+        lower, upper = np.zeros(count), np.ones(count)
+        upper[: self.weight] = np.inf
+        cost = np.zeros(count)
+        cost[self.end] = 1.0
+        self.program = LinearProgram(cost, lower, upper)
+        self._begin()
+
+    def _weights(self, stage: int) -> Ints:
+        numbers: Ints = self.weight + np.arange(self.first[stage], self.first[stage + 1])
+        return numbers
+
+    def _begin(self) -> None:
+        n, labelling = self.stages, self.labelling
+        ones = [(self._weights(i), np.ones(int(self.size[i])), 1.0) for i in range(n)]
+        self.program.add(ones, equal=True)
+        rows = [self._row(n + i, i, [(i, labelling.runs[i])]) for i in range(n)]
+        rows += [(np.array([self.end, n + i]), np.array([1.0, -1.0]), 0.0) for i in range(n)]
+        arrays = np.concatenate([labelling.arrays[i, : self.size[i]] for i in range(n)]).astype(np.float64)
+        every = self.weight + np.arange(int(self.first[-1]))
+        rows.append((every, -arrays, -float(self.owner.problem.budget)))
+        pairs, waits = self.owner._pairs, labelling.waits
+        for e, i in enumerate(self.owner.consumers):
+            p, hops = int(pairs.producer[e]), int(pairs.hops[e])
+            if pairs.user_row[e] >= 0:
+                rows.append(self._row(n + i, n + p, [(i, waits.tail[e].astype(np.float64))]))
+            if waits.whole[e, : self.size[i]].all():
+                rows.append(self._row(i, n + p, [(i, np.full(len(waits.tail[e]), hops - 1.0))]))
+        self.program.add(rows)
+        self._separated(np.full(len(self.owner.consumers), True))
+
+    def _row(self, late: int, early: int, parts: list[tuple[int, Floats]]) -> Any:
+        """late >= early + the weighted costs."""
+        columns = np.concatenate([[late, early], *(self._weights(i) for i, _ in parts)])
+        costs = np.concatenate([[1.0, -1.0], *(-costs[: self.size[i]] for i, costs in parts)])
+        return columns, costs, 0.0
+
+    def _square(self, values: Floats) -> Floats:
+        table = np.zeros(self.labelling.runs.shape)
+        table[np.arange(table.shape[1]) < self.size[:, None]] = values
+        return table
+
+    def separate(self) -> bool:
+        """Add the waits and middles that the solution violates most; False if there are none."""
+        return self._separated(None)
+
+    def _separated(self, every: npt.NDArray[np.bool_] | None) -> bool:
+        n, pairs, waits = self.stages, self.owner._pairs, self.labelling.waits
+        values = self.program.solution
+        if every is not None:  # before the first solution: even weights
+            square = self._square(np.ones(int(self.first[-1]))) / self.size[:, None]
+            solution = Solution(square, np.zeros(n), np.zeros(n))
+        else:
+            solution = Solution(self._square(values[self.weight :]), values[:n], values[n : 2 * n])
+        rows = []
+        shape = waits.wait.shape[:2]
+        for table, ends in ((waits.wait, False), (waits.middle, True)):
+            out = Potentials(np.zeros(shape[0]), np.zeros(shape), np.zeros(shape))
+            separate_waits(pairs, table, self.size, solution, ends, -float(self.target), out)
+            if every is None:
+                chosen = np.flatnonzero(out.excess > _VIOLATION)
+                chosen = np.sort(chosen[np.argsort(-out.excess[chosen], kind="stable")][: 2 * n])
+            else:
+                chosen = np.flatnonzero(pairs.hops == 1)
+            for e in chosen.tolist():
+                p, i = int(pairs.producer[e]), self.owner.consumers[e]
+                rows.append(self._row((n if ends else 0) + i, p, [(p, out.a[e]), (i, out.b[e])]))
+        self.program.add(rows)
+        return bool(rows)
+
+    def result(self, rounds: int) -> tuple[float, npt.NDArray[np.bool_] | None, Floats, float]:
+        """The bound that the multipliers prove, and the labels that are left at the target."""
+        limit = np.full(self.weight, float(self.target))
+        base, reduced = self.program.dual(limit)
+        least = np.minimum.reduceat(reduced[self.weight :], self.first[:-1])
+        bound = base + float(least.sum())
+        seconds = (
+            _SECONDS_PER_ROW * self.program.rows
+            + 1e-9 * _NS_PER_PIVOT_AND_ROW * self.program.effort
+            + 1e-9 * _NS_PER_ENTRY * rounds * 4 * self.labelling.waits.wait.size
+        )
+        weights = self._square(np.clip(self.program.solution[self.weight :], 0.0, 1.0))
+        extra = self._square(reduced[self.weight :] - np.repeat(least, self.size))
+        exists = np.arange(extra.shape[1]) < self.size[:, None]
+        kept = (bound + extra <= self.target + 1e-6) & exists
+        if not kept.any(axis=1).all():
+            return bound, None, weights, seconds
+        return bound, kept, weights, seconds

@@ -1,0 +1,428 @@
+"""`auto` over modes: a block and copies for every stage, with a lower bound over all modes.
+
+Two sides take turns, or work side by side where there are two cores: one looks for faster allocations by
+rebalancing and annealing on the exact makespan, the other raises the lower bound by refuting targets. A turn
+sees nothing of the other side's turn, so that the answer is the same on one core and on two.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.search import auto
+from rramalloc.search.cores import cores
+from rramalloc.search.kernels.anneal import Cooling
+from rramalloc.search.kernels.modes import MenuTables, State, anneal_modes, rebalance_modes
+from rramalloc.search.menu import Menu
+from rramalloc.search.mode_bound import Left, ModeBounder, Rows
+from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop
+from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
+from rramalloc.timing.simulate import Replication
+
+_FIRST_TURN_S, _LONGEST_TURN_S, _GROWTH = 0.05, 0.5, 1.5
+_NS_PER_BATCH, _NS_PER_STAGE = 4.0, 200.0
+"""Of a batch timed, and of a stage in every move: a count of work, not a clock."""
+_WARMTH = ((0.02, 0.0005), (0.006, 0.0002), (0.002, 0.0001))
+"""First and last temperature of successive runs, as fractions of the makespan."""
+_WEIGHTS, _ROUNDS = (0.5, 0.25, 1.0), 30
+"""Weights of the newest room in successive rebalancings, and their rounds."""
+_MOST_ROUNDS = 20_000
+"""Moves of one annealing run."""
+_PLAIN_SHARE = 0.2
+"""Part of the work for the same problem without modes, whose answer is a start."""
+_STALLED = 0.2
+"""The search ends when so much of the work allowed has brought no faster allocation and closed too little gap."""
+_PROGRESS = 1 / 8
+"""Part of the gap that a higher bound must close to count as progress."""
+_NODE_ROUNDS, _LEAF_WAYS = 2, 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModeAllocation:
+    """A mode for every stage, and its exact makespan."""
+
+    blocks: Blocks
+    copies: Replication
+    makespan: int
+    arrays: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Faster ones first, of equals those with fewer arrays."""
+        return self.makespan, self.arrays
+
+
+def solve(problem: Problem, stop: Stop, seed: int, target: int = 0, menu: Menu | None = None) -> Candidate:
+    """Minimise the exact makespan over all modes; ends early once an allocation takes at most `target` steps.
+
+    menu: the modes that are allowed, all of them if left out. Source: docs/sources/model.md 10.
+    """
+    search = ModeSearch(problem, stop, seed, target, menu or Menu.of(problem))
+    search.run()
+    best = search.trimmed()
+    return Candidate(best.copies, search.bound, search.words(), search.spent_s, blocks=best.blocks)
+
+
+@dataclass(eq=False)
+class ModeSearch:
+    """The incumbent and the lower bound of one problem with modes, and the two sides that improve them."""
+
+    problem: Problem
+    stop: Stop
+    seed: int
+    target: int
+    menu: Menu
+    best: ModeAllocation = field(init=False)
+    bound: int = 1
+    spent_s: float = 0.0
+    _improved_s: float = 0.0
+    _improved_bound: int = 1
+
+    def __post_init__(self) -> None:
+        self.timer = Timer(self.problem, self.menu)
+        self._improver = ModeImprover(self.problem, self.menu, self.timer, self.seed)
+        self._prover = ModeProver(self.problem, self.menu, self.timer)
+
+    def run(self) -> None:
+        """Work until incumbent and bound are close enough, or the work or time allowed is used up."""
+        even, steps = self._even()
+        self.best, self.bound = self.timer.allocation(even), steps
+        if not self._fits(self.best):
+            self.best = self.timer.allocation(self._smallest())
+        self._try_plain()
+        for weight in _WEIGHTS:
+            found, seconds = self._improver.rebalance(even, weight)
+            self.spent_s += seconds
+            self._keep(found)
+        self._report()
+        self._improved_s, turn_s = self.spent_s, _FIRST_TURN_S
+        with ThreadPoolExecutor(1) if cores(self.stop.cores) > 1 else nullcontext() as pool:
+            while not self._done():
+                best, bound = self.best, self.bound
+                enough = max(bound, self.target)
+                improving = (
+                    None if pool is None else pool.submit(self._improver.run, best, enough, turn_s, self.stop)
+                )
+                proved, proof_s = self._prover.run(bound, best.makespan, turn_s, self.stop)
+                if improving is None:
+                    improved, seconds = self._improver.run(best, enough, turn_s, self.stop)
+                else:
+                    improved, seconds = improving.result()
+                self.spent_s += proof_s + seconds
+                for found in (improved, *self._prover.found):
+                    self._keep(found)
+                self.bound = max(self.bound, min(proved, self.best.makespan))
+                gap = self.best.makespan - self._improved_bound
+                if self.bound - self._improved_bound >= _PROGRESS * gap > 0:
+                    self._improved_s, self._improved_bound = self.spent_s, self.bound
+                self._report()
+                turn_s = min(_GROWTH * turn_s, _LONGEST_TURN_S)
+
+    def _try_plain(self) -> None:
+        """The same problem without modes: its answer is a start, since block and copies are in every menu."""
+        if (self.problem.graph.windows > 1).any() and self.menu.unrestricted:
+            share = replace(self.stop, work=max(1, int(_PLAIN_SHARE * self.stop.work)), on_progress=None, history=[])
+            plain = auto.solve_to_target(replace(self.problem, modes=None), share, self.seed, self.target)
+            self.spent_s += plain.seconds or 0.0
+            self._keep(self.timer.of_blocks(self.problem.graph.blocks, plain.replication))
+
+    def _even(self) -> tuple[State, int]:
+        """The fewest arrays with the smallest interval, and that interval."""
+        stairs = self.menu.stairs
+        low, high = 1, int(max(stairs.batches[stairs.first[:-1]]))
+        while low < high:
+            middle = (low + high) // 2
+            if self.menu.cheapest(middle)[1] <= self.problem.budget:
+                high = middle
+            else:
+                low = middle + 1
+        return self.menu.cheapest(low)[0], low
+
+    def _smallest(self) -> State:
+        return self.menu.cheapest(2**60)[0]
+
+    def _fits(self, found: ModeAllocation) -> bool:
+        return self.problem.holds(found.copies, found.blocks)
+
+    def _keep(self, found: ModeAllocation) -> None:
+        if found.key < self.best.key and self._fits(found):
+            if found.makespan < self.best.makespan:
+                self._improved_s = self.spent_s
+            self.best = found
+            self.bound = min(self.bound, found.makespan)
+
+    def _report(self) -> None:
+        latest = self.best.makespan, self.bound
+        if not self.stop.history or self.stop.history[-1][1:] != latest:
+            self.stop.report(self.spent_s, *latest)
+
+    @property
+    def _stalled(self) -> bool:
+        allowed_s = self.stop.work * SECONDS_PER_WORK
+        return self.spent_s - self._improved_s >= _STALLED * allowed_s
+
+    def _done(self) -> bool:
+        best = self.best.makespan
+        return (
+            self.bound >= best
+            or best <= self.target
+            or 0 < self.target < self.bound
+            or self.stop.close_enough(best, self.bound)
+            or self.stop.out_of_time
+            or self.spent_s >= self.stop.work * SECONDS_PER_WORK
+            or self._stalled
+        )
+
+    def words(self) -> str:
+        """What the bound rests on, and why the search ended."""
+        how = f"branch and bound over modes, {self._prover.nodes} nodes"
+        if self.bound >= self.best.makespan:
+            return f"proven optimal: {how}"
+        if self.stop.interrupted:
+            return f"bounded, interrupted: {how}"
+        if self.stop.out_of_time:
+            return f"bounded, stopped by the time limit (depends on the machine): {how}"
+        if self.stop.close_enough(self.best.makespan, self.bound):
+            return f"bounded, within the gap asked for: {how}"
+        if self._stalled:
+            return f"bounded, stopped when a fifth of the work allowed brought hardly more: {how}"
+        return f"bounded, stopped after the work allowed: {how}"
+
+    def trimmed(self) -> ModeAllocation:
+        """The best allocation with arrays taken away stage by stage as long as the makespan does not grow."""
+        best = self.best
+        order = np.argsort(-self.problem.arrays_of_stages(best.copies, best.blocks), kind="stable")
+        for stage in order.tolist():
+            for cheaper in self.menu.cheaper(stage, best.blocks[stage], int(best.copies[stage])):
+                blocks, copies = list(best.blocks), best.copies.copy()
+                blocks[stage], copies[stage] = cheaper
+                trial = self.timer.of_blocks(tuple(blocks), copies)
+                if trial.makespan > best.makespan or trial.arrays >= best.arrays or not self._fits(trial):
+                    break
+                best = trial
+        return best
+
+
+@dataclass(eq=False)
+class Timer:
+    """Exact timing of modes of one problem."""
+
+    problem: Problem
+    menu: Menu
+
+    def __post_init__(self) -> None:
+        grids = self.problem.graph.grids
+        self._starts = np.empty(sum(grid.height * grid.width for grid in grids), dtype=np.int32)
+        self._first = np.empty(len(grids) + 1, dtype=np.int64)
+
+    def allocation(self, state: State) -> ModeAllocation:
+        """The allocation of a state of the search."""
+        blocks = tuple(self.menu.block(number) for number in state.block.tolist())
+        return self.of_blocks(blocks, state.copies.copy())
+
+    def of_blocks(self, blocks: Blocks, copies: Replication) -> ModeAllocation:
+        """An allocation with its makespan and arrays."""
+        graph = self.problem.graph
+        shapes = Shapes.of(tuple(grid.recut(block) for grid, block in zip(graph.grids, blocks, strict=True)))
+        starts, first = self._starts.copy(), self._first.copy()  # both sides of a search may ask at once
+        makespan = int(batch_starts(graph.flat_extents, shapes, None, copies, NEXT_STEP, starts, first))
+        return ModeAllocation(blocks, copies, makespan, self.problem.arrays(copies, blocks))
+
+
+@dataclass(eq=False)
+class ModeImprover:
+    """Rebalances and anneals; what it draws goes on from turn to turn."""
+
+    problem: Problem
+    menu: Menu
+    timer: Timer
+    seed: int
+    _runs: int = 0
+    _walk: ModeAllocation | None = None
+
+    def __post_init__(self) -> None:
+        mixed = (self.seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1
+        self._rng = np.array([mixed], dtype=np.uint64)
+        self._tables = MenuTables(self.menu.blocks, self.menu.stairs, self.problem.budget)
+        self._edges = self.problem.graph.flat_extents
+        self._move_s = 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
+
+    def rebalance(self, start: State, weight: float) -> tuple[ModeAllocation, float]:
+        """The best allocation on the way to a balance of all stages' slack, and the seconds counted."""
+        current = State(start.block.copy(), start.copies.copy())
+        best = State(start.block.copy(), start.copies.copy())
+        _, batches = rebalance_modes(self._edges, self._tables, _ROUNDS, weight, current, best)
+        return self.timer.allocation(best), 1e-9 * _NS_PER_BATCH * batches
+
+    def run(self, best: ModeAllocation, enough: int, seconds: float, stop: Stop) -> tuple[ModeAllocation, float]:
+        """Anneal from the best, or from another allocation as fast that the last run has drifted to."""
+        spent, found = 0.0, best
+        while spent < seconds and found.makespan > enough and not stop.out_of_time:
+            start = found
+            if self._walk is not None and self._walk.makespan <= found.makespan:
+                start = self._walk
+            left = seconds - spent
+            rounds = min(max(200, int(left / self._move_s)), _MOST_ROUNDS)
+            hot, cold = _WARMTH[self._runs % len(_WARMTH)]
+            self._runs += 1
+            current = self.menu.state(start.blocks, start.copies)
+            result = State(current.block.copy(), current.copies.copy())
+            _, batches = anneal_modes(
+                self._edges, self._tables, Cooling(rounds, hot, cold, enough), self._rng, current, result
+            )
+            took = 1e-9 * (_NS_PER_BATCH * batches + _NS_PER_STAGE * rounds * len(current.copies))
+            self._move_s = took / rounds
+            spent += took
+            self._walk = self.timer.allocation(result)
+            if self._walk.key < found.key:
+                found = self._walk
+        return found, spent
+
+
+@dataclass(eq=False)
+class ModeProver:
+    """Raises the lower bound of one problem with modes. found: allocations of the last turn worth a look."""
+
+    problem: Problem
+    menu: Menu
+    timer: Timer
+    nodes: int = 0
+    found: list[ModeAllocation] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._bounder = ModeBounder(self.problem, self.menu)
+        self._rows: dict[int, Rows] = {}
+        self._open: dict[int, list[Rows]] = {}
+        self._doubted: set[int] = set()
+        self._stride = 0
+
+    def run(self, bound: int, makespan: int, seconds: float, stop: Stop) -> tuple[int, float]:
+        """Work for about `seconds` on targets from `bound` to below `makespan`: (bound, seconds counted)."""
+        spent, self.found = 0.0, []
+        while bound < makespan and spent < seconds and not stop.out_of_time and not self.found:
+            target = self._target(bound, makespan)
+            if target is None:
+                break
+            if target in self._open:
+                refuted, took = self._branch(target, seconds - spent)
+                spent += took
+                if refuted:
+                    bound = target + 1
+                continue
+            self.nodes += 1
+            left = self._bounder.tighten(self._known(target), target)
+            spent += left.seconds
+            if left.rows is None:
+                bound = target + 1
+            else:
+                bound = max(bound, min(target, math.ceil(left.bound - 1e-6)))
+                self._rows[target] = left.rows
+                self._look(left)
+        return bound, spent
+
+    def _target(self, bound: int, makespan: int) -> int | None:
+        """First the target below the incumbent, then between it and the bound; where all resist, branch."""
+        tried = [target for target in self._rows if target >= bound]
+        if not tried and makespan - 1 not in self._rows:
+            return makespan - 1
+        low = min(tried, default=makespan - 1)
+        if low > bound:
+            return (bound + low) // 2
+        if bound not in self._rows:
+            return bound
+        for target in (bound,):
+            if target not in self._doubted:
+                self._open.setdefault(target, [self._rows[target]])
+                return target
+        return None
+
+    def _known(self, target: int) -> Rows:
+        above = [known for known in self._rows if known >= target]
+        return self._rows[min(above)] if above else self._bounder.everything
+
+    def _branch(self, target: int, seconds: float) -> tuple[bool, float]:
+        """Go on with branch and bound of one target for about `seconds`: (refuted, seconds counted)."""
+        stack, spent = self._open[target], 0.0
+        while stack and (spent < seconds or spent == 0.0) and not self.found:
+            self.nodes += 1
+            left = self._bounder.tighten(stack.pop(), target, _NODE_ROUNDS)
+            spent += left.seconds + 1e-4
+            if left.rows is None:
+                continue
+            self._look(left, target)
+            if self.found:
+                stack.append(left.rows)
+                break
+            if all(len(own) == 1 for own in left.rows):
+                if not self._leaf(left.rows, target):
+                    self._doubted.add(target)
+            else:
+                stack.extend(self._split(left))
+        return not stack and target not in self._doubted, spent
+
+    def _look(self, left: Left, target: int | None = None) -> None:
+        """The cheapest modes of a box that keep to the budget, with the heaviest weights: an allocation to time."""
+        if left.rows is None or left.weights is None or left.labelling is None:
+            return
+        blocks, copies = [], []
+        for i, own in enumerate(left.rows):
+            modes = self.menu.stages[i].modes
+            row = int(own[np.lexsort((modes.batches[own], modes.arrays[own]))[0]])
+            blocks.append((int(modes.tall[row]), int(modes.wide[row])))
+            copies.append(int(modes.low[row]))
+        found = self.timer.of_blocks(tuple(blocks), np.array(copies, dtype=np.int64))
+        if target is not None and found.makespan <= target and self.problem.holds(found.copies, found.blocks):
+            self.found.append(found)
+
+    def _leaf(self, rows: Rows, target: int) -> bool:
+        """Whether no copies of these single modes meet the target; one that does is found."""
+        modes = [self.menu.stages[i].modes for i in range(len(rows))]
+        blocks = tuple(
+            (int(own.tall[row[0]]), int(own.wide[row[0]])) for own, row in zip(modes, rows, strict=True)
+        )
+        ranges = [range(int(own.low[row[0]]), int(own.high[row[0]]) + 1) for own, row in zip(modes, rows, strict=True)]
+        if math.prod(map(len, ranges)) > _LEAF_WAYS:
+            return False
+        for copies in product(*ranges):
+            found = self.timer.of_blocks(blocks, np.array(copies, dtype=np.int64))
+            if found.makespan <= target and found.arrays <= self.problem.budget:
+                if not self.problem.holds(found.copies, found.blocks):
+                    return False
+                self.found.append(found)
+                return True
+        return True
+
+    def _split(self, left: Left) -> list[Rows]:
+        """Cut a box at the weighted mean arrays of the stage whose arrays are most undecided."""
+        rows, labelling, weights = left.rows, left.labelling, left.weights
+        if rows is None or labelling is None or weights is None:
+            return []
+        chosen, most, cut = -1, -1.0, 0.0
+        for i, own in enumerate(rows):
+            if len(own) < 2:
+                continue
+            size = int(labelling.modes.size[i])
+            arrays, weight = labelling.arrays[i, :size].astype(np.float64), weights[i, :size]
+            mean = float((arrays * weight).sum())
+            spread = float((np.abs(arrays - mean) * weight).sum())
+            stake = spread + 1e-3 * float(np.ptp(self.menu.stages[i].modes.arrays[own])) + 1e-6 * len(own)
+            if stake > most:
+                chosen, most, cut = i, stake, mean
+        modes, own = self.menu.stages[chosen].modes, rows[chosen]
+        arrays_of = modes.arrays[own]
+        below = arrays_of <= cut
+        if below.all() or not below.any():
+            order = np.lexsort((modes.batches[own], arrays_of))
+            below = np.zeros(len(own), dtype=np.bool_)
+            below[order[: len(own) // 2]] = True
+        halves = []
+        for part in (~below, below):
+            halves.append(tuple(own[part] if i == chosen else other for i, other in enumerate(rows)))
+        return halves
