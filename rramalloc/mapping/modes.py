@@ -39,21 +39,22 @@ class BlockGrid(NamedTuple):
     """A stage's output, `height` x `width` pixels, cut into blocks in raster order; the last may be smaller.
 
     phase: pixels by which the first block begins above and left of the grid, so that blocks of transposed
-    convolutions are aligned to their stride; origin: the pads that decide this.
+    convolutions are aligned to their stride.
     """
 
     height: int
     width: int
     block: Pair = SINGLE
     phase: Pair = (0, 0)
-    origin: Pair = (0, 0)
 
     @classmethod
     def of(cls, stage: Stage, shape: Shape, block: Pair) -> BlockGrid:
         """The output of a stage in blocks. Raises SpecError if the stage cannot have such a block."""
         unit = smallest_block(stage)
-        origin = (stage.pads[0], stage.pads[1]) if isinstance(stage, ConvTranspose) else (0, 0)
-        grid = cls(shape.height, shape.width, origin=origin).recut((block[0], block[1]))
+        phase = (0, 0)
+        if isinstance(stage, ConvTranspose):
+            phase = (stage.pads[0] % stage.stride[0], stage.pads[1] % stage.stride[1])
+        grid = cls(shape.height, shape.width, (block[0], block[1]), phase)
         where = f"block of {stage.name[:60]!r}"
         if isinstance(stage, Linear) and block != SINGLE:
             raise SpecError(
@@ -77,9 +78,7 @@ class BlockGrid(NamedTuple):
 
     def recut(self, block: Pair) -> BlockGrid:
         """The same output in other blocks, which the stage must be able to have."""
-        if self.origin == (0, 0):
-            return self._replace(block=block)
-        return self._replace(block=block, phase=(self.origin[0] % block[0], self.origin[1] % block[1]))
+        return self._replace(block=block)
 
     @property
     def rows(self) -> int:

@@ -72,12 +72,12 @@ def checkpoints(graph: StageGraph) -> Checkpoints:
 
 
 def _row_ends(graph: StageGraph, stage: int) -> Whole:
-    shape = graph.network.shapes[graph.names[stage]]
-    rows = np.arange(1, shape.height + 1, dtype=np.int64)
+    grid = graph.grids[stage]
+    rows = np.arange(1, grid.rows + 1, dtype=np.int64)
     if len(rows) > _MOST_CHECKPOINTS:
         picks = np.linspace(0, len(rows) - 1, _MOST_CHECKPOINTS).astype(np.int64)
         rows = rows[picks]
-    return rows * shape.width - 1
+    return rows * grid.columns - 1
 
 
 def _joined(parts: list[Whole]) -> Whole:

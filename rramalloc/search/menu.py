@@ -1,9 +1,9 @@
 """Menus: the modes of every stage that a search chooses from, and what all modes together could be.
 
-A stage with H x W windows has millions of modes (blocks of every shape, any number of copies). For a number of
-batches only the fewest copies of each block matter to the arrays, so `all_modes` lists those: one row per
-block and number of batches. `Menu` keeps the blocks that are among the cheapest for some number of batches, and
-the staircase of fewest arrays for every number of batches.
+A stage with H x W windows has millions of modes (blocks of every shape, any number of copies). For a number
+of batches only the fewest copies of each block matter to the arrays, so `all_modes` lists those: one row per
+block and number of batches. `Menu` keeps the blocks that are among the cheapest for some number of batches,
+and the staircase of fewest arrays for every number of batches.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.compiled import compiled
+from rramalloc.errors import BudgetError
 from rramalloc.mapping.modes import ModeArrays, input_extent, largest_block, smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.modes import State
 from rramalloc.search.problem import Problem
+from rramalloc.timing.access import StepTime, bytes_of_block
 
 Ints = npt.NDArray[np.int64]
 
 MOST_BLOCKS = 40
 """Blocks of a stage in its menu at most."""
 _NEAR = 0.08
-"""A block is in the menu if for some number of batches it takes at most so much more than the fewest arrays."""
-_MOST_ROWS = 2**22
-"""Rows of `all_modes` of one stage: above this only blocks of fewer windows are listed."""
+"""A block is in the menu if for some number of batches it takes at most so much above the fewest arrays."""
+_NO_ACCESS = 1e-300
 
 
 class Modes(NamedTuple):
@@ -58,7 +59,8 @@ class Modes(NamedTuple):
 class Blocks(NamedTuple):
     """Blocks of all stages in a search's menu, those of stage i from first[i] to first[i + 1] - 1; int64.
 
-    As in `Modes`; groups, sharing, spread: as in BlockArrays, which tell the arrays of any copies.
+    As in `Modes`; groups, sharing, spread: as in BlockArrays, which tell the arrays of any copies;
+    least, most: copies that are allowed.
     """
 
     first: Ints
@@ -71,6 +73,8 @@ class Blocks(NamedTuple):
     groups: Ints
     sharing: Ints
     spread: Ints
+    least: Ints
+    most: Ints
 
 
 class Stairs(NamedTuple):
@@ -122,6 +126,16 @@ class StageModes:
     block: Ints
     """Row of `blocks` of every mode."""
 
+    def take(self, rows: npt.NDArray[Any]) -> StageModes:
+        """Some of the modes."""
+        return StageModes(self.modes.take(rows), self.blocks, self.block[rows])
+
+    def with_copies(self, most: Ints) -> StageModes:
+        """The modes with at most so many copies of each block."""
+        left = self.take(self.modes.low <= most[self.block])
+        high = np.minimum(left.modes.high, most[left.block])
+        return StageModes(left.modes._replace(high=high), left.blocks, left.block)
+
     @property
     def fewest(self) -> Ints:
         """Rows of `modes` on the staircase: fewest arrays for the batches, fewest batches first in arrays."""
@@ -141,7 +155,9 @@ def stage_modes(modes: ModeArrays, stage: int, most: int) -> StageModes:
     unit, largest = smallest_block(node), largest_block(node, shape)
     single = modes.of(stage, unit)
     extents = [
-        np.array([input_extent(node, axis, unit[axis] * k) for k in range(1, largest[axis] // unit[axis] + 1)])
+        np.array(
+            [input_extent(node, axis, unit[axis] * k) for k in range(1, largest[axis] // unit[axis] + 1)]
+        )
         for axis in (0, 1)
     ]
     per_pixel = single.rows // (int(extents[0][0]) * int(extents[1][0]))
@@ -149,27 +165,39 @@ def stage_modes(modes: ModeArrays, stage: int, most: int) -> StageModes:
     key = (
         shape[1:], unit, largest, getattr(node, "pads", (0, 0))[:2] if unit != (1, 1) else (0, 0),
         tuple(extents[0].tolist()), tuple(extents[1].tolist()),
-        per_pixel, columns_per_window, single.groups, single.crossbar.wordlines, single.crossbar.bitlines, most,
+        per_pixel, columns_per_window, single.groups,
+        single.crossbar.wordlines, single.crossbar.bitlines, most,
     )  # fmt: skip
     return _stage_modes(key)
 
 
 @lru_cache(maxsize=512)
 def _stage_modes(key: tuple[Any, ...]) -> StageModes:
-    (height, width), unit, largest, pads, high, wide, per_pixel, per_window, groups, wordlines, bitlines, most = key
+    (
+        (height, width),
+        unit,
+        largest,
+        pads,
+        high,
+        wide,
+        per_pixel,
+        per_window,
+        groups,
+        wordlines,
+        bitlines,
+        most,
+    ) = key
     tall = np.arange(1, largest[0] // unit[0] + 1, dtype=np.int64) * unit[0]
     broad = np.arange(1, largest[1] // unit[1] + 1, dtype=np.int64) * unit[1]
     ph, pw = (grid.ravel() for grid in np.meshgrid(tall, broad, indexing="ij"))
     rows = per_pixel * (np.array(high)[:, None] * np.array(wide)[None, :]).ravel()
     columns = per_window * ph * pw
-    top, left = pads[0] % ph, pads[1] % pw
+    top, left = (np.full_like(ph, pad % size) for pad, size in zip(pads, unit, strict=True))
     in_row = -(-(width + left) // pw)
     total = -(-(height + top) // ph) * in_row
     sharing = np.minimum(wordlines // rows, bitlines // columns)
     spread = -(-rows // wordlines) * -(-columns // bitlines)
-    blocks = np.stack(
-        [ph, pw, top, left, in_row, total, np.full_like(ph, groups), sharing, spread], axis=1
-    )
+    blocks = np.stack([ph, pw, top, left, in_row, total, np.full_like(ph, groups), sharing, spread], axis=1)
     one_copy = np.where(sharing > 0, -(-groups // np.maximum(sharing, 1)), groups * spread)
     blocks = blocks[one_copy <= most]
     economics = np.ascontiguousarray(blocks[:, 5:])
@@ -196,7 +224,7 @@ class Menu:
         return int(self.blocks.tall[number]), int(self.blocks.wide[number])
 
     def state(self, blocks: Sequence[Pair], copies: Ints) -> State:
-        """An allocation in the form that the local search changes; a block that is not in the menu joins none.
+        """An allocation in the form that the local search changes.
 
         Raises ValueError for a block that the menu has not.
         """
@@ -229,15 +257,33 @@ class Menu:
                 yield self.block(int(stairs.block[step])), int(stairs.copies[step])
 
     @classmethod
-    def of(cls, problem: Problem) -> Menu:
-        """The menu of a problem with modes. Raises ValueError without them."""
+    def of(cls, problem: Problem, *, most_ns: float | None = None, most_batches: int | None = None) -> Menu:
+        """The menu of a problem with modes.
+
+        most_ns: only modes whose own memory access takes no longer in a step; most_batches: only modes with
+        no more batches. Raises ValueError without modes, BudgetError if the modes left do not fit the budget.
+        """
         if problem.modes is None:
             raise ValueError("the problem has no modes")
         spare = problem.budget - problem.minimum
-        stages = tuple(
-            stage_modes(problem.modes, stage, int(problem.demand[stage]) + spare)
-            for stage in range(len(problem.demand))
-        )
+        stages = []
+        for stage in range(len(problem.demand)):
+            each = stage_modes(problem.modes, stage, int(problem.demand[stage]) + spare)
+            if most_ns is not None:
+                per_copy = access_ns_of(problem, stage, each.blocks)
+                most = np.floor(most_ns / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))
+                each = each.with_copies(np.minimum(most, 2.0**40).astype(np.int64))
+            if most_batches is not None:
+                each = each.take(each.modes.batches <= most_batches)
+            stages.append(each)
+        needs = [int(each.modes.arrays.min(initial=2**60)) for each in stages]
+        if sum(needs) > problem.budget:
+            names = problem.graph.names
+            raise BudgetError(sum(needs), problem.budget, list(zip(names, needs, strict=True)))
+        return cls._joined(tuple(stages), most_ns is None and most_batches is None)
+
+    @classmethod
+    def _joined(cls, stages: tuple[StageModes, ...], unrestricted: bool) -> Menu:
         first_block, first_stair = [0], [0]
         blocks, stairs = [], []
         for each in stages:
@@ -245,20 +291,48 @@ class Menu:
             number = np.full(len(each.blocks), -1, dtype=np.int64)
             number[kept] = first_block[-1] + np.arange(len(kept))
             rows = each.fewest
+            modes = each.modes
             stairs.append(
                 np.stack(
-                    [each.modes.arrays[rows], each.modes.batches[rows], number[each.block[rows]], each.modes.low[rows]],
+                    [modes.arrays[rows], modes.batches[rows], number[each.block[rows]], modes.low[rows]],
                     axis=1,
                 )
             )
-            blocks.append(each.blocks[kept])
+            least, most = np.full(len(each.blocks), 2**60), np.zeros(len(each.blocks), dtype=np.int64)
+            np.minimum.at(least, each.block, modes.low)
+            np.maximum.at(most, each.block, modes.high)
+            blocks.append(np.column_stack([each.blocks[kept], least[kept], most[kept]]))
             first_block.append(first_block[-1] + len(kept))
             first_stair.append(first_stair[-1] + len(rows))
         return cls(
             stages,
             Blocks(np.array(first_block), *np.concatenate(blocks).T.copy()),
             Stairs(np.array(first_stair), *np.concatenate(stairs).T.copy()),
+            unrestricted,
         )
+
+    def step_range_ns(self, problem: Problem, step_time: StepTime) -> tuple[float, float]:
+        """The shortest step that any modes allow, and the longest that any of them takes."""
+        shortest, longest = [], []
+        for stage, each in enumerate(self.stages):
+            per_copy = access_ns_of(problem, stage, each.blocks)[each.block]
+            shortest.append(float((per_copy * each.modes.low).min()))
+            longest.append(float((per_copy * each.modes.high).max()))
+        together = sum if step_time.shared else max
+        return max(step_time.compute_ns, together(shortest)), max(step_time.compute_ns, together(longest))
+
+
+def access_ns_of(problem: Problem, stage: int, blocks: Ints) -> npt.NDArray[np.float64]:
+    """Time that the memory needs in a step per copy of each of these blocks."""
+    modes = problem.modes
+    if modes is None or modes.hardware.memory is None:
+        return np.zeros(len(blocks))
+    node = modes.stages[stage]
+    moved = [
+        bytes_of_block(modes.network, node, (int(tall), int(wide)), modes.hardware)
+        for tall, wide in blocks[:, :2]
+    ]
+    return np.array(moved) / modes.hardware.memory.bandwidth_gb_s
 
 
 def _kept_blocks(each: StageModes) -> Ints:
@@ -276,4 +350,5 @@ def _kept_blocks(each: StageModes) -> Ints:
     order = np.lexsort((each.blocks[:, 0], -counts, near))
     rest = [b for b in order.tolist() if near[b] <= 1 + _NEAR and b not in set(on_stairs.tolist())]
     room = max(0, MOST_BLOCKS - len(on_stairs))
-    return np.unique(np.concatenate([on_stairs, [0], rest[:room]]).astype(np.int64))
+    smallest = each.block.min()
+    return np.unique(np.concatenate([on_stairs, [smallest], rest[:room]]).astype(np.int64))

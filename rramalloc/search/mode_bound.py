@@ -1,16 +1,16 @@
-"""Lower bounds over modes: labels (sets of modes), priced paths, a linear relaxation, and branching on labels.
+"""Lower bounds over modes: labels (sets of modes), priced paths, a linear relaxation, and branching on
+labels.
 
 What is left of a target is a set of modes for every stage. It is cut into labels; labels that cannot meet the
-target on any path at some price per array are removed, then those that the relaxation's reduced costs exclude,
-and what is left is cut anew. Every rule holds for every mode in a label, so the bound is one of all modes, not
-of a menu.
+target on any path at some price per array are removed, then those that the relaxation's reduced costs
+exclude, and what is left is cut anew. Every rule holds for every mode in a label, so the bound is one of all
+modes, not of a menu.
 
 Source: docs/sources/model.md 4 and 10; a linear program solved by HiGHS, with cuts from transport duality.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,12 +74,10 @@ def pairs_of(graph: StageGraph) -> tuple[Pairs, list[int]]:
                     reached[g] = union((*reached.get(g, ()), *composed))
             following.append(reached)
         level = following
-        for own, reached in zip(known, level, strict=True):
+        for waits, reached in zip(known, level, strict=True):
             for g, extents in reached.items():
-                if g in own:
-                    own[g] = own[g][0], union((*own[g][1], *extents))
-                else:
-                    own[g] = hop, extents
+                nearest, others = waits.get(g, (hop, ()))
+                waits[g] = nearest, union((*others, *extents))
     return _flat_pairs(graph, known)
 
 
@@ -302,7 +300,10 @@ class ModeBounder:
         """Table entries that a labelling takes to fill and to try at all prices."""
         modes, most = labelling.modes, labelling.runs.shape[1]
         pairs = len(self.consumers)
-        return float(pairs * most * most * 60 + len(modes.label) * (self._height.max() + most + _CHECKS) * pairs / self.stages)
+        return float(
+            pairs * most * most * 60
+            + len(modes.label) * (self._height.max() + most + _CHECKS) * pairs / self.stages
+        )
 
     def _priced(self, labelling: Labelling, target: int) -> npt.NDArray[np.bool_] | None:
         """Labels that priced paths leave, None if they leave a stage none."""
@@ -314,14 +315,24 @@ class ModeBounder:
         price = 0.0
         while True:
             bound = price_labels(
-                self._pairs, labelling.waits, size, labelling.runs, labelling.arrays, target, price, spare, ways, kept
+                self._pairs,
+                labelling.waits,
+                size,
+                labelling.runs,
+                labelling.arrays,
+                target,
+                price,
+                spare,
+                ways,
+                kept,
             )
             if bound > target + 1e-6 or not kept.any(axis=1).all():
                 return None
             if price > _DEAREST * self.stages * target / self.problem.budget or spare == 0:
                 break
             price = price * _RATIO if price else _CHEAPEST * target / self.problem.budget
-        return kept | ~(np.arange(shape[1]) < size[:, None])
+        left: npt.NDArray[np.bool_] = kept | ~(np.arange(shape[1]) < size[:, None])
+        return left
 
     def _relax(
         self, labelling: Labelling, target: int
@@ -388,7 +399,7 @@ class _Program:
 
     def _square(self, values: Floats) -> Floats:
         table = np.zeros(self.labelling.runs.shape)
-        table[np.arange(table.shape[1]) < self.size[:, None]] = values
+        table[np.arange(len(table[0])) < self.size[:, None]] = values
         return table
 
     def separate(self) -> bool:

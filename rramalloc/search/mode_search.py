@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.search import auto
 from rramalloc.search.cores import cores
@@ -38,7 +37,7 @@ _MOST_ROUNDS = 20_000
 _PLAIN_SHARE = 0.2
 """Part of the work for the same problem without modes, whose answer is a start."""
 _STALLED = 0.2
-"""The search ends when so much of the work allowed has brought no faster allocation and closed too little gap."""
+"""The search ends when so much of the work allowed has closed too little of the gap."""
 _PROGRESS = 1 / 8
 """Part of the gap that a higher bound must close to count as progress."""
 _NODE_ROUNDS, _LEAF_WAYS = 2, 64
@@ -128,7 +127,9 @@ class ModeSearch:
     def _try_plain(self) -> None:
         """The same problem without modes: its answer is a start, since block and copies are in every menu."""
         if (self.problem.graph.windows > 1).any() and self.menu.unrestricted:
-            share = replace(self.stop, work=max(1, int(_PLAIN_SHARE * self.stop.work)), on_progress=None, history=[])
+            share = replace(
+                self.stop, work=max(1, int(_PLAIN_SHARE * self.stop.work)), on_progress=None, history=[]
+            )
             plain = auto.solve_to_target(replace(self.problem, modes=None), share, self.seed, self.target)
             self.spent_s += plain.seconds or 0.0
             self._keep(self.timer.of_blocks(self.problem.graph.blocks, plain.replication))
@@ -261,7 +262,9 @@ class ModeImprover:
         _, batches = rebalance_modes(self._edges, self._tables, _ROUNDS, weight, current, best)
         return self.timer.allocation(best), 1e-9 * _NS_PER_BATCH * batches
 
-    def run(self, best: ModeAllocation, enough: int, seconds: float, stop: Stop) -> tuple[ModeAllocation, float]:
+    def run(
+        self, best: ModeAllocation, enough: int, seconds: float, stop: Stop
+    ) -> tuple[ModeAllocation, float]:
         """Anneal from the best, or from another allocation as fast that the last run has drifted to."""
         spent, found = 0.0, best
         while spent < seconds and found.makespan > enough and not stop.out_of_time:
@@ -368,7 +371,7 @@ class ModeProver:
         return not stack and target not in self._doubted, spent
 
     def _look(self, left: Left, target: int | None = None) -> None:
-        """The cheapest modes of a box that keep to the budget, with the heaviest weights: an allocation to time."""
+        """Time the allocation of the cheapest modes of a box; one that meets the target is found."""
         if left.rows is None or left.weights is None or left.labelling is None:
             return
         blocks, copies = [], []
@@ -387,7 +390,10 @@ class ModeProver:
         blocks = tuple(
             (int(own.tall[row[0]]), int(own.wide[row[0]])) for own, row in zip(modes, rows, strict=True)
         )
-        ranges = [range(int(own.low[row[0]]), int(own.high[row[0]]) + 1) for own, row in zip(modes, rows, strict=True)]
+        ranges = [
+            range(int(own.low[row[0]]), int(own.high[row[0]]) + 1)
+            for own, row in zip(modes, rows, strict=True)
+        ]
         if math.prod(map(len, ranges)) > _LEAF_WAYS:
             return False
         for copies in product(*ranges):
@@ -422,7 +428,7 @@ class ModeProver:
             order = np.lexsort((modes.batches[own], arrays_of))
             below = np.zeros(len(own), dtype=np.bool_)
             below[order[: len(own) // 2]] = True
-        halves = []
-        for part in (~below, below):
-            halves.append(tuple(own[part] if i == chosen else other for i, other in enumerate(rows)))
-        return halves
+        return [
+            tuple(own[part] if i == chosen else other for i, other in enumerate(rows))
+            for part in (~below, below)
+        ]

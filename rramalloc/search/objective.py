@@ -66,6 +66,10 @@ class Objective(ABC):
             return int(point.lower_bound)
         return min(value, value * (point.lower_bound / point.value))
 
+    def _step_time_of(self, timing: Timing) -> StepTime | None:
+        """The step time with the blocks that an allocation has."""
+        return self.problem.in_blocks(timing.graph.blocks).step_time
+
     @property
     def _by_step(self) -> StepTime | None:
         """The step time where its length depends on the allocation, None where all steps are as long."""
@@ -84,13 +88,20 @@ class Latency(Objective):
 
     @override
     def value(self, timing: Timing) -> float:
-        if self.unit == "steps" or self.problem.step_time is None:
+        step_time = self._step_time_of(timing)
+        if self.unit == "steps" or step_time is None:
             return timing.makespan
-        return timing.makespan * self.problem.step_time.step_ns(timing.replication)
+        return timing.makespan * step_time.step_ns(timing.replication)
 
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
         by_product = self._by_step is not None and self._by_step.moves
+        if self.problem.modes is not None:
+            from rramalloc.search import mode_objectives, mode_search
+
+            return (mode_objectives.solve_latency_ns if by_product else mode_search.solve)(
+                self.problem, stop, seed
+            )
         return (bandwidth.solve if by_product else solve_makespan)(self.problem, stop, seed)
 
     @override
@@ -100,6 +111,10 @@ class Latency(Objective):
         steps = max(candidate.lower_bound, root_bound(self.problem))
         if self.unit == "steps" or self.problem.step_time is None:
             return steps
+        if self.problem.modes is not None:
+            from rramalloc.search import mode_objectives
+
+            return mode_objectives.root_bound_ns(self.problem)
         shortest_ns = self.problem.step_time.step_ns(self.problem.smallest)
         return max(steps * shortest_ns, bandwidth.root_bound_ns(self.problem))
 
@@ -107,6 +122,10 @@ class Latency(Objective):
     def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
         from rramalloc.search import front, latency_front
 
+        if self.problem.modes is not None:
+            from rramalloc.search import mode_objectives
+
+            return mode_objectives.solve_front(self, stop, seed, on_progress)
         if self.unit == "ns" and self._by_step is not None:
             return latency_front.solve(self.problem, self._by_step, stop, seed, on_progress)
         return front.solve(self.problem, stop, seed, on_progress)
@@ -147,13 +166,17 @@ class Interval(Objective):
 
     @override
     def value(self, timing: Timing) -> float:
-        step_time = self._by_step
+        step_time = None if self._by_step is None else self._step_time_of(timing)
         return timing.interval * (1 if step_time is None else step_time.step_ns(timing.replication))
 
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
         """Smallest interval * step_ns, then the least makespan among the allocations that reach it."""
         problem, step_time = self.problem, self.problem.step_time
+        if problem.modes is not None:
+            from rramalloc.search import mode_objectives
+
+            return mode_objectives.solve_interval(problem, stop, seed)
         steps = interval.fastest_interval(problem)
         least = interval.fewest_copies(problem, steps)
         most, fixed_ns = None, 0.0
@@ -177,11 +200,21 @@ class Interval(Objective):
     def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
         from rramalloc.search import interval_front
 
+        if self.problem.modes is not None:
+            from rramalloc.search import mode_objectives
+
+            return mode_objectives.solve_front(self, stop, seed, on_progress)
         return interval_front.solve(self.problem, self._by_step)
 
     def _least(self) -> float:
         """The smallest value by trying every interval, of allocations that tiles need not hold."""
         problem = replace(self.problem, tiles=None)
+        if problem.modes is not None:
+            from rramalloc.search import mode_objectives
+
+            if self._by_step is None:
+                return mode_objectives.smallest_interval(problem)
+            return mode_objectives.solve_interval(problem, Stop(), 0).objective_bound or 0.0
         steps = interval.fastest_interval(problem)
         if self._by_step is None:
             return steps
@@ -202,10 +235,14 @@ class FewestArrays(Objective):
 
     @override
     def value(self, timing: Timing) -> float:
-        return self.problem.arrays(timing.replication)
+        return self.problem.arrays(timing.replication, timing.graph.blocks)
 
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
+        if self.problem.modes is not None:
+            from rramalloc.search import mode_objectives
+
+            return mode_objectives.solve_fewest(self.problem, stop, seed, self.target)
         return fewest.solve(self.problem, stop, seed, self.target)
 
     @override
@@ -248,6 +285,10 @@ FRONTS: dict[FrontObjective, type[Objective]] = {
 @lru_cache(maxsize=4)
 def root_bound(problem: Problem) -> int:
     """Steps that no allocation undercuts, without a search; the same for every method tried on a problem."""
+    if problem.modes is not None:
+        from rramalloc.search import mode_objectives
+
+        return mode_objectives.root_bound(problem)
     return Bounder(problem).root_bound()
 
 

@@ -10,6 +10,9 @@ import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.modes import input_extent, input_step
+from rramalloc.network.geometry import Pair
+from rramalloc.network.network import Network
+from rramalloc.network.node import Stage
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.simulate import Replication, Timing
 from rramalloc.timing.stage_graph import StageGraph
@@ -125,11 +128,14 @@ def _access_ns_per_copy(graph: StageGraph, hardware: Hardware) -> npt.NDArray[np
     """Time the memory needs per copy of each stage and step, 0 without a memory description."""
     if hardware.memory is None:
         return np.zeros(len(graph.stages))
-    moved = [bytes_per_copy(graph, stage, hardware) for stage in range(len(graph.stages))]
+    moved = [
+        bytes_of_block(graph.network, stage, grid.block, hardware)
+        for stage, grid in zip(graph.stages, graph.grids, strict=True)
+    ]
     return np.array(moved) / hardware.memory.bandwidth_gb_s
 
 
-def bytes_per_copy(graph: StageGraph, stage: int, hardware: Hardware) -> float:
+def bytes_of_block(network: Network, stage: Stage, block: Pair, hardware: Hardware) -> float:
     """Bytes that one copy of a stage reads and writes per step, for a block of windows.
 
     Reuse "none" reads the whole parallel window, "row" what it has not read for the block to its left.
@@ -137,15 +143,13 @@ def bytes_per_copy(graph: StageGraph, stage: int, hardware: Hardware) -> float:
     """
     if hardware.memory is None:
         raise ValueError("the hardware has no [memory]")
-    node, block = graph.stages[stage], graph.grids[stage].block
-    source = graph.network.input_shape(node)
-    output = graph.network.shapes[node.name]
-    high, wide = (input_extent(node, axis, block[axis]) for axis in (0, 1))
+    source, output = network.input_shape(stage), network.shapes[stage.name]
+    high, wide = (input_extent(stage, axis, block[axis]) for axis in (0, 1))
     match hardware.memory.reuse:
         case "none":
             values = float(high * wide * source.channels)
         case "row":
-            values = float(high * min(input_step(node, 1, block[1]), wide) * source.channels)
+            values = float(high * min(input_step(stage, 1, block[1]), wide) * source.channels)
         case "full":
             values = source.pixels * source.channels / output.pixels * block[0] * block[1]
     precision = hardware.precision

@@ -173,7 +173,9 @@ def reference(
                 ready[pixel] = max([ready[pixel], *(available[name][q] for q in wanted)])
                 origin[pixel] = origin[pixel].union(*(origins[name][q] for q in wanted))
         if is_stage(network, node, fc):
-            top, left = node.pads[:2] if isinstance(node, ConvTranspose) else (0, 0)
+            top, left = 0, 0
+            if isinstance(node, ConvTranspose):  # blocks are aligned to the stride
+                top, left = node.pads[0] % node.stride[0], node.pads[1] % node.stride[1]
             copies, period = replication[node.name], cycles.get(node.name, 1)
             starts[node.name], needs[node.name] = [], [origin[pixel] for pixel in grid]
             smallest = node.stride if isinstance(node, ConvTranspose) else (1, 1)

@@ -9,7 +9,7 @@ import pytest
 
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
-from rramalloc.timing.access import StepTime, bytes_per_copy
+from rramalloc.timing.access import StepTime, bytes_of_block
 from rramalloc.timing.stage_graph import StageGraph
 
 NETWORK = Network.build(
@@ -55,7 +55,10 @@ def hardware(memory: dict[str, Any] | None, timing: dict[str, Any] | None) -> Ha
 def test_access_time(reuse: str, scope: str, first: float, second: float) -> None:
     memory = {"bandwidth_gb_s": 4.0, "reuse": reuse, "scope": scope}  # 4 byte/ns
     machine = hardware(memory, {"step_ns": 100.0})
-    assert [bytes_per_copy(GRAPH, stage, machine) for stage in range(2)] == [first, second]
+    assert [bytes_of_block(GRAPH.network, stage, (1, 1), machine) for stage in GRAPH.stages] == [
+        first,
+        second,
+    ]
     step = StepTime.of(GRAPH, machine)
     assert step is not None
     assert step.step_ns(np.array([1, 1])) == 100.0
@@ -85,7 +88,7 @@ def test_without_memory_a_step_is_the_computation() -> None:
     assert step is not None
     assert step.step_ns(np.array([18, 6])) == 120.0
     with pytest.raises(ValueError, match="memory"):
-        bytes_per_copy(GRAPH, 0, machine)
+        bytes_of_block(GRAPH.network, GRAPH.stages[0], (1, 1), machine)
 
 
 def test_linear_layers_read_their_token() -> None:
@@ -97,4 +100,4 @@ def test_linear_layers_read_their_token() -> None:
     graph = StageGraph.build(Network.build("tokens", nodes))
     for reuse in ("none", "row", "full"):
         machine = hardware({"bandwidth_gb_s": 1.0, "reuse": reuse, "scope": "shared"}, {"step_ns": 1.0})
-        assert bytes_per_copy(graph, 0, machine) == 55.0
+        assert bytes_of_block(graph.network, graph.stages[0], (1, 1), machine) == 55.0

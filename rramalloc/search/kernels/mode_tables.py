@@ -1,14 +1,14 @@
 """Compiled bounds over labels: what sets of modes of two stages make each other wait, and the cheapest paths.
 
-A label is a set of modes of a stage. For a pair (p, i) of stages that wait for each other, with labels k and m,
-every allocation whose modes are in these labels has
+A label is a set of modes of a stage. For a pair (p, i) of stages that wait for each other, with labels k and
+m, every allocation whose modes are in these labels has
 
   start_i >= start_p + wait(k, m)      finish_i >= start_p + middle(k, m)      finish_i >= finish_p + tail(m)
 
-and start_i >= finish_p + hops - 1 where `whole(m)`: the first batch of i needs the last pixel of p. All of them
-rest on what single pixels need, whatever the order in which blocks compute them, and on these facts about a mode
-with low ... high copies that take the same number of batches: block x is in batch x // high at the earliest, and
-at least batches - x // low batches run from there to the end.
+and start_i >= finish_p + hops - 1 where `whole(m)`: the first batch of i needs the last pixel of p. All of
+them rest on what single pixels need, whatever the order in which blocks compute them, and on these facts
+about a mode with low ... high copies that take the same number of batches: block x is in batch x // high at
+the earliest, and at least batches - x // low batches run from there to the end.
 
 Source: docs/sources/model.md 4 and 10; tested against exhaustive search over modes.
 """
@@ -50,9 +50,10 @@ class LabelledModes(NamedTuple):
 class Pairs(NamedTuple):
     """Stages i that wait for ancestors p, grouped by i: pairs pointer[i] ... pointer[i + 1] - 1 belong to i.
 
-    hops: fewest edges between the two; rows of p that the rows of i need stand from table[row] on, columns from
-    table[column] on; user_row, user_column: first row and column of i that need the last ones of p, -1 if none
-    does. checks of stage i: rows checked[check_first[i]] ... of its grid at which middles are looked at.
+    hops: fewest edges between the two; rows of p that the rows of i need stand from table[row] on, columns
+    from table[column] on; user_row, user_column: first row and column of i that need the last ones of p, -1
+    if none does. checks of stage i: rows checked[check_first[i]] ... of its grid at which middles are looked
+    at.
     """
 
     pointer: Any
@@ -119,7 +120,9 @@ def fill_waits(modes: Any, pairs: Any, waits: Any) -> None:
                 if not (at_end or (above == modes.height[p] - 1 and end == modes.width[p] - 1)):
                     waits.whole[e, m] = 0
                 if pairs.user_row[e] >= 0:
-                    block = (pairs.user_row[e] + top) // tall * across + (pairs.user_column[e] + aside) // wide
+                    block = (pairs.user_row[e] + top) // tall * across + (
+                        pairs.user_column[e] + aside
+                    ) // wide
                     waits.tail[e, m] = min(waits.tail[e, m], modes.batches[mode] - block // low + hops - 1)
                 for y in range(count):
                     r = (pairs.checked[pairs.check_first[i] + y] + top) // tall
@@ -228,7 +231,8 @@ def _backward(pairs: Any, waits: Any, size: Any, runs: Any, ways: Any) -> None:
 
 @compiled
 def price_labels(
-    pairs: Any, waits: Any, size: Any, runs: Any, arrays: Any, target: int, price: float, spare: int, ways: Any,
+    pairs: Any, waits: Any, size: Any, runs: Any, arrays: Any, target: int, price: float, spare: int, ways:
+    Any,
     kept: Any,
 ) -> float:  # fmt: skip
     """Remove labels (kept becomes False) that cannot meet the target at one price per array; a lower bound.

@@ -1,8 +1,9 @@
-"""Compiled local search over modes: annealing and rebalancing on the exact makespan, copies and blocks at once.
+"""Compiled local search over modes: annealing and rebalancing on the exact makespan, copies and blocks at
+once.
 
 A state is a block and a number of copies for every stage. Moves give a stage fewer or more batches, with the
-block it has or with the one that takes the fewest arrays for them, or change its block at about the same batches.
-Only operations that every machine rounds alike are used, so a seed gives the same run everywhere.
+block it has or with the one that takes the fewest arrays for them, or change its block at about the same
+batches. Only operations that every machine rounds alike are used, so a seed gives the same run everywhere.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from rramalloc.search.kernels.schedule import accept, retime, timed
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
 
 _P_BLOCK, _P_RAISE, _P_NUDGE = 0.25, 0.75, 0.85
-"""Shares of moves: up to the first another block, up to the second fewer batches, up to the third a copy more or
-less; the rest takes batches from a stage first."""
+"""Shares of moves: up to the first another block, up to the second fewer batches, up to the third a copy
+more or less; the rest takes batches from a stage first."""
 _P_STAIRS = 0.5
 """Share of changes of batches that also take the block with the fewest arrays for them."""
 _LONGEST_RAISE, _LONGEST_LOWER = 0.15, 0.1
@@ -95,13 +96,16 @@ def step_with(stairs: Any, i: int, batches: int) -> int:
 def _set(menu: Any, state: Any, i: int, block: int, copies: int) -> int:
     """Give stage i a mode; the arrays that this adds."""
     before = arrays_of_mode(menu.blocks, state.block[i], state.copies[i])
-    state.block[i], state.copies[i] = block, min(max(copies, 1), menu.blocks.total[block])
+    state.block[i], state.copies[i] = (
+        block,
+        min(max(copies, menu.blocks.least[block]), menu.blocks.most[block]),
+    )
     return arrays_of_mode(menu.blocks, block, state.copies[i]) - before
 
 
 @compiled_part
 def _rebatch(menu: Any, state: Any, i: int, batches: int, rng: Any) -> int:
-    """Give stage i at most so many batches, with its own or with the cheapest block; the arrays that this adds."""
+    """Give stage i at most so many batches, with its own or the cheapest block; the arrays that adds."""
     if draw(rng) < _P_STAIRS:
         step = step_with(menu.stairs, i, batches)
         return _set(menu, state, i, menu.stairs.block[step], menu.stairs.copies[step])
@@ -250,7 +254,9 @@ def _wanted(menu: Any, room: Any, extra: int, wanted: Any) -> int:
 
 
 @compiled
-def rebalance_modes(edges: Any, menu: Any, rounds: int, weight: float, current: Any, best: Any) -> tuple[int, int]:
+def rebalance_modes(
+    edges: Any, menu: Any, rounds: int, weight: float, current: Any, best: Any
+) -> tuple[int, int]:
     """Iterate from `current` (changed in place): (best makespan, batches timed); the best state is in `best`.
 
     Each round simulates exactly, finds when every stage starts and when it must end at the latest, and

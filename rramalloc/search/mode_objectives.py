@@ -1,0 +1,290 @@
+"""Objectives over modes: latency in ns, interval, fewest arrays, and the front of arrays against makespan.
+
+Where memory access lengthens the step, the range of step times is cut into pieces. Within a piece a stage
+has the modes that its longest step can feed, and the product is at least the steps of that relaxation times
+the piece's shortest step. Pieces are cut, the one with the smallest bound first, until the bounds of all
+reach the best product, or the work is used up (docs/sources/model.md 7, 8 and 10).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rramalloc.errors import BudgetError, SpecError, TargetError
+from rramalloc.search import mode_search
+from rramalloc.search.front import Front, Point, Progress
+from rramalloc.search.menu import Menu
+from rramalloc.search.mode_bound import ModeBounder
+from rramalloc.search.mode_search import ModeSearch
+from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.timing.access import StepTime
+from rramalloc.timing.simulate import makespan_of, simulate
+from rramalloc.units import duration
+
+if TYPE_CHECKING:
+    from rramalloc.search.objective import Objective
+
+_FIRST_WORK, _PIECES, _NARROWEST = 6, 6, 1.0005
+_ROOT_TURN_S = 0.3
+_LEVELS, _WORK_PER_LEVEL = 48, 2
+"""Budgets at which the front is looked for, with equal ratios, and the least work for each."""
+
+
+@lru_cache(maxsize=4)
+def root_bound(problem: Problem) -> int:
+    """Steps that no allocation undercuts, by a few refuted targets; the same for all methods."""
+    stop = Stop(work=1, cores=1)
+    search = ModeSearch(problem, stop, 0, 0, Menu.of(problem))
+    search.run()
+    return search.bound
+
+
+@lru_cache(maxsize=4)
+def root_bound_ns(problem: Problem) -> float:
+    """Latency that no allocation undercuts, by the same for pieces of the step times."""
+    return solve_latency_ns(problem, Stop(work=_PIECES * 2, cores=1), 0).objective_bound or 0.0
+
+
+def makespan(problem: Problem, candidate: Candidate) -> int:
+    """Exact makespan of a candidate of any search."""
+    return makespan_of(problem.in_blocks(candidate.blocks).graph, candidate.replication)
+
+
+Steps = Callable[[Menu, int], Candidate]
+"""An allocation of few steps with the modes of a menu, and a bound of them, for some units of work."""
+
+
+def solve_latency_ns(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    """Minimise makespan * step_ns; the candidate's `objective_bound` is of that product, in ns."""
+
+    def steps(menu: Menu, work: int) -> Candidate:
+        share = replace(stop, work=work, on_progress=None, history=[])
+        return mode_search.solve(problem, share, seed, 0, menu)
+
+    best, bound_ns, seconds = _Pieces(problem, stop, steps, makespan).run()
+    proof = f"latency bound {duration(bound_ns)} over all step times, by branch and bound on each range"
+    return replace(best, lower_bound=1, proof=proof, seconds=seconds, objective_bound=bound_ns)
+
+
+def solve_interval(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    """Smallest interval, times step_ns where that depends on the modes; then the least makespan."""
+    step_time = problem.step_time
+    if step_time is None or not step_time.moves:
+        menu = Menu.of(problem)
+        steps = _smallest_interval(problem, menu)
+        candidate = mode_search.solve(problem, stop, seed, 0, Menu.of(problem, most_batches=steps))
+        if _interval(problem, candidate) > steps or not problem.holds(
+            candidate.replication, candidate.blocks
+        ):
+            cheapest = _cheapest(menu, steps)
+            candidate = replace(candidate, replication=cheapest.replication, blocks=cheapest.blocks)
+        bound: float = (
+            steps if problem.tiles is None else _smallest_interval(replace(problem, tiles=None), menu)
+        )
+        words = (
+            f"interval {steps} proven best by trying every one; makespan at that interval, at least "
+            f"{candidate.lower_bound} steps: {candidate.proof}"
+        )
+        return replace(candidate, lower_bound=1, objective_bound=bound, proof=words)
+
+    def smallest(menu: Menu, work: int) -> Candidate:
+        del work
+        return _cheapest(menu, _smallest_interval(problem, menu))
+
+    best, bound_ns, seconds = _Pieces(problem, stop, smallest, _interval).run()
+    words = f"interval bound {duration(bound_ns)} over all step times, by trying every interval in each range"
+    return replace(best, lower_bound=1, proof=words, seconds=seconds, objective_bound=bound_ns)
+
+
+def smallest_interval(problem: Problem) -> int:
+    """The smallest interval, in steps, that a budget allows; tiles may allow less."""
+    return _smallest_interval(replace(problem, tiles=None), Menu.of(problem))
+
+
+def _smallest_interval(problem: Problem, menu: Menu) -> int:
+    low, high = 1, int(max(menu.stairs.batches[menu.stairs.first[:-1]]))
+    while low < high:
+        middle = (low + high) // 2
+        state, arrays = menu.cheapest(middle)
+        if arrays <= problem.budget and problem.holds(
+            state.copies, tuple(menu.block(number) for number in state.block.tolist())
+        ):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _cheapest(menu: Menu, steps: int) -> Candidate:
+    """Fewest arrays with which no stage takes more batches."""
+    state, _ = menu.cheapest(steps)
+    blocks = tuple(menu.block(number) for number in state.block.tolist())
+    return Candidate(state.copies, steps, "", 1e-4, blocks=blocks)
+
+
+def _interval(problem: Problem, candidate: Candidate) -> int:
+    windows = problem.in_blocks(candidate.blocks).graph.windows
+    return int((-(-windows // candidate.replication)).max())
+
+
+@dataclass(order=True)
+class _Piece:
+    """Step times above `low` and up to `high`; bound_ns: no allocation with such a step is below it."""
+
+    bound_ns: float
+    low: float = field(compare=False)
+    high: float = field(compare=False)
+    work: int = field(compare=False, default=_FIRST_WORK)
+
+
+@dataclass(eq=False)
+class _Pieces:
+    """Minimises steps * step_ns. steps: search of the steps; count: exact steps of what it returns."""
+
+    problem: Problem
+    stop: Stop
+    steps: Steps
+    count: Callable[[Problem, Candidate], int]
+    spent_s: float = 0.0
+    best: Candidate | None = None
+    best_ns: float = math.inf
+    pieces: list[_Piece] = field(default_factory=list)
+
+    def run(self) -> tuple[Candidate, float, float]:
+        """The best allocation, a bound of the product, and the seconds counted."""
+        step_time = self._step_time
+        if step_time.transfer is not None:
+            raise SpecError("mapping", "'sdk' cannot be optimised for a placement: use --mapping im2col")
+        everything = Menu.of(self.problem)
+        shortest, longest = everything.step_range_ns(self.problem, step_time)
+        self._add(0.0, shortest, _FIRST_WORK)
+        if longest > shortest * (1 + 1e-12):
+            edges = np.geomspace(shortest, longest, _PIECES + 1).tolist()
+            for low, high in pairwise(edges):
+                self._add(low, high, _FIRST_WORK)
+        while self._open():
+            piece = heapq.heappop(self.pieces)
+            if piece.high > max(piece.low, shortest) * _NARROWEST:
+                middle = math.sqrt(max(piece.low, shortest) * piece.high)
+                self._add(piece.low, middle, piece.work)
+                self._add(middle, piece.high, piece.work)
+            else:
+                self._add(piece.low, piece.high, 2 * piece.work, piece.bound_ns)
+        if self.best is None:
+            raise ValueError("no step time is possible")
+        return self.best, min([self.best_ns, *(piece.bound_ns for piece in self.pieces)]), self.spent_s
+
+    @property
+    def _step_time(self) -> StepTime:
+        if self.problem.step_time is None:
+            raise ValueError("the problem has no step time")
+        return self.problem.step_time
+
+    def _open(self) -> bool:
+        if not self.pieces:
+            return False
+        close = self.best_ns - self.pieces[0].bound_ns <= max(self.stop.gap, 1e-9) * self.best_ns
+        out_of_work = self.spent_s >= self.stop.work * SECONDS_PER_WORK
+        return not (close or out_of_work or self.stop.out_of_time)
+
+    def _add(self, low: float, high: float, work: int, known_ns: float = 0.0) -> None:
+        """Search with the modes that `high` can feed; the shortest step of the piece bounds the product."""
+        try:
+            menu = Menu.of(self.problem, most_ns=high)
+        except BudgetError:  # no allocation has so short a step
+            return
+        work = max(1, min(work, self.stop.work))
+        candidate = self.steps(menu, work)
+        self.spent_s += max(candidate.seconds or 0.0, 1e-3)
+        if self.problem.holds(candidate.replication, candidate.blocks):
+            fixed = self.problem.in_blocks(candidate.blocks)
+            value = self.count(self.problem, candidate) * self._of(fixed).step_ns(candidate.replication)
+            if value < self.best_ns:
+                self.best, self.best_ns = candidate, value
+        bound_ns = candidate.lower_bound * max(low, self._step_time.compute_ns)
+        heapq.heappush(self.pieces, _Piece(max(bound_ns, known_ns), low, high, work))
+
+    def _of(self, problem: Problem) -> StepTime:
+        if problem.step_time is None:
+            raise ValueError("the problem has no step time")
+        return problem.step_time
+
+
+def solve_fewest(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
+    """Fewest arrays, within the budget, whose makespan is at most `target` steps. Raises TargetError."""
+    first = mode_search.solve(problem, stop, seed, target)
+    if makespan(problem, first) > target:
+        raise TargetError(target, first.lower_bound, "steps", proven=first.lower_bound > target)
+    best, fewest = first, problem.arrays(first.replication, first.blocks)
+    spent_s = first.seconds or 0.0
+    proven = low = _fewest_possible(problem, target, fewest)
+    while low < fewest and not stop.out_of_time and spent_s < stop.work * SECONDS_PER_WORK:
+        budget = (low + fewest) // 2
+        share = replace(stop, work=min(8, stop.work), on_progress=None, history=[])
+        trial = replace(problem, budget=budget)
+        found = mode_search.solve(trial, share, seed, target)
+        spent_s += found.seconds or 0.0
+        if makespan(trial, found) <= target:
+            best, fewest = found, problem.arrays(found.replication, found.blocks)
+        else:
+            low = budget + 1
+            if found.lower_bound > target:
+                proven = low  # more arrays never hurt, so no smaller budget does either
+    words = f"at least {proven} arrays are needed for {target} steps"
+    words += ", so this is the fewest" if proven >= fewest else ""
+    return replace(best, lower_bound=1, proof=words, seconds=spent_s, objective_bound=min(proven, fewest))
+
+
+def _fewest_possible(problem: Problem, target: int, fewest: int) -> int:
+    """Smallest budget that one relaxation of the target does not refute."""
+    low, high = problem.minimum, fewest
+    menu = Menu.of(replace(problem, budget=fewest))
+    while low < high:
+        middle = (low + high) // 2
+        bounder = ModeBounder(replace(problem, budget=middle), menu)
+        if bounder.tighten(bounder.everything, target).rows is None:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def solve_front(objective: Objective, stop: Stop, seed: int, on_progress: Progress | None) -> Front:
+    """Searches at budgets of equal ratios; a point is bounded by the search with the next larger budget."""
+    problem = objective.problem
+    least, most = problem.minimum, problem.budget
+    levels = sorted({round(level) for level in np.geomspace(least, most, _LEVELS).tolist()} | {least, most})
+    share = replace(stop, work=max(_WORK_PER_LEVEL, stop.work // len(levels)), on_progress=None, history=[])
+    points: list[tuple[int, float, Candidate]] = []
+    bounds: list[tuple[int, float]] = []
+    seconds = 0.0
+    for number, budget in enumerate(reversed(levels)):
+        within = type(objective)(replace(problem, budget=budget))
+        candidate = within.solve(replace(share, history=[]), seed)
+        seconds += candidate.seconds or 0.0
+        timing = simulate(within.problem.in_blocks(candidate.blocks).graph, candidate.replication)
+        arrays = problem.arrays(candidate.replication, candidate.blocks)
+        points.append((arrays, within.value(timing), candidate))
+        bounds.append((budget, within.bound(candidate)))
+        if on_progress is not None:
+            on_progress(len(points), (number + 1) / len(levels))
+        if stop.out_of_time:
+            break
+    kept: list[tuple[int, float, Candidate]] = []
+    for point in sorted(points, key=lambda point: point[:2]):
+        if not kept or point[1] < kept[-1][1] * (1 - 1e-9):
+            kept.append(point)
+    shown = []
+    for place, (_, value, candidate) in enumerate(kept):
+        until = kept[place + 1][0] - 1 if place + 1 < len(kept) else most
+        proven = max(bound for budget, bound in bounds if budget >= until)
+        shown.append(Point(candidate.replication, value, min(value, proven), candidate.blocks))
+    return Front(tuple(shown), 1, seconds)

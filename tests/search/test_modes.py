@@ -1,0 +1,170 @@
+"""Search over modes against exhaustive search: every block and number of copies of small random networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.strategies import random_network, randoms
+
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.modes import Mode, largest_block, smallest_block
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.results.optimize import make_problem
+from rramalloc.search import mode_search
+from rramalloc.search.menu import Menu
+from rramalloc.search.mode_bound import ModeBounder
+from rramalloc.search.mode_objectives import root_bound, smallest_interval, solve_fewest
+from rramalloc.search.problem import Problem, Stop
+from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
+from rramalloc.timing.simulate import makespan_of
+
+OPS = ("conv", "conv", "conv", "add", "maxpool", "concat", "relu", "upsample", "conv_transpose")
+MOST_WAYS = 4000
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A problem and the least makespan of all its modes for every number of arrays."""
+
+    problem: Problem
+    best: int
+    ways: list[tuple[int, int, tuple[Mode, ...]]]
+    """(makespan, arrays, modes) of every allocation within the budget."""
+
+
+def modes_of(problem: Problem, stage: int, most: int) -> Iterator[tuple[Mode, int]]:
+    """docs/sources/model.md 10: every mode of a stage with at most so many arrays."""
+    assert problem.modes is not None
+    node, grid = problem.graph.stages[stage], problem.graph.grids[stage]
+    unit, largest = smallest_block(node), largest_block(node, problem.graph.network.shapes[node.name])
+    for tall, wide in product(*(range(u, m + 1, u) for u, m in zip(unit, largest, strict=True))):
+        arrays = problem.modes.of(stage, (tall, wide))
+        for copies in range(1, grid.recut((tall, wide)).total + 1):
+            if arrays.arrays(copies) <= most:
+                yield Mode((tall, wide), copies), arrays.arrays(copies)
+
+
+def solved(random: Random) -> Solved | None:
+    """All allocations of a small random problem; None if there are too many or too few of them."""
+    network = random_network(random, 5, 5, OPS)
+    lines = random.choice((8, 16, 32, 64))
+    hardware = load_hardware("plain").with_crossbar(lines, lines)
+    options = MappingOptions(mapping="sdk")
+    try:
+        least = make_problem(network, hardware, 2**20, options).minimum
+    except Exception:  # noqa: BLE001
+        return None
+    problem = make_problem(network, hardware, least + random.choice((0, 1, 2, 3, 5, 8)), options)
+    if len(problem.demand) > 4:
+        return None
+    spare = problem.budget - problem.minimum
+    choices = [list(modes_of(problem, i, int(problem.demand[i]) + spare)) for i in range(len(problem.demand))]
+    if not 2 <= np.prod([float(len(choice)) for choice in choices]) <= 200_000:
+        return None
+    edges, grids = problem.graph.flat_extents, problem.graph.grids
+    room = np.empty(sum(grid.height * grid.width for grid in grids), dtype=np.int32)
+    first = np.empty(len(grids) + 1, dtype=np.int64)
+    ways = []
+    for chosen in product(*choices):
+        arrays = sum(taken for _, taken in chosen)
+        if arrays > problem.budget:
+            continue
+        modes = tuple(mode for mode, _ in chosen)
+        if len(ways) > MOST_WAYS:
+            return None
+        shapes = Shapes.of([grid.recut(mode.block) for grid, mode in zip(grids, modes, strict=True)])
+        copies = np.array([mode.copies for mode in modes], dtype=np.int64)
+        ways.append((int(batch_starts(edges, shapes, None, copies, NEXT_STEP, room, first)), arrays, modes))
+    return Solved(problem, min(ways)[0], ways)
+
+
+def examples(seed: int, count: int) -> Iterator[Solved]:
+    random = Random(seed)
+    while count:
+        case = solved(random)
+        if case is not None:
+            count -= 1
+            yield case
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_hold_and_the_best_modes_are_found(seed: int) -> None:
+    missed = 0
+    for case in examples(seed, 12):
+        check_bounds(case)
+        candidate = mode_search.solve(case.problem, Stop(work=6, cores=1), 0)
+        assert case.problem.arrays(candidate.replication, candidate.blocks) <= case.problem.budget
+        reached = makespan_of(case.problem.in_blocks(candidate.blocks).graph, candidate.replication)
+        assert candidate.lower_bound <= case.best <= reached
+        missed += reached > case.best
+    assert missed == 0
+
+
+def check_bounds(case: Solved) -> None:
+    """No bound is above the optimum, and no mode of an allocation that meets a target is left out."""
+    problem = case.problem
+    menu = Menu.of(problem)
+    bounder = ModeBounder(problem, menu)
+    for target in (case.best - 1, case.best, case.best + 2):
+        if target < 1:
+            continue
+        left = bounder.tighten(bounder.everything, target)
+        good = [way for way in case.ways if way[0] <= target]
+        if good:
+            assert left.rows is not None
+            assert left.bound <= case.best + 1e-6
+        for _, _, modes in good:
+            for stage, mode in enumerate(modes):
+                own = menu.stages[stage].modes.take(left.rows[stage])  # type: ignore[index]
+                held = (own.tall == mode.block[0]) & (own.wide == mode.block[1])
+                assert (held & (own.low <= mode.copies) & (mode.copies <= own.high)).any()
+    assert root_bound(problem) <= case.best
+    batches = [
+        max(
+            -(-grid.recut(mode.block).total // mode.copies)
+            for grid, mode in zip(problem.graph.grids, modes, strict=True)
+        )
+        for _, _, modes in case.ways
+    ]
+    assert smallest_interval(problem) == min(batches)
+
+
+def test_fewest_arrays_for_a_target() -> None:
+    for case in examples(99, 10):
+        target = max(way[0] for way in case.ways[:: max(1, len(case.ways) // 3)])
+        fewest = min(arrays for makespan, arrays, _ in case.ways if makespan <= target)
+        candidate = solve_fewest(case.problem, Stop(work=20, cores=1), 0, target)
+        assert candidate.objective_bound is not None
+        assert candidate.objective_bound <= fewest
+        assert case.problem.arrays(candidate.replication, candidate.blocks) == fewest
+
+
+@settings(max_examples=25, deadline=None)
+@given(random=randoms)
+def test_a_menu_lists_the_fewest_arrays_for_every_number_of_batches(random: Random) -> None:
+    case: Any = None
+    while case is None:
+        case = solved(random)
+    problem = case.problem
+    menu = Menu.of(problem)
+    spare = problem.budget - problem.minimum
+    for stage, grid in enumerate(problem.graph.grids):
+        stairs = slice(int(menu.stairs.first[stage]), int(menu.stairs.first[stage + 1]))
+        fewest: dict[int, int] = {}
+        for mode, arrays in modes_of(problem, stage, int(problem.demand[stage]) + spare):
+            batches = -(-grid.recut(mode.block).total // mode.copies)
+            fewest[batches] = min(fewest.get(batches, arrays), arrays)
+        for batches in fewest:
+            steps = [
+                int(a)
+                for a, b in zip(menu.stairs.arrays[stairs], menu.stairs.batches[stairs], strict=True)
+                if b <= batches
+            ]
+            assert min(steps) == min(a for b, a in fewest.items() if b <= batches)
