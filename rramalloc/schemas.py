@@ -27,7 +27,6 @@ _RECORDS = {
     "latency-estimate": "rramalloc.studies.latency.estimate:LatencyEstimate",
     "pareto": "rramalloc.results.front:ParetoFront",
     "strategy": "rramalloc.studies.strategies.strategy:Strategy",
-    "chip": "rramalloc.studies.strategies.chip:ChipPerformance",
     "load-matrix": "rramalloc.studies.strategies.matrices:LoadMatrix",
     "evaluation": "rramalloc.studies.strategies.evaluation:EvaluationDocument",
     "placement": "rramalloc.placement.placement:Placement",

@@ -26,6 +26,7 @@ _COLUMNS = {
     "bytes in": "bytes_in",
     "bytes out": "bytes_out",
     "subtasks": "subtasks",
+    "split": "split",
     "share": "share",
     "in": "in_ns",
     "compute": "compute_ns",
@@ -34,14 +35,14 @@ _COLUMNS = {
     "dominant": "dominant",
 }
 _SPARE = (
-    "windows", "bytes in", "bytes out", "operator", "share", "out", "in", "compute", "subtasks",
+    "windows", "bytes in", "bytes out", "operator", "share", "split", "out", "in", "compute", "subtasks",
 )  # fmt: skip
+_PROPOSED = ("layer", "demand", "replication", "arrays", "time")
 _SHOWN = 10
 _QUICK = 8192
 """Up to so many strategies matrices are written before anybody wonders."""
 _MANY = ("--strategies", "--allocations")
 
-ChipFile = Annotated[str, typer.Option("--chip", metavar="CHIP.toml", help="Performance parameters.")]
 Strategies = Annotated[
     list[str] | None,
     typer.Option("--strategies", metavar="FILE...", help="Strategies, JSON or CSV, one a file."),
@@ -54,7 +55,14 @@ Units = Annotated[
     str | None,
     typer.Option("--enumerate", metavar="N,M", help="All ways to share N compute and M storage units out."),
 ]
-Limit = Annotated[int, typer.Option("--limit", metavar="K", min=1, help="Most ways of --enumerate.")]
+Arrays = Annotated[
+    int | None,
+    typer.Option("--arrays", metavar="A", min=1, help="Find the copies of least time in A arrays."),
+]
+ProposalFile = Annotated[
+    str | None,
+    typer.Option("--propose", metavar="FILE", help="Write what --arrays found, or the composed strategy."),
+]
 LoadFile = Annotated[str | None, typer.Option("--load", metavar="FILE.json", help="Write the load matrix.")]
 PerformanceFile = Annotated[
     str | None,
@@ -64,7 +72,7 @@ Hardware = Annotated[
     str | None,
     typer.Option(
         "--hardware", metavar="FILE|PRESET", autocompletion=complete.presets,
-        help="Instead of the allocations': bits of a value.",
+        help="With [units]; left out: that of the allocations.",
     ),
 ]  # fmt: skip
 Mapping = Annotated[choices.Mapping | None, typer.Option("--mapping", help="Instead of the allocations'.")]
@@ -85,14 +93,13 @@ class ManyFiles(Command):
 
 def evaluate(
     network: parameters.NetworkArgument,
-    *,
-    chip: ChipFile,
     strategies: Strategies = None,
     allocations: Allocations = None,
     units: Units = None,
-    limit: Limit = 100_000,
+    arrays: Arrays = None,
     load: LoadFile = None,
     performance: PerformanceFile = None,
+    propose: ProposalFile = None,
     hardware: Hardware = None,
     crossbar: parameters.Crossbar = None,
     mapping: Mapping = None,
@@ -105,32 +112,33 @@ def evaluate(
 ) -> None:
     """Many strategies at once, layer after layer: who does what, how long it takes, and what holds it back.
 
-    Example: rramalloc evaluate alexnet --chip chip.toml --strategies a.csv
+    Example: rramalloc evaluate alexnet --hardware units.toml --enumerate 4,4
     """
-    if not (strategies or allocations or units):
-        raise typer.BadParameter("give --strategies, --allocations or --enumerate")
+    if not (strategies or allocations or units or arrays):
+        raise typer.BadParameter("give --strategies, --allocations, --enumerate or --arrays")
+    if hardware is None and not allocations:
+        raise typer.BadParameter("--hardware is needed, a file with [units]")
     from rramalloc import api
-    from rramalloc.files import write_json
     from rramalloc.studies.strategies.matrices import check_performance_path
 
     check_performance_path(performance)
     with LiveLine(quiet=quiet) as line:
         evaluation = api.evaluate(
-            network, chip, strategies=strategies or (), allocations=allocations or (), units=_units(units),
-            limit=limit, hardware=hardware, crossbar=crossbar,
-            mapping=mapping, fc=fc,
+            network, hardware, strategies=strategies or (), allocations=allocations or (),
+            units=_units(units), arrays=arrays, crossbar=crossbar, mapping=mapping, fc=fc,
             input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
-            on_progress=lambda done, total: line.show(f"{done} of {total} strategies"),
         )  # fmt: skip
         _write(evaluation, load, performance, line)
+        if propose is not None:
+            evaluation.save_proposal(propose)
     if output is not None:
-        write_json(output, evaluation.to_dict())
+        evaluation.save(output)
     if print_result(
         evaluation.to_dict,
         _COLUMNS,
         evaluation.document.tasks,
         output_format,
-        ("task", "operator", "dominant"),
+        ("task", "operator", "split", "dominant"),
         spare=_SPARE,
         quiet=quiet,
     ):
@@ -185,6 +193,23 @@ def _show(evaluation: Evaluation, *, quiet: bool) -> None:
     columns = ("strategy", "time", "ratio")
     print_table(columns, rows, columns[:1], spare=columns[2:], whole="--format json", quiet=quiet)
     typer.echo()
+    if document.composed is not None and document.composed.time_ns < document.time_ns:
+        ways = [
+            (task.name, task.strategy, task.subtasks, task.split, task.share, duration(task.time_ns),
+             task.dominant)
+            for task in document.composed.tasks
+        ]  # fmt: skip
+        heads = ("task", "best strategy", "subtasks", "split", "share", "time", "dominant")
+        texts = ("task", "best strategy", "split", "dominant")
+        print_table(heads, ways, texts, spare=heads[:1:-1], whole="--format json", quiet=quiet)
+        typer.echo()
+    if document.proposal is not None:
+        layers = [
+            (layer.name, layer.demand, layer.replication, layer.arrays, duration(layer.time_ns))
+            for layer in document.proposal.layers
+        ]
+        print_table(_PROPOSED, layers, _PROPOSED[:1], spare=("demand",), whole="--format json", quiet=quiet)
+        typer.echo()
     print_lines(_summary(evaluation))
 
 
@@ -193,16 +218,24 @@ def _summary(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     yield "network", f"{document.network.name}, {len(document.tasks)} tasks, one after the other"
     chip = document.chip
     units = f"{chip.processors} processors, {chip.storage_units} storage units of {chip.unit_bytes} bytes"
-    yield "chip", f"{chip.name}: {units}" if chip.name else units
+    yield "chip", units
     many = document.enumerated
     if many is not None:
-        told = f"{many.evaluated} of {many.ways} ways to share {many.compute_units} compute and "
-        told += f"{many.storage_units} storage units out; the data of {many.fitting} fit their storage"
-        yield "enumerated", told
+        units = f"{many.compute_units} compute and {many.storage_units} storage units"
+        several = "1 class" if len(many.classes) == 1 else f"{len(many.classes)} classes"
+        classes = f"{several} of equal time that fit every task"
+        yield "enumerated", f"{many.ways} ways to share {units} out; {classes}"
     yield "strategies", str(document.strategies)
     others = document.equals - 1
     equal = ", as does one other" if others == 1 else f", as do {others} others" if others else ""
     yield "best", f"{document.best} takes {duration(document.time_ns)}{equal}"
+    if document.composed is not None:
+        yield "composed", f"{duration(document.composed.time_ns)} with the best strategy of every task"
+    proposal = document.proposal
+    if proposal is not None:
+        arrays = f"{proposal.used} arrays used of {proposal.budget}"
+        proof = "no other replication is faster" if proposal.proven else "not proven the least"
+        yield "proposed", f"{duration(proposal.time_ns)} in {arrays}; {proof}"
     yield "held back by", _held_back(evaluation)
 
 

@@ -13,7 +13,17 @@ from rramalloc.cli.output import note
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
 
-_OUTPUTS = ("output", "out", "figure", "convergence", "samples", "load", "performance", "description")
+_OUTPUTS = (
+    "output",
+    "out",
+    "figure",
+    "convergence",
+    "samples",
+    "load",
+    "performance",
+    "description",
+    "propose",
+)
 """Parameters that name a file or folder to write; any other that names a file is read."""
 
 _WRONG_CHOICE = re.compile(r"'(?P<got>.*)' is not one of (?P<known>'.*')\.?", re.DOTALL)

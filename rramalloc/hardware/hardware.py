@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.records import Record, fault, from_list
 from rramalloc.result import ResultRecord
 
@@ -213,6 +214,7 @@ class Hardware(ResultRecord):
     chip: Chip | None = None
     energy: Annotated[None, BeforeValidator(_without_effect)] = None
     counting: Counting | None = None
+    units: ChipPerformance | None = None
     unconfirmed: FieldNames = ()
 
     @model_validator(mode="after")

@@ -13,8 +13,9 @@ the bound until a combination exists; everything that reaches it has then been l
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,6 @@ import numpy.typing as npt
 from rramalloc.methods.method import Method
 from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
-from rramalloc.timing.simulate import Replication
 
 _HALVINGS = 100
 _SLACK = 1e-9
@@ -38,8 +38,10 @@ Floats = npt.NDArray[np.float64]
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     """Least sum of batches within the budget; proven unless the work allowed ends first."""
-    search = _Knapsack(problem, stop)
-    copies, proven = search.run()
+    choices = _choices(problem)
+    search = LeastSum(choices, stop)
+    chosen, proven = search.run()
+    copies = choices.copies[chosen]
     total = int((-(-problem.graph.windows // copies)).sum())
     how = "the fewest there are" if proven else "not proven the fewest: stopped after the work allowed"
     words = f"heuristic: {total} batches in sum, {how}; no proof of the exact makespan"
@@ -55,88 +57,98 @@ SEQUENTIAL = Method(
 )
 
 
-class _Choices(NamedTuple):
-    """Useful copies of all stages, those of stage i from first[i] on; arrays beyond the fewest copies."""
+class Choices(NamedTuple):
+    """Useful copies of all stages, those of stage i from first[i] on, rising.
+
+    arrays: beyond the fewest copies, rising within a stage; costs: float64, falling, whole numbers if they
+    are batches; room: arrays for all stages together.
+    """
 
     first: Ints
     copies: Ints
     arrays: Ints
-    batches: Ints
+    costs: Floats
+    room: int
 
 
 class _Kept(NamedTuple):
     """Combinations up to some stage and their cost above the bound; what each was made of."""
 
     arrays: Ints
-    batches: Ints
+    costs: Floats
     excess: Floats
     parent: Ints
     option: Ints
 
 
 @dataclass(eq=False)
-class _Knapsack:
-    problem: Problem
+class LeastSum:
+    """One choice of every stage, least in the sum of costs, of equal sums with the fewest arrays.
+
+    step: the first raise of the sum aimed at: 1 for whole numbers, which makes every sum exact.
+    """
+
+    choices: Choices
     stop: Stop
+    step: float = 1.0
     seconds: float = 0.0
     _given_up: bool = False
-    _options: _Choices = field(init=False)
-    _room: int = field(init=False)
 
-    def run(self) -> tuple[Replication, bool]:
-        """The best combination, and whether it is proven to be."""
-        options = self._options = _options(self.problem)
-        self._room = self.problem.budget - self.problem.arrays(self.problem.smallest)
+    def run(self) -> tuple[Ints, bool]:
+        """The best choices, and whether they are proven to be."""
+        choices = self.choices
         price = self._price()
         start = self._greedy(self._cheapest(price))
-        values = options.batches + price * options.arrays
-        least = np.minimum.reduceat(values, options.first[:-1])
-        excess = values - np.repeat(least, np.diff(options.first))
-        most = int(options.batches[start].sum())
+        values = choices.costs + price * choices.arrays
+        least = np.minimum.reduceat(values, choices.first[:-1])
+        excess = values - np.repeat(least, np.diff(choices.first))
+        most = float(choices.costs[start].sum())
         slack = _SLACK * most
-        bound = float(least.sum()) - price * self._room
-        aim, step = int(np.ceil(bound - slack)), 1
+        bound = float(least.sum()) - price * choices.room
+        aim, step = bound - slack, self.step
+        if step == 1.0:
+            aim = float(np.ceil(aim))
         while not self._out_of_work:
             aim = min(aim, most)
-            found = self._combined(excess, aim - bound + slack)
-            if found is not None and int(options.batches[found].sum()) <= aim:
-                return options.copies[found], True
+            found = self._combined(excess, aim - bound + 2 * slack)
+            if found is not None and float(choices.costs[found].sum()) <= aim + slack:
+                return found, True
             aim, step = aim + step, 2 * step
-        return options.copies[start], False
+        return start, False
 
     def _price(self) -> float:
         """The smallest price at which the cheapest options fit: with it the bound is highest."""
         if self._fits(0.0):
             return 0.0
-        low, high = 0.0, 2.0 * float(self._options.batches.max())
+        low, high = 0.0, 2.0 * float(self.choices.costs.max())
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (low, middle) if self._fits(middle) else (middle, high)
         return high
 
     def _fits(self, price: float) -> bool:
-        return int(self._options.arrays[self._cheapest(price)].sum()) <= self._room
+        return int(self.choices.arrays[self._cheapest(price)].sum()) <= self.choices.room
 
     def _cheapest(self, price: float) -> Ints:
-        """Option of every stage with the least batches + price * arrays, of equals the smaller one."""
-        first, _, arrays, batches = self._options
+        """The choice of every stage with the least cost + price * arrays, of equals the smaller one."""
+        first, _, arrays, costs, _ = self.choices
         self.seconds += 1e-9 * _NS_PER_OPTION * len(arrays)
-        values = batches + price * arrays
+        values = costs + price * arrays
         least = np.repeat(np.minimum.reduceat(values, first[:-1]), np.diff(first))
         cheapest = np.flatnonzero(values == least)
         chosen: Ints = cheapest[np.searchsorted(cheapest, first[:-1])]
         return chosen
 
     def _greedy(self, chosen: Ints) -> Ints:
-        """Spend what is left of the budget, first where it saves most batches per array."""
-        first, _, arrays, batches = self._options
-        left = self._room - int(arrays[chosen].sum())
+        """Spend what is left of the budget, first where it saves most per array."""
+        first, _, arrays, costs, room = self.choices
+        left = room - int(arrays[chosen].sum())
 
         def saving(stage: int) -> tuple[float, int]:
             at = chosen[stage]
             if at + 1 == first[stage + 1]:
                 return 0.0, stage
-            return float((batches[at + 1] - batches[at]) / (arrays[at + 1] - arrays[at])), stage
+            return float((costs[at + 1] - costs[at]) / (arrays[at + 1] - arrays[at])), stage
 
         heap = [saving(stage) for stage in range(len(chosen))]
         heapq.heapify(heap)
@@ -152,9 +164,9 @@ class _Knapsack:
     def _combined(self, excess: Floats, window: float) -> Ints | None:
         """Options of the combination with the least sum; None if all are above the bound by over `window`."""
         none = np.zeros(1, dtype=np.int64)
-        kept = _Kept(none, none, np.zeros(1), none, none)
+        kept = _Kept(none, np.zeros(1), np.zeros(1), none, none)
         history = []
-        for low, high in zip(self._options.first[:-1], self._options.first[1:], strict=True):
+        for low, high in pairwise(self.choices.first.tolist()):
             near = low + np.flatnonzero(excess[low:high] <= window)
             if self._out_of_work or len(near) * len(kept.arrays) > _MOST_COMBINATIONS:
                 self._given_up = True
@@ -163,7 +175,7 @@ class _Knapsack:
             history.append(kept)
             if len(kept.arrays) == 0:
                 return None
-        at = int(np.lexsort((kept.arrays, kept.batches))[0])
+        at = self._least(kept)
         chosen = []
         for kept in reversed(history):
             chosen.append(kept.option[at])
@@ -173,16 +185,22 @@ class _Knapsack:
     def _extended(self, kept: _Kept, near: Ints, excess: Floats, window: float) -> _Kept:
         """Every combination with every option, without those that another one undercuts."""
         self.seconds += 1e-9 * _NS_PER_COMBINATION * (len(near) * len(kept.arrays) + 1)
-        arrays = (kept.arrays[:, None] + self._options.arrays[near]).ravel()
+        arrays = (kept.arrays[:, None] + self.choices.arrays[near]).ravel()
         total = (kept.excess[:, None] + excess[near]).ravel()
-        within = np.flatnonzero((arrays <= self._room) & (total <= window))
+        within = np.flatnonzero((arrays <= self.choices.room) & (total <= window))
         parent, option = within // max(1, len(near)), near[within % max(1, len(near))]
         arrays, total = arrays[within], total[within]
-        batches = kept.batches[parent] + self._options.batches[option]
-        order = np.lexsort((batches, arrays))
-        falling = np.minimum.accumulate(batches[order])
+        costs = kept.costs[parent] + self.choices.costs[option]
+        order = np.lexsort((costs, arrays))
+        falling = np.minimum.accumulate(costs[order])
         best = order[np.flatnonzero(np.diff(falling, prepend=falling[:1] + 1) < 0)]
-        return _Kept(arrays[best], batches[best], total[best], parent[best], option[best])
+        return _Kept(arrays[best], costs[best], total[best], parent[best], option[best])
+
+    @staticmethod
+    def _least(kept: _Kept) -> int:
+        """The combination of least cost; costs that differ by rounding alone are equal."""
+        equal = np.flatnonzero(kept.costs <= kept.costs.min() * (1 + _SLACK))
+        return int(equal[kept.arrays[equal].argmin()])
 
     @property
     def _out_of_work(self) -> bool:
@@ -190,21 +208,23 @@ class _Knapsack:
         return self._given_up or self.stop.out_of_time or self.seconds >= allowed
 
 
-def _options(problem: Problem) -> _Choices:
+def _choices(problem: Problem) -> Choices:
     """The fewest copies of every stage, and all beyond at which its batches change."""
     copies = []
     for stage, windows in enumerate(problem.graph.windows.tolist()):
         least, most = int(problem.smallest[stage]), int(problem.largest[stage])
-        useful = _useful(windows)
+        useful = useful_copies(windows)
         useful = useful[(useful > least) & (useful <= most)]
         copies.append(np.concatenate((np.array([least], dtype=np.int64), useful)))
     lengths = [len(each) for each in copies]
     flat, stages = np.concatenate(copies), np.repeat(np.arange(len(lengths)), lengths)
     first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     arrays = (flat - problem.smallest[stages]) * problem.demand[stages]
-    return _Choices(first, flat, arrays, -(-problem.graph.windows[stages] // flat))
+    batches = (-(-problem.graph.windows[stages] // flat)).astype(np.float64)
+    return Choices(first, flat, arrays, batches, problem.budget - problem.arrays(problem.smallest))
 
 
 @lru_cache(maxsize=256)
-def _useful(windows: int) -> Ints:
+def useful_copies(windows: int) -> Ints:
+    """Numbers of copies at which the batches of a stage change, rising."""
     return breakpoints(windows, windows)

@@ -12,7 +12,12 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 Run = Callable[..., Any]
-CHIP = """processors = 100
+CHIP = """name = "chip"
+source = "test"
+crossbar = {wordlines = 128, bitlines = 128, cell_bits = 2}
+precision = {weight_bits = 16, input_bits = 16, output_bits = 16, signed = "offset"}
+[units]
+processors = 100
 storage_units = 100
 unit_bytes = 65536
 bandwidth_in_gb_s = 8.0
@@ -58,7 +63,7 @@ def test_every_command_takes_it(partial: Path, run: Run, tmp_path: Path) -> None
         ["place", partial, "--allocation", made, "-o", placed],
         ["export", partial, "--allocation", made, "--to", "json"],
         ["verify", partial, "--allocation", made],
-        ["evaluate", partial, "--chip", chip, "--allocations", made],
+        ["evaluate", partial, "--hardware", chip, "--allocations", made],
         ["fold", partial],
         ["sweep", spec, "-o", tmp_path / "swept"],
         ["convert", partial, tmp_path / "partial.json"],

@@ -25,7 +25,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("split.csv").write_text(worked.SPLIT_CSV)
 
 
-SHARED = ("evaluate", "net.json", "--chip", "chip.toml", "--fc", "crossbar")
+SHARED = ("evaluate", "net.json", "--hardware", "chip.toml", "--fc", "crossbar")
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,9 @@ SHARED = ("evaluate", "net.json", "--chip", "chip.toml", "--fc", "crossbar")
         pytest.param(("--strategies", "whole.json", "split.csv"), id="several files"),
         pytest.param(("--strategies", "whole.json", "--strategies", "split.csv"), id="repeated"),
         pytest.param(("--strategies=whole.json", "split.csv"), id="equals sign"),
-        pytest.param(("--strategies", "whole.json", "split.csv", "--limit", "5", "-q"), id="options after"),
+        pytest.param(
+            ("--strategies", "whole.json", "split.csv", "--fc", "crossbar", "-q"), id="options after"
+        ),
     ],
 )
 def test_several_strategies(run: Any, files: tuple[str, ...]) -> None:
@@ -49,7 +51,7 @@ def test_several_strategies(run: Any, files: tuple[str, ...]) -> None:
 def test_network_after_the_options(run: Any) -> None:
     """An option takes one file then, as everywhere else."""
     outcome = run(
-        "evaluate", "--chip", "chip.toml", "--strategies", "whole.json", "net.json", "--fc", "crossbar"
+        "evaluate", "--hardware", "chip.toml", "--strategies", "whole.json", "net.json", "--fc", "crossbar"
     )
     assert outcome.code == 0, outcome.err
     assert "whole takes 500 ns" in outcome.out
@@ -85,12 +87,36 @@ def test_load_matrix_goes_to_a_pipe(start: Any) -> None:
     assert out.startswith('{\n"format"')
 
 
-def test_enumeration_and_limit(run: Any) -> None:
-    document = run(*SHARED, "--enumerate", "3,3", "--limit", 4, "--format", "json").json
-    assert document["enumerated"] == {
-        "compute_units": 3, "storage_units": 3, "unit_bytes": 400, "ways": 25, "fitting": 10, "evaluated": 4,
+def test_enumeration(run: Any) -> None:
+    """Classes and their ways as in tests/studies/strategies/test_enumerate.py."""
+    document = run(*SHARED, "--enumerate", "3,3", "--format", "json").json
+    many = document["enumerated"]
+    assert {key: many[key] for key in ("compute_units", "storage_units", "unit_bytes", "ways")} == {
+        "compute_units": 3, "storage_units": 3, "unit_bytes": 400, "ways": 25,
     }  # fmt: skip
-    assert "4 of 25 ways" in run(*SHARED, "--enumerate", "3,3", "--limit", 4).out
+    assert {each["name"]: each["ways"] for each in many["classes"]} == {
+        "windows / 1": 1, "windows / 2": 9, "outputs / 2": 18, "outputs / 3": 6,
+    }  # fmt: skip
+    assert (
+        "25 ways to share 3 compute and 3 storage units out; 4 classes"
+        in run(*SHARED, "--enumerate", "3,3").out
+    )
+
+
+def test_proposals_are_written_and_read_again(run: Any) -> None:
+    assert run(*SHARED, "--enumerate", "3,3", "--propose", "best.json").code == 0
+    again = run(*SHARED, "--strategies", "best.json", "--format", "json").json
+    first = run(*SHARED, "--enumerate", "3,3", "--format", "json").json
+    assert again["time_ns"] == pytest.approx(first["composed"]["time_ns"])
+    assert run(*SHARED, "--arrays", "3", "--propose", "copies.json").code == 0
+    assert json.loads(Path("copies.json").read_text()) == {"replication": {"conv1": 1, "conv2": 1, "fc": 1}}
+    told = run(*SHARED, "--arrays", "2")
+    assert (told.code, told.out) == (1, "")
+    assert "3 arrays" in told.err
+    Path("kept.json").write_text('{"replication": {"conv1": 1}}')
+    told = run(*SHARED, "--allocations", "kept.json", "--propose", "none.json")
+    assert (told.code, told.out) == (1, "")
+    assert "nothing is proposed" in told.err
 
 
 def test_all_sources_together(run: Any) -> None:
@@ -99,7 +125,7 @@ def test_all_sources_together(run: Any) -> None:
         *SHARED, "--strategies", "whole.json", "--allocations", "more.json", "--enumerate", "1,3",
         "--format", "json",
     )  # fmt: skip
-    assert [one["name"] for one in outcome.json["ranking"]] == ["whole", "more", "C1:D1+2+3"]
+    assert [one["name"] for one in outcome.json["ranking"]] == ["whole", "more", "windows / 1"]
     assert outcome.json["equals"] == 3
 
 
@@ -113,7 +139,7 @@ def test_allocations_of_equal_file_names_have_their_folders(run: Any) -> None:
 
 def test_written_allocations_are_read(run: Any) -> None:
     assert run("optimize", "net.json", "--arrays", 3, "-o", "best.json").code == 0
-    outcome = run("evaluate", "net.json", "--chip", "chip.toml", "--allocations", "best.json")
+    outcome = run("evaluate", "net.json", "--hardware", "chip.toml", "--allocations", "best.json")
     assert outcome.code == 0, outcome.err
     assert "best takes" in outcome.out
 
@@ -121,11 +147,11 @@ def test_written_allocations_are_read(run: Any) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(("evaluate", "net.json", "--chip", "chip.toml"), id="no source"),
+        pytest.param(("evaluate", "net.json", "--hardware", "chip.toml"), id="no source"),
         pytest.param(("evaluate", "net.json", "--strategies", "whole.json"), id="no chip"),
         pytest.param((*SHARED, "--enumerate", "3"), id="one number"),
         pytest.param((*SHARED, "--enumerate", "3,x"), id="no number"),
-        pytest.param((*SHARED, "--enumerate", "3,3", "--limit", "0"), id="no limit"),
+        pytest.param((*SHARED, "--arrays", "0"), id="no arrays"),
         pytest.param((*SHARED, "--enumerate", "3,3", "stray.json"), id="stray file"),
         pytest.param((*SHARED, "--strategies"), id="no file"),
     ],

@@ -51,7 +51,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("verify", "long.json", *GIVEN, "--adc-bits", "4"),
     ("export", "long.json", *GIVEN, "--to", "pimsyn", "--check"),
     ("chiplet cost", str(EXAMPLE)),
-    ("evaluate", "net.json", "--chip", "chip.toml", "--fc", "crossbar", "--strategies", "whole.json"),
+    ("evaluate", "net.json", "--hardware", "chip.toml", "--fc", "crossbar", "--strategies", "whole.json"),
     ("fold", "long.json"),
     ("fold filter", "--filter", "64,6,6,4", "--stride", "2,2", "--align", "64"),
     ("latency measure", "long.json", *SIMULATED, "-o", "t.json"),
@@ -235,15 +235,6 @@ def test_ctrl_c_shows_the_best_so_far(tmp_path: Path) -> None:
     assert "interrupted: this is the best found so far" in shown
     assert re.search(r"^makespan +[0-9]+ steps$", shown, re.MULTILINE)
     assert max(map(cell_len, lines_of(shown))) <= 80
-
-
-def test_ctrl_c_while_strategies_are_evaluated(tmp_path: Path) -> None:
-    (tmp_path / "chip.toml").write_text(
-        worked.CHIP_TOML.replace("= 3\n", "= 8\n").replace("= 400", "= 100000000")
-    )
-    arguments = ("evaluate", "vgg16", "--chip", "chip.toml", "--enumerate", "8,8", "--limit", 1_000_000)
-    shown = interrupted(Terminal(ONE, arguments, 80, tmp_path), " strategies")
-    assert "interrupted: there is no result yet" in shown
 
 
 def test_ctrl_c_while_a_device_is_timed(tmp_path: Path) -> None:

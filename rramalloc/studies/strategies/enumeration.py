@@ -1,22 +1,20 @@
-"""The columns of the matrices: plans held in memory, or all ways to share units out, made on the fly."""
+"""The columns of the matrices: plans held in memory, or all ways to share units out, in classes."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
-from itertools import groupby, islice
-from math import comb
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from itertools import groupby
+from math import comb, inf
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError
-from rramalloc.records import check_range
-from rramalloc.studies.strategies.chip import ChipPerformance
-from rramalloc.studies.strategies.strategy import StrategyPlan
-from rramalloc.studies.strategies.tasks import LayerTask
+from rramalloc.hardware.performance import ChipPerformance, Rates
+from rramalloc.studies.strategies.strategy import Split, StrategyPlan, Subtask
+from rramalloc.studies.strategies.tasks import LayerTask, SplitBy, Terms
 
 MAX_ENUMERATED = 64
 """Compute or storage units that can be enumerated."""
@@ -122,21 +120,29 @@ def _blocks(labels: Sequence[int], count: int) -> Blocks:
     return tuple(map(tuple, members))
 
 
-MAX_LIMIT = 10**6
-"""Ways that are evaluated at most: each has a name, which takes memory."""
+MAX_WAYS = 10**5
+"""Ways that are looked at one by one, where routes have bandwidths of their own."""
 MAX_ENTRIES = 10**8
 """Tasks times strategies: the matrix takes 8 bytes each."""
-_TOLD_EVERY = 8192
-Shares = npt.NDArray[np.float64]
-Progress = Callable[[int, int], None]
-"""Told how many strategies are made, and of how many."""
+_SPLITS: tuple[SplitBy, ...] = ("windows", "outputs")
+Times = npt.NDArray[np.float64]
 
 
 class Busiest(NamedTuple):
-    """Number of subtasks of a task, and the largest share of its windows that one has."""
+    """Number of subtasks of a task, and the one that takes longest: its share, what is split, its time."""
 
     subtasks: int
     share: float
+    split: SplitBy
+    terms: Terms
+
+
+class Best(NamedTuple):
+    """The fastest way to do one task: its strategy's name, its subtasks, and the one that takes longest."""
+
+    name: str
+    split: Split
+    busiest: Busiest
 
 
 class ColumnSource(Protocol):
@@ -148,8 +154,8 @@ class ColumnSource(Protocol):
     names: list[str]
     alike: bool
 
-    def largest_shares(self) -> Shares:
-        """Largest share of the windows that a subtask has: float64 of tasks x strategies."""
+    def times_ns(self) -> Times:
+        """Run times: float64 of tasks x strategies."""
         ...
 
     def busiest(self, task: int, column: int) -> Busiest:
@@ -160,6 +166,10 @@ class ColumnSource(Protocol):
         """A row of the load matrix: for each strategy [[subtask, [compute], [storage]], ...] as JSON."""
         ...
 
+    def best(self, task: int) -> Best | None:
+        """The fastest way to do a task whose units are divided anew for it; None if there is none."""
+        ...
+
 
 class PlanColumns:
     """Strategies from files and allocations."""
@@ -167,18 +177,22 @@ class PlanColumns:
     alike = False
 
     def __init__(self, plans: Sequence[StrategyPlan], tasks: Sequence[LayerTask]) -> None:
-        self._plans, self._tasks = plans, len(tasks)
+        self._plans, self._tasks = plans, tasks
         self.names = [plan.name for plan in plans]
 
-    def largest_shares(self) -> Shares:
+    def times_ns(self) -> Times:
         """As ColumnSource."""
-        rows = [[float(plan.largest_share(task)) for plan in self._plans] for task in range(self._tasks)]
-        return np.array(rows, dtype=np.float64).reshape(self._tasks, len(self._plans))
+        rows = [
+            [plan.slowest(place, task)[1].total_ns for plan in self._plans]
+            for place, task in enumerate(self._tasks)
+        ]
+        return np.array(rows, dtype=np.float64).reshape(len(self._tasks), len(self._plans))
 
     def busiest(self, task: int, column: int) -> Busiest:
         """As ColumnSource."""
         plan = self._plans[column]
-        return Busiest(len(plan.splits[task]), float(plan.largest_share(task)))
+        part, terms = plan.slowest(task, self._tasks[task])
+        return Busiest(len(plan.splits[task]), float(part.share), part.split, terms)
 
     def loads(self, task: int) -> Iterator[str]:
         """As ColumnSource."""
@@ -186,69 +200,192 @@ class PlanColumns:
             split = plan.splits[task]
             yield _entry((part.compute for part in split), (part.storage for part in split))
 
+    def best(self, task: int) -> Best | None:
+        """As ColumnSource."""
+        free = [column for column, plan in enumerate(self._plans) if plan.divides_anew]
+        if not free:
+            return None
+        column = min(free, key=lambda column: self.busiest(task, column).terms.total_ns)
+        return Best(self.names[column], self._plans[column].splits[task], self.busiest(task, column))
+
+
+class WayClass(NamedTuple):
+    """Ways of equal time. ways: that fit every task; way: one of them; split: what it deals out."""
+
+    name: str
+    split: SplitBy
+    ways: int
+    way: Way
+
 
 class Enumeration:
-    """Ways to give N compute and M storage units to Q = 1 ... N subtasks, at most `limit` of them.
+    """Ways to give N compute and M storage units to Q = 1 ... N subtasks, in classes of equal time.
 
-    The memory of the chip is divided into M equal units. Every task is split alike, its windows dealt out
-    evenly; ways whose storage cannot hold the data of every task are left out. All ways of equal Q take
-    equal time: kept are one way of every Q, then the ways of the fastest Q, so that no way that is left out
-    is faster than the best one. ways: all there are; fitting: those whose storage suffices.
+    The memory of the chip is divided into M equal units. Windows or output channels are dealt out evenly, the
+    larger shares first. A column is a class whose storage can hold the data of every task; the best way of
+    one task only has to hold the data of that task. Where no route has bandwidths of its own, time depends
+    on Q and on what is split alone, so ways are counted and not made; else they are looked at one by one.
+    ways: to share the units out; classes: those of the columns.
     Raises SpecError if the chip has fewer units, or no way fits.  Source: docs/sources/companions.md 1.
     """
 
     alike = True
 
-    def __init__(
-        self, compute: int, storage: int, tasks: Sequence[LayerTask], chip: ChipPerformance, limit: int,
-        on_progress: Progress | None = None,
-    ) -> None:  # fmt: skip
-        self._compute, self._storage, self._tasks = compute, storage, tasks
-        most = min(compute, storage)
+    def __init__(self, compute: int, storage: int, tasks: Sequence[LayerTask], chip: ChipPerformance) -> None:
+        self._compute, self._storage, self._tasks, self._chip = compute, storage, tasks, chip
         _check_units(compute, storage, chip)
-        check_range("limit", limit, 1, MAX_LIMIT)
         self.unit_bytes = chip.storage_units * chip.unit_bytes // storage
-        self._least = [_least_storage(count, tasks, self.unit_bytes) for count in range(1, most + 1)]
-        self.ways = count_ways(compute, [[1] * count for count in range(1, most + 1)], storage)
-        counts_of = [count_ways(compute, [needs], storage) for needs in self._least]
-        self.fitting = sum(counts_of)
-        if not self.fitting:
+        self._most = min(compute, storage)
+        self.ways = count_ways(compute, [[1] * count for count in range(1, self._most + 1)], storage)
+        self._best: list[Best | None] = [None] * len(tasks)
+        self.classes: list[WayClass] = []
+        self._times: Times | None = None
+        if chip.routes:
+            self._look_at_all()
+        else:
+            self._count_classes()
+        if not self.classes and not all(self._best):
             _refuse(storage, tasks, self.unit_bytes)
-        self._limit = min(limit, self.fitting)
-        times_ns = [
-            math.fsum(float(task.even_shares(count)[0]) * task.total_ns for task in tasks)
-            for count in range(1, most + 1)
-        ]
-        self._kept = _kept(counts_of, times_ns, self._limit)
-        check_entries(len(tasks), self._limit)
-        counts: list[int] = []
-        self.names = []
-        for way in self._ways():
-            self.names.append(way.name)
-            counts.append(len(way.compute))
-            if on_progress is not None and len(counts) % _TOLD_EVERY == 0:
-                on_progress(len(counts), self._limit)
-        self._counts = np.array(counts, dtype=np.int64)
+        self.names = [each.name for each in self.classes]
 
-    def _ways(self) -> Iterator[Way]:
-        for needs, kept in zip(self._least, self._kept, strict=True):
-            yield from islice(ways(self._compute, [needs], self._storage), kept)
+    def _count_classes(self) -> None:
+        for count in range(1, self._most + 1):
+            for split in _SPLITS[: 1 if count == 1 else 2]:
+                needs = [self._least(task, count, split) for task in self._tasks]
+                name = f"{split} / {count}"
+                every = [max(column) for column in zip(*needs, strict=True)]
+                total = count_ways(self._compute, [every], self._storage)
+                if total:
+                    self.classes.append(WayClass(name, split, total, self._first(every)))
+                for place, need in enumerate(needs):
+                    if sum(need) <= self._storage:
+                        self._offer(place, name, split, need)
 
-    def largest_shares(self) -> Shares:
+    def _offer(self, place: int, name: str, split: SplitBy, need: Sequence[int]) -> None:
+        """Keep a class if it does a task faster than those before."""
+        task, best = self._tasks[place], self._best[place]
+        busiest = self._timed(task, len(need), split)
+        if best is None or busiest.terms.total_ns < best.busiest.terms.total_ns:
+            self._best[place] = Best(name, self._subtasks(task, self._first(need), split), busiest)
+
+    def _first(self, needs: Sequence[int]) -> Way:
+        return next(ways(self._compute, [needs], self._storage))
+
+    def _least(self, task: LayerTask, count: int, split: SplitBy) -> list[int]:
+        """Storage units that each of so many subtasks needs for the data of a task, 1 at least."""
+        least: list[int] = []
+        for share, equal in groupby(task.even_shares(count, _of(split, task))):
+            need = task.need_bytes(share, _of(split, task), keeps_weights=True)
+            least += [max(1, -(-need // self.unit_bytes))] * len(list(equal))
+        return least
+
+    def _timed(self, task: LayerTask, count: int, split: SplitBy) -> Busiest:
+        share = task.even_shares(count, _of(split, task))[0]
+        terms = task.terms(share, _of(split, task), self._chip.own_rates)
+        return Busiest(count, float(share), _of(split, task), terms)
+
+    def _subtasks(self, task: LayerTask, way: Way, split: SplitBy) -> Split:
+        shares = task.even_shares(len(way.compute), _of(split, task))
+        return tuple(
+            Subtask(own, held, share, _of(split, task), self._chip.rates(own, held))
+            for own, held, share in zip(way.compute, way.storage, shares, strict=True)
+        )
+
+    def _look_at_all(self) -> None:
+        """Every way, with the routes between its units; alike are those with equal routes and storage."""
+        if self.ways > MAX_WAYS:
+            raise SpecError(
+                "enumerate",
+                f"there are {self.ways} ways, each with routes of its own, the limit is {MAX_WAYS}: "
+                f"enumerate fewer units",
+            )
+        columns: list[Times] = []
+        found: list[WayClass] = []
+        rated = cache(self._chip.rates)
+        for count in range(1, self._most + 1):
+            kinds: dict[tuple[tuple[Rates, int], ...], list[Way]] = {}
+            for way in ways(self._compute, [[1] * count], self._storage):
+                rates = map(rated, way.compute, way.storage)
+                kinds.setdefault(tuple(zip(rates, map(len, way.storage), strict=True)), []).append(way)
+            parts = np.array([[(*rates, held) for rates, held in kind] for kind in kinds])
+            some = list(kinds.values())
+            for split in _SPLITS[: 1 if count == 1 else 2]:
+                times = np.array([self._timed_at_once(task, parts, split) for task in self._tasks])
+                self._offer_fastest(times, [each[0] for each in some], split)
+                for column in np.flatnonzero(np.isfinite(times).all(axis=0)).tolist():
+                    way = some[column][0]
+                    found.append(WayClass(_named(way, split), split, len(some[column]), way))
+                    columns.append(times[:, column])
+        if columns:
+            self._merge(found, np.stack(columns, axis=1))
+
+    def _timed_at_once(self, task: LayerTask, parts: Times, split: SplitBy) -> Times:
+        """Times of a task in ns for rates in, rates out and storage units of (kinds, subtasks, 3)."""
+        shares = task.even_shares(parts.shape[1], _of(split, task))
+        part = np.array([float(share) for share in shares])
+        read = np.where(part > 0, 1.0, 0.0) if _of(split, task) == "outputs" else part
+        times = read * task.bytes_in / parts[:, :, 0] + part * task.compute_ns
+        times = times + part * task.bytes_out / parts[:, :, 1]
+        needs = [task.need_bytes(share, _of(split, task), keeps_weights=True) for share in shares]
+        fits = (np.array(needs, dtype=np.float64) <= parts[:, :, 2] * self.unit_bytes).all(axis=1)
+        fastest: Times = np.where(fits, times.max(axis=1), inf)
+        return fastest
+
+    def _offer_fastest(self, times: Times, some: Sequence[Way], split: SplitBy) -> None:
+        """Keep the fastest ways of each task if they are faster than those before."""
+        for place, (task, column) in enumerate(zip(self._tasks, times.argmin(axis=1).tolist(), strict=True)):
+            best = self._best[place]
+            if times[place, column] < (inf if best is None else best.busiest.terms.total_ns):
+                parts = self._subtasks(task, some[column], split)
+                self._best[place] = Best(_named(some[column], split), parts, _busiest(task, parts))
+
+    def _merge(self, found: Sequence[WayClass], times: Times) -> None:
+        """One class for all of equal times, in the order of their first ways."""
+        _, first, kind = np.unique(times, axis=1, return_index=True, return_inverse=True)
+        totals = [0] * len(first)
+        for each, number in zip(found, kind.ravel().tolist(), strict=True):
+            totals[number] += each.ways
+        for number in np.argsort(first, kind="stable").tolist():
+            self.classes.append(found[first[number]]._replace(ways=totals[number]))
+        self._times = times[:, np.sort(first)]
+
+    def times_ns(self) -> Times:
         """As ColumnSource."""
-        counts = range(1, len(self._least) + 1)
-        by_count = [[float(task.even_shares(count)[0]) for count in counts] for task in self._tasks]
-        return np.array(by_count)[:, self._counts - 1]
+        if self._times is not None:
+            return self._times
+        rows = [
+            [self.busiest(task, column).terms.total_ns for column in range(len(self.classes))]
+            for task in range(len(self._tasks))
+        ]
+        return np.array(rows, dtype=np.float64).reshape(len(self._tasks), len(self.classes))
 
     def busiest(self, task: int, column: int) -> Busiest:
         """As ColumnSource."""
-        count = int(self._counts[column])
-        return Busiest(count, float(self._tasks[task].even_shares(count)[0]))
+        kind = self.classes[column]
+        return _busiest(self._tasks[task], self._subtasks(self._tasks[task], kind.way, kind.split))
 
     def loads(self, task: int) -> Iterator[str]:
         """As ColumnSource."""
-        for way in self._ways():
-            yield _entry(way.compute, way.storage)
+        for kind in self.classes:
+            yield _entry(kind.way.compute, kind.way.storage)
+
+    def best(self, task: int) -> Best | None:
+        """As ColumnSource."""
+        return self._best[task]
+
+
+def _named(way: Way, split: SplitBy) -> str:
+    return way.name if split == "windows" else f"{way.name} by outputs"
+
+
+def _of(split: SplitBy, task: LayerTask) -> SplitBy:
+    return split if task.is_layer else "windows"
+
+
+def _busiest(task: LayerTask, parts: Split) -> Busiest:
+    timed = [(part, task.terms(part.share, part.split, part.rates)) for part in parts]
+    part, terms = max(timed, key=lambda each: each[1].total_ns)
+    return Busiest(len(parts), float(part.share), part.split, terms)
 
 
 def check_entries(tasks: int, strategies: int) -> None:
@@ -270,46 +407,27 @@ def _entry(compute: Iterable[Sequence[int]] | Blocks, storage: Iterable[Sequence
 
 
 def _check_units(compute: int, storage: int, chip: ChipPerformance) -> None:
-    for what, count, have, field in (
-        ("compute units", compute, chip.processors, "processors"),
-        ("storage units", storage, chip.storage_units, "storage_units"),
-    ):
-        if not 1 <= count <= min(have, MAX_ENUMERATED):
-            limit = f"the chip has {have} ({field})" if have <= MAX_ENUMERATED else "more are too many ways"
-            raise SpecError(
-                "enumerate", f"{what} must be from 1 to {min(have, MAX_ENUMERATED)}, got {count}: {limit}"
-            )
-
-
-def _kept(counts: Sequence[int], times_ns: Sequence[float], limit: int) -> list[int]:
-    """Of how many ways of each number of subtasks `limit` are kept: one of each, then all of the fastest."""
-    order = sorted((place for place, count in enumerate(counts) if count), key=times_ns.__getitem__)[:limit]
-    kept = [int(place in order) for place in range(len(counts))]
-    left = limit - len(order)
-    for place in order:
-        more = min(left, counts[place] - 1)
-        kept[place] += more
-        left -= more
-    return kept
-
-
-def _least_storage(subtasks: int, tasks: Sequence[LayerTask], unit_bytes: int) -> list[int]:
-    """Storage units that each of so many subtasks needs for the data of every task, 1 at least."""
-    least = [1] * subtasks
-    for task in tasks:
-        units: list[int] = []
-        for share, equal in groupby(task.even_shares(subtasks)):
-            need = task.need_bytes(share, keeps_weights=True)
-            units += [-(-need // unit_bytes)] * len(list(equal))
-        least = list(map(max, least, units))
-    return least
+    """The compute units are the chip's; its memory is divided into any number of equal storage units."""
+    most = min(chip.processors, MAX_ENUMERATED)
+    if not 1 <= compute <= most:
+        has = f"the chip has {chip.processors} (processors)"
+        limit = has if most < MAX_ENUMERATED else "more are too many ways"
+        raise SpecError("enumerate", f"compute units must be from 1 to {most}, got {compute}: {limit}")
+    if not 1 <= storage <= MAX_ENUMERATED:
+        reason = f"storage units must be from 1 to {MAX_ENUMERATED}, got {storage}: more are too many ways"
+        raise SpecError("enumerate", reason)
+    if chip.routes and storage != chip.storage_units:
+        raise SpecError(
+            "enumerate",
+            f"storage units must be {chip.storage_units}, got {storage}: routes belong to units of the chip",
+        )
 
 
 def _refuse(storage: int, tasks: Sequence[LayerTask], unit_bytes: int) -> None:
     """One subtask needs least in all: if not even that fits, say by how much."""
-    (whole,) = tasks[0].even_shares(1)
-    task = max(tasks, key=lambda task: task.need_bytes(whole, keeps_weights=True))
-    need = task.need_bytes(whole, keeps_weights=True)
+    (whole,) = tasks[0].even_shares(1, "windows")
+    task = max(tasks, key=lambda task: task.need_bytes(whole, "windows", keeps_weights=True))
+    need = task.need_bytes(whole, "windows", keeps_weights=True)
     raise SpecError(
         f"enumerate: task {task.name[:60]!r}",
         f"needs {need} bytes for its input, output and weights, {storage} storage units of "

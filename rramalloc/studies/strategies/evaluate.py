@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Mapping as MappingOf
@@ -9,18 +10,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rramalloc.choices import FC_CHOICES, MAPPINGS, FullyConnected, Mapping
-from rramalloc.errors import SpecError
+from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware, Precision
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
+from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import demands
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.methods.sequential import Choices, LeastSum, useful_copies
 from rramalloc.network.network import Network
-from rramalloc.records import check_known
+from rramalloc.records import check_known, check_range
 from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.studies.strategies.chip import ChipPerformance, load_chip
-from rramalloc.studies.strategies.enumeration import Progress
-from rramalloc.studies.strategies.evaluation import DEFAULT_LIMIT, Evaluation, Planner, evaluate_strategies
+from rramalloc.search.problem import Stop
+from rramalloc.studies.strategies.evaluation import (
+    Evaluation,
+    Planner,
+    Proposal,
+    ProposedLayer,
+    Proposer,
+    evaluate_strategies,
+)
 from rramalloc.studies.strategies.strategy import (
     Split,
     Strategy,
@@ -30,7 +42,7 @@ from rramalloc.studies.strategies.strategy import (
     load_strategy,
     plan_of,
 )
-from rramalloc.studies.strategies.tasks import LayerTask, check_task_names
+from rramalloc.studies.strategies.tasks import LayerTask, check_task_names, tasks_of
 from rramalloc.timing.stage_graph import timed_stages
 
 
@@ -48,6 +60,7 @@ def plan_of_copies(
     every layer has units of its own and all others are idle in its task; the storage units are dealt out
     evenly among the copies and hold inputs and outputs only.
     Raises SpecError if there are too few units, or for copies below 1 or above the windows.
+    An operator without weights has no arrays, demand 0: it runs in one subtask on all units.
     Source: docs/sources/companions.md 1.
     """
     check_task_names(copies, tasks, where)
@@ -68,20 +81,22 @@ def plan_of_copies(
         )
     splits, first = [], 1
     for task, count, each in zip(tasks, counts, demand, strict=True):
-        split = _split(task, count, each, first, chip.storage_units)
+        split = _split(task, count, each, first, chip)
         check_capacity(split, task, chip, f"{where}: task {task.name[:60]!r}", keeps_weights=False)
         splits.append(split)
         first += count * each
-    return StrategyPlan(name, where, tuple(splits))
+    return StrategyPlan(name, where, tuple(splits), divides_anew=False)
 
 
-def _split(task: LayerTask, copies: int, demand: int, first: int, storage_units: int) -> Split:
-    """Consecutive units for each copy, from compute unit `first` on."""
-    each, more = divmod(storage_units, copies)
+def _split(task: LayerTask, copies: int, demand: int, first: int, chip: ChipPerformance) -> Split:
+    """Consecutive units for each copy, from compute unit `first` on; all of them where nothing is stored."""
+    each, more = divmod(chip.storage_units, copies)
     subtasks, stored = [], 1
-    for copy, share in enumerate(task.even_shares(copies)):
+    for copy, share in enumerate(task.even_shares(copies, "windows")):
         begin, held = first + copy * demand, each + (copy < more)
-        subtasks.append(Subtask(range(begin, begin + demand), range(stored, stored + held), share))
+        compute = range(begin, begin + demand) if demand else range(1, chip.processors + 1)
+        storage = range(stored, stored + held)
+        subtasks.append(Subtask(compute, storage, share, "windows", chip.rates(compute, storage)))
         stored += held
     return tuple(subtasks)
 
@@ -141,10 +156,101 @@ def allocation_planner(
     options = given.source.options.changed(mapping=mapping, fc=fc)
 
     def plan(tasks: Sequence[LayerTask]) -> StrategyPlan:
-        need = demands(network, timed_stages(network, fc), hardware, options)
+        need = _demands(network, tasks, hardware, options)
         return plan_of_copies(given.name, given.source.replication, need, tasks, chip, given.source.where)
 
     return plan
+
+
+def _demands(
+    network: Network, tasks: Sequence[LayerTask], hardware: Hardware, options: MappingOptions
+) -> list[int]:
+    """Arrays of one copy of every task; 0 for operators without weights."""
+    stages = {stage.name: stage for stage in timed_stages(network, options.fc)}
+    layers = [stages[task.name] for task in tasks if task.is_layer]
+    needs = iter(demands(network, layers, hardware, options))
+    return [next(needs) if task.is_layer else 0 for task in tasks]
+
+
+def array_proposer(
+    network: Network, chip: ChipPerformance, hardware: Hardware, options: MappingOptions, arrays: int
+) -> Proposer:
+    """Finds the replication of least total time within so many arrays.
+
+    Times are separable, so a choice per layer under one budget: exact (`rramalloc.methods.sequential`).
+    """
+    name = f"best of {arrays} arrays"
+
+    def propose(tasks: Sequence[LayerTask]) -> tuple[Proposal, StrategyPlan]:
+        demand = _demands(network, tasks, hardware, options)
+        useful = [_useful(task, each, chip, arrays) for task, each in zip(tasks, demand, strict=True)]
+        minimum = sum(copies[0] * each for copies, each in zip(useful, demand, strict=True))
+        if minimum > arrays:
+            needs = [(task.name, each) for task, each in zip(tasks, demand, strict=True) if each]
+            raise BudgetError(minimum, arrays, needs)
+        lengths = [len(copies) for copies in useful]
+        flat = np.concatenate([np.array(copies, dtype=np.int64) for copies in useful])
+        each = np.repeat(np.array(demand, dtype=np.int64), lengths)
+        least = np.repeat(np.array([copies[0] for copies in useful], dtype=np.int64), lengths)
+        costs = np.array(
+            [
+                _time_ns(task, count, chip)
+                for task, counts in zip(tasks, useful, strict=True)
+                for count in counts
+            ]
+        )
+        first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        choices = Choices(first, flat, (flat - least) * each, costs, arrays - minimum)
+        spread = float(costs.sum()) / len(costs)
+        chosen, proven = LeastSum(choices, Stop(), step=max(1e-9, 1e-6 * spread)).run()
+        copies = dict(zip((task.name for task in tasks), flat[chosen].tolist(), strict=True))
+        plan = plan_of_copies(name, copies, demand, tasks, chip, name)
+        layers = tuple(
+            ProposedLayer(
+                name=task.name, demand=need, replication=copies[task.name],
+                arrays=need * copies[task.name], time_ns=_time_ns(task, copies[task.name], chip),
+            )
+            for task, need in zip(tasks, demand, strict=True)
+            if need
+        )  # fmt: skip
+        return Proposal(
+            budget=arrays,
+            used=sum(layer.arrays for layer in layers),
+            time_ns=math.fsum(costs[chosen].tolist()),
+            proven=proven,
+            layers=layers,
+        ), plan
+
+    return propose
+
+
+def _time_ns(task: LayerTask, copies: int, chip: ChipPerformance) -> float:
+    return task.terms(task.even_shares(copies, "windows")[0], "windows", chip.own_rates).total_ns
+
+
+def _useful(task: LayerTask, demand: int, chip: ChipPerformance, arrays: int) -> list[int]:
+    """Copies at which the time of a task changes and whose storage holds their data. Raises SpecError."""
+    most = max(1, min(task.windows, chip.storage_units, arrays // demand if demand else 1))
+    every = useful_copies(task.windows).tolist()
+    fitting = [copies for copies in every if copies <= most and _holds(task, copies, chip)]
+    if not fitting:
+        raise SpecError(
+            f"arrays: task {task.name[:60]!r}",
+            f"its input and output do not fit the {chip.storage_units} storage units of {chip.unit_bytes} "
+            f"bytes in any number of copies: the chip needs more memory",
+        )
+    return fitting
+
+
+def _holds(task: LayerTask, copies: int, chip: ChipPerformance) -> bool:
+    """Whether storage dealt out evenly holds the input and output of every copy, larger shares first."""
+    each, more = divmod(chip.storage_units, copies)
+    shares = task.even_shares(copies, "windows")
+    large = task.windows % copies or copies
+    for share, held in ((shares[0], each + (large <= more)), (shares[-1], each)):
+        if task.need_bytes(share, "windows", keeps_weights=False) > held * chip.unit_bytes:
+            return False
+    return True
 
 
 def common_fc(given: Sequence[Given], fc: FullyConnected | None) -> FullyConnected:
@@ -174,52 +280,87 @@ def common_precision(hardware: Sequence[Hardware], given: Sequence[Given]) -> Pr
 
 def evaluate(
     network: NetworkLike,
-    chip: ChipPerformance | str | os.PathLike[str],
+    chip: ChipPerformance | HardwareLike | None = None,
     *,
     strategies: StrategyLike | Sequence[StrategyLike] = (),
     allocations: AllocationLike | Sequence[AllocationLike] = (),
     units: tuple[int, int] | None = None,
-    limit: int = DEFAULT_LIMIT,
-    hardware: HardwareLike | None = None,
+    arrays: int | None = None,
     crossbar: str | None = None,
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
     input_shapes: InputShapes | None = None,
     allow_partial: bool = False,
-    on_progress: Progress | None = None,
 ) -> Evaluation:
-    """Strategies side by side, layer after layer: load matrix, performance matrix, and the best of them.
+    """Strategies side by side, layer after layer: load matrix, performance matrix, and the best there is.
 
-    chip: its performance parameters, or their TOML file; strategies, allocations: objects or files, one or
-    many; units: (compute, storage) units of which all ways of sharing them out are enumerated, the first
-    `limit` of them; hardware, crossbar, mapping, fc: those of the allocations unless given;
-    allow_partial: take operators whose weights cannot be modelled as barriers.
-    Raises RramallocError.  Source: docs/sources/companions.md 1.
+    Parameters
+    ----------
+    chip
+        Hardware with [units], or the units alone; None for the hardware of the allocations.
+    strategies, allocations
+        Objects or files, one or many.
+    units
+        (compute, storage) units of which all ways of sharing them out are enumerated, in classes of equal
+        time. The best way of every task is composed to a strategy.
+    arrays
+        Budget of replicas that keep their arrays: the replication of least time is found.
+    crossbar, mapping, fc
+        Those of the allocations unless given.
+
+    Raises
+    ------
+    RramallocError
+        BudgetError, FileError, SpecError, UnknownNameError, UnsupportedError.
     """
     for kind, name, known in (("mapping", mapping, MAPPINGS), ("fc", fc, FC_CHOICES)):
         if name is not None:
             check_known(kind, name, known)
-    parameters = chip if isinstance(chip, ChipPerformance) else load_chip(chip)
+    check_range("arrays", arrays, 1, 2**53)
+    given = given_allocations(listed(allocations))
+    asked = None if chip is None or isinstance(chip, ChipPerformance) else as_hardware(chip)
+    machines = _machines(given, asked, crossbar)
+    parameters = chip if isinstance(chip, ChipPerformance) else _units(machines)
     tables = [
         strategy_planner(strategy, number, parameters)
         for number, strategy in enumerate(listed(strategies), 1)
     ]
-    given = given_allocations(listed(allocations))
     source = as_network(network, input_shapes, allow_partial=allow_partial)
-    chosen_fc, machines = common_fc(given, fc), _machines(given, hardware, crossbar)
+    chosen_fc = common_fc(given, fc)
     allocated = [
         allocation_planner(allocation, source, parameters, machine, mapping, chosen_fc)
         for allocation, machine in zip(given, machines, strict=False)
     ]
-    if not (tables or allocated or units):
-        raise SpecError("strategies", "there are none: give strategies, allocations or units to enumerate")
+    if not (tables or allocated or units or arrays):
+        reason = "there are none: give strategies, allocations, units to enumerate or a budget of arrays"
+        raise SpecError("strategies", reason)
+    precision, timing = common_precision(machines, given), machines[0].timing
+    step_ns = None if timing is None else timing.compute_ns(precision.input_bits)
+    tasks = tasks_of(source, parameters, precision, chosen_fc, step_ns)
+    propose = None
+    if arrays is not None:
+        options = (given[0].source.options if given else DEFAULT_MAPPING).changed(
+            mapping=mapping, fc=chosen_fc
+        )
+        propose = array_proposer(source, parameters, machines[0], options, arrays)
+    planners = [*tables, *allocated]
     return evaluate_strategies(
-        source, parameters, common_precision(machines, given), chosen_fc, [*tables, *allocated],
-        units=units, limit=limit, on_progress=on_progress,
-    )  # fmt: skip
+        source, parameters, precision, tasks, chosen_fc, planners, units=units, propose=propose
+    )
 
 
-def _machines(given: Sequence[Given], hardware: HardwareLike | None, crossbar: str | None) -> list[Hardware]:
+def _units(machines: Sequence[Hardware]) -> ChipPerformance:
+    """[units] of the hardware. Raises SpecError."""
+    if machines[0].units is None:
+        raise SpecError(
+            f"hardware {machines[0].name[:60]!r}",
+            "needs [units]: processors, storage_units, unit_bytes, bandwidth_in_gb_s and bandwidth_out_gb_s "
+            "(docs/sources/companions.md 1)",
+        )
+    return machines[0].units
+
+
+def _machines(given: Sequence[Given], hardware: Hardware | None, crossbar: str | None) -> list[Hardware]:
     """Hardware of every allocation, or of none: what was asked for, or its own, or the default."""
     if hardware is not None:
         return [as_hardware(hardware, crossbar)] * max(1, len(given))

@@ -15,23 +15,25 @@ import numpy as np
 
 from rramalloc.choices import FullyConnected
 from rramalloc.errors import SpecError
+from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Precision
+from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief
 from rramalloc.result import Result, frame_of
 from rramalloc.results.allocation import Count, NetworkId
-from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.enumeration import (
+    Best,
+    Busiest,
     ColumnSource,
     Enumeration,
     PlanColumns,
-    Progress,
     check_entries,
 )
 from rramalloc.studies.strategies.matrices import Matrix, column_sums, write_load, write_performance
-from rramalloc.studies.strategies.strategy import StrategyPlan
-from rramalloc.studies.strategies.tasks import LayerTask, Term, tasks_of
+from rramalloc.studies.strategies.strategy import Strategy, StrategyPlan, SubtaskEntry
+from rramalloc.studies.strategies.tasks import LayerTask, SplitBy, Term
 from rramalloc.units import one_line
 from rramalloc.version import __version__
 
@@ -42,20 +44,22 @@ FORMAT: Literal["rramalloc-evaluation/1"] = "rramalloc-evaluation/1"
 
 
 class TaskTime(Record):
-    """A task under the best strategy.
+    """A task under a strategy.
 
-    bytes_in, bytes_out, bytes_working: of the whole task (input, output, weights); subtasks: how many;
-    share: of the windows, of the subtask that takes longest; in_ns, compute_ns, out_ns: its three terms,
-    time_ns: their sum, the task's run time; dominant: the largest term, the same under every strategy.
+    bytes_in, bytes_out, bytes_working: of the whole task (input, output, weights); strategy: its name;
+    subtasks: how many; split: what is dealt out to them; share: of the subtask that takes longest; in_ns,
+    compute_ns, out_ns: its three terms; time_ns: their sum, the task's run time; dominant: the largest term.
     """
 
     name: Name
     operator: str
     windows: Count
-    bytes_in: Count
-    bytes_out: Count
-    bytes_working: Count
+    bytes_in: int
+    bytes_out: int
+    bytes_working: int
+    strategy: Name
     subtasks: Count
+    split: SplitBy
     share: float
     in_ns: float
     compute_ns: float
@@ -72,26 +76,73 @@ class StrategyTime(Record):
     ratio: float
 
 
+class EnumeratedClass(Record):
+    """Ways to share units out that take equal time.
+
+    subtasks: how many; split: what is dealt out to them; ways: whose storage can hold every task; time_ns: of
+    the network.
+    """
+
+    name: Name
+    subtasks: Count
+    split: SplitBy
+    ways: int
+    time_ns: float
+
+
 class Enumerated(Record):
     """What was enumerated.
 
-    unit_bytes: of a storage unit, an equal part of the chip's memory; ways: all there are; fitting: those
-    whose storage suffices; evaluated: so many, the fastest among them.
+    unit_bytes: of a storage unit, an equal part of the chip's memory; ways: to share the units out;
+    classes: of equal time, all there are that fit every task.
     """
 
     compute_units: Count
     storage_units: Count
     unit_bytes: int
     ways: int
-    fitting: int
-    evaluated: Count
+    classes: tuple[EnumeratedClass, ...]
+
+
+class Composition(Record):
+    """The best strategy of every task, where units are divided anew for each.
+
+    time_ns: the sum over the tasks; tasks: each under its own strategy.
+    """
+
+    time_ns: float
+    tasks: tuple[TaskTime, ...]
+
+
+class ProposedLayer(Record):
+    """Copies of a layer. demand: arrays of one; arrays: of all; time_ns: of the layer."""
+
+    name: Name
+    demand: Count
+    replication: Count
+    arrays: Count
+    time_ns: float
+
+
+class Proposal(Record):
+    """The replication of least time, layer after layer, where replicas keep their arrays.
+
+    budget, used: arrays; time_ns: of the network; proven: whether no other replication is faster.
+    """
+
+    budget: Count
+    used: Count
+    time_ns: float
+    proven: bool
+    layers: tuple[ProposedLayer, ...]
 
 
 class EvaluationDocument(Record):
     """What `evaluate --format json` prints.
 
     best: the fastest strategy, the first of equals; equals: how many are as fast; ranking: the fastest
-    strategies, at most 100; enumerated: None without --enumerate.
+    strategies, at most 100; enumerated: None without --enumerate; composed: None where all strategies are
+    allocations; proposal: None without --arrays.
     """
 
     format: Literal["rramalloc-evaluation/1"] = FORMAT
@@ -107,19 +158,23 @@ class EvaluationDocument(Record):
     equals: Count
     tasks: tuple[TaskTime, ...]
     ranking: tuple[StrategyTime, ...]
+    composed: Composition | None = None
+    proposal: Proposal | None = None
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Result):
     """Strategies side by side. document: the summary; names: of the strategies, the matrix's columns;
-    performance_ns: float64 of tasks x strategies; sources: where the load matrix is made from.
+    performance_ns: float64 of tasks x strategies; sources: where the load matrix is made from; composed: the
+    best strategy of every task as one, None where all strategies are allocations.
     """
 
     document: EvaluationDocument
     names: tuple[str, ...]
     performance_ns: Matrix
     sources: tuple[ColumnSource, ...]
+    composed: Strategy | None = None
 
     @property
     def best(self) -> str:
@@ -159,6 +214,19 @@ class Evaluation(Result):
         """Write the performance matrix as CSV or Parquet, whole or not. Raises SpecError, FileError."""
         write_performance(path, self.performance_ns, self.task_names, self.names)
 
+    def save_proposal(self, path: str | os.PathLike[str]) -> None:
+        """Write the replication that was found, else the composed strategy. Raises SpecError, FileError."""
+        proposal = self.document.proposal
+        if proposal is not None:
+            write_json(path, {"replication": {layer.name: layer.replication for layer in proposal.layers}})
+        elif self.composed is not None:
+            self.composed.save(path)
+        else:
+            raise SpecError(
+                os.fspath(path),
+                "nothing is proposed: allocations keep their arrays; give units or a budget of arrays",
+            )
+
     def _headline(self) -> tuple[str, str]:
         document = self.document
         best = f"strategy {one_line(document.best, 60)} takes {document.time_ns:,.6g} ns"
@@ -174,36 +242,49 @@ class Evaluation(Result):
         return self.document.warnings
 
 
-DEFAULT_LIMIT = 100_000
 _RANKED = 100
+COMPOSED = "composed"
+"""Name of the strategy that has the best of all others for every task."""
 
 Planner = Callable[[Sequence[LayerTask]], StrategyPlan]
 """Works a strategy out for the tasks of a network."""
+Proposer = Callable[[Sequence[LayerTask]], tuple[Proposal, StrategyPlan]]
+"""Finds the replication of least time for the tasks of a network."""
 
 
 def evaluate_strategies(
-    network: Network, chip: ChipPerformance, precision: Precision, fc: FullyConnected,
-    planners: Iterable[Planner], *, units: tuple[int, int] | None = None, limit: int = DEFAULT_LIMIT,
-    on_progress: Progress | None = None,
-) -> Evaluation:  # fmt: skip
-    """Run times of all tasks under all strategies, given or enumerated, and the best of them.
+    network: Network,
+    chip: ChipPerformance,
+    precision: Precision,
+    tasks: Sequence[LayerTask],
+    fc: FullyConnected,
+    planners: Iterable[Planner],
+    *,
+    units: tuple[int, int] | None = None,
+    propose: Proposer | None = None,
+) -> Evaluation:
+    """Run times of all tasks under all strategies, given, enumerated or proposed, and the best of them.
 
-    units: compute and storage units of which the first `limit` ways of sharing them out are enumerated.
-    Run time of a task = max over its subtasks of share * (bytes_in / bandwidth_in + bytes_in * cost +
-    bytes_out / bandwidth_out). Raises SpecError, UnsupportedError.  Source: docs/sources/companions.md 1.
+    units: compute and storage units of which all ways of sharing them out are enumerated. Raises SpecError,
+    UnsupportedError.  Source: docs/sources/companions.md 1.
     """
-    tasks = tasks_of(network, chip, precision, fc)
     plans = [planner(tasks) for planner in planners]
+    proposal = None
+    if propose is not None:
+        proposal, plan = propose(tasks)
+        plans.append(plan)
     sources: list[ColumnSource] = [PlanColumns(plans, tasks)] if plans else []
-    enumerated = None
-    if units is not None:
-        enumeration = Enumeration(*units, tasks, chip, limit, on_progress)
+    enumeration = None if units is None else Enumeration(*units, tasks, chip)
+    if enumeration is not None:
         sources.append(enumeration)
-        enumerated = _enumerated(enumeration, units)
+    bests = [_best(place, sources) for place in range(len(tasks))]
+    composed = None if None in bests else _composed(tasks, [best for best in bests if best is not None])
+    if composed is not None and not any(source.names for source in sources):
+        sources = [PlanColumns([_as_plan(bests)], tasks)]
     names = [name for source in sources for name in source.names]
     _check_names(names, plans)
     check_entries(len(tasks), len(names))
-    matrix = _matrix(tasks, sources)
+    matrix = np.concatenate([source.times_ns() for source in sources], axis=1)
     total = column_sums(matrix)
     best = int(total.argmin())
     document = EvaluationDocument(
@@ -213,49 +294,84 @@ def evaluate_strategies(
         precision=precision,
         fc=fc,
         strategies=len(names),
-        enumerated=enumerated,
+        enumerated=None if enumeration is None or units is None else _enumerated(enumeration, units),
         best=names[best],
         time_ns=float(total[best]),
         equals=int((total == total[best]).sum()),
-        tasks=tuple(_task_times(tasks, matrix[:, best], sources, best)),
+        tasks=tuple(_task_times(tasks, sources, best)),
         ranking=_ranking(names, total),
+        composed=composed,
+        proposal=proposal,
         warnings=network.warnings,
     )
-    return Evaluation(document, tuple(names), matrix, tuple(sources))
+    strategy = None if composed is None else _strategy(tasks, bests)
+    return Evaluation(document, tuple(names), matrix, tuple(sources), strategy)
 
 
-def _matrix(tasks: Sequence[LayerTask], sources: Sequence[ColumnSource]) -> Matrix:
-    shares = [source.largest_shares() for source in sources]
-    matrix = shares[0] if len(shares) == 1 else np.concatenate(shares, axis=1)
-    for row, task in zip(matrix, tasks, strict=True):
-        row *= task.total_ns
-    return matrix
+def _best(place: int, sources: Sequence[ColumnSource]) -> Best | None:
+    """The fastest way to do a task, the first of equals."""
+    some = [best for source in sources if (best := source.best(place)) is not None]
+    return min(some, key=lambda best: best.busiest.terms.total_ns, default=None)
+
+
+def _composed(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> Composition:
+    times = tuple(_task_time(task, best.name, best.busiest) for task, best in zip(tasks, bests, strict=True))
+    total = 0.0
+    for time in times:
+        total += time.time_ns
+    return Composition(time_ns=total, tasks=times)
+
+
+def _as_plan(bests: Sequence[Best | None]) -> StrategyPlan:
+    return StrategyPlan(COMPOSED, COMPOSED, tuple(best.split for best in bests if best is not None))
+
+
+def _strategy(tasks: Sequence[LayerTask], bests: Sequence[Best | None]) -> Strategy:
+    """The composed strategy as a table that `evaluate` reads again."""
+    entries = {
+        task.name: tuple(
+            SubtaskEntry(
+                compute=tuple(part.compute), storage=tuple(part.storage), share=float(part.share),
+                split=part.split,
+            )
+            for part in best.split
+        )
+        for task, best in zip(tasks, bests, strict=True)
+        if best is not None
+    }  # fmt: skip
+    return Strategy(name=COMPOSED, tasks=entries)
 
 
 def _task_times(
-    tasks: Sequence[LayerTask], times_ns: Matrix, sources: Sequence[ColumnSource], column: int
+    tasks: Sequence[LayerTask], sources: Sequence[ColumnSource], column: int
 ) -> Iterable[TaskTime]:
     for source in sources:
         if column < len(source.names):
             break
         column -= len(source.names)
-    for number, (task, time_ns) in enumerate(zip(tasks, times_ns.tolist(), strict=True)):
-        subtasks, share = source.busiest(number, column)
-        yield TaskTime(
-            name=task.name,
-            operator=task.operator,
-            windows=task.windows,
-            bytes_in=task.bytes_in,
-            bytes_out=task.bytes_out,
-            bytes_working=task.bytes_working,
-            subtasks=subtasks,
-            share=share,
-            in_ns=share * task.in_ns,
-            compute_ns=share * task.compute_ns,
-            out_ns=share * task.out_ns,
-            time_ns=time_ns,
-            dominant=task.dominant,
-        )
+    for number, task in enumerate(tasks):
+        yield _task_time(task, source.names[column], source.busiest(number, column))
+
+
+def _task_time(task: LayerTask, strategy: str, busiest: Busiest) -> TaskTime:
+    in_ns, compute_ns, out_ns = busiest.terms
+    return TaskTime(
+        name=task.name,
+        operator=task.operator,
+        windows=task.windows,
+        bytes_in=task.bytes_in,
+        bytes_out=task.bytes_out,
+        bytes_working=task.bytes_working,
+        strategy=strategy,
+        subtasks=busiest.subtasks,
+        split=busiest.split,
+        share=busiest.share,
+        in_ns=in_ns,
+        compute_ns=compute_ns,
+        out_ns=out_ns,
+        time_ns=busiest.terms.total_ns,
+        dominant=busiest.terms.dominant,
+    )
 
 
 def _ranking(names: Sequence[str], total: Matrix) -> tuple[StrategyTime, ...]:
@@ -272,13 +388,22 @@ def _ranking(names: Sequence[str], total: Matrix) -> tuple[StrategyTime, ...]:
 
 
 def _enumerated(enumeration: Enumeration, units: tuple[int, int]) -> Enumerated:
+    totals = column_sums(enumeration.times_ns()).tolist()
     return Enumerated(
         compute_units=units[0],
         storage_units=units[1],
         unit_bytes=enumeration.unit_bytes,
         ways=enumeration.ways,
-        fitting=enumeration.fitting,
-        evaluated=len(enumeration.names),
+        classes=tuple(
+            EnumeratedClass(
+                name=each.name,
+                subtasks=len(each.way.compute),
+                split=each.split,
+                ways=each.ways,
+                time_ns=time_ns,
+            )
+            for each, time_ns in zip(enumeration.classes, totals, strict=True)
+        ),
     )
 
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from rramalloc.errors import SpecError
 from rramalloc.files import check_writable, open_to_write
+from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.records import Record
 from rramalloc.results.allocation import NetworkId
 from rramalloc.studies.parquet import require_parquet, write_parquet
-from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.enumeration import ColumnSource
 
 if TYPE_CHECKING:

@@ -20,15 +20,15 @@ from pydantic import BeforeValidator, FailFast, Field, TypeAdapter
 from rramalloc.csv_rows import check_columns, csv_lines, named_cells
 from rramalloc.errors import SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, parse_json, read_json, read_text, write_json
+from rramalloc.hardware.performance import MAX_UNITS, ChipPerformance, Rates
 from rramalloc.network.node import Name
 from rramalloc.records import Record, as_tuple, brief, from_list, parse
-from rramalloc.studies.strategies.chip import MAX_UNITS, ChipPerformance
-from rramalloc.studies.strategies.tasks import LayerTask, check_task_names
+from rramalloc.studies.strategies.tasks import LayerTask, SplitBy, Terms, check_task_names
 
 FORMAT: Literal["rramalloc-strategy/1"] = "rramalloc-strategy/1"
 EVERY = "*"
 """The task name that stands for all tasks without an entry of their own."""
-COLUMNS = ("task", "subtask", "compute", "storage", "share", "idle")
+COLUMNS = ("task", "subtask", "compute", "storage", "share", "split", "idle")
 _NEEDED = ("task", "compute", "storage")
 
 
@@ -58,15 +58,17 @@ IdleIds = Annotated[
 
 
 class SubtaskEntry(Record):
-    """A part of a task: its compute units, its storage units, and its share of the task's windows.
+    """A part of a task: its compute units, its storage units, and its share of the task.
 
-    share: left out everywhere in a task, the windows are dealt out evenly; idle: units that no subtask of
-    this task uses, on purpose; an entry with nothing else is no subtask.
+    share: left out everywhere in a task, windows or output channels are dealt out evenly; split: what is
+    dealt out, the same for all subtasks of a task; idle: units that no subtask of this task uses, on
+    purpose; an entry with nothing else is no subtask.
     """
 
     compute: UnitIds = ()
     storage: UnitIds = ()
     share: float | None = None
+    split: SplitBy = "windows"
     idle: IdleIds = ()
 
     @property
@@ -157,6 +159,8 @@ def _add(entries: list[dict[str, Any]], row: dict[str, str], place: str) -> None
         if isinstance(share, bool) or not isinstance(share, int | float):
             raise SpecError(place, f"column 'share': must be a number, got {brief(row['share'])}")
         entry["share"] = share
+    if row.get("split"):
+        entry["split"] = row["split"]
     number = row.get("subtask", "")
     expected = str(1 + sum(1 for other in entries if other["compute"] or other["storage"]))
     if number and (entry["compute"] or entry["storage"]) and number != expected:
@@ -171,11 +175,13 @@ def _unit(word: str) -> int | str:
 
 
 class Subtask(NamedTuple):
-    """A part of a task: ids of its units, from 1, and its share of the task's windows."""
+    """A part of a task: ids of its units, from 1, its share of the task, and the rates of its routes."""
 
     compute: Sequence[int]
     storage: Sequence[int]
     share: Fraction
+    split: SplitBy
+    rates: Rates
 
 
 Split = tuple[Subtask, ...]
@@ -183,15 +189,19 @@ Split = tuple[Subtask, ...]
 
 @dataclass(frozen=True, slots=True)
 class StrategyPlan:
-    """A strategy worked out. splits: the subtasks of every task, in execution order; where: its origin."""
+    """A strategy worked out. splits: the subtasks of every task, in execution order; where: its origin;
+    divides_anew: whether units are free to be divided in another way in the next task.
+    """
 
     name: str
     where: str
     splits: tuple[Split, ...]
+    divides_anew: bool = True
 
-    def largest_share(self, task: int) -> Fraction:
-        """Share of the subtask that takes longest: run time is proportional to it."""
-        return max(subtask.share for subtask in self.splits[task])
+    def slowest(self, place: int, task: LayerTask) -> tuple[Subtask, Terms]:
+        """The subtask of a task that takes longest, the first of equals, and its run time."""
+        timed = [(part, task.terms(part.share, part.split, part.rates)) for part in self.splits[place]]
+        return max(timed, key=lambda each: each[1].total_ns)
 
 
 def check_capacity(
@@ -199,7 +209,7 @@ def check_capacity(
 ) -> None:
     """Raise SpecError for a subtask whose storage cannot hold its data."""
     for number, subtask in enumerate(split, 1):
-        need = task.need_bytes(subtask.share, keeps_weights=keeps_weights)
+        need = task.need_bytes(subtask.share, subtask.split, keeps_weights=keeps_weights)
         have = len(subtask.storage) * chip.unit_bytes
         if need > have:
             what = "input, output and weights" if keeps_weights else "input and output"
@@ -231,6 +241,7 @@ class _Part(NamedTuple):
     compute: tuple[int, ...]
     storage: tuple[int, ...]
     share: Fraction | None
+    split: SplitBy
 
 
 def plan_of(
@@ -252,7 +263,7 @@ def plan_of(
             raise SpecError(place, f"has no entry: add one, or {EVERY!r} for all tasks without their own")
         if key not in checked:
             checked[key] = _checked(strategy.tasks[key], strategy.idle, chip, place)
-        split = _split(checked[key], task)
+        split = _split(checked[key], task, chip)
         check_capacity(split, task, chip, place, keeps_weights=True)
         splits.append(split)
     return StrategyPlan(strategy.name or where, where, tuple(splits))
@@ -276,6 +287,8 @@ def _checked(
     for kind, owner, unused in zip(kinds, owners, rest, strict=True):
         _check_all_used(kind, owner, unused, place)
     _check_shares(subtasks, place)
+    if len({subtask.split for subtask in subtasks}) > 1:
+        raise SpecError(place, "some subtasks are split by windows, others by outputs: split all alike")
     return tuple(_part(subtask) for subtask in subtasks)
 
 
@@ -377,15 +390,26 @@ def _check_shares(subtasks: tuple[SubtaskEntry, ...], place: str) -> None:
 
 def _part(subtask: SubtaskEntry) -> _Part:
     share = None if subtask.share is None else Fraction(repr(subtask.share))
-    return _Part(tuple(map(_bare, subtask.compute)), tuple(map(_bare, subtask.storage)), share)
+    return _Part(tuple(map(_bare, subtask.compute)), tuple(map(_bare, subtask.storage)), share, subtask.split)
 
 
-def _split(parts: tuple[_Part, ...], task: LayerTask) -> Split:
-    even = task.even_shares(len(parts))
+def _split(parts: tuple[_Part, ...], task: LayerTask, chip: ChipPerformance) -> Split:
+    even = task.even_shares(len(parts), _split_of(parts[0].split, task))
     return tuple(
-        Subtask(part.compute, part.storage, share if part.share is None else part.share)
+        Subtask(
+            part.compute,
+            part.storage,
+            share if part.share is None else part.share,
+            _split_of(part.split, task),
+            chip.rates(part.compute, part.storage),
+        )
         for part, share in zip(parts, even, strict=True)
     )
+
+
+def _split_of(split: SplitBy, task: LayerTask) -> SplitBy:
+    """Operators without weights need only their own channels, so it makes no difference to them."""
+    return split if task.is_layer else "windows"
 
 
 def _bare(unit: UnitId) -> int:

@@ -1,97 +1,153 @@
-"""Tasks: a network split in time, one task per weight layer, in execution order."""
+"""Tasks: a network split in time, in execution order: weight layers, and operators whose cost is named."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from rramalloc.choices import FullyConnected
 from rramalloc.errors import SpecError, UnsupportedError, suggestion
 from rramalloc.hardware.hardware import Precision
+from rramalloc.hardware.performance import ChipPerformance, Rates
 from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, ConvTranspose, Linear, Node
 from rramalloc.records import brief
-from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.stage_graph import timed_stages
 
 Term = Literal["in_transfer", "compute", "out_transfer"]
 TERMS: tuple[Term, ...] = ("in_transfer", "compute", "out_transfer")
+SplitBy = Literal["windows", "outputs"]
+"""What is dealt out to the subtasks of a task: its output pixels, or its output channels."""
 
 
-class LayerTask(NamedTuple):
-    """One weight layer on a chip as if a single subtask did all of it.
+class Terms(NamedTuple):
+    """Run time of a subtask in ns: bringing its input in, computing, taking its output out."""
 
-    windows: its output pixels; bytes_in, bytes_out: of its input and output; bytes_working: its weights;
-    in_ns, compute_ns, out_ns: the three terms of its run time.
-    """
-
-    name: str
-    operator: str
-    windows: int
-    bytes_in: int
-    bytes_out: int
-    bytes_working: int
     in_ns: float
     compute_ns: float
     out_ns: float
 
     @property
     def total_ns(self) -> float:
-        """Run time of the whole layer in one subtask."""
+        """All three."""
         return self.in_ns + self.compute_ns + self.out_ns
 
     @property
     def dominant(self) -> Term:
-        """The largest term, the first of equals: shares scale all three, so it is so in every strategy."""
-        terms = (self.in_ns, self.compute_ns, self.out_ns)
-        return TERMS[terms.index(max(terms))]
+        """The largest term, the first of equals."""
+        return TERMS[self.index(max(self))]
 
-    def need_bytes(self, share: Fraction, *, keeps_weights: bool) -> int:
-        """Storage that a subtask with a share of the windows needs: input, output and, if kept, weights."""
+
+class LayerTask(NamedTuple):
+    """One operator on a chip.
+
+    windows: its output pixels; outputs: its output channels; bytes_in, bytes_out: of its inputs and output;
+    bytes_working: its weights, 0 for an operator that has none; compute_ns: in a single subtask.
+    """
+
+    name: str
+    operator: str
+    windows: int
+    outputs: int
+    bytes_in: int
+    bytes_out: int
+    bytes_working: int
+    compute_ns: float
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether it has weights; others split by windows only."""
+        return self.bytes_working > 0
+
+    def terms(self, share: Fraction, split: SplitBy, rates: Rates) -> Terms:
+        """Run time of a subtask. By windows it reads its share of the input, by output channels all of it.
+
+        Source: docs/sources/companions.md 1.
+        """
+        part = float(share)
+        read = self.bytes_in if split == "outputs" and share else part * self.bytes_in
+        return Terms(read / rates.in_gb_s, part * self.compute_ns, part * self.bytes_out / rates.out_gb_s)
+
+    def need_bytes(self, share: Fraction, split: SplitBy, *, keeps_weights: bool) -> int:
+        """Storage that a subtask needs for its input, output and, if it keeps them there, weights."""
         if share == 0:
             return 0
-        moved = share * (self.bytes_in + self.bytes_out)
-        return -(-moved.numerator // moved.denominator) + (self.bytes_working if keeps_weights else 0)
+        weights = self.bytes_working if keeps_weights else 0
+        if split == "outputs":
+            moved, whole = share * (self.bytes_out + weights), self.bytes_in
+        else:
+            moved, whole = share * (self.bytes_in + self.bytes_out), weights
+        return -(-moved.numerator // moved.denominator) + whole
 
-    def even_shares(self, subtasks: int) -> tuple[Fraction, ...]:
-        """Whole windows dealt out as evenly as they go, the larger shares first; 0 where none are left."""
-        each, more = divmod(self.windows, subtasks)
-        large, small = Fraction(each + 1, self.windows), Fraction(each, self.windows)
-        return (large,) * more + (small,) * (subtasks - more)
+    def even_shares(self, subtasks: int, split: SplitBy) -> tuple[Fraction, ...]:
+        """Whole windows or channels dealt out as evenly as they go, the larger shares first."""
+        return _even(self.windows if split == "windows" else self.outputs, subtasks)
+
+
+@lru_cache(maxsize=4096)
+def _even(count: int, parts: int) -> tuple[Fraction, ...]:
+    each, more = divmod(count, parts)
+    return (Fraction(each + 1, count),) * more + (Fraction(each, count),) * (parts - more)
 
 
 def tasks_of(
-    network: Network, chip: ChipPerformance, precision: Precision, fc: FullyConnected
+    network: Network,
+    chip: ChipPerformance,
+    precision: Precision,
+    fc: FullyConnected,
+    step_ns: float | None = None,
 ) -> tuple[LayerTask, ...]:
     """Tasks in execution order; classifiers are left out with fc "host".
 
+    step_ns: of [timing], the compute time of a window of a weight layer whose cost the chip does not name.
     Raises UnsupportedError if no layer is left, SpecError for an operator without cost.
     Source: docs/sources/companions.md 1.
     """
-    stages = timed_stages(network, fc)
-    if not stages:
-        raise UnsupportedError(network.where, "has no weight layer to evaluate")
-    tasks = []
-    for stage in stages:
-        source, output = network.input_shape(stage), network.shapes[stage.name]
-        bytes_in = _bytes(source.channels * source.pixels, precision.input_bits)
-        bytes_out = _bytes(output.channels * output.pixels, precision.output_bits)
-        where = f"{network.where}: node {stage.name[:60]!r}"
-        tasks.append(
-            LayerTask(
-                name=stage.name,
-                operator=stage.op,
-                windows=output.pixels,
-                bytes_in=bytes_in,
-                bytes_out=bytes_out,
-                bytes_working=_bytes(stage.weight_count(source.channels), precision.weight_bits),
-                in_ns=bytes_in / chip.bandwidth_in_gb_s,
-                compute_ns=bytes_in * chip.cost_ns_per_byte(stage.op, where),
-                out_ns=bytes_out / chip.bandwidth_out_gb_s,
-            )
+    layers = {stage.name for stage in timed_stages(network, fc)}
+    if not layers:
+        raise UnsupportedError(
+            network.where, "has no weight layer to evaluate; fully connected layers are with --fc crossbar"
         )
+    tasks = []
+    for node in network.nodes:
+        weighs = isinstance(node, Conv | ConvTranspose | Linear)
+        if node.name in layers or (not weighs and chip.cost_ns_per_byte(node.op) is not None):
+            tasks.append(_task(network, node, chip, precision, step_ns))
     return tuple(tasks)
+
+
+def _task(
+    network: Network, node: Node, chip: ChipPerformance, precision: Precision, step_ns: float | None
+) -> LayerTask:
+    output, sources = network.shapes[node.name], [network.shapes[name] for name in node.inputs]
+    values_in = sum(source.channels * source.pixels for source in sources)
+    bytes_in = _bytes(values_in, precision.input_bits)
+    weights = 0
+    if isinstance(node, Conv | ConvTranspose | Linear):
+        weights = _bytes(node.weight_count(sources[0].channels), precision.weight_bits)
+    cost, compute_ns = chip.cost_ns_per_byte(node.op), 0.0
+    if cost is not None:
+        compute_ns = bytes_in * cost
+    elif step_ns is not None:
+        compute_ns = output.pixels * step_ns
+    else:
+        raise SpecError(
+            f"{network.where}: node {node.name[:60]!r}",
+            f"the chip gives no ns_per_byte for {node.op!r}, no default and no [timing]: add one of them",
+        )
+    return LayerTask(
+        name=node.name,
+        operator=node.op,
+        windows=output.pixels,
+        outputs=output.channels,
+        bytes_in=bytes_in,
+        bytes_out=_bytes(output.channels * output.pixels, precision.output_bits),
+        bytes_working=weights,
+        compute_ns=compute_ns,
+    )
 
 
 def check_task_names(names: Iterable[str], tasks: Sequence[LayerTask], where: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 from studies.strategies import worked
 
 from rramalloc.api import evaluate
+from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
-from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.evaluation import Evaluation
 from rramalloc.studies.strategies.strategy import Strategy
 

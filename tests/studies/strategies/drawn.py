@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear
-from rramalloc.studies.strategies.chip import ChipPerformance
 from rramalloc.studies.strategies.strategy import Strategy
 
 ROOMY = {"unit_bytes": 10**9}

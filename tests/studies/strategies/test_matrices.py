@@ -21,9 +21,9 @@ from studies.strategies.drawn import ROOMY, random_chip, random_strategy, weight
 
 from rramalloc.api import evaluate
 from rramalloc.errors import FileError, SpecError
+from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 from rramalloc.schemas import json_schema
-from rramalloc.studies.strategies.chip import ChipPerformance
 
 Judge = Any
 
@@ -75,34 +75,36 @@ def test_load_matrix_of_the_worked_example(judge: Judge, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("mixed", [False, True], ids=["rows copied", "rows made"])
 def test_load_matrix_of_an_enumeration(judge: Judge, tmp_path: Path, *, mixed: bool) -> None:
-    """Names say the same as the entries, in every row, whether rows are copied or made one by one."""
+    """One way of every class, in every row, whether rows are copied or made one by one."""
     path = tmp_path / "load.json"
     tables = [worked.WHOLE] if mixed else []
-    evaluation = judge(*tables, units=(3, 3), chip=ROOMY)
-    evaluation.save_load(path)
+    judge(*tables, units=(3, 3), chip=ROOMY).save_load(path)
     document = json.loads(path.read_text())
-    assert len(document["matrix"]) == 3
-    for row in document["matrix"]:
-        entries = row[len(tables) :]
-        names = [
-            " ".join(f"C{'+'.join(map(str, own))}:D{'+'.join(map(str, held))}" for _, own, held in entry)
-            for entry in entries
-        ]
-        assert names == document["strategies"][len(tables) :] == list(evaluation.names[len(tables) :])
-        assert len(set(names)) == 25
+    apart = [[1, [1], [1]], [2, [2], [2]], [3, [3], [3]]]
+    two = [[1, [1, 2], [1, 2]], [2, [3], [3]]]
+    whole = [[1, [1, 2, 3], [1, 2, 3]]]
+    names = ["windows / 1", "windows / 2", "outputs / 2", "windows / 3", "outputs / 3"]
+    assert document["strategies"] == ["whole"] * mixed + names
+    assert document["matrix"] == [[*([whole] * mixed), whole, two, two, apart, apart]] * 3
 
 
 def test_long_rows_are_copied_right(tmp_path: Path) -> None:
-    """More entries than are written at once, and a row longer than what is copied at once."""
-    chip = ChipPerformance(**(worked.CHIP | {"processors": 6, "storage_units": 6} | ROOMY))
+    """More entries than are written at once: ways whose routes differ have classes of their own."""
+    random = Random(0)
+    routes = [
+        {"storage": [held], "compute": [unit], "bandwidth_in_gb_s": random.uniform(0.1, 9),
+         "bandwidth_out_gb_s": random.uniform(0.1, 9)}
+        for held in range(1, 6) for unit in range(1, 6)
+    ]  # fmt: skip
+    chip = ChipPerformance(**(worked.CHIP | {"processors": 5, "storage_units": 5, "routes": routes} | ROOMY))
     network = Network.build("worked", worked.NETWORK["nodes"])
-    evaluation = evaluate(network, chip, units=(6, 6), limit=20_000)
+    evaluation = evaluate(network, chip, units=(5, 5))
     path = tmp_path / "load.json"
     evaluation.save_load(path)
-    assert path.stat().st_size > 2 * 2**20
     first, second = json.loads(path.read_text())["matrix"]
     assert first == second
-    assert len(first) == 20_000
+    assert len(first) == len(evaluation.names) > 200
+    assert sum(each.ways for each in evaluation.document.enumerated.classes) > 4841
 
 
 @settings(max_examples=25)

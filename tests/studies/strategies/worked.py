@@ -45,12 +45,17 @@ CHIP: dict[str, Any] = {
     "bandwidth_out_gb_s": 1,
     "ns_per_byte": {"default": 0.25, "conv": 0.75},
 }
-CHIP_TOML = """processors = 3
+CHIP_TOML = """name = "worked"
+source = "test"
+crossbar = {wordlines = 128, bitlines = 128, cell_bits = 16}
+precision = {weight_bits = 16, input_bits = 16, output_bits = 16, signed = "offset"}
+[units]
+processors = 3
 storage_units = 3
 unit_bytes = 400
 bandwidth_in_gb_s = 2
 bandwidth_out_gb_s = 1
-[ns_per_byte]
+[units.ns_per_byte]
 default = 0.25
 conv = 0.75
 """

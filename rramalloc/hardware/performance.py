@@ -1,0 +1,127 @@
+"""ChipPerformance: the units that strategies share out, and how fast they move and compute bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple, Self, get_args
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from rramalloc.network.node import Node, Stage
+from rramalloc.records import Record, brief, fault, from_list
+
+MAX_UNITS = 2**20
+"""Compute or storage units of one chip."""
+DEFAULT = "default"
+OPERATORS: tuple[str, ...] = tuple(
+    operator
+    for kind in get_args(get_args(Node)[0])
+    for operator in get_args(kind.model_fields["op"].annotation)
+)
+"""Every operator of the network JSON."""
+LAYERS: tuple[str, ...] = tuple(
+    operator for kind in get_args(Stage) for operator in get_args(kind.model_fields["op"].annotation)
+)
+"""Those of weight layers, which are tasks in any case; others are where the chip names their cost."""
+UNTIMED = ("input",)
+"""Operators that compute nothing."""
+
+
+def _by_operator(value: Any) -> Any:
+    return {DEFAULT: value} if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Units = Annotated[int, Field(ge=1, le=MAX_UNITS)]
+Numbers = Annotated[tuple[Units, ...], from_list(list[Units]), Field(min_length=1, max_length=4096)]
+Bandwidth = Annotated[float, Field(ge=1e-6, le=1e15)]
+Cost = Annotated[float, Field(ge=0, le=1e15)]
+Costs = Annotated[
+    dict[str, Cost], BeforeValidator(_by_operator, json_schema_input_type=Cost | dict[str, Cost])
+]
+
+
+class Route(Record):
+    """Bandwidths between some storage and some compute units.
+
+    storage, compute: numbers of the units, from 1; bandwidth_in_gb_s, bandwidth_out_gb_s: of them, instead
+    of the chip's.
+    """
+
+    storage: Numbers
+    compute: Numbers
+    bandwidth_in_gb_s: Bandwidth
+    bandwidth_out_gb_s: Bandwidth
+
+
+class Rates(NamedTuple):
+    """Bandwidths of a route, or of the slowest route of a subtask."""
+
+    in_gb_s: float
+    out_gb_s: float
+
+
+class ChipPerformance(Record):
+    """Performance parameters of a chip that runs a network layer after layer: [units] of a hardware file.
+
+    processors: compute units at most; storage_units: of unit_bytes each; bandwidth_in_gb_s: from storage to
+    compute; bandwidth_out_gb_s: back; ns_per_byte: cost of a byte of input by operator, "default" for weight
+    layers not named, one number for all weight layers; other operators are tasks where they are named;
+    without a cost weight layers take a step of [timing] per window; routes: with bandwidths of their own, the
+    last that has a pair of units counts.
+    Raises SpecError for an operator that networks do not have.  Source: docs/sources/companions.md 1.
+    """
+
+    processors: Units
+    storage_units: Units
+    unit_bytes: Annotated[int, Field(ge=1, le=2**53)]
+    bandwidth_in_gb_s: Bandwidth
+    bandwidth_out_gb_s: Bandwidth
+    ns_per_byte: Costs = Field(default_factory=dict)
+    routes: Annotated[tuple[Route, ...], from_list(list[Route]), Field(max_length=1000)] = ()
+
+    @model_validator(mode="after")
+    def _operators_exist(self) -> Self:
+        for name in self.ns_per_byte:
+            if name != DEFAULT and (name not in OPERATORS or name in UNTIMED):
+                timed = ", ".join((DEFAULT, *(each for each in OPERATORS if each not in UNTIMED)))
+                raise fault(
+                    f"ns_per_byte: no operator that takes time is named {brief(name)}; timed are {timed}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _routes_exist(self) -> Self:
+        for number, route in enumerate(self.routes):
+            for field, most in (("storage", self.storage_units), ("compute", self.processors)):
+                for unit in getattr(route, field):
+                    if unit > most:
+                        raise fault(f"routes[{number}].{field}: there is no unit {unit}, the chip has {most}")
+        return self
+
+    @property
+    def own_rates(self) -> Rates:
+        """Bandwidths of every pair of units that no route names."""
+        return Rates(self.bandwidth_in_gb_s, self.bandwidth_out_gb_s)
+
+    def rates(self, compute: Iterable[int], storage: Iterable[int]) -> Rates:
+        """Bandwidths of a subtask: those of the slowest routes between its units, each way."""
+        if not self.routes:
+            return self.own_rates
+        table = self._table
+        pairs = [table.get((unit, held), self.own_rates) for unit in compute for held in storage]
+        return Rates(min(pair.in_gb_s for pair in pairs), min(pair.out_gb_s for pair in pairs))
+
+    @cached_property
+    def _table(self) -> dict[tuple[int, int], Rates]:
+        return {
+            (unit, held): Rates(route.bandwidth_in_gb_s, route.bandwidth_out_gb_s)
+            for route in self.routes
+            for unit in route.compute
+            for held in route.storage
+        }
+
+    def cost_ns_per_byte(self, operator: str) -> float | None:
+        """Compute time of one byte of input; None if the chip names none."""
+        default = self.ns_per_byte.get(DEFAULT) if operator in LAYERS else None
+        return self.ns_per_byte.get(operator, default)
