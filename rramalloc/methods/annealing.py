@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from rramalloc.compiled import compiled
+from rramalloc.compiled import compiled, compiled_part
 from rramalloc.methods.method import Method, clipped
+from rramalloc.search.kernels.limits import Limits, arrays_of, copy_to
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication
 
@@ -60,16 +61,16 @@ def _decay(x: float) -> float:
     return result
 
 
-@compiled
+@compiled_part
 def _below(random: Any, count: int) -> int:
     """Uniform in 0 ... count - 1."""
     return min(int(random.random() * count), count - 1)
 
 
-@compiled
-def _raised(demand: Any, left: int, largest: Any, random: Any, copies: Any, stages: Any) -> int:
+@compiled_part
+def _raised(limits: Any, left: int, random: Any, copies: Any, stages: Any) -> int:
     """Give a random stage enough copies for what is `left` and up to a fifth of the rest; -1 if none can."""
-    count = 0
+    demand, largest, count = limits.demand, limits.largest, 0
     for i in range(len(demand)):
         if largest[i] - copies[i] > (left + demand[i] - 1) // demand[i]:
             stages[count] = i
@@ -83,16 +84,18 @@ def _raised(demand: Any, left: int, largest: Any, random: Any, copies: Any, stag
     return int(raised)
 
 
-@compiled
-def _moved(
-    demand: Any, budget: int, smallest: Any, largest: Any, random: Any, copies: Any, stages: Any
-) -> bool:  # fmt: skip
+@compiled_part
+def _moved(limits: Any, random: Any, copies: Any, stages: Any) -> bool:
     """Raise a random stage and lower others until about the budget is used; whether that was possible."""
-    mean = demand.mean()
-    raised = _raised(demand, max(budget - (copies * demand).sum(), 0), largest, random, copies, stages)
+    demand, budget, smallest = limits.demand, limits.budget, limits.smallest
+    mean = 0.0
+    for i in range(len(demand)):
+        mean += demand[i]
+    mean /= len(demand)
+    raised = _raised(limits, max(budget - arrays_of(demand, copies), 0), random, copies, stages)
     if raised < 0:
         return False
-    used = (copies * demand).sum()
+    used = arrays_of(demand, copies)
     count = 0
     for i in range(len(demand)):
         if i != raised:
@@ -127,22 +130,18 @@ def _moved(
 
 
 @compiled
-def cooled(
-    windows: Any, demand: Any, budget: int, smallest: Any, largest: Any, heat: float, moves: int, random: Any,
-    rows: Any, values: Any,
-) -> None:  # fmt: skip
+def cooled(limits: Any, windows: Any, heat: float, moves: int, random: Any, rows: Any, values: Any) -> None:
     """`moves` at one temperature for every candidate, a row of `rows` with its value in `values`."""
-    new = rows[0].copy()
-    stages = np.empty(len(demand), dtype=np.int64)
+    new, stages = np.empty_like(windows), np.empty_like(windows)
     for _ in range(moves):
         for row in range(len(rows)):
-            new[:] = rows[row]
-            if not _moved(demand, budget, smallest, largest, random, new, stages):
+            copy_to(new, rows[row])
+            if not _moved(limits, random, new, stages):
                 continue
             value = value_of(windows, new)
             worse = value - values[row]
             if worse <= 0.0 or random.random() < _decay(worse / heat):
-                rows[row] = new
+                copy_to(rows[row], new)
                 values[row] = value
 
 
@@ -157,15 +156,13 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
     value = min(value_of(problem.graph.windows, start), _LARGEST_VALUE)
     rows, values = np.tile(start, (CANDIDATES, 1)), np.full(CANDIDATES, value)
     heat = hot = _power_of_ten(value)
+    limits = Limits(problem.demand, problem.budget, problem.smallest, problem.largest, None)
     random = np.random.Generator(np.random.PCG64(seed))
     each_s = 1e-9 * _NS_PER_STAGE * len(start) * CANDIDATES * MOVES
     seconds = 0.0
     allowed = stop.work * SECONDS_PER_WORK
     while value > 0 and heat > hot / RANGE and seconds < allowed and not stop.out_of_time:
-        cooled(
-            problem.graph.windows, problem.demand, problem.budget, problem.smallest, problem.largest,
-            heat, MOVES, random, rows, values,
-        )  # fmt: skip
+        cooled(limits, problem.graph.windows, heat, MOVES, random, rows, values)
         heat *= COOLING
         seconds += each_s
     best = np.lexsort((rows @ problem.demand, values))[0]

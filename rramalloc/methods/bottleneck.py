@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.compiled import compiled
+from rramalloc.compiled import compiled, compiled_part
 from rramalloc.methods.method import Method, most_copies
+from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.problem import Candidate, Problem, Stop
 
 _NS_PER_COPY = 50.0
@@ -43,7 +44,7 @@ BOTTLENECK = Method(
 )
 
 
-@compiled
+@compiled_part
 def _rise(key: Any, item: Any, hole: int, value: int, entry: int) -> None:
     """Put an entry into the hole, or above it as long as what stands there is smaller."""
     while hole > 0 and key[(hole - 1) // 2] < value:
@@ -52,7 +53,7 @@ def _rise(key: Any, item: Any, hole: int, value: int, entry: int) -> None:
     key[hole], item[hole] = value, entry
 
 
-@compiled
+@compiled_part
 def _without_top(key: Any, item: Any, count: int) -> None:
     """Remove the top of a heap of `count` entries; the place of the last one becomes free."""
     count -= 1
@@ -89,7 +90,7 @@ def feed(
         if key[0] == 1 or copies[stage] >= most[stage]:
             break
         if room <= demand[stage] or room <= reserves[row]:
-            rows[row] = copies
+            copy_to(rows[row], copies)
             row += 1
             continue
         copies[stage] += 1
@@ -97,7 +98,8 @@ def feed(
         given += 1
         _without_top(key, item, n)
         _rise(key, item, n - 1, (windows[stage] + copies[stage] - 1) // copies[stage], stage)
-    rows[row:] = copies
+    for rest in range(row, len(rows)):
+        copy_to(rows[rest], copies)
     return given
 
 

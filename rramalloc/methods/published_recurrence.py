@@ -32,10 +32,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.compiled import compiled, compiled_inline
+from rramalloc.compiled import compiled, compiled_inline, compiled_part
 from rramalloc.errors import UnsupportedError
 from rramalloc.methods.method import Method
 from rramalloc.search import bandwidth, interval
+from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.published import ChainLayer, chain_layers
 from rramalloc.timing.simulate import Replication
@@ -81,20 +82,52 @@ def published_steps(layers: Any, copies: Any) -> int:
     return op
 
 
-@compiled
-def least_box(
-    layers: Any, demand: Any, room: int, target: int, rest: int, asks: Any, dues: Any, count: int, free: int,
-    low: Any, high: Any, wait: Any,
-) -> int:  # fmt: skip
-    """Shrink low ... high of the first `free` layers to what can meet the target; arrays of `low`, or -1.
+class Goal(NamedTuple):
+    """Steps to meet. layers: rows as `_last` reads them; demand: arrays of a copy of each layer."""
 
-    room: arrays these layers may take; rest: tails of the layers behind them; wait: written, bounds of PreOp.
+    layers: Any
+    demand: Any
+    target: int
+
+
+class Box(NamedTuple):
+    """Copies of every layer that may meet a goal, and bounds of PreOp with them."""
+
+    low: Any
+    high: Any
+    wait: Any
+
+
+class Demands(NamedTuple):
+    """What layers behind ask for: pixel asks[r] by step dues[r], for the first `size` of them."""
+
+    asks: Any
+    dues: Any
+    size: int
+
+
+class Span(NamedTuple):
+    """States begin ... end - 1 are extended; `filled` places are taken; the work may come to `limit`."""
+
+    begin: int
+    end: int
+    filled: int
+    limit: int
+
+
+@compiled
+def least_box(goal: Any, room: int, rest: int, demands: Any, free: int, box: Any) -> int:
+    """Shrink the box of the first `free` layers to what can meet the goal; arrays of its low end, or -1.
+
+    room: arrays these layers may take; rest: tails of the layers behind them; box.wait: written.
     """
+    layers, demand, target = goal.layers, goal.demand, goal.target
+    low, high, wait = box.low, box.high, box.wait
     arrays = 0
     for _ in range(_ROUNDS):
         before = arrays
-        for r in range(count):
-            if not _reach(layers, asks[r], dues[r], free, low, high, wait):
+        for r in range(demands.size):
+            if not _reach(layers, demands.asks[r], demands.dues[r], free, box):
                 return -1
         arrays = _narrow(demand, room, free, low, high)
         if arrays < 0:
@@ -142,9 +175,10 @@ def _least_wait(layers: Any, j: int, low: Any, high: Any, wait: Any) -> int:
     return least
 
 
-@compiled
-def _reach(layers: Any, ask: int, due: int, free: int, low: Any, high: Any, wait: Any) -> bool:
-    """Raise `low` of the first `free` layers to have pixel `ask` of the last of them by step `due`."""
+@compiled_part
+def _reach(layers: Any, ask: int, due: int, free: int, box: Any) -> bool:
+    """Raise the low end of the first `free` layers to have pixel `ask` of the last of them by step `due`."""
+    low, high, wait = box.low, box.high, box.wait
     for j in range(free - 1, -1, -1):
         left = due + 1 - wait[j]
         if left < 1:
@@ -157,16 +191,14 @@ def _reach(layers: Any, ask: int, due: int, free: int, low: Any, high: Any, wait
     return True
 
 
-@compiled
-def _asked(
-    layers: Any, i: int, copies: int, target: int, rest: int, asks: Any, dues: Any, count: int,
-    new_asks: Any, new_dues: Any,
-) -> int:  # fmt: skip
+@compiled_part
+def _asked(goal: Any, i: int, copies: int, rest: int, demands: Any, new_asks: Any, new_dues: Any) -> int:
     """Demands on layer i - 1 once layer i has these copies, given those on layer i; -1 if unmet.
 
     The first is for the start of layer i, the others for its batches that the layers behind ask for.
     """
-    wait = target - rest - _ceil(layers[i, 5], copies)
+    layers, asks, dues, count = goal.layers, demands.asks, demands.dues, demands.size
+    wait = goal.target - rest - _ceil(layers[i, 5], copies)
     for r in range(count):
         wait = min(wait, dues[r] + 1 - _ceil(asks[r], copies))
     if wait < 0:
@@ -199,58 +231,52 @@ def _add(asks: Any, dues: Any, count: int, ask: int, due: int) -> int:
 
 
 @compiled
-def extend(
-    layers: Any, demand: Any, budget: int, target: int, i: int, box: Any, states: Any, begin: int, end: int,
-    out: Any, filled: int, limit: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Append states begin ... end - 1 with every useful number of copies of layer i to `out`.
+def extend(goal: Any, budget: int, i: int, whole: Any, states: Any, out: Any, span: Any) -> tuple[int, int]:
+    """Append the states of a span with every useful number of copies of layer i to `out`.
 
-    states, out: copies (k x n), arrays, rest, least (k), asks, dues (k x n), count (k); least: arrays that
-    the whole allocation takes at least; box: low and high of all layers. Returns the number of states in
-    `out` and the layers that were looked at, a count of work; ends early if `out` is full or the work
-    passes `limit`.
+    states, out: _States; whole: the box of all layers. Returns the number of states in `out` and the layers
+    that were looked at, a count of work; ends early if `out` is full or the work passes the limit.
     """
-    copies, arrays, rest, _, asks, dues, count = states
-    to_copies, to_arrays, to_rest, to_least, to_asks, to_dues, to_count = out
+    layers, demand = goal.layers, goal.demand
     room = np.empty((6, len(layers)), dtype=np.int64)
-    low, high, under, over, wait, later = room[0], room[1], room[2], room[3], room[4], room[5]
-    work = 0
-    for s in range(begin, end):
-        low[:], high[:], wait[:] = box[0], box[1], 0
-        left = budget - arrays[s]
-        work += (i + 1) * (i + 1 + count[s])
-        least = least_box(
-            layers, demand, left, target, rest[s], asks[s], dues[s], count[s], i + 1, low, high, wait
-        )
-        if least < 0:
+    box, smaller = Box(room[0], room[1], room[2]), Box(room[3], room[4], room[5])
+    to, work = span.filled, 0
+    for s in range(span.begin, span.end):
+        _copy_box(box, whole)
+        left = budget - states.arrays[s]
+        demands = Demands(states.asks[s], states.dues[s], states.asked[s])
+        work += (i + 1) * (i + 1 + demands.size)
+        if least_box(goal, left, states.rest[s], demands, i + 1, box) < 0:
             continue
-        for d in range(low[i], high[i] + 1):
-            if filled == len(to_least) or work > limit:
-                return filled, work
-            to = filled
-            found = _asked(
-                layers, i, d, target, rest[s], asks[s], dues[s], count[s], to_asks[to], to_dues[to]
-            )
-            if found < 0:
+        for d in range(box.low[i], box.high[i] + 1):
+            if to == len(out.least) or work > span.limit:
+                return to, work
+            count = _asked(goal, i, d, states.rest[s], demands, out.asks[to], out.dues[to])
+            if count < 0:
                 continue
-            to_rest[to] = rest[s] + _ceil(layers[i, 6], d)
-            under[:], over[:], later[:] = low, high, wait
-            work += (i + 1) * (i + 1 + found)
-            least = least_box(
-                layers, demand, left - d * demand[i], target, to_rest[to], to_asks[to], to_dues[to], found, i,
-                under, over, later,
-            )  # fmt: skip
+            out.rest[to] = states.rest[s] + _ceil(layers[i, 6], d)
+            _copy_box(smaller, box)
+            work += (i + 1) * (i + 1 + count)
+            asked = Demands(out.asks[to], out.dues[to], count)
+            least = least_box(goal, left - d * demand[i], out.rest[to], asked, i, smaller)
             if least < 0:
                 continue
-            to_copies[to] = copies[s]
-            to_copies[to, i] = d
-            to_arrays[to] = arrays[s] + d * demand[i]
-            to_least[to] = to_arrays[to] + least
-            to_count[to] = found
-            filled += 1
+            copy_to(out.copies[to], states.copies[s])
+            out.copies[to, i] = d
+            out.arrays[to] = states.arrays[s] + d * demand[i]
+            out.least[to] = out.arrays[to] + least
+            out.asked[to] = count
+            to += 1
             if i == 0:
                 break
-    return filled, work
+    return to, work
+
+
+@compiled_part
+def _copy_box(target: Any, source: Any) -> None:
+    copy_to(target.low, source.low)
+    copy_to(target.high, source.high)
+    copy_to(target.wait, source.wait)
 
 
 @compiled
@@ -476,7 +502,7 @@ class _TargetSearch:
         box = self._box(target)
         if box is None:
             return True
-        layers = len(self._layers)
+        layers, goal = len(self._layers), Goal(self._layers, self._demand, target)
         states = _States.room(1, layers)
         room = _States.room(min(_CHILDREN * width, max(1, _MOST_ENTRIES // layers)), layers)
         complete = True
@@ -487,10 +513,8 @@ class _TargetSearch:
                     complete = False
                     break
                 end, limit = min(begin + _SLICE, len(states.least)), self._work_left
-                filled, work = extend(
-                    self._layers, self._demand, self._budget, target, layer, box, states, begin, end, room,
-                    filled, limit,
-                )  # fmt: skip
+                span = Span(begin, end, filled, limit)
+                filled, work = extend(goal, self._budget, layer, box, states, room, span)
                 self.spent_s += 1e-9 * _NS_PER_LAYER_LOOKED_AT * work
                 complete = complete and work <= limit
             complete = complete and filled < len(room.least)
@@ -509,15 +533,14 @@ class _TargetSearch:
         kept = kept[np.lexsort((room.arrays[kept], room.least[kept]))]
         return _States(*(field[kept[:width]] for field in room)), len(kept) <= width
 
-    def _box(self, target: int) -> tuple[Ints, Ints] | None:
-        low, high = self._low.copy(), self._high.copy()
+    def _box(self, target: int) -> Box | None:
+        """What the budget alone leaves of the copies that meet a target, None if nothing."""
         none, layers = np.empty(0, dtype=np.int64), len(self._layers)
         self.spent_s += 1e-9 * _NS_PER_LAYER_LOOKED_AT * layers * layers
-        arrays = least_box(
-            self._layers, self._demand, self._budget, target, 0, none, none, 0, layers, low, high,
-            np.zeros(layers, dtype=np.int64),
-        )  # fmt: skip
-        return (low, high) if arrays >= 0 else None
+        box = Box(self._low.copy(), self._high.copy(), np.zeros(layers, dtype=np.int64))
+        goal = Goal(self._layers, self._demand, target)
+        arrays = least_box(goal, self._budget, 0, Demands(none, none, 0), layers, box)
+        return box._replace(wait=np.zeros_like(box.wait)) if arrays >= 0 else None
 
     def _take(self, copies: Ints) -> None:
         steps = int(published_steps(self._layers, copies))
