@@ -180,19 +180,24 @@ def block_arrays(network: Network, stage: Stage, hardware: Hardware, block: Pair
 
 def input_extent(stage: Stage, axis: int, count: int) -> int:
     """Different input rows (axis 0) or columns (1) that `count` neighbouring windows read, U of the model."""
+    return int(input_extents(stage, axis, count)[-1])
+
+
+def input_extents(stage: Stage, axis: int, most: int) -> Ints:
+    """Different input rows (axis 0) or columns (1) that 1, 2 ... `most` neighbouring windows read."""
     if isinstance(stage, Linear):
-        return 1
+        return np.ones(most, dtype=np.int64)
     kernel, stride, dilation = kernel_of(stage)[axis], stage.stride[axis], stage.dilation[axis]
-    if isinstance(stage, ConvTranspose):
-        return len(
-            {
-                (y - k * dilation) // stride
-                for y in range(count)
-                for k in range(kernel)
-                if (y - k * dilation) % stride == 0
-            }
-        )
-    return len({y * stride + k * dilation for y in range(count) for k in range(kernel)})
+    read: set[int] = set()
+    extents = []
+    for y in range(most):
+        if isinstance(stage, ConvTranspose):
+            taps = (y - k * dilation for k in range(kernel))
+            read.update(tap // stride for tap in taps if tap % stride == 0)
+        else:
+            read.update(y * stride + k * dilation for k in range(kernel))
+        extents.append(len(read))
+    return np.array(extents, dtype=np.int64)
 
 
 def input_step(stage: Stage, axis: int, count: int) -> int:

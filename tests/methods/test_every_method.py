@@ -27,12 +27,14 @@ from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import StageGraph
 
+MODES_ONLY = ("sdk", "vw-sdk")
+"""For mapping `sdk` alone: test_windows.py."""
 SLOW = ("milp", "milp-cbc")
 """A solver for every example; tested on their own."""
 SEARCHES = ("auto", "interval", "recurrence", "published", "milp", "milp-cbc")
-BASELINES = [name for name in METHODS if name not in SEARCHES]
+BASELINES = [name for name in METHODS if name not in (*SEARCHES, *MODES_ONLY)]
 CHAINS_ONLY = ("published", "published-dp")
-EVERY = pytest.mark.parametrize("name", [name for name in METHODS if name not in SLOW])
+EVERY = pytest.mark.parametrize("name", [name for name in METHODS if name not in (*SLOW, *MODES_ONLY)])
 LITTLE = 2
 
 

@@ -1,0 +1,98 @@
+"""`sdk`: the largest square parallel window that costs no array, then copies for the slowest layer.
+
+Source: SDK (Zhang et al., IEEE TCAD 39(11), 2020), as VW-SDK (Rhe, Moon and Ko, DATE 2022, arXiv
+2112.11282) states it: square windows of all channels, as large as keeps the arrays of a layer at what im2col
+takes. It gives the cycles that are published for it (`cycles`, docs/sources/model.md 10).
+
+SDK is about one layer on its own. Our reading for a network under a budget: every layer takes its window, and
+then the slowest one gets more copies as in `bottleneck`, until what lowers its batches does not fit. Layers
+whose window does not fit keep their smallest block; those with most windows are served first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from rramalloc.errors import UnsupportedError
+from rramalloc.mapping.modes import BlockGrid, ModeArrays, largest_block, smallest_block
+from rramalloc.methods.method import Method
+from rramalloc.network.geometry import Pair
+from rramalloc.search.problem import Candidate, Problem, Stop
+
+_NS_PER_STEP = 5000.0
+
+
+def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+    """Square windows, then copies. Raises UnsupportedError unless mapping is `sdk`."""
+    modes = modes_of(problem, "sdk")
+    windows = [square_block(modes, stage) for stage in range(len(modes.stages))]
+    return with_windows(
+        problem, windows, "heuristic: SDK's square windows, then copies for the slowest layer"
+    )
+
+
+SDK = Method(
+    "sdk",
+    solve,
+    minimises="each layer's cycles by square windows, then the slowest layer's time",
+    source="SDK, TCAD 2020",
+    mapping="sdk",
+)
+
+
+def modes_of(problem: Problem, method: str) -> ModeArrays:
+    """Arrays of all modes of a problem. Raises UnsupportedError unless mapping is `sdk`."""
+    if problem.modes is None:
+        raise UnsupportedError(
+            f"method {method!r}", "chooses parallel windows, which only mapping 'sdk' has: use --mapping sdk"
+        )
+    return problem.modes
+
+
+def square_block(modes: ModeArrays, stage: int) -> Pair:
+    """The largest square block whose single copy takes no more arrays than the smallest block."""
+    node = modes.stages[stage]
+    unit, largest = smallest_block(node), largest_block(node, modes.network.shapes[node.name])
+    most, block = modes.of(stage, unit).arrays(1), unit
+    for side in range(2, min(largest[0] // unit[0], largest[1] // unit[1]) + 1):
+        wider = (side * unit[0], side * unit[1])
+        if modes.of(stage, wider).arrays(1) > most:  # more rows and columns never take fewer arrays
+            break
+        block = wider
+    return block
+
+
+def cycles(modes: ModeArrays, stage: int, block: Pair) -> int:
+    """Steps of a single array that holds the parts of one copy in turn: SDK's figure for a layer."""
+    node = modes.stages[stage]
+    blocks = BlockGrid.of(node, modes.network.shapes[node.name], block).total
+    return blocks * modes.of(stage, block).arrays(1)
+
+
+def with_windows(problem: Problem, windows: Sequence[Pair], words: str) -> Candidate:
+    """These blocks where they fit, then copies for the slowest stage while they do; canonical order."""
+    blocks, copies = list(problem.graph.blocks), problem.smallest.copy()
+    kept = 0
+    for stage in sorted(range(len(blocks)), key=lambda stage: -int(problem.graph.windows[stage])):
+        trial = (*blocks[:stage], windows[stage], *blocks[stage + 1 :])
+        if problem.holds(copies, trial):
+            blocks[stage] = windows[stage]
+        else:
+            kept += 1
+    chosen = tuple(blocks)
+    total = problem.graph.in_blocks(chosen).windows.tolist()
+    heap = [(-count // int(copies[stage]), stage) for stage, count in enumerate(total)]  # -batches
+    heapq.heapify(heap)
+    steps = len(heap)
+    while heap[0][0] < -1:
+        batches, stage = -heap[0][0], heap[0][1]
+        had = int(copies[stage])
+        copies[stage] = -(-total[stage] // (batches - 1))
+        if not problem.holds(copies, chosen):
+            copies[stage] = had
+            break
+        heapq.heapreplace(heap, (-total[stage] // int(copies[stage]), stage))
+        steps += 1
+    words += f"; the windows of {kept} layers do not fit" if kept else ""
+    return Candidate(copies, 1, words, 1e-9 * _NS_PER_STEP * steps, blocks=chosen)
