@@ -67,8 +67,9 @@ def test_published_tables(
 
 
 def test_windows_by_hand() -> None:
-    """docs/sources/model.md 10. 3 x 3, 64 -> 64 on 512 x 512: 2 x 2 has 1024 rows, 2 arrays as im2col; 3 x 3 has
-    1600 rows and 576 columns, 8 arrays. One array: 18 of 64 channels of 4 x 7 inputs and all outputs for 2 x 5.
+    """docs/sources/model.md 10. 3 x 3, 64 -> 64 on 512 x 512: 2 x 2 has 1024 rows, 2 arrays as im2col.
+
+    3 x 3 has 1600 rows and 576 columns, 8 arrays.
     """
     modes = modes_of((56, 3, 64, 64), 512)
     assert square_block(modes, 0) == (2, 2)
@@ -104,7 +105,7 @@ def test_only_with_modes(name: str) -> None:
 
 
 def test_copies_go_to_the_slowest_layer() -> None:
-    """One 3 x 3 layer of 4 x 4 windows, 1 -> 1, on 16 x 16: a 2 x 2 block is 16 rows and 4 columns, one array.
+    """One 3 x 3 layer of 4 x 4 windows on 16 x 16: a 2 x 2 block is 16 rows and 4 columns, one array.
 
     Its 4 blocks take 2 batches with 2 copies, which takes a second array, and 1 with 4.
     """

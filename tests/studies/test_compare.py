@@ -18,7 +18,7 @@ from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
 from rramalloc.results.comparison import SCALARS, Comparison, Row
 from rramalloc.schemas import json_schema
-from rramalloc.studies.compare import CancelToken
+from rramalloc.studies.compare import CancelToken, CompareRequest
 
 QUICK = {"work": 5, "seeds": 3}
 
@@ -92,7 +92,8 @@ def test_rows_are_what_simulation_says(name: str) -> None:
 def test_all_methods_that_are_compared_have_a_row_or_a_reason() -> None:
     """The default is every method with `compared`; published-dp covers chains only."""
     found = rramalloc.compare("squeezenet", 250, **QUICK)  # type: ignore[arg-type]
-    wanted = {name for name in METHODS if method_named(name).compared}
+    every = [method_named(name) for name in METHODS]
+    wanted = {each.name for each in every if each.compared and not each.mapping}
     assert {row.method for row in found.rows} | {left.method for left in found.skipped} == wanted
     assert len(found.rows) >= 14
     assert all(left.reason and left.arrays == 250 for left in found.skipped)
@@ -289,3 +290,20 @@ def test_wrong_input_is_refused_before_anything_runs(
     with pytest.raises(error, match=words):
         rramalloc.compare(pair, **options, on_progress=lambda *step: told.append(step))
     assert told == []
+
+
+def test_modes_side_by_side() -> None:
+    """With mapping sdk: `auto`, two window methods and copies alone; every row can be simulated."""
+    found = rramalloc.compare(
+        "alexnet", "x1.5", mapping="sdk", crossbar="256x256", methods=["auto", "sdk", "vw-sdk", "bottleneck"],
+        work=20,
+    )  # fmt: skip
+    assert {row.method for row in found.rows} == {"auto", "sdk", "vw-sdk", "bottleneck"}
+    for row in found.rows:
+        timed = rramalloc.simulate("alexnet", row.allocation, crossbar="256x256")
+        assert (row.makespan, row.used, row.recurrence) == (timed.makespan, timed.arrays, timed.recurrence)
+        assert row.lower_bound <= row.makespan
+        assert row.ratio >= 1
+    assert row_of(found, "bottleneck").block == dict.fromkeys(row_of(found, "auto").replication, (1, 1))
+    default = CompareRequest()
+    assert not {"sdk", "vw-sdk"} & {*default.names}
