@@ -1,23 +1,32 @@
 """MILP over the separable recurrence: the model, whoever solves it (docs/sources/model.md 5 and 6).
 
-One binary per stage and useful replication. Waits and tails are taken as functions of one stage's
-copies, each at its most favourable, so the optimum is a lower bound of the exact makespan; the
-allocation it belongs to can be far from the best and is judged by exact timing like any other.
+One binary per stage and useful replication, with mapping `sdk` per stage and mode of fewest arrays
+(docs/sources/model.md 10). Waits and tails are taken as functions of one stage's choice, each at its most
+favourable, so the optimum is a lower bound of the exact makespan; the allocation it belongs to can be far
+from the best and is judged by exact timing like any other.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pulp
+from typing_extensions import override
 
 from rramalloc.errors import SolverError
+from rramalloc.mapping.modes import ModeArrays
 from rramalloc.methods import milp_solvers
 from rramalloc.methods.method import Method
 from rramalloc.methods.milp_solvers import Answer
+from rramalloc.network.geometry import Pair
 from rramalloc.search.breakpoints import breakpoints
+from rramalloc.search.menu import Modes, stage_modes
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.dependencies import Edge
 
@@ -32,71 +41,190 @@ def solve_cbc(problem: Problem, stop: Stop, seed: int) -> Candidate:
     return _solve(problem, stop, seed, "CBC")
 
 
+class Choice(NamedTuple):
+    """One way to run a stage: its arrays and batches; block: None for the graph's own."""
+
+    copies: int
+    block: Pair | None
+    arrays: int
+    batches: int
+
+
+class Delays(NamedTuple):
+    """What an edge costs, for every choice of its producer (first, reached) and of its consumer (tail).
+
+    first: batches until the pixels are there that the consumer needs first; reached: until all are there
+    that it ever needs, None if that is the end of the producer; tail: batches of the consumer from the first
+    one that needs the last of them.
+    """
+
+    first: list[int] | None
+    reached: list[int] | None
+    tail: list[int]
+
+
+class Choices(ABC):
+    """The choices of every stage, each with the least delays of all allocations that it stands for."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    @abstractmethod
+    def of(self, stage: int) -> list[Choice]:
+        """One binary each."""
+
+    @abstractmethod
+    def delays(self, edge: Edge) -> Iterator[Delays]:
+        """Bounds that hold together."""
+
+
+class CopiesAlone(Choices):
+    """Useful copies: those between two breakpoints take as many batches as the lower one, and to keep the
+    bound valid for them what is divided by a producer's copies uses the upper end.
+    """
+
+    @override
+    def of(self, stage: int) -> list[Choice]:
+        windows, demand = int(self.problem.graph.windows[stage]), int(self.problem.demand[stage])
+        return [Choice(d, None, demand * d, -(-windows // d)) for d in self._useful(stage)]
+
+    @override
+    def delays(self, edge: Edge) -> Iterator[Delays]:
+        p, i = edge.producer, edge.consumer
+        highest = [after - 1 for after in self._useful(p)[1:]] + [int(self.problem.largest[p])]
+        need, windows = self.problem.graph.needed(edge), self.problem.graph.windows
+        first, last = int(need[0]), int(need[-1])
+        user, count = int(np.searchsorted(need, last)), int(windows[i])
+        yield Delays(
+            first=[first // d + 1 for d in highest] if first >= 0 else None,
+            reached=None if last == int(windows[p]) - 1 else [last // d + 1 for d in highest],
+            tail=[-(-count // d) - user // d for d in self._useful(i)],
+        )
+
+    def _useful(self, stage: int) -> list[int]:
+        useful: list[int] = breakpoints(
+            int(self.problem.graph.windows[stage]), int(self.problem.largest[stage])
+        ).tolist()
+        return useful
+
+
+class ModesOfFewestArrays(Choices):
+    """Modes with the fewest arrays for every number of batches, over blocks of all shapes and all copies.
+
+    Every other mode stands behind the one with most arrays that are no more than its own, which takes no more
+    batches. Delays are the least of all modes that a choice stands for, so the optimum bounds the problem.
+    """
+
+    def __init__(self, problem: Problem, modes: ModeArrays) -> None:
+        super().__init__(problem)
+        spare = problem.budget - problem.minimum
+        self._stages = [
+            stage_modes(modes, stage, int(problem.demand[stage]) + spare)
+            for stage in range(len(problem.demand))
+        ]
+        self._kept = [each.fewest for each in self._stages]
+
+    @override
+    def of(self, stage: int) -> list[Choice]:
+        kept = self._stages[stage].modes.take(self._kept[stage])
+        rows = zip(kept.low, kept.tall, kept.wide, kept.arrays, kept.batches, strict=True)
+        return [Choice(int(d), (int(h), int(w)), int(arrays), int(b)) for d, h, w, arrays, b in rows]
+
+    @override
+    def delays(self, edge: Edge) -> Iterator[Delays]:
+        p, i = edge.producer, edge.consumer
+        grid = self.problem.graph.grids[p]
+        for extent in edge.extents:
+            rows, columns = extent
+            if rows[-1] < 0 or columns[-1] < 0:
+                continue
+            last = (int(rows[-1]), int(columns[-1]))
+            user = (int(np.searchsorted(rows, last[0])), int(np.searchsorted(columns, last[1])))
+            first = (int(rows[0]), int(columns[0]))
+            yield Delays(
+                first=self._waits(p, first) if min(first) >= 0 else None,
+                reached=None if last == (grid.height - 1, grid.width - 1) else self._waits(p, last),
+                tail=self._tails(i, user),
+            )
+
+    def _waits(self, stage: int, pixel: Pair) -> list[int]:
+        """Fewest batches with which a pixel is computed."""
+        modes = self._stages[stage].modes
+        return self._least(stage, _block_of(modes, pixel) // modes.high + 1)
+
+    def _tails(self, stage: int, pixel: Pair) -> list[int]:
+        """Fewest batches from the one that computes a pixel to the end."""
+        modes = self._stages[stage].modes
+        return self._least(stage, modes.batches - _block_of(modes, pixel) // modes.low)
+
+    def _least(self, stage: int, batches: npt.NDArray[np.int64]) -> list[int]:
+        """The least over the modes that each choice stands for."""
+        arrays = self._stages[stage].modes.arrays
+        choice = np.searchsorted(arrays[self._kept[stage]], arrays, side="right") - 1
+        least = np.full(len(self._kept[stage]), np.iinfo(np.int64).max)
+        np.minimum.at(least, choice, batches)
+        return [int(value) for value in least]
+
+
+def _block_of(modes: Modes, pixel: Pair) -> npt.NDArray[np.int64]:
+    """Number of the block that holds a pixel of the output, by the blocks of every mode."""
+    row, column = (pixel[0] + modes.top) // modes.tall, (pixel[1] + modes.left) // modes.wide
+    numbers: npt.NDArray[np.int64] = row * modes.columns + column
+    return numbers
+
+
 @dataclass(frozen=True, slots=True)
 class SeparableModel:
-    """The PuLP problem, and for each stage the useful copies with their binaries."""
+    """The PuLP problem, and for each stage its choices with their binaries."""
 
     program: pulp.LpProblem
-    copies: list[list[int]]
+    choices: list[list[Choice]]
     chosen: list[list[pulp.LpVariable]]
 
 
 def build(problem: Problem) -> SeparableModel:
-    """Minimise the end of the last stage subject to the budget and the separable recurrence.
-
-    Copies between two breakpoints take as many batches as the lower one; to keep the bound valid for
-    them, what is divided by a producer's copies uses the upper end.
-    """
+    """Minimise the end of the last stage subject to the budget and the separable recurrence."""
     program = pulp.LpProblem("separable", pulp.LpMinimize)
-    windows = problem.graph.windows
+    stages = range(len(problem.demand))
+    made: Choices = (
+        CopiesAlone(problem) if problem.modes is None else ModesOfFewestArrays(problem, problem.modes)
+    )
     end = program.add_variable("end", lowBound=0)
-    pre_op = [program.add_variable(f"pre_{i}", lowBound=0) for i in range(len(windows))]
-    op = [program.add_variable(f"op_{i}", lowBound=0) for i in range(len(windows))]
-    copies, chosen = [], []
-    for i, (count, most) in enumerate(zip(windows.tolist(), problem.largest.tolist(), strict=True)):
-        useful = breakpoints(count, most).tolist()
-        choice = [program.add_variable(f"x_{i}_{d}", cat=pulp.LpBinary) for d in useful]
+    pre_op = [program.add_variable(f"pre_{i}", lowBound=0) for i in stages]
+    op = [program.add_variable(f"op_{i}", lowBound=0) for i in stages]
+    choices = [made.of(i) for i in stages]
+    chosen = []
+    for i in stages:
+        names = [str(each.copies) if each.block is None else f"m{k}" for k, each in enumerate(choices[i])]
+        choice = [program.add_variable(f"x_{i}_{name}", cat=pulp.LpBinary) for name in names]
         program += pulp.lpSum(choice) == 1
-        program += op[i] >= pre_op[i] + pulp.lpSum(
-            -(-count // d) * x for d, x in zip(useful, choice, strict=True)
-        )
+        program += op[i] >= pre_op[i] + _sum([each.batches for each in choices[i]], choice)
         program += end >= op[i]
-        copies.append(useful)
         chosen.append(choice)
     program += (
         pulp.lpSum(
-            int(problem.demand[i]) * d * x
-            for i in range(len(windows))
-            for d, x in zip(copies[i], chosen[i], strict=True)
+            each.arrays * x
+            for own, choice in zip(choices, chosen, strict=True)
+            for each, x in zip(own, choice, strict=True)
         )
         <= problem.budget
     )
     for edge in problem.graph.edges:
-        _add_edge(program, problem, edge, copies, chosen, pre_op, op)
+        p, i = edge.producer, edge.consumer
+        for delays in made.delays(edge):
+            if delays.first is not None:
+                program += pre_op[i] >= pre_op[p] + _sum(delays.first, chosen[p])
+            tail = _sum(delays.tail, chosen[i])
+            if delays.reached is None:
+                program += op[i] >= op[p] + tail
+            else:
+                program += op[i] >= pre_op[p] + _sum(delays.reached, chosen[p]) + tail
     program.setObjective(end)
-    return SeparableModel(program, copies, chosen)
+    return SeparableModel(program, choices, chosen)
 
 
-def _add_edge(
-    program: pulp.LpProblem, problem: Problem, edge: Edge, copies: list[list[int]],
-    chosen: list[list[pulp.LpVariable]], pre_op: list[pulp.LpVariable], op: list[pulp.LpVariable],
-) -> None:  # fmt: skip
-    """Wait of the consumer for its first window, and its tail after the producer's last needed pixel."""
-    p, i = edge.producer, edge.consumer
-    highest = [after - 1 for after in copies[p][1:]] + [int(problem.largest[p])]
-    need = problem.graph.needed(edge)
-    first, last = int(need[0]), int(need[-1])
-    if first >= 0:
-        wait = [(first // d + 1) * x for d, x in zip(highest, chosen[p], strict=True)]
-        program += pre_op[i] >= pre_op[p] + pulp.lpSum(wait)
-    user = int(np.searchsorted(need, last))
-    count = int(problem.graph.windows[i])
-    tail = [(-(-count // d) - user // d) * x for d, x in zip(copies[i], chosen[i], strict=True)]
-    if last == int(problem.graph.windows[p]) - 1:
-        program += op[i] >= op[p] + pulp.lpSum(tail)
-    else:
-        reached = [(last // d + 1) * x for d, x in zip(highest, chosen[p], strict=True)]
-        program += op[i] >= pre_op[p] + pulp.lpSum(reached) + pulp.lpSum(tail)
+def _sum(values: Sequence[int], chosen: Sequence[pulp.LpVariable]) -> pulp.LpAffineExpression:
+    return pulp.lpSum(value * x for value, x in zip(values, chosen, strict=True))
 
 
 def _solve(problem: Problem, stop: Stop, seed: int, solver: str) -> Candidate:
@@ -104,15 +232,18 @@ def _solve(problem: Problem, stop: Stop, seed: int, solver: str) -> Candidate:
     answer = milp_solvers.SOLVERS[solver](model.program, stop, seed)
     if not answer.has_solution:
         raise SolverError(f"{solver} found no allocation ({answer.status}): give it more --work or time")
-    replication = np.array(
-        [useful[int(np.argmax([x.value() or 0.0 for x in choice]))]
-         for useful, choice in zip(model.copies, model.chosen, strict=True)],
-        dtype=np.int64,
-    )  # fmt: skip
-    if not problem.fits(replication):
+    made = [
+        choices[int(np.argmax([x.value() or 0.0 for x in chosen]))]
+        for choices, chosen in zip(model.choices, model.chosen, strict=True)
+    ]
+    replication = np.array([each.copies for each in made], dtype=np.int64)
+    blocks = tuple(each.block for each in made if each.block is not None) or None
+    fits = problem.fits(replication) if blocks is None else problem.holds(replication, blocks)
+    if not fits:
         raise SolverError(f"{solver} returned an allocation that does not fit the budget")
     bound = math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound)))
-    return Candidate(replication, max(1, bound), _words(solver, answer, bound), answer.seconds)
+    words = _words(solver, answer, bound)
+    return Candidate(replication, max(1, bound), words, answer.seconds, blocks=blocks)
 
 
 def _words(solver: str, answer: Answer, bound: int) -> str:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated
+from hypothesis import assume, given, settings
+from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated, randoms
+from search.test_modes import solved
 
 import rramalloc
 from rramalloc.errors import SolverError
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods import milp, milp_solvers
 from rramalloc.results.optimize import make_problem
+from rramalloc.results.recheck import check_candidate
 from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import Replication
@@ -102,3 +106,36 @@ def test_a_machine_without_cbc_is_an_error_with_a_remedy(
     problem = make_problem(rramalloc.load("alexnet"), load_hardware("plain"), 322)
     with pytest.raises(SolverError, match=r"PuLP has no CBC for this machine: .*--method milp"):
         milp.solve_cbc(problem, Stop(work=1), 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(random=randoms)
+def test_its_bound_holds_for_every_mode(random: Random) -> None:
+    """docs/sources/model.md 10: blocks of all shapes and all copies of small networks, one by one."""
+    case = solved(random)
+    assume(case is not None)
+    assert case is not None
+    candidate = milp.solve_cbc(case.problem, Stop(work=ENOUGH), 0)
+    assert 1 <= candidate.lower_bound <= case.best
+    checked = check_candidate(case.problem, candidate, case.problem.budget, "milp-cbc")
+    assert checked.timing.makespan >= case.best
+
+
+def test_modes_by_hand() -> None:
+    """A 3 x 3 layer of 4 x 4 windows on 16 x 16 arrays, then 1 x 1, with one array for each.
+
+    Blocks of 1 x n windows read 3 * (n + 2) inputs, so at most 3 windows fit; 2 x 2 windows read 16: 4 blocks,
+    4 batches. The second layer's 16 windows have 16 copies on the diagonal of its array: 1 batch, behind all.
+    """
+    nodes = [
+        {"name": "in", "op": "input", "shape": [1, 6, 6]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 1, "kernel": 3},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 1, "kernel": 1},
+    ]
+    network = rramalloc.Network.build("two", nodes)
+    hardware = load_hardware("plain").with_crossbar(16, 16)
+    problem = make_problem(network, hardware, 2, MappingOptions(mapping="sdk"))
+    found = milp.solve_highs(problem, Stop(work=ENOUGH), 0)
+    assert found.lower_bound == 5
+    assert found.blocks is not None
+    assert (found.blocks[0], found.replication[0]) == ((2, 2), 1)
