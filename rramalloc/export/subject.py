@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands
-from rramalloc.mapping.modes import SINGLE, block_arrays
+from rramalloc.mapping.modes import NO_BLOCKS, SINGLE, BlocksByName, block_arrays
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
@@ -19,9 +18,6 @@ from rramalloc.placement.check import check
 from rramalloc.placement.placement import Placement
 from rramalloc.timing.simulate import replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
-
-Blocks = MappingOf[str, Pair]
-NO_BLOCKS: Blocks = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +35,7 @@ class Subject:
     @classmethod
     def build(
         cls, network: Network, replication: MappingOf[str, int], hardware: Hardware,
-        options: MappingOptions, *, placement: Placement | None, where: str, blocks: Blocks = NO_BLOCKS,
+        options: MappingOptions, *, placement: Placement | None, where: str, blocks: BlocksByName = NO_BLOCKS,
     ) -> Subject:  # fmt: skip
         """Check that the allocation and the placement belong to the network and to each other.
 
@@ -124,4 +120,4 @@ def _check_placement(subject: Subject, placement: Placement) -> None:
             "placement",
             "was made for other arrays, precision, mapping or fc: leave out --hardware, --mapping and --fc",
         )
-    check(placement, subject.network, subject.copies)
+    check(placement, subject.network, subject.copies, blocks=subject.blocks)

@@ -10,6 +10,7 @@ from rramalloc.choices import MAPPINGS, Mapping
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel, useful_sizes
+from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName, input_extent, smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
@@ -21,8 +22,8 @@ from rramalloc.network.node import ConvTranspose, Linear, Stage
 class WeightMatrix:
     """A stage's weights as the crossbar sees them.
 
-    positions: kernel positions K_h * K_w, of a transposed convolution the input pixels that its smallest
-    block of output pixels reads; inputs, outputs: channels of one group (outputs: of all pixels of a block);
+    positions: input pixels that a copy reads for its block of windows, K_h * K_w for a single window;
+    inputs, outputs: channels of one group (outputs: of all windows of the block);
     columns: bitlines one group takes, outputs * columns per weight; groups: number of groups.
     """
 
@@ -33,17 +34,22 @@ class WeightMatrix:
     groups: int
 
     @classmethod
-    def of(cls, network: Network, stage: Stage, hardware: Hardware) -> WeightMatrix:
-        """The weights of one stage of `network` on `hardware`."""
+    def of(
+        cls, network: Network, stage: Stage, hardware: Hardware, block: Pair | None = None
+    ) -> WeightMatrix:
+        """The weights of one stage of `network` on `hardware`; block: windows that a copy computes in a step.
+
+        By default that is the smallest block that the stage can have.
+        Source: docs/sources/model.md 3 and 10.
+        """
         channels = network.input_shape(stage).channels
+        high, wide = block or smallest_block(stage)
+        positions = input_extent(stage, 0, high) * input_extent(stage, 1, wide)
         if isinstance(stage, Linear):
-            positions, groups, outputs = 1, 1, stage.out_features
+            groups, outputs = 1, stage.out_features
         else:
-            kernel, groups = kernel_of(stage), groups_stored(stage, hardware)
-            outputs = stage.out_channels // groups
-            if isinstance(stage, ConvTranspose):  # its smallest block: stride_h x stride_w output pixels
-                kernel, outputs = stage.block_reach, stage.stride[0] * stage.stride[1] * outputs
-            positions = kernel[0] * kernel[1]
+            groups = groups_stored(stage, hardware)
+            outputs = high * wide * stage.out_channels // groups
         return cls(
             positions=positions,
             inputs=channels // groups,
@@ -56,6 +62,11 @@ class WeightMatrix:
         """The same weights, of a kernel (height, width), with n_h x n_w pixels folded into inputs."""
         high, wide = folded_kernel(kernel, size)
         return replace(self, positions=high * wide, inputs=size[0] * size[1] * self.inputs)
+
+    @property
+    def rows(self) -> int:
+        """Wordlines that one group takes."""
+        return self.positions * self.inputs
 
     @property
     def cells(self) -> int:
@@ -123,16 +134,19 @@ def least_arrays(
     return sum(demands(network, stages, hardware, options)) + sum(stored.values())
 
 
-def row_block_widths(network: Network, hardware: Hardware) -> dict[str, int] | None:
+def row_block_widths(
+    network: Network, hardware: Hardware, blocks: BlocksByName = NO_BLOCKS
+) -> dict[str, int] | None:
     """Arrays side by side in a row block of each weight layer, timed or not, if they must share a tile.
 
-    None where the hardware's [counting] does not say so. Raises SpecError for a row block wider than a tile.
+    blocks: windows that a copy computes in a step. None where the hardware's [counting] does not say so.
+    Raises SpecError for a row block wider than a tile.
     """
     if hardware.counting is None or hardware.counting.row_blocks == "anywhere" or hardware.chip is None:
         return None
     bitlines, room = hardware.crossbar.bitlines, hardware.chip.arrays_per_tile
     widths = {
-        stage.name: -(-WeightMatrix.of(network, stage, hardware).columns // bitlines)
+        stage.name: -(-WeightMatrix.of(network, stage, hardware, blocks.get(stage.name)).columns // bitlines)
         for stage in network.stages
     }
     widest = max(widths, key=lambda name: widths[name])

@@ -9,8 +9,10 @@ DATE 2022, arXiv 2112.11282.
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +28,9 @@ from rramalloc.network.node import ConvTranspose, Linear, Stage
 Ints = npt.NDArray[np.int64]
 SINGLE: Pair = (1, 1)
 """The block of `im2col`: one window."""
+BlocksByName = MappingOf[str, Pair]
+"""Block of windows (height, width) by layer name; layers left out have their smallest."""
+NO_BLOCKS: BlocksByName = MappingProxyType({})
 
 
 class Mode(NamedTuple):

@@ -213,7 +213,8 @@ def arrange(
 ) -> Arrangement:
     """Place `replication` copies of every stage with little traffic.
 
-    demand, replication: int64, in canonical order; work: units of improvement.
+    demand, replication: int64, in canonical order, where copies share arrays 1 and the number of arrays;
+    work: units of improvement.
     Raises SpecError, TileError or CapacityError if they cannot be placed.
     """
     chip = chip_of(hardware)
@@ -251,7 +252,8 @@ def _filled(graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardwa
     if not chip.straddle and (demand > tiles.arrays).any():
         large = [(graph.names[s], int(demand[s])) for s in order if demand[s] > tiles.arrays]
         raise TileError(tiles.arrays, large)
-    widths = row_block_widths(graph.network, hardware) if chip.straddle else None
+    blocks = dict(zip(graph.names, graph.blocks, strict=True))
+    widths = row_block_widths(graph.network, hardware, blocks) if chip.straddle else None
     if widths is None:
         filled = construct(demand, replication, tiles, straddle=chip.straddle)
     else:

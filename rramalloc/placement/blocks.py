@@ -1,39 +1,51 @@
-"""Blocks: what each array of one copy of a stage holds, for the three mappings (docs/sources/model.md 3).
+"""Blocks of weights: what the arrays of a stage hold, for every mapping (docs/sources/model.md 3 and 10).
 
 The weight matrix of one group has a row per input value of a window and a column per stored slice:
 
     row    = channel * positions + position    channel: of the group, position = k_y * K_w + k_x
     column = output * slices + slice           output: channel of the group, slice < bitlines of one weight
 
-so rows follow the flattened weights (C_out, C_in / groups, K_h, K_w) of ONNX and PyTorch. Groups stand one
-after the other on the diagonal of the stage's matrix. Blocks are numbered such that equal `row_block` means
-the same inputs and equal `column_block` the same outputs: partial sums are added over the row blocks of a
-column block. With `high` x `wide` blocks a unit (a group, or the groups that share an array; the only one
-without groups), block (i, j) of unit u has column_block = u * wide + j and
+so rows follow the flattened weights (C_out, C_in / groups, K_h, K_w) of ONNX and PyTorch. Where a copy
+computes a block of ph x pw windows in a step, its shifted kernels stand side by side in that matrix:
 
-    im2col, whole_kernel   row_block = u * high + i
-    kernel_split           row_block = (u * positions + position) * high + i
+    position = u_y * U_w + u_x, the input pixels that the block reads, in raster order (U of the model)
+    output   = (w_y * pw + w_x) * outputs + output, (w_y, w_x) the window in its block
+
+Groups stand one after the other on the diagonal of the stage's matrix. Blocks are numbered such that equal
+`row_block` means the same inputs and equal `column_block` the same outputs: partial sums are added over the
+row blocks of a column block. With `high` x `wide` blocks a unit (a group, or the groups that share an array;
+the only one without groups), block (i, j) of unit u has column_block = u * wide + j and
+
+    im2col, whole_kernel, sdk   row_block = u * high + i
+    kernel_split                row_block = (u * positions + position) * high + i
+
+With mapping `sdk`, groups that fit an array share it with those of other copies: with G groups, and room for
+p of them in an array, array n of the stage holds on its diagonal the pairs (copy, group) of numbers
+n * p ... n * p + p - 1, number = copy * G + group. Its row_block and column_block are n.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from rramalloc.choices import MAPPINGS, Mapping
 from rramalloc.hardware.hardware import Crossbar
-from rramalloc.mapping.demand import WeightMatrix
+from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.records import check_known
 
 
 class Part(NamedTuple):
     """A rectangle of one group's weight matrix and where it lies in the array.
 
-    rows, columns: of the group's matrix (numbered as above; `rows` has a step under kernel_split);
-    rows[n] is on wordline `wordline` + n and columns[n] on bitline `bitline` + n.
+    copy: that it belongs to, counted from the first copy in the array; rows, columns: of the group's matrix
+    (numbered as above; `rows` has a step under kernel_split); rows[n] is on wordline `wordline` + n and
+    columns[n] on bitline `bitline` + n.
     """
 
+    copy: int
     group: int
     wordline: int
     bitline: int
@@ -43,13 +55,125 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What one array holds. rows, columns: wordlines and bitlines in use; parts: one per group in it."""
+    """What one array holds.
+
+    rows, columns: wordlines and bitlines in use; parts: one per group of a copy in it.
+    """
 
     row_block: int
     column_block: int
     rows: int
     columns: int
     parts: tuple[Part, ...]
+
+    @property
+    def copies(self) -> int:
+        """Copies of which it holds weights."""
+        return self.parts[-1].copy + 1
+
+
+class Held(NamedTuple):
+    """What arrays that lie together hold: all blocks of a copy, or what copies have in one array.
+
+    replica: the copy, the first of them where they are several.
+    """
+
+    replica: int
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class CopiesApart:
+    """Every copy of a stage on arrays of its own; demand: arrays of one copy."""
+
+    copies: int
+    weights: WeightMatrix
+    crossbar: Crossbar
+    mapping: Mapping
+    demand: int
+
+    def __len__(self) -> int:
+        """Sets of arrays that lie together."""
+        return self.copies
+
+    @property
+    def together(self) -> int:
+        """Arrays of such a set."""
+        return self.demand
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """Blocks of one copy."""
+        return blocks(self.weights, self.crossbar, self.mapping)
+
+    def __getitem__(self, number: int) -> Held:
+        """What the arrays of a set hold."""
+        return Held(number, self.blocks)
+
+    @property
+    def of_number(self) -> dict[tuple[int, int], Block]:
+        """Every block by row block and column block, of any copy."""
+        return {(block.row_block, block.column_block): block for block in self.blocks}
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesSharing:
+    """Groups of all copies of a stage on the diagonals of arrays, `room` in each.
+
+    Source: docs/sources/model.md 10.
+    """
+
+    copies: int
+    weights: WeightMatrix
+    room: int
+
+    def __len__(self) -> int:
+        """Arrays: each is a set of its own."""
+        return -(-self.copies * self.weights.groups // self.room)
+
+    @property
+    def together(self) -> int:
+        """Arrays of a set."""
+        return 1
+
+    @property
+    def demand(self) -> int:
+        """Arrays of one copy."""
+        return -(-self.weights.groups // self.room)
+
+    def __getitem__(self, number: int) -> Held:
+        """What one array holds."""
+        groups, rows = self.weights.groups, range(self.weights.rows)
+        columns = range(self.weights.columns)
+        first = number * self.room
+        several = range(first, min(first + self.room, self.copies * groups))
+        parts = tuple(
+            Part(
+                each // groups - first // groups, each % groups, (each - first) * len(rows),
+                (each - first) * len(columns), rows, columns,
+            )
+            for each in several
+        )  # fmt: skip
+        block = Block(number, number, len(several) * len(rows), len(several) * len(columns), parts)
+        return Held(first // groups, (block,))
+
+    @property
+    def of_number(self) -> dict[tuple[int, int], Block]:
+        """Every block by row block and column block."""
+        return {(number, number): self[number].blocks[0] for number in range(len(self))}
+
+
+StoredCopies = CopiesApart | CopiesSharing
+
+
+def stored(
+    weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, copies: int, where: str
+) -> StoredCopies:
+    """What the arrays of so many copies of a stage hold; `where` names it. Raises as `demand` does."""
+    room = min(crossbar.wordlines // weights.rows, crossbar.bitlines // weights.columns)
+    if mapping == "sdk" and room:
+        return CopiesSharing(copies, weights, room)
+    return CopiesApart(copies, weights, crossbar, mapping, demand(weights, crossbar, mapping, where))
 
 
 def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[Block]:
@@ -104,7 +228,7 @@ class _Cuts:
         for i, high in enumerate(rows):
             for j, wide in enumerate(self.columns):
                 parts = tuple(
-                    Part(group, (group - first) * len(high), (group - first) * len(wide), high, wide)
+                    Part(0, group, (group - first) * len(high), (group - first) * len(wide), high, wide)
                     for group in groups
                 )
                 yield Block(

@@ -1,17 +1,21 @@
 """The judge of placements: whether arrays, blocks and tiles are as they must be.
 
 It shares no code with what places: the blocks that a layer needs are counted anew from
-docs/sources/model.md 3.
+docs/sources/model.md 3 and 10.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
+from itertools import pairwise
+from math import gcd
+from typing import NamedTuple
 
-from rramalloc.choices import Mapping
 from rramalloc.errors import MisplacedError
-from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName
+from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import ConvTranspose, Linear, Stage
 from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement
@@ -19,65 +23,114 @@ from rramalloc.records import brief
 
 
 def check(
-    placement: Placement, network: Network, replication: MappingOf[str, int], where: str = "placement"
-) -> None:
+    placement: Placement, network: Network, replication: MappingOf[str, int], where: str = "placement",
+    blocks: BlocksByName = NO_BLOCKS,
+) -> None:  # fmt: skip
     """Raise MisplacedError unless the placement holds `replication` copies of every stage of `network`.
 
     Each physical array is used at most once and exists; each block of each copy is there exactly once, with
     the wordlines and bitlines it takes; copies, or row blocks of copies, keep to one tile where they must.
-    replication: by layer name, layers left out have one copy.
+    replication: by layer name, layers left out have one copy; blocks: layers left out compute their smallest
+    block of windows.
     """
     if placement.network.sha256 != network.sha256:
         got = f"it is of {brief(placement.network.name)}, not of {brief(network.name)} as it is given"
         raise MisplacedError(where, "network", f"{got}: place this network's allocation")
-    needs = _needs(placement, network)
+    needs = _needs(placement, network, where)
     _check_places(placement, where)
-    _check_layers(placement, needs, replication, where)
+    _check_layers(placement, needs, replication, blocks, where)
     _check_blocks(placement, needs, where)
-    _check_tiles(placement, where)
+    _check_tiles(placement, needs, where)
+
+
+class _Size(NamedTuple):
+    """What an array must say: copies in it, wordlines and bitlines in use."""
+
+    copies: int
+    rows: int
+    columns: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What a copy of a stage takes. sizes: (rows, columns) of every block by (row_block, column_block)."""
+    """What a stage takes.
 
-    windows: int
+    sizes: of every array of one copy by (row_block, column_block); most: copies that are of use, one for
+    each block of windows; smallest: the block of a copy without shifted kernels. Where copies share arrays,
+    each holds `room` of the groups, `rows` x `columns` lines each; room 0: copies lie apart.
+    """
+
+    most: int
+    smallest: Pair
+    block: Pair
     sizes: dict[tuple[int, int], tuple[int, int]]
+    groups: int
+    room: int
+    rows: int
+    columns: int
+
+    @property
+    def demand(self) -> int:
+        """Arrays of one copy."""
+        return -(-self.groups // self.room) if self.room else len(self.sizes)
+
+    def size(self, replica: int, at: tuple[int, int], copies: int) -> _Size | None:
+        """What the array with this block of weights must say, None if a replica has no such block."""
+        if not self.room:
+            lines = self.sizes.get(at)
+            return None if lines is None else _Size(1, *lines)
+        first, last = at[0] * self.room, min((at[0] + 1) * self.room, copies * self.groups) - 1
+        if at[0] != at[1] or last < first or replica != first // self.groups:
+            return None
+        held = last - first + 1
+        return _Size(last // self.groups - replica + 1, held * self.rows, held * self.columns)
+
+    def arrays(self, copies: int) -> Iterator[tuple[int, int, int]]:
+        """Replica, row_block and column_block of every array."""
+        if not self.room:
+            for replica in range(copies):
+                for row_block, column_block in self.sizes:
+                    yield replica, row_block, column_block
+        else:
+            for number in range(-(-copies * self.groups // self.room)):
+                yield number * self.room // self.groups, number, number
 
 
-def _needs(placement: Placement, network: Network) -> dict[str, _Need]:
+def _needs(placement: Placement, network: Network, where: str) -> dict[str, _Need]:
     """The need of every stage: convolutions, and linear layers on a grid or with fc "crossbar"."""
-    needs, folds = {}, {layer.name: layer.fold for layer in placement.layers}
+    needs, told = {}, {layer.name: layer for layer in placement.layers}
     for node in network.nodes:
         if isinstance(node, Stage):
             pixels = network.shapes[node.name].pixels
             on_host = isinstance(node, Linear) and pixels == 1 and placement.options.fc == "host"
             if not on_host or network.only_classifiers:
-                fold, mapping = folds.get(node.name) or (1, 1), placement.options.mapping
-                sizes = _sizes(network, node, placement.hardware, mapping, fold)
-                needs[node.name] = _Need(pixels, sizes)
+                layer = told.get(node.name)
+                fold = (layer and layer.fold) or (1, 1)
+                block = (layer and layer.block) or None
+                needs[node.name] = _need(network, node, placement, fold, block, where)
     return needs
 
 
-def _sizes(
-    network: Network, stage: Stage, hardware: Hardware, mapping: Mapping, fold: tuple[int, int]
-) -> dict[tuple[int, int], tuple[int, int]]:
-    """Wordlines and bitlines of every block of one copy.
+def _need(
+    network: Network, stage: Stage, placement: Placement, fold: Pair, told: Pair | None, where: str
+) -> _Need:
+    """Wordlines and bitlines of every array.
 
-    Source: docs/sources/model.md 3, docs/sources/companions.md 3.
+    Source: docs/sources/model.md 3 and 10, docs/sources/companions.md 3.
     """
+    hardware, mapping = placement.hardware, placement.options.mapping
     wordlines, bitlines = hardware.crossbar.wordlines, hardware.crossbar.bitlines
     groups = 1 if isinstance(stage, Linear) or hardware.dense_groups else stage.groups
-    high, wide = (1, 1) if isinstance(stage, Linear) else stage.kernel
-    block = 1
-    if isinstance(stage, ConvTranspose):  # input pixels of a block of stride x stride output pixels
-        (high, wide), block = stage.block_reach, stage.stride[0] * stage.stride[1]
+    smallest = stage.stride if isinstance(stage, ConvTranspose) else (1, 1)
+    block = told or smallest
+    number = _blocks_of_windows(network, stage, smallest, block, where)
+    high, wide = (_pixels_read(stage, axis, block[axis]) for axis in (0, 1))
     kernel = -(-high // fold[0]) * -(-wide // fold[1])
     channels = network.input_shape(stage).channels // groups * fold[0] * fold[1]
     slices = -(-hardware.precision.weight_bits // hardware.crossbar.cell_bits)
     if hardware.precision.signed == "differential":
         slices *= 2
-    columns = block * network.shapes[stage.name].channels // groups * slices
+    columns = block[0] * block[1] * network.shapes[stage.name].channels // groups * slices
     if mapping == "kernel_split":
         segments, rows, most_rows = kernel, channels, wordlines
     else:
@@ -88,10 +141,14 @@ def _sizes(
         reason = f"a copy takes more than the {MAX_PLACED} arrays that a placement can have"
         raise MisplacedError("placement", f"layer {brief(stage.name)}", reason)
     row_cuts, column_cuts = _lengths(rows, most_rows), _lengths(columns, bitlines)
-    share = 1
-    if groups > 1 and len(row_cuts) == len(column_cuts) == 1:
+    share = 0
+    if len(row_cuts) == len(column_cuts) == 1:
         while (share + 1) * rows <= wordlines and (share + 1) * columns <= bitlines:
             share += 1
+    if mapping == "sdk" and share:
+        return _Need(number, smallest, block, {}, groups, share, rows, columns)
+    if groups == 1 or not share:
+        share = 1
     sizes = {}
     for first in range(0, groups, share):
         here, unit = min(share, groups - first), first // share
@@ -99,7 +156,42 @@ def _sizes(
             for column, used_columns in enumerate(column_cuts):
                 key = (unit * segments * len(row_cuts) + row, unit * len(column_cuts) + column)
                 sizes[key] = (used_rows * here, used_columns * here)
-    return sizes
+    return _Need(number, smallest, block, sizes, groups, 0, rows, columns)
+
+
+def _pixels_read(stage: Stage, axis: int, windows: int) -> int:
+    """Input pixels that so many neighbouring windows read along an axis, counted without listing them.
+
+    A transposed convolution starts a window of its kernel at each stride-th output pixel, and kernel
+    positions of equal floor(k * dilation / stride) meet the same pixel in it.
+    """
+    if isinstance(stage, Linear):
+        return 1
+    kernel, stride, dilation = stage.kernel[axis], stage.stride[axis], stage.dilation[axis]
+    if isinstance(stage, ConvTranspose):
+        first = sorted({position * dilation // stride for position in range(kernel)})
+        shifts = windows // stride
+        return shifts + sum(min(shifts, after - before) for before, after in pairwise(first))
+    common = gcd(stride, dilation)
+    apart = min(windows, dilation // common)
+    return apart * kernel + (windows - apart) * min(kernel, stride // common)
+
+
+def _blocks_of_windows(network: Network, stage: Stage, smallest: Pair, block: Pair, where: str) -> int:
+    """Blocks that cover the output of a stage. Raises MisplacedError for a block that it cannot have."""
+    shape, count = network.shapes[stage.name], 1
+    for axis, extent in enumerate((shape.height, shape.width)):
+        cut = stage.pads[axis] % block[axis] if isinstance(stage, ConvTranspose) else 0
+        rows = -(-(extent + cut) // block[axis])
+        most = 1 if isinstance(stage, Linear) else extent
+        if isinstance(stage, ConvTranspose):
+            lead = stage.pads[axis] % smallest[axis]
+            most = -(-(extent + lead) // smallest[axis]) * smallest[axis]
+        if block[axis] % smallest[axis] or block[axis] > most:
+            got = f"block {_shown(block)} is none that it can have"
+            raise MisplacedError(where, f"layer {brief(stage.name)}", got)
+        count *= rows
+    return count
 
 
 def _lengths(whole: int, most: int) -> list[int]:
@@ -136,11 +228,12 @@ def _check_places(placement: Placement, where: str) -> None:
 
 
 def _check_layers(
-    placement: Placement, needs: MappingOf[str, _Need], replication: MappingOf[str, int], where: str
-) -> None:
+    placement: Placement, needs: MappingOf[str, _Need], replication: MappingOf[str, int],
+    blocks: BlocksByName, where: str,
+) -> None:  # fmt: skip
     """The layers told are the stages, as often as the allocation says."""
     told = {layer.name: layer for layer in placement.layers}
-    for name in (*told, *replication):
+    for name in (*told, *replication, *blocks):
         if name not in needs:
             raise MisplacedError(where, f"layer {brief(name)}", "is no stage of the network")
     if len(told) < len(placement.layers):
@@ -152,12 +245,16 @@ def _check_layers(
         layer = told[name]
         for what, got, wanted in (
             ("replication", layer.replication, copies),
-            ("demand", layer.demand, len(need.sizes)),
+            ("block", need.block, blocks.get(name, need.smallest)),
+            ("demand", layer.demand, need.demand),
         ):
             if got != wanted:
                 raise MisplacedError(where, entry, f"{what} is {got}, the allocation needs {wanted}")
-        if copies > need.windows:
-            raise MisplacedError(where, entry, f"has {copies} copies for {need.windows} windows")
+        if layer.block is not None and placement.options.mapping != "sdk":
+            raise MisplacedError(where, entry, f"has a block with mapping {placement.options.mapping!r}")
+        if copies > need.most:
+            unit = "windows" if need.block == (1, 1) else "blocks of windows"
+            raise MisplacedError(where, entry, f"has {copies} copies for {need.most} {unit}")
 
 
 def _check_blocks(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
@@ -171,27 +268,33 @@ def _check_blocks(placement: Placement, needs: MappingOf[str, _Need], where: str
         if array.replica >= copies[array.layer]:
             reason = f"replica {array.replica} of {brief(array.layer)}, it has {copies[array.layer]}"
             raise MisplacedError(where, entry, reason)
-        size = needs[array.layer].sizes.get((array.row_block, array.column_block))
+        at = (array.row_block, array.column_block)
+        size = needs[array.layer].size(array.replica, at, copies[array.layer])
         if size is None:
             reason = f"a copy of {brief(array.layer)} has no block ({array.row_block}, {array.column_block})"
             raise MisplacedError(where, entry, reason)
-        if (array.rows, array.columns) != size:
+        if (array.rows, array.columns) != (size.rows, size.columns):
             got = f"takes {array.rows} x {array.columns} lines"
-            raise MisplacedError(where, entry, f"{got}, its block takes {size[0]} x {size[1]}")
+            raise MisplacedError(where, entry, f"{got}, its block takes {size.rows} x {size.columns}")
+        if array.copies != size.copies:
+            reason = f"is shared by {array.copies} copies, its block is of {size.copies}"
+            raise MisplacedError(where, entry, reason)
         key = (array.layer, array.replica, array.row_block, array.column_block)
         if key in seen:
             raise MisplacedError(where, entry, f"holds the block of arrays[{seen[key]}] again")
         seen[key] = number
     for name, need in needs.items():
-        for replica in range(copies[name]):
-            for block in need.sizes:
-                if (name, replica, *block) not in seen:
-                    reason = f"block {_shown(block)} of replica {replica} is on no array"
-                    raise MisplacedError(where, f"layer {brief(name)}", reason)
+        for replica, *block in need.arrays(copies[name]):
+            if (name, replica, *block) not in seen:
+                reason = f"block {_shown(tuple(block))} of replica {replica} is on no array"
+                raise MisplacedError(where, f"layer {brief(name)}", reason)
 
 
-def _check_tiles(placement: Placement, where: str) -> None:
-    """Copies, or their row blocks, keep to one tile where they must; the tiles listed are those in use."""
+def _check_tiles(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
+    """Copies, or their row blocks, keep to one tile where they must; the tiles listed are those in use.
+
+    Arrays that copies share add nothing to each other's sums: each may lie in a tile of its own.
+    """
     chip, counting = placement.hardware.chip, placement.hardware.counting
     in_blocks = counting is not None and counting.row_blocks == "first_fit"
     first: dict[tuple[str, int], int] = {}
@@ -201,7 +304,8 @@ def _check_tiles(placement: Placement, where: str) -> None:
         tile = (*array.chip, *array.tile)
         used[tile] = used.get(tile, 0) + 1
         other = placement.arrays[first.setdefault((array.layer, array.replica), number)]
-        if chip is not None and not chip.straddle and tile != (*other.chip, *other.tile):
+        apart = chip is not None and not chip.straddle and not needs[array.layer].room
+        if apart and tile != (*other.chip, *other.tile):
             reason = (
                 f"replica {array.replica} of {brief(array.layer)} is in {_at(array)} and in {_at(other)}, "
                 f"but straddle = false"

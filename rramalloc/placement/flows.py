@@ -1,9 +1,10 @@
 """Traffic: what stages send each other, and over how many hops (XY routing).
 
 The whole output of a producer that any window of a consumer needs, pixels 0 ... the last one needed, is
-sent once to that consumer: digital nodes run where their result is read. Windows go to copies in turn
-(window w to copy w mod d, docs/sources/model.md 4) and a copy's arrays share its inputs and outputs, so the
-bytes of an edge are spread evenly over all pairs of one array of the producer and one of the consumer:
+sent once to that consumer: digital nodes run where their result is read. Blocks of windows go to copies in
+turn (block n to copy n mod d, docs/sources/model.md 4 and 10) and the arrays of a copy, or the copies in an
+array, share inputs and outputs, so the bytes of an edge are spread evenly over all pairs of one array of the
+producer and one of the consumer:
 
     cost = sum over edges of bytes * (mean of hops over the array pairs)
 
@@ -29,7 +30,7 @@ class Flows:
     """Edges between stages, by producer and consumer.
 
     producer, consumer: int64, stages; pixels: int64, sent per input; pixel_bytes: float64, of one of them;
-    stages: number of all stages.
+    block_pixels: int64, that a copy of the producer yields in a step; stages: number of all stages.
     """
 
     stages: int
@@ -37,6 +38,7 @@ class Flows:
     consumer: Ints
     pixels: Ints
     pixel_bytes: npt.NDArray[np.float64]
+    block_pixels: Ints
 
     @classmethod
     def of(cls, graph: StageGraph, output_bits: int) -> Flows:
@@ -51,6 +53,7 @@ class Flows:
                 [edge.last_pixel(graph.grids[edge.producer].width) + 1 for edge in edges], dtype=np.int64
             ),
             np.array(channels, dtype=np.float64) * output_bits / BITS_PER_BYTE,
+            np.array([math.prod(graph.blocks[edge.producer]) for edge in edges], dtype=np.int64),
         )
 
     @cached_property

@@ -11,16 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.demand import demands, folded_weights, folds
+from rramalloc.mapping.demand import WeightMatrix, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
+from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.placement.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
-from rramalloc.placement.blocks import Block, blocks
+from rramalloc.placement.blocks import Block, StoredCopies, stored
 from rramalloc.placement.check import check
 from rramalloc.placement.improve import Layout
 from rramalloc.placement.links import Loads
@@ -39,7 +41,7 @@ from rramalloc.records import check_range
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.allocation_input import AllocationLike, read_allocation
 from rramalloc.results.optimize import hardware_warnings
-from rramalloc.timing.simulate import replication_by_name
+from rramalloc.timing.simulate import blocks_by_name, replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -48,34 +50,78 @@ Run = tuple[int, int]
 
 
 def assembled(
-    layout: Layout, demand: Ints, names: Sequence[str], blocks: Sequence[Sequence[Block]]
+    layout: Layout, names: Sequence[str], copies: Sequence[StoredCopies]
 ) -> tuple[PlacedArray, ...]:
-    """One record per array in use, by chip, tile and index; blocks: of one copy of every stage.
+    """One record per array in use, by chip, tile and index; copies: of every stage, and what they hold.
 
-    Copies are numbered in the order of their tiles; a copy's blocks fill its pieces one after the other, and
-    the arrays of a tile are filled stage after stage, copy after copy.
+    Sets of arrays that lie together are numbered in the order of their tiles; the blocks of a set fill its
+    pieces one after the other, and the arrays of a tile are filled stage after stage, set after set.
     """
     found = []
     order = _tile_order(layout)
     used = dict.fromkeys(range(len(layout.sites)), 0)
     members = _members(layout, order)
     for stage, pieces in enumerate(members):
-        for replica, runs in enumerate(_copies(layout, pieces, int(demand[stage]))):
-            at = 0
+        for number, runs in enumerate(_copies(layout, pieces, copies[stage].together)):
+            at, held = 0, copies[stage][number]
             for piece, arrays in runs:
                 site = int(layout.site[piece])
                 place = layout.sites[site].tolist()
-                for block in blocks[stage][at : at + arrays]:
-                    found.append(
-                        PlacedArray(
-                            chip=(place[0], place[1]), tile=(place[2], place[3]), index=used[site],
-                            layer=names[stage], replica=replica, row_block=block.row_block,
-                            column_block=block.column_block, rows=block.rows, columns=block.columns,
-                        )
-                    )  # fmt: skip
+                for block in held.blocks[at : at + arrays]:
+                    where = (place[0], place[1]), (place[2], place[3]), used[site]
+                    found.append(array_of(*where, names[stage], held.replica, block))
                     used[site] += 1
                 at += arrays
     return tuple(sorted(found, key=lambda array: (array.chip, array.tile, array.index)))
+
+
+def array_of(chip: Pair, tile: Pair, index: int, layer: str, replica: int, block: Block) -> PlacedArray:
+    """The record of an array that holds a block of weights; replica: the first copy in it."""
+    return PlacedArray(
+        chip=chip, tile=tile, index=index, layer=layer, replica=replica, copies=block.copies,
+        row_block=block.row_block, column_block=block.column_block, rows=block.rows, columns=block.columns,
+    )  # fmt: skip
+
+
+def graph_in_blocks(
+    network: Network, options: MappingOptions, blocks: BlocksByName, where: str
+) -> StageGraph:
+    """The stages of a network in blocks of windows, given by layer name; others have their smallest block.
+
+    Raises SpecError for a block that its layer or the mapping cannot have; where: their file.
+    """
+    plain = StageGraph.build(network, options.fc)
+    graph = plain.in_blocks(blocks_by_name(plain, blocks, where))
+    if graph is not plain and options.mapping != "sdk":
+        raise SpecError(
+            where,
+            f"block: copies of more than their smallest block of windows lie on arrays with mapping 'sdk', "
+            f"the mapping is {options.mapping!r}: place them with 'sdk', or leave the blocks out",
+        )
+    return graph
+
+
+def stored_weights(graph: StageGraph, hardware: Hardware, sizes: Sequence[Pair] | None) -> list[WeightMatrix]:
+    """Weights of every stage in its blocks, in canonical order; sizes: of folds if any."""
+    return [
+        WeightMatrix.of(graph.network, stage, hardware, grid.block)
+        if size == UNFOLDED
+        else folded_weights(graph.network, stage, hardware, size)
+        for stage, grid, size in zip(
+            graph.stages, graph.grids, sizes or [UNFOLDED] * len(graph.stages), strict=True
+        )
+    ]
+
+
+def stored_copies(
+    graph: StageGraph, weights: Sequence[WeightMatrix], copies: Ints, hardware: Hardware, mapping: Mapping
+) -> list[StoredCopies]:
+    """What the arrays of every stage hold; copies: int64, in canonical order."""
+    where = f"{graph.network.where}: node"
+    return [
+        stored(matrix, hardware.crossbar, mapping, int(count), f"{where} {name[:60]!r}")
+        for name, matrix, count in zip(graph.names, weights, copies, strict=True)
+    ]
 
 
 def _tile_order(layout: Layout) -> Ints:
@@ -94,7 +140,10 @@ def _members(layout: Layout, order: Ints) -> list[list[int]]:
 
 
 def _copies(layout: Layout, pieces: list[int], demand: int) -> list[list[Run]]:
-    """The pieces of each copy: whole pieces stay whole where all are, else arrays are dealt in order."""
+    """The pieces of each set of `demand` arrays that lie together.
+
+    Whole pieces stay whole where all are, else arrays are dealt in order.
+    """
     sizes = {piece: int(layout.arrays[piece]) for piece in pieces}
     most = max(sizes.values())
     whole = [piece for piece in pieces if sizes[piece] == most]
@@ -152,47 +201,45 @@ def place(
     check_range("work", work, 0, MAX_WORK)
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     chosen = None if hardware is None else as_hardware(hardware)
-    what = read_allocation(allocation).made_for(source).without_blocks(source, "a placement")
-    what = what.changed(hardware=chosen, mapping=mapping, fc=fc)
+    what = read_allocation(allocation).made_for(source).changed(hardware=chosen, mapping=mapping, fc=fc)
     return place_network(
-        source, what.replication, what.hardware, what.options, work=work, seed=seed, where=what.where
-    )
+        source, what.replication, what.hardware, what.options, work=work, seed=seed, where=what.where,
+        blocks=what.blocks,
+    )  # fmt: skip
 
 
 def place_network(
     network: Network, replication: MappingOf[str, int], hardware: Hardware, options: MappingOptions, *,
-    work: int, seed: int, where: str,
+    work: int, seed: int, where: str, blocks: BlocksByName = NO_BLOCKS,
 ) -> Placement:  # fmt: skip
-    """Every block of every copy on an array of its own, with little traffic; checked.
+    """Every block of every copy on an array, with little traffic; checked.
 
-    replication: copies by layer name, layers left out have one; where: their file, as messages call it.
+    replication: copies by layer name, layers left out have one; where: their file, as messages call it;
+    blocks: windows that a copy computes in a step, by layer name, layers left out have their smallest block.
     Raises SpecError, TileError, CapacityError; MisplacedError if the placement does not survive the check.
     """
     chip_of(hardware)
-    graph = StageGraph.build(network, options.fc)
+    graph = graph_in_blocks(network, options, blocks, where)
     copies = replication_by_name(graph, replication, where)
     sizes = folds(network, graph.stages, hardware, options)
-    demand = np.array(demands(network, graph.stages, hardware, options), dtype=np.int64)
-    found = arrange(graph, demand, copies, hardware, work=work, seed=seed)
-    held = [
-        blocks(folded_weights(network, stage, hardware, size), hardware.crossbar, options.mapping)
-        for stage, size in zip(graph.stages, sizes or [UNFOLDED] * len(graph.stages), strict=True)
-    ]
-    arrays = assembled(found.layout, demand, graph.names, held)
+    held = stored_copies(graph, stored_weights(graph, hardware, sizes), copies, hardware, options.mapping)
+    together, sets = np.array([[each.together, len(each)] for each in held], dtype=np.int64).T
+    found = arrange(graph, together, sets, hardware, work=work, seed=seed)
+    arrays = assembled(found.layout, graph.names, held)
     placement = Placement(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
         options=PlacementOptions(**dict(options), seed=seed, work=work),
         traffic=_traffic(found),
-        layers=_layers(graph, demand.tolist(), copies.tolist(), sizes, arrays),
+        layers=_layers(graph, held, sizes, options.mapping, arrays),
         flows=_flows(found, graph),
         links=_links(found),
         tiles=_tiles(arrays, hardware),
         arrays=arrays,
         warnings=(*network.warnings, *hardware_warnings(hardware, len(arrays))),
     )
-    check(placement, network, replication)
+    check(placement, network, replication, blocks=blocks)
     return placement
 
 
@@ -206,9 +253,9 @@ def _traffic(found: Arrangement) -> Traffic:
 
 def _layers(
     graph: StageGraph,
-    demand: list[int],
-    copies: list[int],
+    held: Sequence[StoredCopies],
     sizes: list[Pair] | None,
+    mapping: Mapping,
     arrays: tuple[PlacedArray, ...],
 ) -> tuple[PlacedLayer, ...]:
     tiles: dict[str, set[tuple[int, ...]]] = {name: set() for name in graph.names}
@@ -217,13 +264,15 @@ def _layers(
     for array in arrays:
         tile = (*array.chip, *array.tile)
         tiles[array.layer].add(tile)
-        if first.setdefault((array.layer, array.replica), tile) != tile:
-            straddling[array.layer].add(array.replica)
+        for replica in range(array.replica, array.replica + array.copies):
+            if first.setdefault((array.layer, replica), tile) != tile:
+                straddling[array.layer].add(replica)
     return tuple(
         PlacedLayer(
-            name=graph.names[stage], demand=demand[stage], replication=copies[stage],
+            name=graph.names[stage], demand=held[stage].demand, replication=held[stage].copies,
             tiles=len(tiles[graph.names[stage]]), straddling=len(straddling[graph.names[stage]]),
             fold=None if sizes is None else sizes[stage],
+            block=graph.blocks[stage] if mapping == "sdk" else None,
         )
         for stage in graph.network_order
     )  # fmt: skip

@@ -2,7 +2,8 @@
 
 Transfer time: how long a step's outputs take from the tiles that compute them to those that read them.
 
-In a step each copy of a stage yields one pixel, which goes to every consumer. With all stages busy, a link
+In a step each copy of a stage yields one pixel (a transposed convolution stride_h x stride_w), which goes to
+every consumer. With all stages busy, a link
 carries what all edges send over it in one step; an edge needs
 
     transfer_ns = hops of its longest route, each with its hop_ns + max over its links of load / bandwidth
@@ -50,7 +51,7 @@ def transfer(found: Arrangement, replication: Ints, hardware: Hardware) -> Trans
     """The transfer time of every stage of a placement. Raises SpecError if a number is missing."""
     check_transfer(hardware)
     chip, spread, flows = chip_of(hardware), found.layout.spread, found.flows
-    loads = Loads.total(spread, flows, flows.pixel_bytes * replication[flows.producer])
+    loads = Loads.total(spread, flows, flows.pixel_bytes * flows.block_pixels * replication[flows.producer])
     fixed, per_copy = np.zeros((2, flows.stages))
     slowest = np.zeros(flows.stages)
     for edge, (p, c) in enumerate(zip(flows.producer.tolist(), flows.consumer.tolist(), strict=True)):
@@ -111,7 +112,7 @@ def optimize_placed(
     MOST_ROUNDS. The round of least latency is kept. The bound is that of the first round: transfer cannot
     make anything faster. Work and gap of `stop` are those of each round.
     Raises SpecError if the hardware lacks [chip] or one of its times or bandwidths, or [timing] without
-    measured step times, or for an objective other than latency; else as `optimize`.
+    measured step times, for mapping "sdk", or for an objective other than latency; else as `optimize`.
     """
     check_transfer(hardware)
     if hardware.timing is None and request.measured is None:
@@ -119,6 +120,12 @@ def optimize_placed(
         raise SpecError(f"hardware {hardware.name[:60]!r}", reason)
     if request.objective != "latency":
         raise SpecError("placed", f"is for objective 'latency', the objective is {request.objective!r}")
+    if request.mapping.mapping == "sdk":
+        raise SpecError(
+            "placed",
+            "is for copies of one window each: with mapping 'sdk' what a copy sends depends on its block, "
+            "which the search chooses; use --mapping im2col, or optimize without --placed",
+        )
     problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
     rounds: list[_Round] = []
     known: Transfer | None = None

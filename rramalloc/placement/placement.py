@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import FailFast, Field, TypeAdapter
 
@@ -11,6 +11,7 @@ from rramalloc.errors import SpecError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Name
 from rramalloc.plots import PlacementPlots
 from rramalloc.records import Record, brief, from_list, parse
@@ -40,8 +41,9 @@ class PlacedArray(Record):
     """One physical array and the block it holds; everything is counted from 0.
 
     chip: (row, column) in the mesh of chips; tile: (row, column) in the mesh of its chip; index: of the
-    array in its tile; replica: copy of the layer; row_block, column_block: as `placement.blocks` numbers
-    them; rows, columns: wordlines and bitlines in use.
+    array in its tile; replica: copy of the layer, the first of `copies` that share the array (with mapping
+    "sdk"; left out of files otherwise); row_block, column_block: as `placement.blocks` numbers them; rows,
+    columns: wordlines and bitlines in use.
     """
 
     chip: Place
@@ -49,6 +51,7 @@ class PlacedArray(Record):
     index: Index
     layer: Name
     replica: Index
+    copies: Count = 1
     row_block: Index
     column_block: Index
     rows: Lines
@@ -56,7 +59,7 @@ class PlacedArray(Record):
 
 
 class PlacedLayer(Foldable):
-    """One stage. demand: arrays of a copy; tiles: that hold some; straddling: copies in several tiles."""
+    """One stage. demand: arrays of one copy; tiles: that hold some; straddling: copies in several tiles."""
 
     name: Name
     demand: Count
@@ -158,10 +161,24 @@ class Placement(ResultRecord):
         """One row per array: chip_row, chip_column, tile_row, tile_column, then the fields of PlacedArray."""
         import pandas as pd
 
-        names = ("index", "layer", "replica", "row_block", "column_block", "rows", "columns")
+        names = [name for name in PlacedArray.model_fields if name not in ("chip", "tile", *self._left_out)]
         places = ["chip_row", "chip_column", "tile_row", "tile_column"]
         rows = [(*a.chip, *a.tile, *(getattr(a, name) for name in names)) for a in self.arrays]
         return pd.DataFrame(rows, columns=[*places, *names])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the placement file; arrays say how many copies share them only under "sdk"."""
+        return self.model_dump(mode="json", exclude={"arrays": {"__all__": self._left_out}})
+
+    @property
+    def blocks(self) -> dict[str, Pair]:
+        """Windows (height, width) that a copy of a layer computes in a step, with mapping "sdk"."""
+        return {layer.name: layer.block for layer in self.layers if layer.block is not None}
+
+    @property
+    def _left_out(self) -> set[str]:
+        """Fields of arrays that say nothing under this mapping."""
+        return set() if self.options.mapping == "sdk" else {"copies"}
 
     @property
     def plot(self) -> PlacementPlots:

@@ -34,7 +34,7 @@ def test_im2col_cuts_rows_and_columns() -> None:
     """2 x 2 kernel, 3 channels: 12 rows on 8 wordlines; 5 columns on 4 bitlines."""
     found = blocks(matrix(4, 3, 5), array(8, 4), "im2col")
     assert numbers(found) == [(0, 0, 8, 4), (0, 1, 8, 1), (1, 0, 4, 4), (1, 1, 4, 1)]
-    assert found[3].parts == (Part(0, 0, 0, range(8, 12), range(4, 5)),)
+    assert found[3].parts == (Part(0, 0, 0, 0, range(8, 12), range(4, 5)),)
 
 
 def test_kernel_split_numbers_row_blocks_by_position() -> None:
@@ -56,8 +56,8 @@ def test_groups_lie_on_the_diagonal() -> None:
     found = blocks(matrix(9, 1, 1, groups=5), array(20, 4), "im2col")
     assert numbers(found) == [(0, 0, 18, 2), (1, 1, 18, 2), (2, 2, 9, 1)]
     assert found[1].parts == (
-        Part(2, 0, 0, range(9), range(1)),
-        Part(3, 9, 1, range(9), range(1)),
+        Part(0, 2, 0, 0, range(9), range(1)),
+        Part(0, 3, 9, 1, range(9), range(1)),
     )
 
 

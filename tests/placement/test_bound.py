@@ -35,6 +35,7 @@ def random_flows(random: Random, stages: int) -> Flows:
         np.array([c for _, c in edges]),
         np.array([random.randint(1, 20) for _ in edges]),
         np.array([float(random.choice((1, 2, 8))) for _ in edges]),
+        np.ones(len(edges), dtype=np.int64),
     )
 
 
@@ -81,7 +82,7 @@ def test_no_placement_of_single_arrays_is_below_the_bound(random: Random) -> Non
 
 def test_bound_by_hand() -> None:
     """Two stages of 4 arrays in tiles of 4: at most half of the pairs within a tile, the others one hop."""
-    flows = Flows(2, np.array([0]), np.array([1]), np.array([10]), np.array([1.0]))
+    flows = Flows(2, np.array([0]), np.array([1]), np.array([10]), np.array([1.0]), np.array([1]))
     bound = lower_bound(flows, np.array([4, 4]), Mesh((1, 2), (1, 1), 1.0), 4)
     assert bound == pytest.approx(5.0)
     together = lower_bound(flows, np.array([2, 2]), Mesh((1, 2), (1, 1), 1.0), 4)
@@ -93,7 +94,7 @@ def test_bound_counts_the_tiles_within_reach() -> None:
 
     K_1 = 1 and K_2 = 5 tiles: shares beside the array are 0 and 4 / 9, so the mean is at least 1 + 5 / 9.
     """
-    flows = Flows(2, np.array([0]), np.array([1]), np.array([9]), np.array([1.0]))
+    flows = Flows(2, np.array([0]), np.array([1]), np.array([9]), np.array([1.0]), np.array([1]))
     bound = lower_bound(flows, np.array([1, 9]), Mesh((4, 4), (1, 1), 1.0), 1)
     assert bound == pytest.approx(9 * (1 + 5 / 9))
 

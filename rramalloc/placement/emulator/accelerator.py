@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rramalloc.choices import Mapping
 from rramalloc.errors import MisplacedError, UnsupportedError
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import folded_weights
-from rramalloc.mapping.fold import UNFOLDED
-from rramalloc.network.network import Network
-from rramalloc.network.node import Stage
-from rramalloc.placement.blocks import Block, blocks
+from rramalloc.placement.blocks import Block
 from rramalloc.placement.emulator.cells import Cells, Storage
-from rramalloc.placement.emulator.folded import NO_FOLDS, Folds
 from rramalloc.placement.emulator.integers import MEMORY_LIMIT_BYTES, Ints
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.records import brief
 
 Address = tuple[int, ...]
-Held = dict[tuple[int, int], Block]
-"""What the arrays of one copy hold, by row block and column block."""
+Blocks = dict[tuple[int, int], Block]
+"""What the arrays of a layer hold, by row block and column block; of one copy where copies share none."""
 
 
 def address_of(array: PlacedArray) -> Address:
@@ -29,39 +22,22 @@ def address_of(array: PlacedArray) -> Address:
     return (*array.chip, *array.tile, array.index)
 
 
-def held_by(
-    network: Network, stages: Sequence[Stage], hardware: Hardware, mapping: Mapping, folds: Folds = NO_FOLDS
-) -> dict[str, Held]:
-    """The blocks of one copy of every stage; folds: of the stages that are folded first."""
-    return {
-        stage.name: {
-            (block.row_block, block.column_block): block
-            for block in blocks(
-                folded_weights(network, stage, hardware, folds.get(stage.name, UNFOLDED)),
-                hardware.crossbar,
-                mapping,
-            )
-        }
-        for stage in stages
-    }
-
-
 @dataclass(slots=True)
 class Accelerator:
-    """Cells of every physical array in use, and which arrays each copy of a layer reads."""
+    """Cells of every physical array in use, and which arrays each layer reads."""
 
-    held: dict[str, Held]
+    held: dict[str, Blocks]
     cells: dict[Address, Cells] = field(default_factory=dict)
-    copies: dict[tuple[str, int], list[PlacedArray]] = field(default_factory=dict)
+    arrays: dict[str, list[PlacedArray]] = field(default_factory=dict)
 
     @classmethod
     def programmed(
-        cls, arrays: Sequence[PlacedArray], held: dict[str, Held], storage: Storage,
+        cls, arrays: Sequence[PlacedArray], held: dict[str, Blocks], storage: Storage,
         weights: Callable[[str], Ints],
     ) -> Accelerator:  # fmt: skip
         """All arrays programmed, each with the block that its entry names.
 
-        weights: (groups, outputs, rows of a window) of a layer by name.
+        weights: (groups, outputs, rows of a group) of a layer by name.
         Raises MisplacedError for an entry that no block fits and for an array that stands twice,
         UnsupportedError if cells are too many.
         """
@@ -86,17 +62,41 @@ class Accelerator:
                 reason = "its physical array is programmed already: every array holds one block"
                 raise MisplacedError("placement", f"arrays[{number}]", reason)
             machine.cells[address_of(array)] = found[number]
-            machine.copies.setdefault((array.layer, array.replica), []).append(array)
+            machine.arrays.setdefault(array.layer, []).append(array)
         return machine
+
+    def teams(self, layer: str) -> Iterator[tuple[range, list[PlacedArray]]]:
+        """Copies of a layer that share arrays, which are read together; a copy alone where it shares none."""
+        arrays = sorted(self.arrays.get(layer, ()), key=lambda array: array.replica)
+        team: list[PlacedArray] = []
+        first = end = 0
+        for array in arrays:
+            if team and array.replica >= end:
+                yield range(first, end), team
+                team = []
+            if not team:
+                first = end = array.replica
+            team.append(array)
+            end = max(end, array.replica + self.block(array).copies)
+        if team:
+            yield range(first, end), team
+
+    def block(self, array: PlacedArray) -> Block:
+        """What an array holds."""
+        return self.held[array.layer][array.row_block, array.column_block]
 
     def read(self, array: PlacedArray) -> Cells:
         """The cells of an array, on the lines that its block has in use."""
         return self.cells[address_of(array)]
 
 
-def _block(held: Held, array: PlacedArray, number: int) -> Block:
+def _block(held: Blocks, array: PlacedArray, number: int) -> Block:
     block = held.get((array.row_block, array.column_block))
-    if block is None or (block.rows, block.columns) != (array.rows, array.columns):
+    if block is None or (block.rows, block.columns, block.copies) != (
+        array.rows,
+        array.columns,
+        array.copies,
+    ):
         reason = f"no block of {brief(array.layer)} is as it says; `place` the allocation again"
         raise MisplacedError("placement", f"arrays[{number}]", reason)
     return block

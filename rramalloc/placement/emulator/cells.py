@@ -73,7 +73,7 @@ class Storage:
         return np.concatenate([powers, -powers]) if self.differential else powers
 
     def block(self, block: Block, weights: Ints) -> Cells:
-        """Values of the cells of one array; weights: (groups, outputs, rows of a window)."""
+        """Values of the cells of one array; weights: (groups, outputs, rows of a group)."""
         cells = np.zeros((block.rows, block.columns), dtype=self.cell_type)
         for part in block.parts:
             lines = slice(part.wordline, part.wordline + len(part.rows))

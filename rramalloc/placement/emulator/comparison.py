@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Elementwise, Input, Linear, Node
+from rramalloc.network.node import Elementwise, Input, Node, Stage
 from rramalloc.placement.emulator.emulator import Emulator
 from rramalloc.placement.emulator.integers import Ints
 from rramalloc.placement.emulator.reference import Reals, Reference
@@ -97,7 +97,7 @@ class Comparison:
         if found.shape != whole.shape:
             raise AssertionError(f"{node.name}: {found.shape} for {whole.shape}")
         self.values += whole.size
-        if isinstance(node, Conv | Linear):
+        if isinstance(node, Stage):
             self.tallies.setdefault(node.name, Tally()).add(whole, found)
         if not self.exact or np.array_equal(found, whole):
             return None
@@ -108,7 +108,7 @@ class Comparison:
         )
 
     def _narrowed(self, node: Node, wanted: Reals, found: Ints) -> tuple[Reals, Ints]:
-        if not isinstance(node, Conv | Linear | Elementwise):
+        if not isinstance(node, Stage | Elementwise):
             return wanted, found
         if node.name not in self.shifts:
             self.shifts[node.name] = self.emulator.width.shift_for(wanted.astype(np.int64))

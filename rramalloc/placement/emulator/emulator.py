@@ -14,11 +14,12 @@ upsample             the last pixel that is needed; of the nearest one that is i
 select               channel c is channel c modulo those there are
 barrier              all values of all inputs in order, from the first again when they end
 
-One layer on the arrays: windows to copies, sums over row blocks, slices shifted and added.
+One layer on the arrays: blocks of windows to copies, sums over row blocks, slices shifted and added.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,16 +27,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.mapping.fold import Fold
+from rramalloc.mapping.modes import BlockGrid
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import (
     Barrier,
     Concat,
-    Conv,
     Elementwise,
     Flatten,
     GlobalPool,
-    Linear,
     Node,
     Pixelwise,
     Pool,
@@ -46,9 +46,10 @@ from rramalloc.network.node import (
 from rramalloc.placement.emulator.accelerator import Accelerator, address_of
 from rramalloc.placement.emulator.cells import Storage
 from rramalloc.placement.emulator.converters import Converters, Real
-from rramalloc.placement.emulator.folded import Folds, fold_for, folded_windows, lines_of
+from rramalloc.placement.emulator.folded import Folds, fold_for, folded_tensor
 from rramalloc.placement.emulator.integers import EXACT_SINGLE_BITS, Ints, Width
-from rramalloc.placement.emulator.schedule import Schedule, geometry_of, padded, windows_of
+from rramalloc.placement.emulator.parallel_window import ParallelWindow
+from rramalloc.placement.emulator.schedule import Schedule, padded, windows_of
 from rramalloc.placement.emulator.weights import Weights
 from rramalloc.placement.placement import PlacedArray
 
@@ -124,7 +125,7 @@ _CHUNK = 2**22
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A stage as its copies compute it. rows: values of a window, of one group; copies: of the layer."""
+    """A stage as its copies compute it, each a block of windows a step; window: what a block reads."""
 
     network: Network
     stage: Stage
@@ -132,6 +133,8 @@ class Layer:
     storage: Storage
     converters: Converters
     copies: int
+    grid: BlockGrid
+    window: ParallelWindow
     fold: Fold | None = None
 
     @property
@@ -139,32 +142,45 @@ class Layer:
         """Groups of channels whose weights are stored apart."""
         return self.storage.groups(self.stage)
 
-    @property
-    def rows(self) -> int:
-        """Wordlines that one output depends on."""
-        return lines_of(self.network, self.stage, self.fold, self.groups)
-
     def sums(self, tensor: Ints) -> Ints:
-        """Sums of products of every window; tensor: (channels, height, width), so is the result."""
-        output = self.network.shapes[self.stage.name]
-        windows = self._windows(tensor.astype(self._type()), output)
-        result = np.empty((output.pixels, output.channels), dtype=np.int64)
-        columns = output.channels * len(self.storage.factors)
-        chunk = max(1, _CHUNK // (self.groups * self.rows + columns))
-        for copy in range(self.copies):
-            own = np.arange(copy, output.pixels, self.copies)
-            for first in range(0, len(own), chunk):
-                numbers = own[first : first + chunk]
-                read = windows[np.divmod(numbers, output.width)].reshape(len(numbers), -1)
-                result[numbers] = self._weighted(self._columns(copy, read, columns), read)
-        return np.ascontiguousarray(result.T).reshape(output)
+        """Sums of products of every window; tensor: (channels, height, width), so is the result.
 
-    def _windows(self, tensor: Real, output: Shape) -> Real:
-        """What the receptive fields read, (rows, columns, channels, k_y, k_x)."""
-        if self.fold is not None:
-            return folded_windows(tensor, self.stage, self.fold)
-        geometry = geometry_of(self.stage)
-        return windows_of(padded(tensor, geometry, output, 0), geometry)
+        Batch b holds blocks b * copies ... (b + 1) * copies - 1, one for each copy; windows of a block that
+        lie beyond the output are not read out.
+        """
+        grid, output = self.grid, self.network.shapes[self.stage.name]
+        folded = tensor if self.fold is None else folded_tensor(tensor, self.stage, self.fold)
+        source = np.pad(folded.astype(self._type()), ((0, 0), (0, 1), (0, 1)))
+        (high, wide), (down, across) = grid.block, grid.phase
+        result = np.zeros((grid.rows, high, grid.columns, wide, output.channels), dtype=np.int64)
+        for copies, arrays in self.accelerator.teams(self.stage.name):
+            for blocks in self._batches(copies, len(folded)):
+                at = np.divmod(blocks.ravel(), grid.columns)
+                sums = self._weighted(self._read(source, blocks, copies, arrays))
+                there = blocks.ravel() < grid.total
+                result[at[0][there], :, at[1][there]] = sums[there]
+        pixels = result.reshape(grid.rows * high, grid.columns * wide, -1)
+        cut = pixels[down : down + output.height, across : across + output.width]
+        return np.ascontiguousarray(cut.transpose(2, 0, 1))
+
+    def _batches(self, copies: range, channels: int) -> Iterator[Ints]:
+        """Numbers of the blocks that copies compute, (batches, copies), a few batches at a time.
+
+        A number past the last block stands for none.
+        """
+        values = channels * self.window.positions + self._columns
+        chunk = max(1, _CHUNK // (values * len(copies)))
+        own = np.array(copies)
+        for first in range(0, -(-self.grid.total // self.copies), chunk):
+            batches = np.arange(first, min(first + chunk, -(-self.grid.total // self.copies)))
+            blocks = batches[:, None] * self.copies + own
+            yield np.where(own < self.copies, blocks, self.grid.total)
+
+    @property
+    def _columns(self) -> int:
+        """Bitlines of all groups of a copy."""
+        outputs = self.grid.block[0] * self.grid.block[1] * self.network.shapes[self.stage.name].channels
+        return outputs * len(self.storage.factors)
 
     def _type(self) -> type[np.floating[Any]]:
         """Single precision where the sums of an array are exact in it."""
@@ -173,40 +189,51 @@ class Layer:
         bits = most + self.storage.most.bit_length() + self.converters.width - 1
         return np.float32 if bits <= EXACT_SINGLE_BITS and self.converters.exact else np.float64
 
-    def _columns(self, copy: int, read: Real, columns: int) -> npt.NDArray[np.float64]:
-        """Bitlines of all groups, (windows, columns): partial sums added over the row blocks of a copy."""
-        total = np.zeros((len(read), columns))
-        for array in self.accelerator.copies.get((self.stage.name, copy), ()):
-            self._add(array, read, total)
-        return total
+    def _read(
+        self, source: Real, blocks: Ints, copies: range, arrays: list[PlacedArray]
+    ) -> tuple[npt.NDArray[np.float64], Real]:
+        """Bitlines of all groups and the inputs they come from, one row per block in `blocks`.
 
-    def _add(self, array: PlacedArray, read: Real, total: npt.NDArray[np.float64]) -> None:
+        Partial sums are added over the row blocks of a copy. All copies in an array are read at once.
+        """
+        there = blocks < self.grid.total
+        at = np.divmod(np.where(there, blocks, 0).ravel(), self.grid.columns)
+        inputs = self.window.read(source, at).reshape(*blocks.shape, -1)
+        inputs[~there] = 0
+        total = np.zeros((*blocks.shape, self._columns))
+        for array in arrays:
+            self._add(array, array.replica - copies.start, inputs, total)
+        return total.reshape(blocks.size, -1), inputs.reshape(blocks.size, -1)
+
+    def _add(self, array: PlacedArray, first: int, inputs: Real, total: npt.NDArray[np.float64]) -> None:
+        """Read an array and add its bitlines; first: place of its first copy among those of `inputs`."""
+        parts = self.accelerator.block(array).parts
+        rows, group_columns = inputs.shape[2] // self.groups, total.shape[2] // self.groups
+        bits = rows.bit_length() + self.storage.weight_bits + self.converters.width - 1
         cells = self.accelerator.read(array)
-        block = self.accelerator.held[self.stage.name][array.row_block, array.column_block]
-        bits = self.rows.bit_length() + self.storage.weight_bits + self.converters.width - 1
-        conductances = self.converters.conductances(cells, address_of(array), bits, read.dtype)
-        group_columns = total.shape[1] // self.groups
-        driven = [
-            read[:, part.group * self.rows + part.rows.start : part.group * self.rows + part.rows.stop]
-            [:, :: part.rows.step] for part in block.parts
-        ]  # fmt: skip
+        conductances = self.converters.conductances(cells, address_of(array), bits, inputs.dtype)
+        driven = [inputs[:, first + part.copy, part.group * rows :][:, _slice(part.rows)] for part in parts]
         wordlines = driven[0] if len(driven) == 1 else np.concatenate(driven, axis=1)
-        most = self.storage.most * max(len(part.rows) for part in block.parts)
+        most = self.storage.most * max(len(part.rows) for part in parts)
         bitlines = self.converters.multiply(wordlines, conductances, most)
-        for part in block.parts:
-            start = part.group * group_columns
-            own = bitlines[:, part.bitline : part.bitline + len(part.columns)]
-            total[:, start + part.columns.start : start + part.columns.stop : part.columns.step] += own
+        for part in parts:
+            own = total[:, first + part.copy, part.group * group_columns :]
+            own[:, _slice(part.columns)] += bitlines[:, part.bitline : part.bitline + len(part.columns)]
 
-    def _weighted(self, columns: npt.NDArray[np.float64], read: Real) -> Ints:
-        """Slices shifted and added, and the offset taken off; (windows, channels)."""
-        factors = self.storage.factors
+    def _weighted(self, read: tuple[npt.NDArray[np.float64], Real]) -> Ints:
+        """Slices shifted and added, and the offset taken off; (blocks, height, width, channels)."""
+        (columns, inputs), factors = read, self.storage.factors
         sums = (columns.reshape(-1, len(factors)) @ factors).reshape(len(columns), self.groups, -1)
         if self.storage.offset:
-            inputs = read.reshape(len(read), self.groups, self.rows).sum(axis=2, dtype=np.float64)
-            sums -= float(self.storage.offset) * inputs[:, :, None]
-        whole: Ints = np.rint(sums).astype(np.int64).reshape(len(columns), -1)
-        return whole
+            driven = inputs.reshape(len(inputs), self.groups, -1).sum(axis=2, dtype=np.float64)
+            sums -= float(self.storage.offset) * driven[:, :, None]
+        whole: Ints = np.rint(sums).astype(np.int64)
+        windows = whole.reshape(len(columns), self.groups, *self.grid.block, -1)
+        return windows.transpose(0, 2, 3, 1, 4).reshape(len(columns), *self.grid.block, -1)
+
+
+def _slice(lines: range) -> slice:
+    return slice(lines.start, lines.stop, lines.step)
 
 
 _ROWS = 2**22
@@ -228,14 +255,15 @@ class Emulator:
 
     def output(self, node: Node, inputs: list[Ints]) -> Ints:
         """Output of a node that is no input, (channels, height, width); sums and products in full."""
-        if node.name in self.schedule.stage:
-            stage, copies = self._stage(node), self.schedule.copies(node.name)
-            fold = fold_for(self.network, stage, self.folds)
-            layer = Layer(self.network, stage, self.accelerator, self.storage, self.converters, copies, fold)
-            return layer.sums(inputs[0])
-        if isinstance(node, Conv | Linear):
+        if not isinstance(node, Stage):
+            return computed(node, inputs, self.network.shapes[node.name], self.width)
+        if node.name not in self.schedule.stage:
             return self._on_host(node, inputs[0])
-        return computed(node, inputs, self.network.shapes[node.name], self.width)
+        fold, grid = fold_for(self.network, node, self.folds), self.schedule.grid(node.name)
+        return Layer(
+            self.network, node, self.accelerator, self.storage, self.converters,
+            self.schedule.copies(node.name), grid, ParallelWindow.of(node, grid, fold), fold,
+        ).sums(inputs[0])  # fmt: skip
 
     def narrowed(self, sums: Ints, shift: int) -> Ints:
         """Sums brought back to the width of a tensor: shifted, rounded down, saturated."""
@@ -249,8 +277,3 @@ class Emulator:
         several = max(1, _ROWS // flat.shape[1])
         parts = [flat[at : at + several] @ values for at in range(0, len(flat), several)]
         return np.concatenate(parts).astype(np.int64).reshape(self.network.shapes[node.name])
-
-    def _stage(self, node: Node) -> Stage:
-        if not isinstance(node, Conv | Linear):
-            raise AssertionError(f"{node.name} has no weights")
-        return node

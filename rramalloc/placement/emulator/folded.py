@@ -1,4 +1,4 @@
-"""Filters and windows of layers whose filters were folded first (docs/sources/companions.md 3)."""
+"""Filters and inputs of layers whose filters were folded first (docs/sources/companions.md 3)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ import numpy.typing as npt
 
 from rramalloc.mapping.demand import filter_of
 from rramalloc.mapping.fold import UNFOLDED, Fold, fold_input, fold_weights
-from rramalloc.network.counts import groups_of
-from rramalloc.network.geometry import Geometry, Pads, Pair
+from rramalloc.network.geometry import Pads, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Stage
-from rramalloc.placement.emulator.integers import window_rows
-from rramalloc.placement.emulator.schedule import windows_of
 
 Folds = MappingOf[str, Pair]
 """Pixels (n_h, n_w) folded into one, by layer name; layers left out are as they are."""
@@ -29,25 +26,13 @@ def fold_for(network: Network, stage: Stage, folds: Folds) -> Fold | None:
     return None if size == UNFOLDED else Fold.of(filter_of(network, stage), size)
 
 
-def lines_of(network: Network, stage: Stage, fold: Fold | None, stored: int) -> int:
-    """Wordlines that one output depends on: the values of a window, with the zeros of a fold.
-
-    stored: groups that are stored apart; of those stored together, an output depends on all.
-    """
-    together = groups_of(stage) // stored
-    if fold is None:
-        return together * window_rows(network, stage)
-    return together * fold.kernel[0] * fold.kernel[1] * fold.channels
-
-
 def folded_filters(weights: npt.NDArray[Any], fold: Fold) -> npt.NDArray[Any]:
     """Weights (C_out, C_in of a group, K_h, K_w) as (C_out, channels, K_h', K_w')."""
     return np.moveaxis(fold_weights(np.moveaxis(weights, 1, -1), fold), -1, 1)
 
 
-def folded_windows(tensor: npt.NDArray[Any], stage: Stage, fold: Fold) -> npt.NDArray[Any]:
-    """Windows of a tensor (channels, height, width) that was folded: (rows, columns, channels, k_y, k_x)."""
+def folded_tensor(tensor: npt.NDArray[Any], stage: Stage, fold: Fold) -> npt.NDArray[Any]:
+    """A tensor (channels, height, width) with pixels folded into channels, its border included."""
     pads = stage.pads if isinstance(stage, Conv) else Pads(0, 0, 0, 0)
     pixels = fold_input(np.moveaxis(tensor, 0, -1), fold, (pads[0], pads[1], pads[2], pads[3]))
-    geometry = Geometry(fold.kernel, fold.stride, Pads(0, 0, 0, 0), fold.dilation)
-    return windows_of(np.moveaxis(pixels, -1, 0), geometry)
+    return np.moveaxis(pixels, -1, 0)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware, Precision
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Elementwise, Linear, Node, Pool, Stage
+from rramalloc.network.node import Conv, ConvTranspose, Elementwise, Node, Pool, Stage
 from rramalloc.records import brief
 
 MEMORY_LIMIT_BYTES = 2**32
@@ -57,13 +57,15 @@ def check_memory(network: Network) -> None:
     for node in network.nodes:
         sizes = [network.shapes[name] for name in (*node.inputs, node.name)]
         values = sum(shape.channels * shape.pixels for shape in sizes)
-        if isinstance(node, Conv | Pool):
+        if isinstance(node, Conv | ConvTranspose | Pool):
             top, left, bottom, right = node.pads
             source, span = network.input_shape(node), (node.geometry.span(0), node.geometry.span(1))
+            if isinstance(node, ConvTranspose):  # the full output, of which the pads are cut off
+                source = network.shapes[node.name]
             height, width = source.height + top + bottom, source.width + left + right
             values += source.channels * (height + span[0]) * (width + span[1])
         needs = [("tensors", 32 * values, "a smaller input shape")]
-        if isinstance(node, Conv | Linear):
+        if isinstance(node, Stage):
             weights = node.weight_count(network.input_shape(node).channels)
             needs.append(("weights", 16 * weights, "a smaller network"))
         for what, needed, remedy in needs:
@@ -72,19 +74,23 @@ def check_memory(network: Network) -> None:
                 raise UnsupportedError(_where(network, node), f"{reason}: use {remedy}")
 
 
-def check_work(network: Network) -> None:
-    """Raise UnsupportedError if computing one image takes more than WORK_LIMIT."""
+def check_work(network: Network, computed: MappingOf[str, int] | None = None) -> None:
+    """Raise UnsupportedError if computing one image takes more than WORK_LIMIT.
+
+    computed: products of layers on arrays, those with the zeros between shifted kernels included.
+    """
     work = 0
     for node in network.nodes:
         output = network.shapes[node.name]
-        if isinstance(node, Conv | Pool):
+        if isinstance(node, Conv | ConvTranspose | Pool):
             positions = node.kernel[0] * node.kernel[1]
             if positions > POSITIONS_LIMIT:
                 reason = f"its kernel has {positions} positions, the limit is {POSITIONS_LIMIT}"
                 raise UnsupportedError(_where(network, node), f"{reason}: use a smaller kernel")
-            work += 0 if isinstance(node, Conv) else output.channels * output.pixels * positions
-        if isinstance(node, Conv | Linear):
-            work += node.weight_count(network.input_shape(node).channels) * output.pixels
+            work += output.channels * output.pixels * positions if isinstance(node, Pool) else 0
+        if isinstance(node, Stage):
+            products = node.weight_count(network.input_shape(node).channels) * output.pixels
+            work += max(products, (computed or {}).get(node.name, 0))
     if work > WORK_LIMIT:
         reason = f"computing it takes {work} products, the limit is {WORK_LIMIT}"
         raise UnsupportedError(network.where, f"{reason}: use a smaller input shape")
@@ -92,7 +98,7 @@ def check_work(network: Network) -> None:
 
 def _demand_bits(network: Network, node: Node, bits: int) -> None:
     if bits > EXACT_BITS:
-        what = "sums" if isinstance(node, Conv) or node.op != "mul" else "products"
+        what = "products" if node.op == "mul" else "sums"
         remedy = "use fewer weight_bits, input_bits or output_bits"
         reason = f"its {what} take {bits} bits, exact arithmetic has {EXACT_BITS}: {remedy}"
         raise UnsupportedError(_where(network, node), reason)

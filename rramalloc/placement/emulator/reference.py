@@ -24,6 +24,7 @@ from rramalloc.network.node import (
     Barrier,
     Concat,
     Conv,
+    ConvTranspose,
     Elementwise,
     Flatten,
     GlobalPool,
@@ -50,6 +51,22 @@ def convolve_directly(node: Conv, tensor: Reals, weights: npt.NDArray[Any], outp
         kernel = weights[:, :, y, x].astype(np.float64).reshape(groups, made, taken)
         total += kernel @ flat
     return total.reshape(output)
+
+
+def transpose_directly(node: ConvTranspose, tensor: Reals, weights: npt.NDArray[Any], output: Shape) -> Reals:
+    """A transposed convolution: every input value added to the outputs that it reaches."""
+    (top, left, bottom, right), (down, across) = node.pads, node.stride
+    full = (output.height + top + bottom, output.width + left + right)
+    groups, (height, width) = node.groups, tensor.shape[1:]
+    made, image = output.channels // groups, tensor.reshape(groups, len(tensor) // groups, -1)
+    total = np.zeros((groups, made, *full))
+    for y in range(node.kernel[0]):
+        for x in range(node.kernel[1]):
+            kernel = weights[:, :, y, x].astype(np.float64).reshape(groups, made, -1)
+            first = y * node.dilation[0], x * node.dilation[1]
+            reached = total[:, :, first[0] :: down, first[1] :: across][:, :, :height, :width]
+            reached += (kernel @ image).reshape(groups, made, height, width)
+    return total[:, :, top : full[0] - bottom, left : full[1] - right].reshape(output)
 
 
 def pool_directly(node: Pool, tensor: Reals, output: Shape, low: int) -> Reals:
@@ -150,7 +167,7 @@ class Reference:
     def way(self, node: Node) -> Way:
         """Who computes a node."""
         output = self.network.shapes[node.name]
-        if isinstance(node, Conv):
+        if isinstance(node, Conv | ConvTranspose):
             channels = self.network.input_shape(node).channels
             unrolled = output.pixels * channels * node.kernel[0] * node.kernel[1]
             return "direct" if self.all_direct or unrolled > UNROLLED_LIMIT else "onnx"
@@ -169,6 +186,11 @@ class Reference:
             if self.way(node) == "direct":
                 return convolve_directly(node, inputs[0], weights, shape)
             return _convolved(node, inputs[0], weights.astype(np.float64)).reshape(shape)
+        if isinstance(node, ConvTranspose):
+            weights = self.weights.of(node)
+            if self.way(node) == "direct":
+                return transpose_directly(node, inputs[0], weights, shape)
+            return _transposed(node, inputs[0], weights.astype(np.float64)).reshape(shape)
         if isinstance(node, Pool) and self.way(node) == "direct":
             return pool_directly(node, inputs[0], shape, self.low)
         return self._digital(node, inputs).reshape(shape)
@@ -266,6 +288,29 @@ def _convolved(node: Conv, tensor: Reals, weights: Reals) -> Reals:
         pads=node.pads, dilations=node.dilation, group=node.groups,
     )  # fmt: skip
     return model.run(name)
+
+
+def _transposed(node: ConvTranspose, tensor: Reals, weights: Reals) -> Reals:
+    """Each group by itself, in full; what is added behind and cut off are operators of their own.
+
+    The evaluator of a transposed convolution has no groups, and fails on some paddings of the output.
+    """
+    model = Model()
+    kernels = weights.reshape(node.groups, -1, *weights.shape[1:]).swapaxes(1, 2)
+    parts = [
+        model.add(
+            "ConvTranspose", model.feed(part[None]), model.feed(np.ascontiguousarray(kernel)),
+            kernel_shape=node.kernel, strides=node.stride, dilations=node.dilation,
+        )
+        for part, kernel in zip(tensor.reshape(node.groups, -1, *tensor.shape[1:]), kernels, strict=True)
+    ]  # fmt: skip
+    name = model.add("Concat", *parts, axis=1)
+    name = model.add("Pad", name, model.feed(np.array([0] * 6 + list(node.output_padding))), model.feed(0.0))
+    top, left, bottom, right = node.pads
+    most = np.iinfo(np.int64).max
+    ends = [-bottom if bottom else most, -right if right else most]
+    cuts = (np.array([top, left]), np.array(ends), np.array([2, 3]))
+    return model.run(model.add("Slice", name, *(model.feed(cut) for cut in cuts)))
 
 
 def _mean(model: Model, name: str, axes: list[int], count: int) -> str:

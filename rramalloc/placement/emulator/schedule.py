@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import RramallocError
-from rramalloc.network.geometry import Geometry, Pads, Shape
+from rramalloc.mapping.modes import BlockGrid
+from rramalloc.network.geometry import Geometry, Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import (
     Barrier,
@@ -32,14 +33,6 @@ from rramalloc.timing.simulate import Timing
 Steps = npt.NDArray[np.int64]
 """Step from which each pixel of a tensor can be read; shape (height, width)."""
 NEVER = -1
-_ONE_PIXEL = Geometry((1, 1), (1, 1), Pads(0, 0, 0, 0), (1, 1))
-
-
-def geometry_of(node: Stage | Pool) -> Geometry:
-    """The receptive field of one output pixel."""
-    if isinstance(node, ConvTranspose):
-        raise AssertionError(f"{node.name} has no receptive field of equal windows")
-    return _ONE_PIXEL if isinstance(node, Linear) else node.geometry
 
 
 def padded(tensor: npt.NDArray[Any], geometry: Geometry, output: Shape, fill: int) -> npt.NDArray[Any]:
@@ -63,33 +56,36 @@ def windows_of(tensor: npt.NDArray[Any], geometry: Geometry) -> npt.NDArray[Any]
     return view[:, ::high, ::wide, ::down, ::across].transpose(1, 2, 0, 3, 4)
 
 
-def last_written(written: Steps, geometry: Geometry, output: Shape) -> Steps:
+def last_written(written: Steps, node: Stage | Pool, output: Shape) -> Steps:
     """Step from which each window can be read: the latest of its pixels; shape of the output grid."""
-    for axis, count in enumerate((output.height, output.width)):
-        along = padded(written, _along(geometry, axis), _extent(output, written, axis), NEVER)
-        stride, latest = geometry.stride[axis], None
-        for position in range(geometry.kernel[axis]):
-            start = position * geometry.dilation[axis]
-            chosen = slice(start, start + (count - 1) * stride + 1, stride)
-            taken = along[chosen] if axis == 0 else along[:, chosen]
-            latest = taken if latest is None else np.maximum(latest, taken)
-        written = written if latest is None else latest
+    if isinstance(node, Linear):
+        return written
+    for axis, outputs in enumerate((output.height, output.width)):
+        border = [(0, int(axis == 0)), (0, int(axis == 1))]
+        bordered = np.pad(written, border, constant_values=NEVER)
+        other = written.shape[1 - axis]
+        latest = np.full((outputs, other) if axis == 0 else (other, outputs), NEVER, dtype=np.int64)
+        for position in range(node.kernel[axis]):
+            pixels = _pixels_met(node, axis, position, outputs, written.shape[axis])
+            latest = np.maximum(latest, bordered.take(pixels, axis=axis))
+        written = latest
     return written
 
 
-def _along(geometry: Geometry, axis: int) -> Geometry:
-    """The receptive field along one axis, a single pixel along the other."""
-    kernel, stride, dilation, pads = [1, 1], [1, 1], [1, 1], [0, 0, 0, 0]
-    kernel[axis], stride[axis], dilation[axis] = (
-        geometry.kernel[axis], geometry.stride[axis], geometry.dilation[axis],
-    )  # fmt: skip
-    pads[axis], pads[axis + 2] = geometry.pads.along(axis)
-    return Geometry((kernel[0], kernel[1]), (stride[0], stride[1]), Pads(*pads), (dilation[0], dilation[1]))
-
-
-def _extent(output: Shape, written: Steps, axis: int) -> Shape:
-    height, width = written.shape
-    return Shape(1, output.height, width) if axis == 0 else Shape(1, height, output.width)
+def _pixels_met(
+    node: Conv | ConvTranspose | Pool, axis: int, position: int, outputs: int, extent: int
+) -> Steps:
+    """Input pixel that a kernel position meets for each output pixel; `extent` for none."""
+    stride, reach, (before, _) = (
+        node.stride[axis],
+        position * node.dilation[axis],
+        node.geometry.pads.along(axis),
+    )
+    if isinstance(node, ConvTranspose):
+        pixels, beside = np.divmod(np.arange(outputs) + before - reach, stride)
+    else:
+        pixels, beside = np.arange(outputs) * stride + reach - before, np.zeros(outputs, dtype=np.int64)
+    return np.where((beside == 0) & (pixels >= 0) & (pixels < extent), pixels, extent)
 
 
 class EarlyReadError(RramallocError):
@@ -122,19 +118,23 @@ class Schedule:
         return cls(timing, {name: number for number, name in enumerate(timing.graph.names)})
 
     def copies(self, layer: str) -> int:
-        """Copies of a stage; window w is computed in batch w // copies by copy w mod copies."""
+        """Copies of a stage; block n is computed in batch n // copies by copy n mod copies."""
         return int(self.timing.replication[self.stage[layer]])
+
+    def grid(self, layer: str) -> BlockGrid:
+        """How the output of a stage is cut into blocks of windows."""
+        return self.timing.graph.grids[self.stage[layer]]
 
     def written(self, network: Network, node: Node, inputs: list[Steps]) -> Steps:
         """Step from which each pixel of a node's output can be read. Raises EarlyReadError."""
         output = network.shapes[node.name]
-        if node.name in self.stage:
-            return self._computed(node, last_written(inputs[0], geometry_of(node), output))  # type: ignore[arg-type]
+        if isinstance(node, Stage) and node.name in self.stage:
+            return self._computed(node, last_written(inputs[0], node, output))
         return _digital(node, inputs, output)
 
     def _computed(self, stage: Stage, needed: Steps) -> Steps:
         starts = self.timing.of_stage(self.stage[stage.name]).astype(np.int64)
-        step = starts[np.arange(needed.size) // self.copies(stage.name)].reshape(needed.shape)
+        step = starts[self.grid(stage.name).numbers() // self.copies(stage.name)]
         early = np.flatnonzero((step < needed).ravel())
         if len(early):
             window = int(early[0])
@@ -147,8 +147,8 @@ def _digital(node: Node, inputs: list[Steps], output: Shape) -> Steps:
     grid = (output.height, output.width)
     if not inputs:
         return np.zeros(grid, dtype=np.int64)
-    if isinstance(node, Conv | Pool):
-        return last_written(inputs[0], node.geometry, output)
+    if isinstance(node, Pool):
+        return last_written(inputs[0], node, output)
     if isinstance(node, Upsample):
         rows, columns = (node.needed(axis, inputs[0].shape[axis]) for axis in (0, 1))
         high = np.stack([inputs[0][first : last + 1].max(axis=0) for first, last in rows])

@@ -10,25 +10,29 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from rramalloc.choices import FullyConnected, Mapping
-from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.demand import demands, folds
+from rramalloc.mapping.demand import folds
+from rramalloc.mapping.fold import UNFOLDED
+from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.network.node import ConvTranspose, Stage
+from rramalloc.network.node import Stage
 from rramalloc.placement.check import check
-from rramalloc.placement.emulator.accelerator import Accelerator, held_by
+from rramalloc.placement.emulator.accelerator import Accelerator
 from rramalloc.placement.emulator.cells import Storage
 from rramalloc.placement.emulator.comparison import Comparison, Told
 from rramalloc.placement.emulator.converters import Converters
 from rramalloc.placement.emulator.emulator import Emulator
-from rramalloc.placement.emulator.folded import NO_FOLDS, Folds, fold_for, lines_of
-from rramalloc.placement.emulator.integers import Width, check_exact, check_memory, check_work
+from rramalloc.placement.emulator.folded import NO_FOLDS, Folds, fold_for
+from rramalloc.placement.emulator.integers import Ints, Width, check_exact, check_memory, check_work
+from rramalloc.placement.emulator.parallel_window import ParallelWindow
 from rramalloc.placement.emulator.reference import Reference
 from rramalloc.placement.emulator.schedule import Schedule
 from rramalloc.placement.emulator.verification import (
@@ -38,12 +42,12 @@ from rramalloc.placement.emulator.verification import (
     VerifiedLayer,
 )
 from rramalloc.placement.emulator.weights import Weights, weights_in
-from rramalloc.placement.place import place_network
+from rramalloc.placement.place import array_of, graph_in_blocks, place_network, stored_copies, stored_weights
 from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
 from rramalloc.records import brief, check_range
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.timing.simulate import Timing, replication_by_name, simulate
+from rramalloc.timing.simulate import Timing, cycles_by_name, replication_by_name, simulate
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -51,7 +55,11 @@ Placer = Literal["given", "placer", "in order"]
 
 
 class Task(NamedTuple):
-    """What is computed, on what. replication: copies by layer name; folds: of the layers folded first."""
+    """What is computed, on what.
+
+    replication: copies by layer name; folds: of the layers folded first; blocks: windows that a copy computes
+    in a step, by layer name; cycles: ticks that a batch lasts, by layer name, empty for one step each.
+    """
 
     network: Network
     replication: MappingOf[str, int]
@@ -61,6 +69,8 @@ class Task(NamedTuple):
     placed: Placer
     where: str
     folds: Folds = NO_FOLDS
+    blocks: BlocksByName = NO_BLOCKS
+    cycles: MappingOf[str, int] = MappingProxyType({})
 
 
 def task_of(
@@ -69,85 +79,65 @@ def task_of(
 ) -> Task:  # fmt: skip
     """The arrays of a placement, which is checked, or arrays placed here if there is none.
 
-    Transposed convolutions are refused.
     hardware, mapping, fc: instead of the allocation's, where no placement says them.
     Raises FileError, SpecError, UnknownNameError, MisplacedError, CapacityError, TileError.
     """
+    source = read_allocation(allocation).made_for(network)
     if placement is None:
-        source = read_allocation(allocation).made_for(network).without_blocks(network, "a placement")
-        _refuse_transposed(network)
         return _to_place(network, source.changed(hardware=hardware, mapping=mapping, fc=fc))
     for name, value in (("hardware", hardware), ("mapping", mapping), ("fc", fc)):
         if value is not None:
             raise SpecError(name, "is what the placement says: leave it out, or place anew")
-    return _given(network, allocation, placement)
-
-
-def _given(network: Network, allocation: AllocationLike, placement: PlacementLike) -> Task:
     where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
-    found = as_placement(placement)
-    source = read_allocation(allocation).made_for(network).without_blocks(network, "a placement")
-    _refuse_transposed(network)
-    check(found, network, source.replication, where)
-    return Task(
-        network, source.replication, found.hardware, found.options.changed(), found.arrays, "given",
-        source.where, _folds_in(found),
-    )  # fmt: skip
-
-
-def _refuse_transposed(network: Network) -> None:
-    """Raise UnsupportedError for transposed convolutions, whose arrays are not computed."""
-    for stage in network.stages:
-        if isinstance(stage, ConvTranspose):
-            raise UnsupportedError(
-                f"{network.where}: node {stage.name[:60]!r}",
-                "is a transposed convolution; verify does not compute it through the arrays yet",
-            )
-
-
-def _folds_in(placement: Placement) -> Folds:
-    return {layer.name: layer.fold for layer in placement.layers if layer.fold is not None}
+    given = as_placement(placement)
+    check(given, network, source.replication, where, source.blocks)
+    return _placed_task(network, source, given, "given")
 
 
 def _to_place(network: Network, source: AllocationInput) -> Task:
     """Placed by the placer on a chip, block after block where there is none."""
     replication, hardware, options, where = source.replication, source.hardware, source.options, source.where
+    blocks = source.blocks
     if hardware.chip is not None:
-        placed = place_network(network, replication, hardware, options, work=0, seed=0, where=where)
-        return Task(
-            network, replication, hardware, options, placed.arrays, "placer", where, _folds_in(placed)
+        placed = place_network(
+            network, replication, hardware, options, work=0, seed=0, where=where, blocks=blocks
         )
+        return _placed_task(network, source, placed, "placer")
     stages = StageGraph.build(network, options.fc).stages
     sizes = folds(network, stages, hardware, options) or ()
     folded = {stage.name: size for stage, size in zip(stages, sizes, strict=False)}
-    arrays = in_order(network, replication, hardware, options, where, folded)
-    return Task(network, replication, hardware, options, arrays, "in order", where, folded)
+    arrays = in_order(network, replication, hardware, options, where, folded, blocks)
+    cycles = source.cycles
+    return Task(network, replication, hardware, options, arrays, "in order", where, folded, blocks, cycles)
+
+
+def _placed_task(network: Network, source: AllocationInput, placement: Placement, placer: Placer) -> Task:
+    return Task(
+        network, source.replication, placement.hardware, placement.options.changed(), placement.arrays,
+        placer, source.where,
+        {layer.name: layer.fold for layer in placement.layers if layer.fold is not None}, source.blocks,
+        source.cycles,
+    )  # fmt: skip
 
 
 def in_order(
     network: Network, replication: MappingOf[str, int], hardware: Hardware, options: MappingOptions,
-    where: str, folded: Folds = NO_FOLDS,
+    where: str, folded: Folds = NO_FOLDS, blocks: BlocksByName = NO_BLOCKS,
 ) -> list[PlacedArray]:  # fmt: skip
-    """Every block of every copy on an array of its own, one after the other in a single tile."""
-    graph = StageGraph.build(network, options.fc)
-    copies = replication_by_name(graph, replication, where).tolist()
-    demand = demands(network, graph.stages, hardware, options)
-    needed = sum(d * c for d, c in zip(demand, copies, strict=True))
+    """Every block of every copy on an array, one after the other in a single tile."""
+    graph = graph_in_blocks(network, options, blocks, where)
+    copies = replication_by_name(graph, replication, where)
+    weights = stored_weights(graph, hardware, [folded.get(name, UNFOLDED) for name in graph.names])
+    held = stored_copies(graph, weights, copies, hardware, options.mapping)
+    needed = sum(len(each) * each.together for each in held)
     if needed > MAX_PLACED:
         raise SpecError(where, f"takes {needed} arrays, the limit of a placement is {MAX_PLACED}")
     arrays: list[PlacedArray] = []
-    one_copy = held_by(network, graph.stages, hardware, options.mapping, folded)
-    for (name, held), several in zip(one_copy.items(), copies, strict=True):
-        for replica in range(several):
-            first = len(arrays)
-            arrays.extend(
-                PlacedArray(
-                    chip=(0, 0), tile=(0, 0), index=first + number, layer=name, replica=replica,
-                    row_block=block.row_block, column_block=block.column_block, rows=block.rows,
-                    columns=block.columns,
-                )
-                for number, block in enumerate(held.values())
-            )  # fmt: skip
+    for name, stage in zip(graph.names, held, strict=True):
+        for number in range(len(stage)):
+            replica, several = stage[number]
+            for block in several:
+                arrays.append(array_of((0, 0), (0, 0), len(arrays), name, replica, block))
     return arrays
 
 
@@ -263,23 +253,31 @@ def verify_task(
     Raises MisplacedError, UnsupportedError, EarlyReadError.
     """
     network, hardware = task.network, task.hardware
-    graph = StageGraph.build(network, task.options.fc)
-    stages = {stage.name: stage for stage in graph.stages}
-    folded = {name: fold_for(network, stage, task.folds) for name, stage in stages.items()}
-    storage = Storage.of(hardware)
-    groups = {name: storage.groups(stage) for name, stage in stages.items()}
-    lines = {name: lines_of(network, stages[name], folded[name], groups[name]) for name in stages}
-    check_exact(network, hardware, lines)
+    graph = graph_in_blocks(network, task.options, task.blocks, task.where)
+    copies = replication_by_name(graph, task.replication, task.where)
+    matrices = stored_weights(graph, hardware, [task.folds.get(name, UNFOLDED) for name in graph.names])
+    check_exact(network, hardware, dict(zip(graph.names, (each.rows for each in matrices), strict=True)))
     check_memory(network)
-    check_work(network)
-    timing = timing or simulate(graph, replication_by_name(graph, task.replication, task.where))
+    blocks = zip(graph.names, graph.windows.tolist(), matrices, strict=True)
+    check_work(network, {name: total * matrix.cells for name, total, matrix in blocks})
+    cycles = cycles_by_name(graph, task.cycles, task.where) if task.cycles else None
+    timing = timing or simulate(graph, copies, cycles=cycles)
     width = Width.of(hardware.precision)
     timed = hardware.timing.dac_bits if hardware.timing is not None else None
     converters = Converters(adc_bits, noise, timed or max(1, width.bits - 1), width.bits, seed)
-    held = held_by(network, graph.stages, hardware, task.options.mapping, task.folds)
-    accelerator = Accelerator.programmed(
-        task.arrays, held, storage, lambda name: weights.stored(stages[name], folded[name], groups[name])
+    storage, stages = (
+        Storage.of(hardware),
+        dict(zip(graph.names, zip(graph.stages, graph.grids, strict=True), strict=True)),
     )
+
+    def stored(name: str) -> Ints:
+        stage, grid = stages[name]
+        fold = fold_for(network, stage, task.folds)
+        return weights.stored(stage, storage.groups(stage), ParallelWindow.of(stage, grid, fold), fold)
+
+    held = stored_copies(graph, matrices, copies, hardware, task.options.mapping)
+    on_arrays = {name: each.of_number for name, each in zip(graph.names, held, strict=True)}
+    accelerator = Accelerator.programmed(task.arrays, on_arrays, storage, stored)
     schedule = Schedule.of(timing)
     comparison = Comparison(
         network, Emulator(network, accelerator, storage, converters, schedule, weights, width, task.folds),

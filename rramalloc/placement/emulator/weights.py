@@ -23,6 +23,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Stage
 from rramalloc.placement.emulator.folded import folded_filters
 from rramalloc.placement.emulator.integers import Ints, Width, window_rows
+from rramalloc.placement.emulator.parallel_window import ParallelWindow
 from rramalloc.records import brief
 
 
@@ -68,9 +69,9 @@ def _weights(
     kernel = kernel_of(stage)
     shape = (outputs, rows // (kernel[0] * kernel[1]), *kernel)
     flips = {attribute.name: attribute.i for attribute in proto.attribute}
-    if proto.op_type == "ConvTranspose":  # (inputs, outputs of a group, ...), the kernel turned round
+    if proto.op_type == "ConvTranspose":  # (inputs, outputs of a group, ...)
         groups = groups_of(stage)
-        array = array.reshape(groups, -1, outputs // groups, *kernel).swapaxes(1, 2)[..., ::-1, ::-1]
+        array = array.reshape(groups, -1, outputs // groups, *kernel).swapaxes(1, 2)
     elif len(array.shape) == 2:
         stored_by_row = flips.get("transB", 0) if position else not flips.get("transA", 0)
         array = array if stored_by_row else array.T
@@ -123,18 +124,21 @@ class Weights:
         size = (outputs, inputs, *kernel)
         return draw.integers(low, high, size=size, dtype=np.min_scalar_type(low).type, endpoint=True)
 
-    def stored(self, stage: Stage, fold: Fold | None, groups: int) -> Ints:
-        """The same as (groups stored apart, outputs of one, rows of a window), folded or not."""
+    def stored(self, stage: Stage, groups: int, window: ParallelWindow, fold: Fold | None = None) -> Ints:
+        """The same, shifted over a parallel window: (groups stored apart, columns of weights, rows).
+
+        A column is an output of one window of the block, a row an input value of the parallel window.
+        """
         weights = self.of(stage)
         if fold is not None:
             weights = folded_filters(weights, fold)
-        own = weights.reshape(groups_of(stage), len(weights) // groups_of(stage), -1)
-        if groups == len(own):
-            return own
-        count, outputs, rows = own.shape
-        together = np.zeros((count, outputs, count, rows), dtype=own.dtype)
-        together[range(count), :, range(count)] = own
-        return together.reshape(groups, count * outputs, count * rows)
+        kernels = weights.reshape(groups_of(stage), -1, *weights.shape[1:])
+        if groups != len(kernels):
+            count, outputs, inputs, *kernel = kernels.shape
+            together = np.zeros((count, outputs, count, inputs, *kernel), dtype=kernels.dtype)
+            together[range(count), :, range(count)] = kernels
+            kernels = together.reshape(groups, count * outputs, count * inputs, *kernel)
+        return window.shifted(kernels)
 
 
 def quantised(weights: npt.NDArray[Any], bits: int) -> npt.NDArray[np.signedinteger[Any]]:

@@ -173,7 +173,7 @@ def chiplet_cost(
         missing = "allocation" if allocation is None else "placement"
         raise SpecError(missing, "a network needs both allocation and placement, a description neither")
     network, placed = as_network(source, input_shapes), as_placement(placement)
-    given = read_allocation(allocation).made_for(network).without_blocks(network, "a placement")
+    given = read_allocation(allocation).made_for(network).without_blocks(network, "chiplet cost")
     check(placed, network, given.replication)
     own = given.measured if given.machine == placed.hardware else None
     measured = measured_steps(None, network, placed.options.fc, placed.hardware, own)

@@ -9,21 +9,23 @@ from typing import Any
 import numpy as np
 
 from rramalloc.hardware.hardware import Counting, Crossbar, Hardware, Precision
+from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Elementwise, Input, Linear
-from rramalloc.placement.emulator.accelerator import Accelerator, held_by
+from rramalloc.network.node import Conv, ConvTranspose, Elementwise, Input, Stage
+from rramalloc.placement.emulator.accelerator import Accelerator
 from rramalloc.placement.emulator.cells import Storage
 from rramalloc.placement.emulator.converters import Converters
-from rramalloc.placement.emulator.emulator import Emulator
+from rramalloc.placement.emulator.emulator import Emulator, Layer
 from rramalloc.placement.emulator.integers import Width
+from rramalloc.placement.emulator.parallel_window import ParallelWindow
 from rramalloc.placement.emulator.schedule import Schedule
 from rramalloc.placement.emulator.verification import Verification
 from rramalloc.placement.emulator.verify import Task, in_order, verify_task
 from rramalloc.placement.emulator.weights import Weights, drawn_input
+from rramalloc.placement.place import graph_in_blocks, stored_copies, stored_weights
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.timing.simulate import simulate
-from rramalloc.timing.stage_graph import StageGraph
 
 DENSE = Counting(groups="dense", classifiers="host", row_blocks="anywhere")
 
@@ -73,14 +75,42 @@ def random_conv(random: Random) -> Network:
             )  # fmt: skip
 
 
+def random_transposed(random: Random) -> Network:
+    """Any transposed convolution `c` of an input: kernels below the stride, dilation, groups, cut borders."""
+    while True:
+        groups = random.choice((1, 1, 2, 3))
+        inputs, outputs = groups * random.randint(1, 3), groups * random.randint(1, 3)
+        kernel, stride, dilation = ([random.randint(1, most), random.randint(1, most)] for most in (4, 3, 3))
+        added = [random.randint(0, max(stride[a], dilation[a]) - 1) for a in (0, 1)]
+        pads, side = [random.randint(0, 3) for _ in range(4)], [random.randint(1, 5), random.randint(1, 5)]
+        full = [(side[a] - 1) * stride[a] + (kernel[a] - 1) * dilation[a] + 1 + added[a] for a in (0, 1)]
+        if all(full[a] > pads[a] + pads[a + 2] for a in (0, 1)):
+            nodes = [
+                {"name": "in", "op": "input", "shape": [inputs, *side]},
+                {"name": "c", "op": "conv_transpose", "inputs": ["in"], "out_channels": outputs,
+                 "kernel": kernel, "stride": stride, "dilation": dilation, "pads": pads,
+                 "output_padding": added, "groups": groups},
+            ]  # fmt: skip
+            return Network.build("one", nodes)
+
+
+def random_block(random: Random, source: Network, stage: Any, most: int = 4) -> tuple[int, int]:
+    """A block of up to most x most of a stage's smallest ones."""
+    unit, largest = smallest_block(stage), largest_block(stage, source.shapes[stage.name])
+    high, wide = (
+        random.randint(1, min(limit // each, most)) * each for limit, each in zip(largest, unit, strict=True)
+    )
+    return high, wide
+
+
 def task(
     source: Network, replication: dict[str, int], machine: Hardware, mapping: Any = "im2col",
-    arrays: Sequence[PlacedArray] | None = None, fc: Any = "host",
+    arrays: Sequence[PlacedArray] | None = None, fc: Any = "host", blocks: dict[str, Any] | None = None,
 ) -> Task:  # fmt: skip
     """Placed in order, or as `arrays` say."""
-    options = MappingOptions(mapping=mapping, fc=fc)
-    placed = in_order(source, replication, machine, options, "test") if arrays is None else arrays
-    return Task(source, replication, machine, options, placed, "in order", "test")
+    options, blocks = MappingOptions(mapping=mapping, fc=fc), blocks or {}
+    placed = in_order(source, replication, machine, options, "test", {}, blocks) if arrays is None else arrays
+    return Task(source, replication, machine, options, placed, "in order", "test", {}, blocks)
 
 
 def verified(what: Task, seed: int = 0, images: int = 1, **options: Any) -> Verification:
@@ -106,20 +136,62 @@ def convolved(conv: Conv, tensor: np.ndarray, weights: np.ndarray, shape: tuple[
     return result
 
 
+def transposed(
+    conv: ConvTranspose, tensor: np.ndarray, weights: np.ndarray, shape: tuple[int, ...]
+) -> np.ndarray:
+    """A transposed convolution: every input value to every output that it reaches."""
+    result = np.zeros(shape, dtype=np.int64)
+    group_in, group_out = len(tensor) // conv.groups, shape[0] // conv.groups
+    for (i, h, w), value in np.ndenumerate(tensor):
+        for o in range(group_out):
+            for ky in range(conv.kernel[0]):
+                for kx in range(conv.kernel[1]):
+                    row = h * conv.stride[0] - conv.pads[0] + ky * conv.dilation[0]
+                    column = w * conv.stride[1] - conv.pads[1] + kx * conv.dilation[1]
+                    if 0 <= row < shape[1] and 0 <= column < shape[2]:
+                        c = i // group_in * group_out + o
+                        result[c, row, column] += int(value) * int(weights[c, i % group_in, ky, kx])
+    return result
+
+
+def layer_of(
+    source: Network, machine: Hardware, mapping: Any, copies: int, weights: np.ndarray,
+    block: tuple[int, int] | None = None,
+) -> Layer:  # fmt: skip
+    """The only stage of a network on its arrays."""
+    (stage,) = source.stages
+    blocks = {} if block is None else {stage.name: block}
+    what = task(source, {stage.name: copies}, machine, mapping, blocks=blocks)
+    graph = graph_in_blocks(source, what.options, blocks, "test")
+    (held,) = stored_copies(graph, stored_weights(graph, machine, None), np.array([copies]), machine, mapping)
+    storage, width = Storage.of(machine), Width.of(machine.precision).bits
+    window = ParallelWindow.of(stage, graph.grids[0])
+    given = Weights(source, machine.precision.weight_bits, 0, {stage.name: weights})
+    stored = given.stored(stage, storage.groups(stage), window)
+    accelerator = Accelerator.programmed(
+        what.arrays, {stage.name: held.of_number}, storage, lambda name: stored
+    )
+    converters = Converters(None, 0.0, 1, width, 0)
+    return Layer(source, stage, accelerator, storage, converters, copies, graph.grids[0], window)
+
+
 def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Every node's output by the emulator alone, and by how many bits its sums were shifted."""
     network, machine = what.network, what.hardware
-    stages = {stage.name: stage for stage in network.stages if stage.name in what.replication}
-    held = held_by(network, list(stages.values()), machine, what.options.mapping)
+    graph = graph_in_blocks(network, what.options, what.blocks, "test")
+    copies = np.array([what.replication[name] for name in graph.names])
+    held = stored_copies(graph, stored_weights(graph, machine, None), copies, machine, what.options.mapping)
     storage, width = Storage.of(machine), Width.of(machine.precision)
+    stages = {
+        stage.name: (stage, ParallelWindow.of(stage, grid))
+        for stage, grid in zip(graph.stages, graph.grids, strict=True)
+    }
     accelerator = Accelerator.programmed(
         what.arrays,
-        held,
+        {name: each.of_number for name, each in zip(graph.names, held, strict=True)},
         storage,
-        lambda name: weights.stored(stages[name], None, storage.groups(stages[name])),
+        lambda name: weights.stored(stages[name][0], storage.groups(stages[name][0]), stages[name][1]),
     )
-    graph = StageGraph.build(network, what.options.fc)
-    copies = [what.replication[name] for name in graph.names]
     emulator = Emulator(
         network, accelerator, storage, Converters(None, 0.0, 1, width.bits, 0),
         Schedule.of(simulate(graph, copies)), weights, width,
@@ -131,7 +203,7 @@ def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np
             values[node.name] = drawn_input(network, node, width, weights.seed, image)
             continue
         values[node.name] = emulator.output(node, [values[name] for name in node.inputs])
-        if isinstance(node, Conv | Linear | Elementwise):
+        if isinstance(node, Stage | Elementwise):
             shifts[node.name] = width.shift_for(values[node.name])
             values[node.name] = emulator.narrowed(values[node.name], shifts[node.name])
     return values, shifts

@@ -11,6 +11,7 @@ from laws.strategies import randoms
 from placement.emulator.naive import (
     convolved,
     hardware,
+    layer_of,
     network,
     random_conv,
     random_hardware,
@@ -19,32 +20,17 @@ from placement.emulator.naive import (
 )
 
 from rramalloc.choices import MAPPINGS
-from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
 from rramalloc.placement.blocks import Block, Part
-from rramalloc.placement.emulator.accelerator import Accelerator, held_by
 from rramalloc.placement.emulator.cells import Storage
-from rramalloc.placement.emulator.converters import Converters
-from rramalloc.placement.emulator.emulator import Layer
 from rramalloc.placement.emulator.integers import Width
 from rramalloc.placement.emulator.reference import Reference, convolve_directly, pool_directly
 from rramalloc.placement.emulator.weights import Weights
 
 
-def layer_of(source: Network, machine: Hardware, mapping: str, copies: int, weights: np.ndarray) -> Layer:
-    stage = source.stages[0]
-    what = task(source, {stage.name: copies}, machine, mapping)
-    held = held_by(source, [stage], machine, what.options.mapping)
-    storage, width = Storage.of(machine), Width.of(machine.precision).bits
-    given = Weights(source, machine.precision.weight_bits, 0, {stage.name: weights})
-    stored = given.stored(stage, None, storage.groups(stage))
-    accelerator = Accelerator.programmed(what.arrays, held, storage, lambda name: stored)
-    return Layer(source, stage, accelerator, storage, Converters(None, 0.0, 1, width, 0), copies)
-
-
 def test_by_hand_offset() -> None:
     """Weights -8, 7 and 3 of 4 bits in cells of 2: stored 0, 15, 11 as (low, high) slices."""
-    machine, block = hardware(), Block(0, 0, 3, 2, (Part(0, 0, 0, range(3), range(2)),))
+    machine, block = hardware(), Block(0, 0, 3, 2, (Part(0, 0, 0, 0, range(3), range(2)),))
     cells = Storage.of(machine).block(block, np.array([[[-8, 7, 3]]]))
     assert cells.tolist() == [[0, 0], [3, 3], [3, 2]]
 
@@ -52,7 +38,7 @@ def test_by_hand_offset() -> None:
 def test_by_hand_differential() -> None:
     """Weights -7 and 6 of 4 bits in cells of 3: positive slices 0 0 and 6 0, negative 7 0 and 0 0."""
     machine = hardware(cell_bits=3, signed="differential")
-    block = Block(0, 0, 2, 4, (Part(0, 0, 0, range(2), range(4)),))
+    block = Block(0, 0, 2, 4, (Part(0, 0, 0, 0, range(2), range(4)),))
     cells = Storage.of(machine).block(block, np.array([[[-7, 6]]]))
     assert cells.tolist() == [[0, 0, 7, 0], [6, 0, 0, 0]]
     assert Storage.of(machine).factors.tolist() == [1, 8, -1, -8]
@@ -104,7 +90,7 @@ def test_every_cell_of_every_copy_matters(random: Random) -> None:
     layer = layer_of(source, machine, mapping, copies, weights)
     tensor = np.full(source.shapes["in"], 1)
     before = layer.sums(tensor)
-    array = random.choice(layer.accelerator.copies["c", random.randrange(copies)])
+    array = random.choice(layer.accelerator.arrays["c"])
     part = random.choice(layer.accelerator.held["c"][array.row_block, array.column_block].parts)
     row, column = random.randrange(len(part.rows)), random.randrange(len(part.columns))
     layer.accelerator.read(array)[part.wordline + row, part.bitline + column] ^= 1

@@ -1,12 +1,36 @@
-"""Transposed convolutions are placed and judged, and refused by what does not compute them."""
+"""Transposed convolutions through the arrays, in the blocks of their stride and in larger ones."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import onnx
 import pytest
+from hypothesis import given, settings
+from laws.strategies import randoms
+from onnx import helper, numpy_helper
+from placement.emulator.naive import (
+    hardware,
+    layer_of,
+    random_block,
+    random_hardware,
+    random_transposed,
+    transposed,
+)
+from placement.machines import chip, machine
 
 import rramalloc
+from rramalloc.choices import MAPPINGS
 from rramalloc.errors import UnsupportedError
+from rramalloc.importers import load
+from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.network.network import Network
+from rramalloc.placement.emulator.integers import Width
+from rramalloc.placement.emulator.reference import Reference, transpose_directly
+from rramalloc.placement.emulator.weights import Weights, weights_in
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +61,73 @@ def test_placed(network: Network) -> None:
     assert {rows for rows, _ in lines.values()} == {128}
 
 
-def test_refused(network: Network) -> None:
+def test_equal_but_in_no_tool(network: Network) -> None:
     allocation = rramalloc.optimize(network, arrays=5)
-    with pytest.raises(UnsupportedError, match="node 'up': is a transposed convolution"):
-        rramalloc.verify(network, allocation)
+    result = rramalloc.verify(network, allocation)
+    assert (result.verdict, result.layers[0].reference) == ("equal", "onnx")
     for tool in ("pimcomp", "pimsyn", "mnsim", "neurosim"):
         with pytest.raises(UnsupportedError, match=r"conv_transpose|a convolution as its first layer"):
             rramalloc.export(network, allocation, tool)
+
+
+@settings(max_examples=150, deadline=None)
+@given(randoms)
+def test_any_transposed_convolution_equals_the_loops(random: Random) -> None:
+    """In every mapping and every block: the emulator, the ONNX evaluator and the direct reference."""
+    source, mapping = random_transposed(random), random.choice(MAPPINGS)
+    (conv,) = source.stages
+    block = random_block(random, source, conv) if mapping == "sdk" else None
+    positions = conv.block_reach[0] * conv.block_reach[1]
+    machine = random_hardware(random, positions if mapping == "whole_kernel" else 2)
+    weights = Weights(source, machine.precision.weight_bits, random.randint(0, 99)).of(conv)
+    shape, width = source.shapes["c"], Width.of(machine.precision)
+    draw = np.random.default_rng(random.randint(0, 99))
+    tensor = draw.integers(width.low, width.high, size=source.shapes["in"], endpoint=True)
+    expected = transposed(conv, tensor, weights, shape)
+    blocks = BlockGrid.of(conv, shape, block or smallest_block(conv)).total
+    copies = random.choice((1, blocks, random.randint(1, blocks)))
+    assert np.array_equal(layer_of(source, machine, mapping, copies, weights, block).sums(tensor), expected)
+    reals = tensor.astype(np.float64)
+    assert np.array_equal(transpose_directly(conv, reals, weights, shape), expected)
+    reference = Reference(source, Weights(source, 9, 0, {"c": weights}), width.low, width.high)
+    assert np.array_equal(reference.output(conv, [reals]), expected)
+
+
+def test_dcgan_generator_by_its_arrays() -> None:
+    """docs/sources/model.md 10: 4 x 4 stride 2 layers 256-128, 128-64, 64-32 on 128 x 128 need 32, 8, 2."""
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [256, 4, 4]}]
+    for name, outputs in (("a", 128), ("b", 64), ("c", 32)):
+        nodes.append(
+            {"name": name, "op": "conv_transpose", "inputs": [nodes[-1]["name"]], "out_channels": outputs,
+             "kernel": 4, "stride": 2, "pads": 1}
+        )  # fmt: skip
+    source = Network.build("generator", nodes)
+    board = machine(chip(16, (2, 4), straddle=True))
+    placement = rramalloc.place(source, {"a": 1, "b": 2, "c": 3}, hardware=board)
+    assert [layer.demand for layer in placement.layers] == [32, 8, 2]
+    assert rramalloc.verify(source, {"a": 1, "b": 2, "c": 3}, placement).verdict == "equal"
+    shared = {
+        "replication": {"a": 1, "b": 2, "c": 3},
+        "block": {"c": [4, 2]},
+    }  # 3 * 2 * 64 rows, 8 * 32 columns
+    placement = rramalloc.place(source, shared, hardware=board)
+    assert [layer.demand for layer in placement.layers] == [32, 8, 3 * 2]
+    assert rramalloc.verify(source, shared, placement).verdict == "equal"
+
+
+def test_weights_of_an_onnx_file(tmp_path: Path) -> None:
+    """(inputs, outputs of a group, kernel) in the file, and no kernel turned round."""
+    weights = np.arange(4 * 3 * 2 * 3, dtype=np.float32).reshape(4, 3, 2, 3)
+    info = helper.make_tensor_value_info
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], name="up", strides=[2, 1], group=2)
+    graph = helper.make_graph(
+        [node], "g", [info("x", 1, [1, 4, 3, 3])], [info("y", 1, [1, 6, 6, 5])],
+        [numpy_helper.from_array(weights, "w")],
+    )  # fmt: skip
+    path = tmp_path / "up.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    found = weights_in(path, load(path))["up"]
+    assert found.shape == (6, 2, 2, 3)
+    assert found[4, 1].tolist() == weights[3, 1].tolist()  # output 1 and input 1 of the second group
+    result = rramalloc.verify(path, {"up": 3}, hardware=hardware((16, 8)))
+    assert (result.verdict, result.layers[0].weights) == ("equal", "file")

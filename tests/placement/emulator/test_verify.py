@@ -222,8 +222,8 @@ def test_wrong_zeros_between_dense_groups_are_never_equal() -> None:
     what = task(source, {"c": 1}, hardware((4, 4), cell_bits=4, counting=DENSE))
 
     class Wrong(Weights):
-        def stored(self, stage: Any, fold: Any, groups: int) -> Any:
-            right = super().stored(stage, fold, groups).copy()
+        def stored(self, stage: Any, groups: int, window: Any, fold: Any = None) -> Any:
+            right = super().stored(stage, groups, window, fold).copy()
             right[0, 0, 3] = 1
             return right
 
@@ -329,7 +329,7 @@ def test_squeezenet_in_every_mapping() -> None:
         stage.name: min(1 + number % 4, source.shapes[stage.name].pixels)
         for number, stage in enumerate(source.stages)
     }
-    for mapping, signed in zip(MAPPINGS, ("offset", "differential", "offset"), strict=True):
+    for mapping, signed in zip(MAPPINGS, ("offset", "differential", "offset", "offset"), strict=True):
         cells = hardware((128, 128), weight_bits=8, cell_bits=4, bits=8, signed=signed)
         result = verified(task(source, copies, cells, mapping))
         assert result.verdict == "equal"

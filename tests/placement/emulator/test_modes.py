@@ -1,0 +1,201 @@
+"""Modes through the arrays: shifted kernels of any block compute what the windows one by one do."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.strategies import ALL_PIXELS, ANY, by_name, random_network, random_replication, randoms
+from placement.emulator.naive import (
+    convolved,
+    hardware,
+    layer_of,
+    network,
+    random_block,
+    random_conv,
+    random_hardware,
+    random_transposed,
+    task,
+    transposed,
+    verified,
+)
+
+from rramalloc.mapping.modes import BlockGrid, block_arrays
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv
+from rramalloc.placement.emulator.integers import Width
+from rramalloc.placement.emulator.parallel_window import ParallelWindow
+from rramalloc.placement.emulator.schedule import EarlyReadError
+from rramalloc.placement.emulator.verify import verify_task
+from rramalloc.placement.emulator.weights import Weights
+from rramalloc.timing.simulate import simulate
+from rramalloc.timing.stage_graph import StageGraph
+
+
+def test_parallel_window_by_hand() -> None:
+    """3 x 3, block 2 x 2: 4 x 4 pixels; stride 2, dilation 3, kernel 2: two windows read 0, 2, 3 and 5."""
+    conv = network([1, 8, 8], out_channels=1, kernel=3).stages[0]
+    window = ParallelWindow.of(conv, BlockGrid(6, 6, (2, 2)))
+    kernel = np.arange(1, 10).reshape(1, 1, 1, 3, 3)
+    shifted = window.shifted(kernel).reshape(4, 4, 4)
+    assert window.positions == 16
+    assert shifted[0].tolist() == [[1, 2, 3, 0], [4, 5, 6, 0], [7, 8, 9, 0], [0, 0, 0, 0]]
+    assert shifted[3].tolist() == [[0, 0, 0, 0], [0, 1, 2, 3], [0, 4, 5, 6], [0, 7, 8, 9]]
+    conv = network([1, 8, 8], out_channels=1, kernel=[1, 2], stride=[1, 2], dilation=[1, 3]).stages[0]
+    window = ParallelWindow.of(conv, BlockGrid(8, 3, (1, 2)))
+    assert window.columns.pixels.tolist() == [0, 2, 3, 5]
+    assert window.columns.meets.tolist() == [[0, 2], [1, 3]]
+    assert (window.columns.origin, window.columns.step) == (0, 4)
+
+
+def test_cells_of_two_copies_in_an_array() -> None:
+    """1 x 2 kernel [3, 5], block 1 x 2, offset 8: 3 rows, 2 columns a copy, two on the diagonal of 6 x 4."""
+    source = network([1, 2, 5], out_channels=1, kernel=[1, 2])
+    layer = layer_of(source, hardware((6, 4), cell_bits=4), "sdk", 3, np.array([[[[3, 5]]]]), (1, 2))
+    first, second = layer.accelerator.arrays["c"]
+    assert layer.accelerator.read(first).tolist() == [
+        [11, 8, 0, 0], [13, 11, 0, 0], [8, 13, 0, 0], [0, 0, 11, 8], [0, 0, 13, 11], [0, 0, 8, 13],
+    ]  # fmt: skip
+    assert layer.accelerator.read(second).tolist() == [[11, 8], [13, 11], [8, 13]]
+    assert [(a.replica, a.copies, a.rows, a.columns) for a in (first, second)] == [(0, 2, 6, 4), (2, 1, 3, 2)]
+    sums = layer.sums(np.arange(10).reshape(1, 2, 5))
+    assert sums.tolist() == [[[5, 13, 21, 29], [45, 53, 61, 69]]]
+
+
+def any_layer(random: Random) -> tuple[Network, Any]:
+    source = random_conv(random) if random.random() < 0.7 else random_transposed(random)
+    return source, source.stages[0]
+
+
+@settings(max_examples=400, deadline=None)
+@given(randoms)
+def test_any_mode_of_any_layer_is_equal(random: Random) -> None:
+    source, stage = any_layer(random)
+    block = random_block(random, source, stage, 7)
+    machine = random_hardware(random)
+    weights = Weights(source, machine.precision.weight_bits, random.randint(0, 99)).of(stage)
+    shape, width = source.shapes["c"], Width.of(machine.precision)
+    draw = np.random.default_rng(random.randint(0, 99))
+    tensor = draw.integers(width.low, width.high, size=source.shapes["in"], endpoint=True)
+    naive = convolved if isinstance(stage, Conv) else transposed
+    blocks = BlockGrid.of(stage, shape, block).total
+    copies = random.choice((1, blocks, random.randint(1, blocks)))
+    layer = layer_of(source, machine, "sdk", copies, weights, block)
+    needed = block_arrays(source, stage, machine, block)
+    assert len(layer.accelerator.cells) == needed.arrays(copies)
+    assert np.array_equal(layer.sums(tensor), naive(stage, tensor, weights, shape))
+
+
+@settings(max_examples=150, deadline=None)
+@given(randoms)
+def test_any_network_in_any_modes_is_equal(random: Random) -> None:
+    """Values, and no window read before its inputs are there, with every stage in blocks of its own."""
+    source = random_network(
+        random, nodes=7, extent=6, ops=(*ANY, *ALL_PIXELS, "conv_transpose", "conv_transpose")
+    )
+    plain = StageGraph.build(source, random.choice(("host", "crossbar")))
+    chosen = [random_block(random, source, stage) for stage in plain.stages]
+    blocks = dict(zip(plain.names, chosen, strict=True))
+    graph = plain.in_blocks(chosen)
+    copies = by_name(graph, random_replication(random, graph))
+    fc = "crossbar" if set(copies) == {stage.name for stage in source.stages} else "host"
+    what = task(source, copies, random_hardware(random, 8), "sdk", fc=fc, blocks=blocks)
+    result = verified(what, seed=random.randint(0, 9))
+    assert result.verdict == "equal", result.difference
+
+
+@settings(max_examples=150, deadline=None)
+@given(randoms)
+def test_a_weight_in_a_wrong_place_is_found(random: Random) -> None:
+    """Any other value of any cell that a read-out window uses, also between copies that share an array."""
+    source, stage = any_layer(random)
+    shape, block = source.shapes["c"], random_block(random, source, stage)
+    machine = random_hardware(random)
+    weights = Weights(source, machine.precision.weight_bits, 0).of(stage)
+    copies = random.randint(1, BlockGrid.of(stage, shape, block).total)
+    layer = layer_of(source, machine, "sdk", copies, weights, block)
+    tensor = np.ones(source.shapes["in"], dtype=np.int64)
+    before = layer.sums(tensor)
+    array = random.choice(layer.accelerator.arrays["c"])
+    cells = layer.accelerator.read(array)
+    row, column = random.randrange(array.rows), random.randrange(array.columns)
+    driven = inputs_of(layer, array, row)
+    cells[row, column] ^= 1
+    used = set(map(int, np.flatnonzero(driven))) & windows_of(layer, array, column)
+    assert bool(used) == bool((layer.sums(tensor) != before).any())
+
+
+def inputs_of(layer: Any, array: Any, row: int) -> np.ndarray:
+    """For each batch whether a wordline meets an input, by looking the pixel up; inputs are all 1."""
+    part = next(p for p in layer.accelerator.block(array).parts if 0 <= row - p.wordline < len(p.rows))
+    position = part.rows[row - part.wordline] % layer.window.positions
+    at = divmod(position, len(layer.window.columns.pixels))
+    side = layer.network.input_shape(layer.stage)[1:]
+    driven = []
+    for batch in range(-(-layer.grid.total // layer.copies)):
+        number = batch * layer.copies + array.replica + part.copy
+        there = divmod(number, layer.grid.columns)
+        pixels = [
+            line.origin + where * line.step + line.pixels[which]
+            for line, where, which in zip((layer.window.rows, layer.window.columns), there, at, strict=True)
+        ]
+        inside = all(0 <= pixel < extent for pixel, extent in zip(pixels, side, strict=True))
+        driven.append(inside and number < layer.grid.total)
+    return np.array(driven)
+
+
+def windows_of(layer: Any, array: Any, column: int) -> set[int]:
+    """Batches in which the window of a bitline lies on the output."""
+    part = next(p for p in layer.accelerator.block(array).parts if 0 <= column - p.bitline < len(p.columns))
+    outputs = layer.network.shapes[layer.stage.name].channels // layer.groups * len(layer.storage.factors)
+    window = divmod(part.columns[column - part.bitline] // outputs, layer.grid.block[1])
+    batches = set()
+    for batch in range(-(-layer.grid.total // layer.copies)):
+        number = batch * layer.copies + array.replica + part.copy
+        there = divmod(number, layer.grid.columns)
+        pixel = [there[a] * layer.grid.block[a] + window[a] - layer.grid.phase[a] for a in (0, 1)]
+        extents = (layer.grid.height, layer.grid.width)
+        if number < layer.grid.total and all(0 <= pixel[a] < extents[a] for a in (0, 1)):
+            batches.add(batch)
+    return batches
+
+
+@pytest.mark.parametrize("place", [(0, 0), (3, 1), (15, 7)])
+def test_a_wrong_shifted_kernel_is_never_equal(place: tuple[int, int]) -> None:
+    """Programmed by the emulator itself: one weight of one shifted kernel beside its place."""
+    source = network([1, 6, 6], out_channels=2, kernel=3, pads=1)
+
+    class Wrong(Weights):
+        def stored(self, stage: Any, groups: int, window: Any, fold: Any = None) -> Any:
+            right = super().stored(stage, groups, window, fold).copy()
+            right[0, place[1], place[0]] += 1 if right[0, place[1], place[0]] < 7 else -1
+            return right
+
+    what = task(source, {"c": 2}, hardware((16, 16)), "sdk", blocks={"c": (2, 2)})
+    assert verified(what).verdict == "equal"
+    assert verified(what, weights=Wrong(source, 4, 0)).verdict == "different"
+
+
+def test_a_block_read_too_early_is_told() -> None:
+    """a in blocks 2 x 2 of 4 x 4 pixels, b in blocks 1 x 4: each of b needs two blocks of a."""
+    nodes = [
+        {"name": "in", "op": "input", "shape": [1, 4, 4]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 1, "kernel": 3, "pads": 1},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 1, "kernel": 1},
+    ]
+    source = Network.build("two", nodes)
+    blocks = {"a": (2, 2), "b": (1, 4)}
+    what = task(source, {"a": 1, "b": 1}, hardware((32, 32)), "sdk", blocks=blocks)
+    assert verified(what).verdict == "equal"
+    timing = simulate(StageGraph.build(source).in_blocks([(2, 2), (1, 4)]), [1, 1])
+    assert timing.of_stage(1).tolist() == [2, 3, 4, 5]
+    timing.starts[timing.first[1]] = 1
+    with pytest.raises(EarlyReadError) as raised:
+        verify_task(
+            what, Weights(source, 4, 0), seed=0, images=1, adc_bits=None, noise=0.0, timing=timing
+        )  # fmt: skip
+    error = raised.value
+    assert (error.layer, error.window, error.step, error.written) == ("b", 2, 1, 2)
