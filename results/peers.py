@@ -1,7 +1,8 @@
 """Allocations in the tools that they are exported to: the tool's own against ours, in the tool's own figure.
 
 Writes results/peers.csv and results/peers.md:  RRAMALLOC_PEERS=FOLDER python results/peers.py [TOOL ...]
-FOLDER holds the archives of the tools (tests/peers/tools.py). What is in the CSV file is not run again.
+FOLDER holds the archives of the tools (tests/peers/tools.py); TOOL is a heading of the page, or "counts" for
+the counts of arrays alone. What is in a CSV file is not run again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import peers_counts
 import peers_simulators
 from pages import markdown
 from peers_simulators import OURS, Outcome, build
@@ -62,7 +64,7 @@ Key = tuple[str, str, str, str, int, int]
 
 
 class Book:
-    """All runs so far, each written as soon as it is known."""
+    """All runs so far, each written when it ends."""
 
     def __init__(self) -> None:
         self.rows: dict[Key, Row] = {}
@@ -129,7 +131,7 @@ def pimcomp(book: Book, network: str, tool: str) -> None:
             )
             for repeat in range(1, GENETIC_RUNS + 1)
         ]
-    for own in (balance, _median(genetic)):
+    for own in (balance, _median([row for row in genetic if row.value is not None])):
         if own is None or own.value is None:
             continue
         for allocation, objective in OURS.items():
@@ -194,8 +196,8 @@ def _limit_stack() -> None:
 
 # pimsim-nn --------------------------------------------------------------------------------------------------
 
-PIMSIM_NETWORKS = ("resnet18", "squeezenet", "inception_v1", "shufflenet")
-"""The mesh that it ships has 64 cores, 4096 arrays: AlexNet and VGG-16 with their classifiers do not fit."""
+PIMSIM_NETWORKS = ("resnet18", "squeezenet", "inception_v1", "shufflenet", "alexnet")
+"""The mesh that it ships has 64 cores, 4096 arrays: VGG-16 needs 8454 for one copy of each layer."""
 PIMSIM_LIMIT_MS = 2000
 """Simulated time after which it gives up and reports a latency of 0; its example says 100 ms."""
 MARGINS = {"balance, 1/2": 0.5, "balance, 3/4": 0.25}
@@ -272,47 +274,73 @@ def measure(book: Book, tools: Iterable[str]) -> None:
 
 
 INTRODUCTION = """\
-Made by `RRAMALLOC_PEERS=FOLDER python results/peers.py`; `results/peers.csv` has every run. Times in ms, as
-each tool reports them, at equal arrays: the tool allocates, and ours is searched for with as many arrays as
-that took, once for the latency and once for the interval. PIMCOMP's balance rule is deterministic. Its
-genetic search is seeded by the clock and chooses, beside the copies, the core of every array group for this
-very figure; our copies are placed as those of its balance rule, and no search of ours sees its cores. Of
-several runs the median stands here; `runs` says how many there were. `ratio`: the better of ours by
-its own, below 1 ours is faster; differences below 10 % are ties. Steps, which our search minimises,
-do not see the communication and synchronisation that bound these figures.
+Made by `RRAMALLOC_PEERS=FOLDER python results/peers.py`; `results/peers.csv` has every run.
 
-MNSIM chooses no copies: its own is one of each layer, on fewer arrays than ours. NeuroSim's figure is the
-cycle of its pipeline per image, at equal arrays, not at equal area. PIMSYN counts the arrays of grouped
-convolutions in its own way, so ours for ShuffleNet takes up to 12 % more of them. pimsim-nn has 64 cores:
-AlexNet and VGG-16 do not fit.\
+## Arrays: the export's count and the tool's
+
+{counts}
+## Time: the tool's own allocation and ours
+
+Times in ms, as each tool reports them: the tool allocates, and ours is searched for with what that took, once
+for the latency and once for the interval; no search of ours sees the tool's figure. `ratio`: the better of
+ours by its own, below 1 ours is faster; differences below 10 % are ties. Where runs differ, all columns show
+medians, `runs` says of how many, and ours may take the arrays of the median run. Steps, which our search
+minimises, do not see the communication and synchronisation that bound these figures.
 """
+ABOUT = {
+    "PIMCOMP, low latency": """\
+9216 arrays in 144 cores. The balance rule is deterministic. The genetic search is seeded by the clock and
+chooses, besides the copies, the core of every array group for this very figure; our copies are placed as by
+the balance rule.""",
+    "PIMCOMP, high throughput": "As above; the figure is the time between inputs.",
+    "pimsim-nn": """\
+PIMCOMP's instructions, simulated on the mesh of 64 cores (4096 arrays) that pimsim-nn ships. One copy of each
+layer of VGG-16 takes 8454 arrays, so it is left out; AlexNet takes 3745, and PIMCOMP's rule overflows the
+cores with the second budget. The rule gives away a half or three quarters of the arrays that classifiers
+leave.""",
+    "PIMSYN": """\
+256 x 256 cells of 4 bits, a weight in each. Its annealing gets 20 or 60 times the fewest arrays; of its three
+best candidates that with the best power efficiency counts, as in its design space. Both sides try as many
+designs.""",
+    "MNSIM": "MNSIM chooses no copies: its own is one of each layer, on fewer arrays than ours.",
+    "NeuroSim": """\
+Its rule of copies (`speedUpDegree`) and ours, in no more area than NeuroSim reports for that: equal area, not
+equal arrays. The figure is the cycle of its pipeline per image.""",
+}
+"""The tools in the order of the page."""
 
 
 def page(book: Book) -> str:
-    """The tables of results/peers.md."""
-    lines = ["# Allocations in the tools", "", INTRODUCTION, ""]
-    for tool in dict.fromkeys(row.tool for row in book.rows.values()):
-        lines += [f"## {tool}", ""]
-        table = [["network", "budget", "arrays", "its own", "runs", *OURS, "arrays of ours", "ratio"]]
-        ratios = []
-        pairs = dict.fromkeys((row.network, row.budget) for row in book.rows.values() if row.tool == tool)
-        for network, budget in sorted(pairs, key=_place):
-            cells, ratio = _line(book, tool, network, budget)
-            table.append(cells)
-            ratios += [] if ratio is None else [ratio]
-        lines += markdown(table)
-        if ratios:
-            won = sum(ratio < 0.9 for ratio in ratios)
-            lost = sum(ratio > 1.1 for ratio in ratios)
-            middle = statistics.geometric_mean(ratios)
-            summary = (
-                f"Of {len(ratios)} cases ours is faster in {won}, slower in {lost}, "
-                f"{len(ratios) - won - lost} are ties; the geometric mean of the ratios is {middle:.2f}."
-            )
-            lines += [summary, ""]
+    """The text of results/peers.md."""
+    counts = "\n".join(peers_counts.table())
+    lines = ["# Allocations in the tools", "", INTRODUCTION.format(counts=counts)]
+    for tool, about in ABOUT.items():
+        lines += [f"### {tool}", "", about, "", *_table(book, tool)]
     notes = [f"- {row.tool}, {row.network}, {row.budget}, {row.allocation}: {row.note}"
              for row in book.rows.values() if row.note]  # fmt: skip
-    return "\n".join([*lines, *(["## Not run to the end", "", *notes, ""] if notes else [])])
+    return "\n".join([*lines, *(["### Not run to the end", "", *notes, ""] if notes else [])])
+
+
+def _table(book: Book, tool: str) -> list[str]:
+    pairs = dict.fromkeys((row.network, row.budget) for row in book.rows.values() if row.tool == tool)
+    cases = [Case.of(book, tool, *pair) for pair in sorted(pairs, key=_place)]
+    if not cases:
+        return []
+    sizes = ["arrays", "arrays of ours"]
+    if tool == "NeuroSim":
+        sizes = ["area in mm2", "area of ours", *sizes]
+    head = ["network", "budget", "its own", "runs", *OURS, "ratio", *sizes]
+    lines = markdown([head, *(case.cells(with_area=tool == "NeuroSim") for case in cases)])
+    ratios = [case.ratio for case in cases if case.ratio is not None]
+    if ratios:
+        won, lost = sum(ratio < 0.9 for ratio in ratios), sum(ratio > 1.1 for ratio in ratios)
+        summary = (
+            f"Of {len(ratios)} cases ours is faster in {won}, slower in {lost}, "
+            f"{len(ratios) - won - lost} are ties; the geometric mean of the ratios is "
+            f"{statistics.geometric_mean(ratios):.2f}."
+        )
+        lines += [summary, ""]
+    return lines
 
 
 def _place(pair: tuple[str, str]) -> tuple[int, str, str]:
@@ -321,25 +349,54 @@ def _place(pair: tuple[str, str]) -> tuple[int, str, str]:
     return NETWORKS.index(network) if network in NETWORKS else len(NETWORKS), network, budget
 
 
-def _line(book: Book, tool: str, network: str, budget: str) -> tuple[list[str], float | None]:
-    rows = [
-        row for row in book.rows.values() if (row.tool, row.network, row.budget) == (tool, network, budget)
-    ]
-    medians = {name: _median([row for row in rows if row.allocation == name]) for name in ("its own", *OURS)}
-    own, ours = medians["its own"], [medians[name] for name in OURS]
-    best = min((row.value for row in ours if row is not None and row.value is not None), default=None)
-    ratio = best / own.value if best is not None and own is not None and own.value is not None else None
-    runs = sum(row.allocation == "its own" and row.value is not None for row in rows)
-    return [
-        network, budget, "-" if own is None else str(own.arrays), _ms(own), str(runs), *map(_ms, ours),
-        ", ".join(str(row.arrays) for row in ours if row is not None) or "-",
-        "-" if ratio is None else f"{ratio:.2f}",
-    ], ratio  # fmt: skip
+class Case(NamedTuple):
+    """A line of a table: medians of the tool's own runs and of ours, None where none ended."""
+
+    network: str
+    budget: str
+    own: Row | None
+    ours: tuple[Row | None, ...]
+    runs: int
+
+    @classmethod
+    def of(cls, book: Book, tool: str, network: str, budget: str) -> Case:
+        """Of all runs; ours are those that may take what the median of the tool's own took."""
+        rows = [
+            row for row in book.rows.values() if row[:3] == (tool, network, budget) and row.value is not None
+        ]
+        own = [row for row in rows if row.allocation == "its own"]
+        median = _median(own)
+        taken = set() if median is None else {median.arrays, round(median.area_um2 or 0)}
+        fair = [row for row in rows if row.limit in taken or tool in GIVEN]
+        ours = tuple(_median([row for row in fair if row.allocation == name]) for name in OURS)
+        return cls(network, budget, median, ours, len(own))
+
+    @property
+    def ratio(self) -> float | None:
+        """The better of ours by the tool's own."""
+        best = min((row.value for row in self.ours if row and row.value), default=None)
+        return best / self.own.value if best and self.own and self.own.value else None
+
+    def cells(self, *, with_area: bool) -> list[str]:
+        """As the table shows it."""
+        arrays = [
+            str(self.own.arrays) if self.own else "-",
+            ", ".join(str(row.arrays) for row in self.ours if row),
+        ]
+        areas = [_area(self.own), ", ".join(_area(row) for row in self.ours if row)] if with_area else []
+        return [
+            self.network, self.budget, _ms(self.own), str(self.runs), *map(_ms, self.ours),
+            "-" if self.ratio is None else f"{self.ratio:.2f}", *areas, *(cell or "-" for cell in arrays),
+        ]  # fmt: skip
+
+
+GIVEN = ("PIMSYN", "MNSIM")
+"""Tools whose budgets are given; of the others, ours may take what the tool's own took."""
 
 
 def _median(rows: list[Row]) -> Row | None:
-    """The run with the median figure, the slower one of two in the middle; None if none ended."""
-    done = sorted((row for row in rows if row.value is not None), key=lambda row: row.value or 0.0)
+    """The run with the median figure, the slower one of two in the middle; None if there are none."""
+    done = sorted(rows, key=lambda row: row.value or 0.0)
     return done[len(done) // 2] if done else None
 
 
@@ -347,9 +404,16 @@ def _ms(row: Row | None) -> str:
     return "-" if row is None or row.value is None else f"{row.value / 1e6:.4g}"
 
 
+def _area(row: Row | None) -> str:
+    return "-" if row is None or row.area_um2 is None else f"{row.area_um2 / 1e6:.4g}"
+
+
 def main() -> None:
     """Measure what is missing and write the page."""
-    measure(Book(), sys.argv[1:] or (*MODES, "pimsim-nn", "PIMSYN", "MNSIM", "NeuroSim"))
+    tools = sys.argv[1:] or ("counts", *ABOUT)
+    if "counts" in tools:
+        peers_counts.measure()
+    measure(Book(), tools)
     PAGE.write_text(page(Book()), encoding="utf-8")
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from rramalloc.api import export, inspect, optimize
 from rramalloc.errors import RramallocError
-from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.hardware import Counting, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.demand import demands
@@ -211,11 +211,15 @@ def pimsyn(run: Run, network: str, repeat: int) -> None:
 
 
 def _pimsyn_hardware() -> Hardware:
-    """256 x 256 cells of 4 bit, a weight in each: PIMSYN's graph of operations stays small."""
+    """256 x 256 cells of 4 bit, a weight in each: PIMSYN's graph of operations stays small.
+
+    It stores grouped convolutions as if they were dense.
+    """
     plain = load_hardware("plain").with_crossbar(256, 256)
     precision = plain.precision.model_copy(update={"weight_bits": 4, "input_bits": 4, "output_bits": 4})
     crossbar = plain.crossbar.model_copy(update={"cell_bits": 4})
-    return plain.model_copy(update={"precision": precision, "crossbar": crossbar})
+    counting = Counting(groups="dense", classifiers="host", row_blocks="anywhere")
+    return plain.model_copy(update={"precision": precision, "crossbar": crossbar, "counting": counting})
 
 
 def _pimsyn(

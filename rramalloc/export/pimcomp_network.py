@@ -177,11 +177,11 @@ class _Writer:
     def _remarks(self, kept: list[Node]) -> tuple[Remark, ...]:
         remarks = []
         if self.unnamed:
-            text = f"the kind of {self.unnamed} activations is not known: written as sigmoid"
+            text = f"the kind of {self.unnamed} activations is not given: written as sigmoid"
             remarks.append(Remark(layer=None, kind="changed", text=text))
         for name in self.skipped:
             text = (
-                "an activation beside or behind another reader of a weight layer: written as OP_LRN, untimed"
+                "an activation next to or behind another reader of a weight layer: written as OP_LRN, untimed"
             )
             remarks.append(Remark(layer=name, kind="changed", text=text))
         for node in kept:

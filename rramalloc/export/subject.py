@@ -88,11 +88,11 @@ class Subject:
     @cached_property
     def consumers(self) -> dict[str, list[str]]:
         """Names of the nodes that read each node, once per input that they take of it."""
-        found: dict[str, list[str]] = {node.name: [] for node in self.network.nodes}
+        consumers: dict[str, list[str]] = {node.name: [] for node in self.network.nodes}
         for node in self.network.nodes:
             for name in node.inputs:
-                found[name].append(node.name)
-        return found
+                consumers[name].append(node.name)
+        return consumers
 
     def is_fully_connected(self, node: Node) -> bool:
         """A linear layer on a single pixel, wherever it is computed."""

@@ -99,10 +99,10 @@ def test_demand_is_that_of_the_tool() -> None:
     ]  # fmt: skip
     assert pes == [1 * 2 * 1, 1 * 3 * 6]  # 40 channels on 32 columns; 70 on 32; 40 channels, 7 an array
     fc = 1 * math.ceil(70 * 64 / 64)
-    told = [remark.text for remark in bundle.remarks]
+    texts = [remark.text for remark in bundle.remarks]
     tiles = 1 + 9 + -(-fc // 4)  # of 4 PEs, a tile holds one layer
-    assert any(f"stores {16 * (2 + 2 * 18 + fc)} arrays in {tiles} of" in text for text in told)
-    assert any(text.startswith("18 PEs of 16 arrays, 288 arrays a copy") for text in told)
+    assert any(f"stores {16 * (2 + 2 * 18 + fc)} arrays in {tiles} of" in text for text in texts)
+    assert any(text.startswith("18 PEs of 16 arrays, 288 arrays a copy") for text in texts)
 
 
 def test_copies_are_capped_at_the_pixels_of_an_output_row() -> None:
@@ -121,7 +121,7 @@ def test_copies_are_capped_at_the_pixels_of_an_output_row() -> None:
 def test_every_layer_has_numbers_for_weight_bits() -> None:
     """`Weightbit` is read as a number on pooling layers and sums too; it counts the cells of a weight."""
     for bits, cells, signed, expected in (
-        (9, 1, "differential", 9),  # 8 groups beside the sign
+        (9, 1, "differential", 9),  # 8 groups and the sign
         (9, 2, "differential", 5),
         (8, 2, "offset", 4),
         (16, 16, "offset", 1),

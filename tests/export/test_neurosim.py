@@ -44,8 +44,8 @@ def test_a_classifier_is_written_where_it_is_on_crossbars() -> None:
 def test_settings_are_what_the_script_sets_and_checks() -> None:
     """One 1 x 1 layer of 3 x 20 on 4 x 4 arrays makes 8 copies a tile of 64 arrays: 9 copies take 2 tiles."""
     bundle = neurosim.export(subject(network(conv("c", "x", 20, 1)), {"c": 9}, machine(4, 4, cell_bits=8)))
-    found = json.loads({file.name: file.text for file in bundle.files}["settings.json"])
-    assert found["parameters"] == {
+    written = json.loads({file.name: file.text for file in bundle.files}["settings.json"])
+    assert written["parameters"] == {
         "memcelltype": 2,
         "numRowSubArray": 4,
         "numColSubArray": 4,
@@ -53,8 +53,13 @@ def test_settings_are_what_the_script_sets_and_checks() -> None:
         "novelMapping": False,
         "pipeline": True,
     }
-    assert (found["rows_parallel"], found["weight_bits"], found["input_bits"]) == (4, 8, 8)
-    assert (found["layers"], found["copies"], found["tiles"], found["arrays"]) == (["c"], [16], [2], [128])
+    assert (written["rows_parallel"], written["weight_bits"], written["input_bits"]) == (4, 8, 8)
+    assert (written["layers"], written["copies"], written["tiles"], written["arrays"]) == (
+        ["c"],
+        [16],
+        [2],
+        [128],
+    )
 
 
 def test_free_copies_of_novel_mapping() -> None:
@@ -89,22 +94,22 @@ def test_no_tile_can_be_built() -> None:
     assert Floorplan.of([Matrix(4, 9, 8)], 4, 4, 1) == Floorplan(True, (2,), (1,), (36,))
 
 
-def test_rounding_is_told() -> None:
+def test_rounding_is_reported() -> None:
     """One 1 x 1 layer of 3 x 20 on 4 x 4 arrays: the tiles of `test_free_copies_of_conventional_mapping`.
 
     Alone in tiles of 32: PEs of 16, copies 2 // 1 * max(1, 2 // 2) = 2 and 4 // 1 * max(1, 4 // 5) = 4: 8.
     """
     net = network(conv("c", "x", 20, 1))
     bundle = neurosim.export(subject(net, {"c": 9}, machine(4, 4, cell_bits=8)))
-    told = [remark.text for remark in bundle.remarks if remark.kind == "rounded"]
-    assert told == ["9 copies become 16: a tile has room for 8, all are used"]
+    texts = [remark.text for remark in bundle.remarks if remark.kind == "rounded"]
+    assert texts == ["9 copies become 16: a tile has room for 8, all are used"]
     assert any("1 / replication" in remark.text for remark in bundle.remarks if remark.layer is None)
 
 
 def test_other_pooling_is_told() -> None:
     net = network(conv("c", "x", 300), of("avgpool", "p", "c", kernel=3))
-    told = [remark.text for remark in neurosim.export(subject(net)).remarks if remark.layer == "c"]
-    assert any("'p' (avgpool) is counted as a maximum over 2 x 2" in text for text in told)
+    texts = [remark.text for remark in neurosim.export(subject(net)).remarks if remark.layer == "c"]
+    assert any("'p' (avgpool) is counted as a maximum over 2 x 2" in text for text in texts)
 
 
 def test_two_chains_are_refused() -> None:

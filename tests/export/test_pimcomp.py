@@ -90,19 +90,19 @@ def test_networks_that_they_take_come_back(random: Random) -> None:
 
 def test_copies_are_keyed_by_the_index_of_the_convolution() -> None:
     """The tool walks `node_list` and numbers it from 0."""
-    found = documents(pimcomp.export(subject(residual(), {"c1": 5, "c2": 3})))
-    nodes = found["network.json"]["node_list"]
+    files = documents(pimcomp.export(subject(residual(), {"c1": 5, "c2": 3})))
+    nodes = files["network.json"]["node_list"]
     assert [node["index"] for node in nodes] == list(range(len(nodes)))
-    by_name = {nodes[int(index)]["name"]: copies for index, copies in found["replication.json"].items()}
+    by_name = {nodes[int(index)]["name"]: copies for index, copies in files["replication.json"].items()}
     assert by_name == {"c1": 5, "c2": 3}
-    assert all(nodes[int(index)]["operation"] == "OP_CONV" for index in found["replication.json"])
+    assert all(nodes[int(index)]["operation"] == "OP_CONV" for index in files["replication.json"])
 
 
 def test_duplication_is_one_integer_per_convolution_in_file_order() -> None:
     """PIMSYN reads dup[i] at the i-th OP_CONV of the file; FC has none."""
-    found = documents(to_pimsyn(subject(residual(), {"c1": 5, "c2": 3})))
-    convs = [node["name"] for node in found["network.json"] if node["operation"] == "OP_CONV"]
-    assert dict(zip(convs, found["duplication.json"], strict=True)) == {"c1": 5, "c2": 3}
+    files = documents(to_pimsyn(subject(residual(), {"c1": 5, "c2": 3})))
+    convs = [node["name"] for node in files["network.json"] if node["operation"] == "OP_CONV"]
+    assert dict(zip(convs, files["duplication.json"], strict=True)) == {"c1": 5, "c2": 3}
 
 
 def test_batchnorm_and_activation_are_fused_as_in_the_tools_own_files() -> None:
@@ -163,12 +163,12 @@ def test_config_is_logical_and_one_mesh() -> None:
     assert any("one mesh" in remark.text for remark in bundle.remarks)
 
 
-def test_grouped_convolutions_are_told_to_be_dense() -> None:
+def test_grouped_convolutions_are_reported_as_dense() -> None:
     """8 groups of 9 x 32, 2 to an array: 4 arrays; dense ceil(72 / 64) * ceil(256 / 64) = 8."""
     net = network(conv("c", "x", 256, groups=8), shape=(8, 8, 8))
     remarks = pimcomp.export(subject(net, hardware=machine(cell_bits=8))).remarks
-    told = [remark.text for remark in remarks if remark.layer]
-    assert told == ["8 groups count as a dense convolution: 8 arrays a copy, not 4"]
+    texts = [remark.text for remark in remarks if remark.layer]
+    assert texts == ["8 groups count as a dense convolution: 8 arrays a copy, not 4"]
 
 
 def test_arrays_needed_by_pimcomp() -> None:
@@ -180,9 +180,9 @@ def test_arrays_needed_by_pimcomp() -> None:
 
 def test_activations_that_it_does_not_return_from_are_written_as_what_it_skips() -> None:
     """Beside another reader of the layer, or behind an activation that is fused with it."""
-    beside = network(conv("c", "x"), of("relu", "r", "c"), of("add", "s", "c", "r"))
+    parallel = network(conv("c", "x"), of("relu", "r", "c"), of("add", "s", "c", "r"))
     behind = network(conv("c", "x"), of("relu", "q", "c"), of("activation", "r", "q"), conv("d", "r"))
-    for net in (beside, behind):
+    for net in (parallel, behind):
         bundle = pimcomp.export(subject(net))
         nodes = documents(bundle)["network.json"]["node_list"]
         assert [node["operation"] for node in nodes if node["name"] == "r"] == ["OP_LRN"]
@@ -192,11 +192,11 @@ def test_activations_that_it_does_not_return_from_are_written_as_what_it_skips()
 
 def test_the_last_node_is_the_one_whose_result_leaves_the_chip() -> None:
     """fc has index 7; the schedule skips what follows it. A last map of 8 x 8 has 64 pixels."""
-    found = documents(pimcomp.export(subject(residual(), {"c1": 5})))["run.json"]
-    assert found == {"last_node": 7, "last_pixels": 1, "arrays": 5 + 1 + 1}
+    files = documents(pimcomp.export(subject(residual(), {"c1": 5})))["run.json"]
+    assert files == {"last_node": 7, "last_pixels": 1, "arrays": 5 + 1 + 1}
     net = network(conv("c1", "x"), of("dropout", "d", "c1"), of("softmax", "s", "d"))
-    found = documents(pimcomp.export(subject(net)))["run.json"]
-    assert (found["last_node"], found["last_pixels"]) == (1, 64)
+    files = documents(pimcomp.export(subject(net)))["run.json"]
+    assert (files["last_node"], files["last_pixels"]) == (1, 64)
 
 
 def test_several_results_are_refused() -> None:
@@ -266,18 +266,18 @@ REFUSED = [
 def test_what_they_cannot_express_is_refused(net: Network, tool: str, reason: str) -> None:
     for name, target in (("PIMCOMP", pimcomp.export), ("PIMSYN", to_pimsyn)):
         if tool in (name, "both"):
-            with pytest.raises(UnsupportedError, match=reason) as told:
+            with pytest.raises(UnsupportedError, match=reason) as caught:
                 target(subject(net))
-            assert name in str(told.value)
+            assert name in str(caught.value)
 
 
 def test_limits_of_its_tables() -> None:
     long = network(*(conv(f"c{index}", f"c{index - 1}" if index else "x") for index in range(1000)))
     with pytest.raises(UnsupportedError, match="has room for 1000 nodes, these are 1001"):
         pimcomp.export(subject(long))
-    wide = network(conv("c1", "x"), shape=(200, 200, 200))  # 1800 rows of 64: 29 groups a copy
+    large = network(conv("c1", "x"), shape=(200, 200, 200))  # 1800 rows of 64: 29 groups a copy
     with pytest.raises(UnsupportedError, match=r"room for 20000 array groups .* these are 20010"):
-        pimcomp.export(subject(wide, {"c1": 690}))
+        pimcomp.export(subject(large, {"c1": 690}))
 
 
 def test_array_groups_wider_than_a_core_are_refused() -> None:
@@ -302,6 +302,6 @@ def test_linear_layers_on_a_grid_become_convolutions() -> None:
     net = network(conv("c", "x"), of("linear", "l", "c", out_features=5))
     made: Subject = subject(net, {"l": 7})
     assert isinstance(made.network.stages[1], Linear)
-    found = documents(to_pimsyn(made))
-    assert found["duplication.json"] == [1, 7]
-    assert stages(from_document(found["network.json"], "b")) == stages(net)
+    files = documents(to_pimsyn(made))
+    assert files["duplication.json"] == [1, 7]
+    assert stages(from_document(files["network.json"], "b")) == stages(net)

@@ -14,8 +14,8 @@ from rramalloc.export.targets import pimsyn
 
 
 def settings_of(bundle: Bundle) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads({file.name: file.text for file in bundle.files}["allocation.json"])
-    return found
+    written: dict[str, Any] = json.loads({file.name: file.text for file in bundle.files}["allocation.json"])
+    return written
 
 
 @pytest.mark.parametrize("size", [(128, 128), (256, 256), (512, 512)])
@@ -39,8 +39,8 @@ def test_a_weight_takes_as_many_cells_as_here(
     """PIMSYN takes ceil(weight_res / resolution) cells a weight; it has resolutions 1, 2 and 4."""
     hardware = machine(128, 128, cell_bits=cell_bits, weight_bits=weight_bits)
     bundle = pimsyn.export(subject(residual(), hardware=hardware))
-    found = settings_of(bundle)
-    assert (found["resolution"], found["config"]["weight_res"]) == (resolution, weight_res)
+    written = settings_of(bundle)
+    assert (written["resolution"], written["config"]["weight_res"]) == (resolution, weight_res)
     assert -(-weight_res // resolution) == slices
     assert any("no cells of" in remark.text for remark in bundle.remarks) == (resolution != cell_bits)
 
@@ -51,9 +51,9 @@ def test_arrays_are_those_of_its_design_space() -> None:
     c1 has 27 rows and 4 columns, c2 36 and 4, the classifier 64 and 10: one block each, of 2 slices.
     """
     bundle = pimsyn.export(subject(residual(), {"c1": 5, "c2": 3}, machine(128, 128)))
-    found = settings_of(bundle)
-    assert found["copies"] == {"c1": 5, "c2": 3, "fc": 1}
-    assert found["arrays"] == {"c1": 10, "c2": 6, "fc": 2}
+    written = settings_of(bundle)
+    assert written["copies"] == {"c1": 5, "c2": 3, "fc": 1}
+    assert written["arrays"] == {"c1": 10, "c2": 6, "fc": 2}
     assert any("stores 18 arrays" in remark.text for remark in bundle.remarks)
 
 
@@ -61,5 +61,5 @@ def test_groups_count_as_dense() -> None:
     """8 groups of 18 x 64, 2 to an array: 4 arrays; dense ceil(144 / 128) * ceil(512 / 128) = 8."""
     net = network(conv("c", "x", 512, groups=8), shape=(16, 8, 8))
     remarks = pimsyn.export(subject(net, hardware=machine(128, 128, cell_bits=8))).remarks
-    told = [remark.text for remark in remarks if remark.layer]
-    assert told == ["8 groups count as a dense convolution: 8 arrays a copy, not 4"]
+    texts = [remark.text for remark in remarks if remark.layer]
+    assert texts == ["8 groups count as a dense convolution: 8 arrays a copy, not 4"]

@@ -113,7 +113,7 @@ def in_modes(net: Network, copies: dict[str, int], blocks: dict[str, tuple[int, 
     return Subject.build(net, copies, machine(), options, placement=None, where="a.json", blocks=blocks)
 
 
-def test_tables_tell_blocks_and_the_arrays_that_copies_share() -> None:
+def test_tables_name_blocks_and_the_arrays_that_copies_share() -> None:
     """On 64 x 64, 2 columns a weight.
 
     c1: 27 rows, 8 columns, two copies an array: 3 for 5. c2 in blocks of 2 x 1: 4 channels of 4 x 3 inputs,

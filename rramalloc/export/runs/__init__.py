@@ -1,1 +1,1 @@
-"""Scripts that an export puts beside its files as run.py: standard library only, never imported here."""
+"""Scripts that an export writes into its folder as run.py: standard library only, never imported here."""

@@ -1,4 +1,4 @@
-"""Run MNSIM 2.0 on the exported network beside this file: python run.py CHECKOUT
+"""Run MNSIM 2.0 on the exported network in the folder of this file: python run.py CHECKOUT
 
 CHECKOUT is a folder of https://github.com/thu-nics/MNSIM-2.0; it is imported and not changed. Needs numpy and
 pandas. PyTorch serves its accuracy model only: where it is missing, empty modules take its place.

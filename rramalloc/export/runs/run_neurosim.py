@@ -1,4 +1,4 @@
-"""Build and run NeuroSim V1.4 on the exported network beside this file: python run.py CHECKOUT
+"""Build and run NeuroSim V1.4 on the exported network in the folder of this file: python run.py CHECKOUT
 
 CHECKOUT is a folder of https://github.com/neurosim/DNN_NeuroSim_V1.4; it is not changed: its folder
 Inference_pytorch/NeuroSIM is copied into --build, edited there and built with make. The edits set our

@@ -176,12 +176,14 @@ def run(program: Path, mode: str, log: Path | None) -> list[str]:
             done = subprocess.run(
                 [str(program), "-m=network", "-r=balance", f"-p={granularity}"],
                 cwd=Path(work) / "build", env={**os.environ, **variables}, capture_output=True, text=True,
-                preexec_fn=limit_stack,
+                preexec_fn=limit,
             )  # fmt: skip
             if done.returncode != -signal.SIGSEGV:
                 break
     if log is not None:
         log.write_text(done.stdout + done.stderr, encoding="utf-8")
+    if done.returncode == -signal.SIGKILL:
+        sys.exit("PIMCOMP was killed, as for want of memory: large images take more than 20 GB")
     lines = done.stdout.splitlines()
     if done.returncode or "practical (ns)" not in lines:
         sys.exit(f"PIMCOMP ended with code {done.returncode}: {done.stderr[-2000:]}{done.stdout[-2000:]}")
@@ -197,11 +199,14 @@ def run(program: Path, mode: str, log: Path | None) -> list[str]:
     return [*report, f"arrays {arrays}", f"{value} {time_ns:.0f}"]
 
 
-def limit_stack() -> None:
-    """Cap the stack of the tool."""
+def limit() -> None:
+    """Cap the stack of the tool; where memory runs out, the tool is ended and nothing else."""
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
     soft = STACK_BYTES if hard == resource.RLIM_INFINITY else min(STACK_BYTES, hard)
     resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
+    score = Path("/proc/self/oom_score_adj")
+    if score.exists():
+        score.write_text("1000", encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run PIMSYN's evaluation on the exported network beside this file: python run.py CHECKOUT
+"""Run PIMSYN's evaluation on the exported network in the folder of this file: python run.py CHECKOUT
 
 CHECKOUT is a folder of https://github.com/lixixi-jook/PIMSYN-NN; it is imported and not changed.
 Sets our copies with `set_weight_duplication` and lets its evolution engine divide the layers among macros and

@@ -1,7 +1,7 @@
 """Files for NeuroSim V1.4: its network CSV, the copies for `pipelineSpeedUp`, and a script that runs it.
 
 NetWork.csv has no header and ends without a line break, since NeuroSim fails on a header and on a blank
-last line; H and W are padded because it knows no padding. Chains only. NeuroSim makes every copy that fits
+last line; H and W are padded because it has none. Chains only. NeuroSim makes every copy that fits
 the tiles of a layer, whether asked for or not: it chooses sizes of tiles and processing elements (PEs),
 powers of two, for the best use of their cells. With "novel mapping" the layers of the commonest kernel size
 have a PE per kernel position, the others lie as one matrix ("conventional mapping").
