@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from rramalloc.cli import parameters
-from rramalloc.cli.output import print_lines, print_result, warn
+from rramalloc.cli.output import print_lines, print_result, print_table, warn
 from rramalloc.units import number_of
+
+if TYPE_CHECKING:
+    from rramalloc.results.inspection import Inspection
 
 _COLUMNS = {
     "layer": "name",
@@ -58,6 +63,7 @@ def inspect(
         found.to_dict, _COLUMNS, found.layers, output_format, ("layer", "op"), spare=_SPARE, quiet=quiet
     ):
         typer.echo()
+        _show_modes(found, quiet=quiet)
         print_lines(
             [
                 ("network", f"{found.network.name}, {number_of(len(found.layers), 'stage')}"),
@@ -69,3 +75,16 @@ def inspect(
             ]
         )
     warn(found.warnings, quiet=quiet)
+
+
+def _show_modes(found: Inspection, *, quiet: bool) -> None:
+    """The fastest modes of every layer for its arrays, where the mapping has several."""
+    rows = [
+        (layer.name, mode.arrays, mode.block, mode.copies, mode.batches, mode.utilisation)
+        for layer in found.layers
+        for mode in layer.modes or ()
+    ]
+    if rows:
+        names = ("layer", "arrays", "block", "copies", "batches", "utilisation")
+        print_table(names, rows, names[:1], spare=names[-1:], whole="--format json", quiet=quiet)
+        typer.echo()

@@ -78,7 +78,7 @@ class Foldable(Record):
     @model_serializer(mode="wrap")
     def _with_optional_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = handler(self)
-        last = {name: document.pop(name, None) for name in ("fold", "block", "cycles")}
+        last = {name: document.pop(name, None) for name in ("fold", "block", "cycles", "modes")}
         return document | {name: value for name, value in last.items() if value is not None}
 
 

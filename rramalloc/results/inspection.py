@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from rramalloc.choices import Mapping
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import WeightMatrix, demands, folds, least_arrays
+from rramalloc.mapping.modes import ModeArrays
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.counts import groups_of, kernel_of, macs, weights
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.network.node import Linear, Name
+from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.results.allocation import Count, Foldable, NetworkId, Product
+from rramalloc.results.allocation import Block, Count, Foldable, NetworkId, Product
+from rramalloc.search.menu import stage_modes
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted, one_line
+
+_MULTIPLES = (1, 2, 4, 8, 16)
+"""Of the demand of a stage, for which its fastest modes are shown."""
+
+
+class InspectedMode(Record):
+    """A way to run a stage that takes the fewest arrays for its batches (docs/sources/model.md 10).
+
+    block: windows (height, width) that a copy computes in a step; copies: of the block; batches: steps for
+    one input; utilisation: share of the cells of its arrays that hold weights.
+    """
+
+    block: Block
+    copies: Count
+    arrays: Product
+    batches: Count
+    utilisation: float
 
 
 class InspectedLayer(Foldable):
     """One stage. demand: arrays of one copy; utilisation: share of their cells that hold weights.
 
-    input, output: channels, height, width; weights: without bias; macs: for one input.
+    input, output: channels, height, width; weights: without bias; macs: for one input; modes: the fastest
+    with at most 1, 2, 4, 8 and 16 times the demand; None, and left out of files, unless mapping is "sdk".
     """
 
     name: Name
@@ -36,17 +59,19 @@ class InspectedLayer(Foldable):
     utilisation: float
     weights: Count
     macs: Product
+    modes: tuple[InspectedMode, ...] | None = None
 
 
 class Inspection(ResultRecord):
     """Stages of a network on a hardware. minimum: arrays with every layer stored once, the least budget.
 
-    saturation: arrays with every layer at as many copies as it has windows; more are of no use.
+    saturation: fewest arrays with which every layer takes one batch; more are of no use.
     host: weight layers left to the host, untimed; coverage: how much of the network the stages are;
     warnings: what the importer assumed or ignored.
     """
 
     rows_in = "layers"
+    unlisted = frozenset({"modes"})
     columns = (
         "name",
         "op",
@@ -86,6 +111,7 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
     arrays = demands(network, graph.stages, hardware, options)
     demand = dict(zip(graph.names, arrays, strict=True))
     sizes = folds(network, graph.stages, hardware, options)
+    modes = _modes(network, graph, hardware) if options.mapping == "sdk" else None
     layers = tuple(
         InspectedLayer(
             name=stage.name,
@@ -101,6 +127,7 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
             weights=weights(network, stage),
             macs=macs(network, stage),
             fold=None if sizes is None else sizes[index],
+            modes=None if modes is None else modes[index].shown,
         )
         for index, stage in ((index, graph.stages[index]) for index in graph.network_order)
     )
@@ -112,9 +139,46 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
         mapping=options.mapping,
         fold=options.fold,
         minimum=least_arrays(network, graph.stages, hardware, options),
-        saturation=sum(layer.windows * layer.demand for layer in layers),
+        saturation=sum(layer.windows * layer.demand for layer in layers)
+        if modes is None
+        else sum(stage.saturation for stage in modes),
         layers=layers,
         host=coverage.host,
         coverage=coverage,
         warnings=network.warnings,
     )
+
+
+class _StageModes(NamedTuple):
+    """The modes of a stage that are shown, and the fewest arrays with which it takes one batch."""
+
+    shown: tuple[InspectedMode, ...]
+    saturation: int
+
+
+def _modes(network: Network, graph: StageGraph, hardware: Hardware) -> list[_StageModes]:
+    """The best modes of every stage, canonical order."""
+    every = ModeArrays(network, graph.stages, hardware)
+    cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
+    result = []
+    for index, (stage, grid) in enumerate(zip(graph.stages, graph.grids, strict=True)):
+        demand = every.of(index, grid.block).arrays(1)
+        listed = stage_modes(every, index, demand * grid.total)
+        best = listed.modes.take(listed.fewest)
+        smallest = WeightMatrix.of(network, stage, hardware).cells / (grid.block[0] * grid.block[1])
+        places = np.searchsorted(best.arrays, demand * np.array(_MULTIPLES), side="right") - 1
+        shown = [
+            InspectedMode(
+                block=(int(best.tall[place]), int(best.wide[place])),
+                copies=int(best.low[place]),
+                arrays=int(best.arrays[place]),
+                batches=int(best.batches[place]),
+                utilisation=float(
+                    best.low[place] * best.tall[place] * best.wide[place] * smallest
+                    / (best.arrays[place] * cells)
+                ),
+            )
+            for place in dict.fromkeys(places.tolist())
+        ]  # fmt: skip
+        result.append(_StageModes(tuple(shown), int(best.arrays[-1])))
+    return result

@@ -104,3 +104,24 @@ def test_input_shapes_that_are_none(shape: str, run: Run) -> None:
     outcome = run("inspect", "vgg16", "--input-shape", shape)
     assert outcome.code == 1
     assert outcome.err.startswith("error: --input-shape: must be NAME=SIZES such as images=1,3,224,224")
+
+
+def test_modes_with_the_fewest_arrays(run: Run) -> None:
+    """docs/sources/model.md 10. On 512 x 512 a block of 1 x 8 windows of conv1_1 (3 x 3, 3 -> 64, 224 x 224)
+    reads 3 * 10 * 3 = 90 rows for 8 * 64 = 512 columns; conv1_2 (64 -> 64) has 2 x 2 in 1024 rows, 2 arrays.
+    """
+    document = run("inspect", "vgg16", "--crossbar", "512x512", "--mapping", "sdk", "--format", "json").json
+    jsonschema.validate(document, run("schema", "inspection").json)
+    first, second = document["layers"][:2]
+    assert [first["modes"][0][key] for key in ("block", "copies", "arrays", "batches")] == [
+        [1, 8], 1, 1, 224 * 28,
+    ]  # fmt: skip
+    assert first["modes"][0]["utilisation"] == 8 * 27 * 64 / 512**2
+    assert [second["modes"][0][key] for key in ("block", "arrays", "batches")] == [[2, 2], 2, 112 * 112]
+    for layer in document["layers"]:
+        steps = [mode["batches"] for mode in layer["modes"]]
+        assert steps == sorted(steps, reverse=True)
+        assert all(mode["arrays"] <= 16 * layer["demand"] for mode in layer["modes"])
+    assert "modes" not in run("inspect", "vgg16", "--format", "json").json["layers"][0]
+    table = run("inspect", "vgg16", "--crossbar", "512x512", "--mapping", "sdk").out
+    assert "1x8" in table

@@ -124,8 +124,9 @@ def test_its_bound_holds_for_every_mode(random: Random) -> None:
 def test_modes_by_hand() -> None:
     """A 3 x 3 layer of 4 x 4 windows on 16 x 16 arrays, then 1 x 1, with one array for each.
 
-    Blocks of 1 x n windows read 3 * (n + 2) inputs, so at most 3 windows fit; 2 x 2 windows read 16: 4 blocks,
-    4 batches. The second layer's 16 windows have 16 copies on the diagonal of its array: 1 batch, behind all.
+    Blocks of 1 x n windows read 3 * (n + 2) inputs, so at most 3 windows fit; 2 x 2 windows read 16: 4
+    blocks, 4 batches. The second layer's 16 windows have 16 copies on the diagonal of its array: 1 batch,
+    behind all.
     """
     nodes = [
         {"name": "in", "op": "input", "shape": [1, 6, 6]},
