@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from rramalloc.hardware.hardware import Hardware
 from rramalloc.report.layers import buffer_blocks, layer_table, replication_chart
-from rramalloc.report.section import Block, Detail, Fact, Note, Section, coverage_pairs
+from rramalloc.report.section import Block, Detail, Fact, Note, Section, section_of
 from rramalloc.report.timed import Timed
 from rramalloc.report.timeline import timeline_chart
-from rramalloc.results.allocation import Allocation, Layer, NetworkId
+from rramalloc.results.allocation import Allocation, Layer
 from rramalloc.results.simulation import Simulation
-from rramalloc.studies.sweep.rows import SweptNetwork
 from rramalloc.units import counted, duration, quantity, rounded, share, steps
 
 _LEAD = "What limits it."
@@ -32,25 +28,20 @@ def allocation_section(allocation: Allocation, timed: Timed | None, detail: Deta
         ),
         Fact("Interval", steps(allocation.interval), _rate(allocation.throughput_per_s)),
     )
-    made: list[tuple[str, str]] = [
-        ("Network", network_words(allocation.network)),
-        ("Hardware", hardware_words(allocation.hardware)),
-        ("Objective, method", f"{allocation.objective}, {allocation.method}"),
-        ("Mapping", mapping_words(options)),
-        ("Seed, work", f"{allocation.seed}, {options.work} units"),
-        ("Bound shown by", allocation.proof),
-        ("rramalloc", allocation.rramalloc_version),
-    ]
-    made[4:4] = coverage_pairs(allocation.coverage)
-    return Section(
+    return section_of(
+        "Allocation",
+        allocation,
         title=f"{allocation.network.name} on {counted(arrays.budget, 'array')}",
-        subtitle=f"Allocation · {hardware_words(allocation.hardware)}",
         facts=facts,
         limit=_limit(allocation.layers, allocation.makespan) if timed is None else timed.limit,
         lead=_LEAD,
         blocks=_blocks(allocation, timed, detail),
         headline=f"{steps(allocation.makespan)}, {_gap_words(allocation)}",
-        made=tuple(made),
+        made=(
+            ("Objective, method", f"{allocation.objective}, {allocation.method}"),
+            ("Seed, work", f"{allocation.seed}, {options.work} units"),
+            ("Bound shown by", allocation.proof),
+        ),
     )
 
 
@@ -62,61 +53,26 @@ def simulation_section(simulation: Simulation, timed: Timed, detail: Detail) -> 
         Fact("Interval", steps(simulation.interval), _rate(simulation.throughput_per_s)),
         Fact("Tight recurrence", steps(simulation.recurrence), "a lower bound of this allocation"),
     )
-    return Section(
+    return section_of(
+        "Simulation",
+        simulation,
         title=f"{simulation.network.name}, simulated on {counted(simulation.arrays, 'array')}",
-        subtitle=f"Simulation · {hardware_words(simulation.hardware)}",
         facts=facts,
         limit=simulation.critical_path_text,
         lead=_LEAD,
         blocks=_blocks(simulation, timed, detail),
         headline=steps(simulation.makespan),
-        made=(
-            ("Network", network_words(simulation.network)),
-            ("Hardware", hardware_words(simulation.hardware)),
-            ("Handoff", f"a pixel can be used in the {simulation.handoff} step"),
-            *coverage_pairs(simulation.coverage),
-        ),
+        made=(("Handoff", f"a pixel can be used in the {simulation.handoff} step"),),
     )
 
 
-def hardware_words(hardware: Hardware) -> str:
-    """Name and size of the arrays."""
-    size = hardware.crossbar
-    return f"{hardware.name}, arrays of {size.wordlines} x {size.bitlines}, {size.cell_bits} bits a cell"
-
-
-class _Mapped(Protocol):
-    @property
-    def mapping(self) -> str: ...
-    @property
-    def fc(self) -> str: ...
-    @property
-    def fold(self) -> bool: ...
-
-
-def network_words(network: NetworkId | SweptNetwork) -> str:
-    """Which network a result is of."""
-    return f"{network.name}, sha256 {network.sha256}"
-
-
-def mapping_words(options: _Mapped) -> str:
-    """How weights lie on crossbars, and where classifiers run."""
-    return f"{options.mapping}{', folded' if options.fold else ''}; classifiers on the {options.fc}"
-
-
-def warning_notes(warnings: tuple[str, ...]) -> tuple[Note, ...]:
-    """What was assumed or ignored."""
-    return tuple(Note(f"Note: {warning}") for warning in warnings)
-
-
 def _blocks(result: Allocation | Simulation, timed: Timed | None, detail: Detail) -> tuple[Block, ...]:
-    layers, warnings = result.layers, result.warnings
+    layers = result.layers
     if not layers:
-        return (*warning_notes(warnings), Note("The file lists no layers."))
+        return (Note("The file lists no layers."),)
     lacks = () if timed is not None else (Note(_LACKS),)
     buffers = () if timed is None else buffer_blocks(timed.edges, detail)
     return (
-        *warning_notes(warnings),
         *lacks,
         timeline_chart(result, timed, detail),
         replication_chart(result, detail),

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Lists, Marks, Panel
-from rramalloc.report.allocation_section import warning_notes
-from rramalloc.report.section import Column, Detail, Fact, Kind, Section, Table, shown
+from rramalloc.report.section import Column, Detail, Fact, Kind, Section, Table, shown, warning_notes
 from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.units import counted, share

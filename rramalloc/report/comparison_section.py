@@ -20,15 +20,15 @@ from rramalloc.chart import (
     row_height,
     rule,
 )
-from rramalloc.report.allocation_section import hardware_words, mapping_words, network_words, warning_notes
 from rramalloc.report.section import (
+    Block,
     Column,
     Detail,
     Fact,
     Note,
     Section,
     Table,
-    coverage_pairs,
+    section_of,
     shown,
     thinned,
 )
@@ -73,7 +73,7 @@ def comparison_section(comparison: Comparison, detail: Detail) -> Section:
         Fact("Methods", f"{len({row.method for row in rows}):,}"),
         Fact("Budgets", ", ".join(f"{budget:,}" for budget in budgets[:4]) or "none", "arrays"),
     ]
-    blocks: list[Any] = list(warning_notes(comparison.warnings))
+    blocks: list[Block] = []
     limit = ""
     if rows:
         group = comparison.at(budgets[0])
@@ -104,21 +104,15 @@ def comparison_section(comparison: Comparison, detail: Detail) -> Section:
         left = [(skipped.arrays, skipped.method, skipped.reason) for skipped in comparison.skipped]
         blocks.append(shown(Table("Left out", heads, left), detail))
     options = comparison.options
-    return Section(
+    return section_of(
+        "Comparison",
+        comparison,
         title=f"{comparison.network.name}: methods side by side",
-        subtitle=f"Comparison · {hardware_words(comparison.hardware)}",
-        facts=tuple(facts),
-        blocks=tuple(blocks),
+        facts=facts,
+        blocks=blocks,
         limit=limit,
         headline=f"{counted(len(rows), 'row')} at {counted(len(budgets), 'budget')}",
-        made=(
-            ("Network", network_words(comparison.network)),
-            ("Hardware", hardware_words(comparison.hardware)),
-            *coverage_pairs(comparison.coverage),
-            ("Mapping", mapping_words(options)),
-            ("Seeds, work", f"{options.seeds} from {options.seed}, {options.work} units a run"),
-            ("rramalloc", comparison.rramalloc_version),
-        ),
+        made=(("Seeds, work", f"{options.seeds} from {options.seed}, {options.work} units a run"),),
     )
 
 

@@ -22,15 +22,15 @@ from rramalloc.chart import (
     Panel,
     label,
 )
-from rramalloc.report.allocation_section import hardware_words, mapping_words, network_words, warning_notes
 from rramalloc.report.section import (
     FIGURE,
+    Block,
     Column,
     Detail,
     Fact,
     Section,
     Table,
-    coverage_pairs,
+    section_of,
     shown,
     thinned,
 )
@@ -48,7 +48,7 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
         Fact("Points", f"{len(points):,}", f"{front.proven:,} proven"),
         Fact("Arrays", f"{front.minimum:,} to {front.budget:,}", "least to budget"),
     ]
-    blocks: list[Any] = list(warning_notes(front.warnings))
+    blocks: list[Block] = []
     limit = ""
     if points:
         first, last = points[0], points[-1]
@@ -66,21 +66,15 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
         if front.baselines:
             blocks.append(_baselines(front, detail))
     options = front.options
-    return Section(
+    return section_of(
+        "Pareto front",
+        front,
         title=f"{front.network.name}: arrays against {_QUANTITY[front.objective]}",
-        subtitle=f"Pareto front · {hardware_words(front.hardware)}",
-        facts=tuple(facts),
-        blocks=tuple(blocks),
+        facts=facts,
+        blocks=blocks,
         limit=limit,
         headline=f"{counted(len(points), 'point')}, {front.proven:,} proven",
-        made=(
-            ("Network", network_words(front.network)),
-            ("Hardware", hardware_words(front.hardware)),
-            *coverage_pairs(front.coverage),
-            ("Mapping", mapping_words(options)),
-            ("Seed, work", f"{front.seed}, {options.work} units"),
-            ("rramalloc", front.rramalloc_version),
-        ),
+        made=(("Seed, work", f"{front.seed}, {options.work} units"),),
     )
 
 

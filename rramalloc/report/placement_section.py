@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from rramalloc.placement.placement import Placement
-from rramalloc.report.allocation_section import hardware_words, network_words, warning_notes
 from rramalloc.report.chip_map import chip_map
-from rramalloc.report.section import Block, Column, Detail, Fact, Section, Table, shown
+from rramalloc.report.section import Block, Column, Detail, Fact, Section, Table, section_of, shown
 from rramalloc.units import counted, rounded, share, size
 
 
@@ -26,20 +25,17 @@ def placement_section(placement: Placement, detail: Detail) -> Section:
         limit = f"The largest flow is from {most.producer} to {most.consumer}: {share(part)} of the traffic"
     options = placement.options
     drawn: tuple[Block, ...] = (chip_map(placement, detail),) if placement.arrays else ()
-    return Section(
+    return section_of(
+        "Placement",
+        placement,
         title=f"{placement.network.name} placed on {counted(len(placement.tiles), 'tile')}",
-        subtitle=f"Placement · {hardware_words(placement.hardware)}",
         facts=facts,
         limit=limit,
-        blocks=(*warning_notes(placement.warnings), *drawn, *_tables(placement, detail)),
+        blocks=(*drawn, *_tables(placement, detail)),
         headline=f"{rounded(traffic.cost)} byte hops, gap {share(traffic.gap)}",
         made=(
-            ("Network", network_words(placement.network)),
-            ("Hardware", hardware_words(placement.hardware)),
-            ("Mapping", f"{options.mapping}; classifiers on the {options.fc}"),
             ("Seed, work", f"{options.seed}, {options.work} units"),
             ("Bound shown by", traffic.proof),
-            ("rramalloc", placement.rramalloc_version),
         ),
     )
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from rramalloc.chart import Chart
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.coverage import Coverage
+from rramalloc.results.allocation import NetworkId
+from rramalloc.studies.sweep.rows import SweptNetwork
 
 Kind = Literal["text", "int", "float", "percent"]
 
@@ -101,3 +104,80 @@ def thinned(count: int, most: int) -> list[int]:
 def coverage_pairs(coverage: Coverage | None) -> list[tuple[str, str]]:
     """How much of a network a result is about, for the section's provenance; nothing in older files."""
     return [] if coverage is None else [("Coverage", coverage.summary)]
+
+
+def hardware_words(hardware: Hardware) -> str:
+    """Name and size of the arrays."""
+    size = hardware.crossbar
+    return f"{hardware.name}, arrays of {size.wordlines} x {size.bitlines}, {size.cell_bits} bits a cell"
+
+
+class _Mapped(Protocol):
+    @property
+    def mapping(self) -> str: ...
+    @property
+    def fc(self) -> str: ...
+    @property
+    def fold(self) -> bool: ...
+
+
+def network_words(network: NetworkId | SweptNetwork) -> str:
+    """Which network a result is of."""
+    return f"{network.name}, sha256 {network.sha256}"
+
+
+def mapping_words(options: _Mapped) -> str:
+    """How weights lie on crossbars, and where classifiers run."""
+    return f"{options.mapping}{', folded' if options.fold else ''}; classifiers on the {options.fc}"
+
+
+def warning_notes(warnings: tuple[str, ...]) -> tuple[Note, ...]:
+    """What was assumed or ignored."""
+    return tuple(Note(f"Note: {warning}") for warning in warnings)
+
+
+class _Made(Protocol):
+    """A result of a network on hardware."""
+
+    @property
+    def network(self) -> NetworkId: ...
+    @property
+    def hardware(self) -> Hardware: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
+
+def section_of(
+    kind: str,
+    result: _Made,
+    *,
+    title: str,
+    facts: Sequence[Fact],
+    blocks: Sequence[Block],
+    headline: str,
+    limit: str = "",
+    lead: str = "In short.",
+    made: Sequence[tuple[str, str]] = (),
+) -> Section:
+    """The section of a result: its warnings before the blocks, and how it was made.
+
+    made: beyond network, hardware, coverage, mapping and version, which are taken from the result.
+    """
+    options, version = getattr(result, "options", None), getattr(result, "rramalloc_version", None)
+    return Section(
+        title=title,
+        subtitle=f"{kind} · {hardware_words(result.hardware)}",
+        facts=tuple(facts),
+        blocks=(*warning_notes(result.warnings), *blocks),
+        limit=limit,
+        lead=lead,
+        headline=headline,
+        made=(
+            ("Network", network_words(result.network)),
+            ("Hardware", hardware_words(result.hardware)),
+            *coverage_pairs(getattr(result, "coverage", None)),
+            *(() if options is None else (("Mapping", mapping_words(options)),)),
+            *made,
+            *(() if version is None else (("rramalloc", version),)),
+        ),
+    )

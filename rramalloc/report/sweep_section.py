@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label
-from rramalloc.report.allocation_section import network_words
-from rramalloc.report.section import Column, Detail, Fact, Note, Section, Table, shown, thinned
+from rramalloc.report.section import Column, Detail, Fact, Note, Section, Table, network_words, shown, thinned
 from rramalloc.studies.sweep.rows import SweepDocument, SweepRow, summarise
 from rramalloc.units import counted
 

@@ -76,7 +76,10 @@ def test_own_exponential(x: float) -> None:
 @settings(max_examples=30)
 @given(case=enumerated(), random=randoms)
 def test_annealing_keeps_to_its_rules(case: Enumerated, random: Random) -> None:
-    """Within the mean demand of the budget, and no worse than the start by its own objective."""
+    """Within the mean demand of the budget, and no worse than the start by its own objective.
+
+    Batches in another order round to another sum, so deviations are compared within rounding.
+    """
     source = case.problem
     found = annealing.solve(source, Stop(work=1), random.randrange(5)).replication
     start = annealing.initial(source)
@@ -85,7 +88,7 @@ def test_annealing_keeps_to_its_rules(case: Enumerated, random: Random) -> None:
     assert ((found >= 1) & (found <= windows)).all()
     before = annealing.value_of(windows, start)
     after = annealing.value_of(windows, found)
-    assert after <= before or found.tolist() == start.tolist()
+    assert after <= before * (1 + 1e-12) or found.tolist() == start.tolist()
     if math.isfinite(after) and len(windows) > 1:
         assert after == pytest.approx(statistics.stdev((-(-windows // found)).tolist()))
 
@@ -106,7 +109,7 @@ def test_genetic_on_a_single_stage() -> None:
 
 def test_genetic_founders_are_those_that_fit() -> None:
     """5 arrays, demand 1 and 4: one copy of each takes them all, so no founder has more."""
-    search = genetic._Search(two(5), Stop(), np.random.Generator(np.random.PCG64(0)))
+    search = genetic._Evolution(two(5), Stop(), np.random.Generator(np.random.PCG64(0)))
     assert search.founders().tolist() == [[1, 1]]
     assert copies(genetic, two(5)) == [1, 1]
 
@@ -116,7 +119,7 @@ def test_genetic_founders_are_those_that_fit() -> None:
 def test_genetic_is_no_worse_than_its_founders(case: Enumerated, random: Random) -> None:
     source = case.problem
     found = genetic.solve(source, Stop(), random.randrange(5)).replication
-    search = genetic._Search(source, Stop(), np.random.Generator(np.random.PCG64(0)))
+    search = genetic._Evolution(source, Stop(), np.random.Generator(np.random.PCG64(0)))
     founders = search.founders()
     assert source.fits(found)
     assert makespan_of(source.graph, found) <= makespan_of(source.graph, founders[0])
@@ -127,7 +130,7 @@ def test_genetic_is_no_worse_than_its_founders(case: Enumerated, random: Random)
 def test_populations_survive_in_part() -> None:
     """30 of 100 by fitness, one in five of the others by chance."""
     source = two(60)
-    search = genetic._Search(source, Stop(), np.random.Generator(np.random.PCG64(3)))
+    search = genetic._Evolution(source, Stop(), np.random.Generator(np.random.PCG64(3)))
     ordered = np.tile(source.smallest, (100, 1))
     ordered[:, 0] = np.arange(1, 101) % 50 + 1
     survivors = search._survivors(ordered)
