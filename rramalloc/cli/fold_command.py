@@ -20,7 +20,8 @@ _FILTER_COLUMNS = {
     name: name
     for name in (
         "n_total", "n_h", "n_w", "filter_before", "filter", "stride_before", "stride", "dilation",
-        "padding_added", "overlap", "work_before", "work_after", "saving", "exact", "checked",
+        "padding_added", "overlap", "folded_input", "chosen", "work_before", "work_after", "saving", "exact",
+        "checked",
     )
 }  # fmt: skip
 _LAYER_COLUMNS = {
@@ -42,7 +43,9 @@ _SPARE = ("dilation", "stride before", "stride", "zeros", "filter before", "filt
 class RuleChoice(StrEnum):
     """How n_total is split over height and width."""
 
+    least_work = "least_work"
     source = "source"
+    height_first = "height_first"
     width_first = "width_first"
     least_padding = "least_padding"
     balanced = "balanced"
@@ -61,6 +64,12 @@ Filter = Annotated[
 Align = Annotated[
     int | None, typer.Option("--align", metavar="A", help="Input channels that the hardware wants filled.")
 ]
+Th1 = Annotated[
+    int | None, typer.Option("--th1", metavar="C", help="Leave filters of more input channels as they are.")
+]
+AlignOutputs = Annotated[
+    int | None, typer.Option("--align-outputs", metavar="A", help="Of output channels; by default --align.")
+]
 Rule = Annotated[RuleChoice, typer.Option("--rule", help="How the fold is split over height and width.")]
 Stride = Annotated[str, typer.Option("--stride", metavar="SY,SX", help="Stride of the filter.")]
 InputSize = Annotated[
@@ -71,6 +80,9 @@ Dilation = Annotated[
     str, typer.Option("--dilation", metavar="DY,DX", help="Of the filter; dilated ones are refused.")
 ]
 Groups = Annotated[int, typer.Option("--groups", metavar="G", help="Groups, folded each for itself.")]
+Onnx = Annotated[
+    str | None, typer.Option("--onnx", metavar="FILE.onnx", help="Write the folded network; needs .onnx.")
+]
 Check = Annotated[bool, typer.Option("--check", help="Prove the folds on random integers.")]
 
 
@@ -81,7 +93,9 @@ def fold(
     filter_: Filter = None,
     stride: Stride = "1,1",
     align: Align = None,
-    rule: Rule = RuleChoice.source,
+    rule: Rule = RuleChoice.least_work,
+    th1: Th1 = None,
+    align_outputs: AlignOutputs = None,
     input_size: InputSize = None,
     padding: Padding = "0",
     dilation: Dilation = "1,1",
@@ -93,6 +107,7 @@ def fold(
     input_shape: parameters.InputShape = None,
     allow_partial: parameters.AllowPartial = False,
     check: Check = False,
+    onnx: Onnx = None,
     seed: parameters.Seed = 0,
     output_format: parameters.OutputFormat = "table",
     output: parameters.Output = None,
@@ -105,13 +120,16 @@ def fold(
     Example: rramalloc fold --filter 64,6,6,4 --stride 2,2 --align 64 --check
     """
     from rramalloc.files import write_json
+    from rramalloc.importers import as_network
     from rramalloc.results import folding
+    from rramalloc.results.folded_onnx import save_folded_onnx
 
     _check_usage(context, network, filter_, align)
     found: FilterFold | NetworkFold
     if network is None:
         found = folding.fold_filter(
             parameters.whole_numbers("--filter", filter_ or ""), align=align or 0, rule=rule.value,
+            th1=th1, align_outputs=align_outputs,
             stride=parameters.whole_numbers("--stride", stride), groups=groups, check=check, seed=seed,
             input_size=None if input_size is None else parameters.whole_numbers("--input", input_size),
             padding=parameters.whole_numbers("--padding", padding),
@@ -123,13 +141,28 @@ def fold(
             input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
             check=check, seed=seed,
         )  # fmt: skip
+        if onnx is not None:
+            shapes = parameters.parse_input_shapes(input_shape)
+            source = as_network(network, shapes, allow_partial=allow_partial)
+            for reason in save_folded_onnx(network, source, found, onnx):
+                note(f"not folded in {onnx}: {reason}", quiet=quiet)
     if output is not None:
         write_json(output, found.to_dict())
     _print(found, output_format, quiet=quiet)
 
 
-_OF_A_FILTER = ("align", "stride", "rule", "input_size", "padding", "dilation", "groups")
-_OF_A_NETWORK = ("hardware", "crossbar", "mapping", "fc", "input_shape", "allow_partial")
+_OF_A_FILTER = (
+    "align",
+    "align_outputs",
+    "th1",
+    "stride",
+    "rule",
+    "input_size",
+    "padding",
+    "dilation",
+    "groups",
+)
+_OF_A_NETWORK = ("hardware", "crossbar", "mapping", "fc", "input_shape", "allow_partial", "onnx")
 
 
 def _check_usage(context: typer.Context, network: str | None, filter_: str | None, align: int | None) -> None:
@@ -171,9 +204,11 @@ def _lines(found: FilterFold) -> Iterator[tuple[str, str]]:
     yield "filter", f"{_sizes(found.filter_before)} -> {_sizes(found.filter)}"
     yield "stride", f"{_sizes(found.stride_before)} -> {_sizes(found.stride)}"
     yield "dilation", f"1 x 1 -> {_sizes(found.dilation)}"
-    yield "fold", f"{found.n_total} = {found.n_h} high x {found.n_w} wide, rule {found.rule}"
+    yield "fold", f"{found.n_h * found.n_w} = {found.n_h} high x {found.n_w} wide, rule {found.chosen}"
     yield "padding", f"{found.padding_added} zeros added to the kernel of each pair of channels"
     yield "overlap", f"{_sizes(found.overlap)} pixels"
+    if found.folded_input is not None:
+        yield "input", f"{_sizes(found.folded_input)}, height, width and channels, folded"
     yield "work", f"{found.work_before} -> {found.work_after} multiplications {per}"
     yield "saving", f"{found.saving:.2%}"
     yield "exact", "yes" if found.exact else "no"

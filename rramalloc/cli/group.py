@@ -23,6 +23,7 @@ _OUTPUTS = (
     "performance",
     "description",
     "propose",
+    "onnx",
 )
 """Parameters that name a file or folder to write; any other that names a file is read."""
 

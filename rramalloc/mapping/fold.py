@@ -10,10 +10,10 @@ Source: docs/sources/companions.md 3; what it leaves open is marked as a choice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -183,22 +183,58 @@ def _pair(values: Iterator[int]) -> Pair:
     return height, width
 
 
-Rule = Literal["source", "width_first", "least_padding", "balanced"]
+Rule = Literal["least_work", "source", "least_padding", "height_first", "width_first", "balanced"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 MAX_ALIGN = 2**31 - 1
 
 
-def fold_to(filter_: Filter, align: int, rule: Rule = "source") -> Fold:
+class ChosenFold(NamedTuple):
+    """A fold and the rule that made it, "unfolded" if the filter is left as it is."""
+
+    fold: Fold
+    rule: str
+
+
+def fold_to(filter_: Filter, align: int, rule: Rule = "least_work", th1: int | None = None) -> ChosenFold:
     """The fold that fills `align` input channels, split over height and width by a rule.
 
-    Raises SpecError for a dilated kernel and for an alignment out of range; UnknownNameError.
+    Parameters
+    ----------
+    rule
+        "least_work" takes that of the others which leaves the smallest kernel, of equal ones the one that
+        adds fewest zeros and folds fewest pixels; a filter that none makes smaller stays as it is.
+    th1
+        Filters of more input channels stay as they are.
 
-    >>> fold_to(Filter(outputs=64, kernel=(6, 6), inputs=4, stride=(2, 2)), align=64).shape
+    Raises
+    ------
+    SpecError
+        A dilated kernel; an alignment or a threshold out of range.
+    UnknownNameError
+        No such rule.
+
+    >>> fold_to(Filter(outputs=64, kernel=(6, 6), inputs=4, stride=(2, 2)), align=64).fold.shape
     (64, 1, 3, 64)
     """
     check_known("rule", rule, RULES)
+    if th1 is not None and not is_whole(th1, 1, MAX_ALIGN):
+        raise SpecError("th1", f"must be a whole number from 1 to {MAX_ALIGN}, got {brief(th1)}")
     inputs, n_total = aligned_inputs(filter_.inputs, align)
-    return Fold(filter=filter_, size=_SPLITS[rule](filter_, n_total), inputs=inputs)
+    unfolded = ChosenFold(Fold.of(filter_, UNFOLDED), "unfolded")
+    if th1 is not None and filter_.inputs > th1:
+        return unfolded
+    some = [name for name in RULES[1:] if rule in (name, "least_work")]
+    folds = [
+        ChosenFold(Fold(filter=filter_, size=_SPLITS[name](filter_, n_total), inputs=inputs), name)
+        for name in some
+    ]
+    return min([unfolded, *folds] if rule == "least_work" else folds, key=_left_over)
+
+
+def _left_over(chosen: ChosenFold) -> tuple[int, int, int]:
+    """Pixels of the folded kernel, zeros added to it, pixels folded."""
+    fold = chosen.fold
+    return prod(fold.kernel), fold.padding_added, prod(fold.size)
 
 
 def aligned_inputs(inputs: int, align: int) -> Pair:
@@ -238,6 +274,15 @@ def _source(filter_: Filter, n_total: int) -> Pair:
     return n_total // width, width
 
 
+def _height_first(filter_: Filter, n_total: int) -> Pair:
+    """The source's steps on the transposed filter: height first, the rest on width."""
+    turned = replace(
+        filter_, kernel=filter_.kernel[::-1], stride=filter_.stride[::-1], dilation=filter_.dilation[::-1]
+    )
+    width, height = _source(turned, n_total)
+    return height, width
+
+
 def _width_first(filter_: Filter, n_total: int) -> Pair:
     """As much on width as its kernel, raised to a power of two, can use; the rest on height."""
     width = min(n_total, _power_of_two(filter_.kernel[1]))
@@ -271,8 +316,9 @@ def _power_of_two(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-_SPLITS: dict[Rule, Callable[[Filter, int], Pair]] = {
+_SPLITS: dict[str, Callable[[Filter, int], Pair]] = {
     "source": _source,
+    "height_first": _height_first,
     "width_first": _width_first,
     "least_padding": _least_padding,
     "balanced": _balanced,

@@ -12,6 +12,7 @@ from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import demands, filter_of, fold_refusal, folds
 from rramalloc.mapping.fold import (
+    MAX_ALIGN,
     UNFOLDED,
     Filter,
     Fold,
@@ -19,6 +20,7 @@ from rramalloc.mapping.fold import (
     aligned_inputs,
     equal_on_random_data,
     fold_to,
+    folded_extent,
     output_extent,
     raised,
 )
@@ -41,7 +43,9 @@ class Folded(Record):
     """A filter before and after folding; filters are (C_o, K_h, K_w, C_i), C_i of one group.
 
     n_h, n_w: pixels folded into one; padding_added: zeros added to the kernel of a pair of channels;
-    overlap: pixels that neighbouring windows of n share; exact: whether the result is provably the same.
+    overlap: pixels that neighbouring windows of n share; folded_input: (height, width, channels of all
+    groups) of the input that the folded filter reads, padding included, None if the input or a fold is not
+    given; exact: whether the result is provably the same.
     """
 
     filter_before: Shape
@@ -54,6 +58,7 @@ class Folded(Record):
     dilation: Size
     padding_added: int
     overlap: tuple[int, int]
+    folded_input: tuple[Count, Count, Count] | None = None
     exact: bool
 
     @property
@@ -71,14 +76,18 @@ class Folded(Record):
 class FilterFold(ResultRecord, Folded):
     """A filter folded until it fills `align` input channels.
 
-    n_total: n_h * n_w; output: height and width, None without an input; work_before, work_after:
-    multiplications with channels raised to the alignment, for one input, or for one output pixel without an
-    input; saving: 1 - after / before; checked: True if shown equal on random data, None if not tried.
+    rule: as asked; chosen: the rule that made the fold, "unfolded" if none saves work; align_outputs: to
+    which output channels are raised; n_total: pixels that fill the alignment; output: height and width, None
+    without an input; work_before, work_after: multiplications with channels raised to the alignment, for one
+    input, or for one output pixel without an input; saving: 1 - after / before; checked: True if shown equal
+    on random data, None if not tried.
     """
 
     format: Literal["rramalloc-fold/1"] = "rramalloc-fold/1"
     rule: Rule
+    chosen: str
     align: Count
+    align_outputs: Count
     n_total: Count
     output: Size | None
     work_before: Product
@@ -150,7 +159,9 @@ def fold_filter(
     *,
     align: int,
     stride: Sequence[int] = (1, 1),
-    rule: Rule = "source",
+    rule: Rule = "least_work",
+    align_outputs: int | None = None,
+    th1: int | None = None,
     input_size: Sequence[int] | None = None,
     padding: Sequence[int] = (0,),
     dilation: Sequence[int] = (1, 1),
@@ -160,10 +171,12 @@ def fold_filter(
 ) -> FilterFold:
     """Fold a filter until it fills `align` input channels, split over height and width by a rule.
 
-    shape: (C_o, K_h, K_w, C_i), C_i of one group; stride, dilation, input_size: (height, width);
+    align_outputs: to which output channels are raised, by default as inputs; th1: filters of more input
+    channels stay as they are; shape: (C_o, K_h, K_w, C_i), C_i of one group;
+    stride, dilation, input_size: (height, width);
     padding: one number, (height, width) or (top, left, bottom, right); check: prove it on random data.
     Raises SpecError, UnknownNameError; UnsupportedError if a check is too large; SolverError if it fails.
-    Outputs are aligned like inputs, and groups are folded each for itself.
+    Groups are folded each for itself.
     Source: docs/sources/companions.md 3.
 
     >>> fold_filter((64, 4, 4, 4), stride=(4, 4), align=64).filter
@@ -174,18 +187,23 @@ def fold_filter(
         outputs=outputs, kernel=(high, wide), inputs=inputs, stride=_pair("stride", stride),
         dilation=_pair("dilation", dilation), groups=groups,
     )  # fmt: skip
-    fold, pads = fold_to(filter_, align, rule), _pads(padding)
+    (fold, chosen), pads = fold_to(filter_, align, rule, th1), _pads(padding)
+    if align_outputs is not None and not is_whole(align_outputs, 1, MAX_ALIGN):
+        raise SpecError("align_outputs", f"must be from 1 to {MAX_ALIGN}, got {brief(align_outputs)}")
+    wide_outputs = align if align_outputs is None else align_outputs
     extent = None if input_size is None else _pair("input", input_size)
     output = None if extent is None else output_extent(fold, extent, pads)
     area = 1 if output is None else output[0] * output[1]
-    columns = raised(outputs // groups, align) * groups * area
+    columns = raised(outputs // groups, wide_outputs) * groups * area
     before = columns * raised(inputs, align) * high * wide
     after = columns * raised(fold.channels, align) * fold.kernel[0] * fold.kernel[1]
     some = (high + 4 * filter_.stride[0], wide + 4 * filter_.stride[1])
     return FilterFold(
-        **_described(filter_, fold),
+        **_described(filter_, fold, None if extent is None else (extent, pads)),
         rule=rule,
+        chosen=chosen,
         align=align,
+        align_outputs=wide_outputs,
         n_total=aligned_inputs(inputs, align)[1],
         output=output,
         work_before=before,
@@ -247,7 +265,7 @@ def _layer(
     fold = Fold.of(whole, size) if whole.refusal is None else None
     checked, reason = tried or (None, fold_refusal(network, stage) or "")
     return FoldedLayer(
-        **_described(whole, fold),
+        **_described(whole, None if fold is None else fold, _input_of(network, stage)),
         name=stage.name,
         demand_before=demand[0],
         demand_after=demand[1],
@@ -257,8 +275,15 @@ def _layer(
     )
 
 
-def _described(whole: Filter, fold: Fold | None) -> dict[str, Any]:
-    """Fields of Folded; None: a dilated filter, which stays as it is."""
+def _input_of(network: Network, stage: Stage) -> tuple[Pair, Pads]:
+    """Height and width of a stage's input, and its pads."""
+    shape = network.input_shape(stage)
+    pads = stage.geometry.pads if isinstance(stage, Conv) else Pads(0, 0, 0, 0)
+    return (shape.height, shape.width), pads
+
+
+def _described(whole: Filter, fold: Fold | None, read: tuple[Pair, Pads] | None = None) -> dict[str, Any]:
+    """Fields of Folded; None: a dilated filter, which stays as it is. read: its input's extent and pads."""
     shape = whole.shape if fold is None else fold.shape
     n_h, n_w = UNFOLDED if fold is None else fold.size
     return {
@@ -272,17 +297,22 @@ def _described(whole: Filter, fold: Fold | None) -> dict[str, Any]:
         "dilation": whole.dilation if fold is None else fold.dilation,
         "padding_added": 0 if fold is None else fold.padding_added,
         "overlap": (0, 0) if fold is None else fold.overlap,
+        "folded_input": _folded_input(fold, read),
         "exact": fold is None or fold.exact,
     }
 
 
+def _folded_input(fold: Fold | None, read: tuple[Pair, Pads] | None) -> tuple[int, int, int] | None:
+    if fold is None or read is None or fold.size == UNFOLDED:
+        return None
+    return (*folded_extent(fold, *read), fold.filter.groups * fold.channels)
+
+
 def _checked(network: Network, stage: Stage, size: Pair, seed: int) -> tuple[bool | None, str]:
     """(whether shown equal, why it was not tried). Raises SolverError."""
-    shape = network.input_shape(stage)
-    pads = stage.geometry.pads if isinstance(stage, Conv) else Pads(0, 0, 0, 0)
     fold = Fold.of(filter_of(network, stage), size)
     try:
-        return _proven(fold, (shape.height, shape.width), pads, seed, stage.name), ""
+        return _proven(fold, *_input_of(network, stage), seed, stage.name), ""
     except UnsupportedError as error:
         return None, f"not checked: {error.reason}"
 

@@ -273,3 +273,14 @@ def test_vgg16_is_faster_folded() -> None:
     assert folded.arrays.minimum == 902
     assert folded.makespan == rramalloc.optimize("vgg16", 1024).makespan < plain.makespan
     assert rramalloc.simulate("vgg16", folded).arrays == folded.arrays.used
+
+
+def test_a_folded_network_is_written(run: Run, tmp_path: Path) -> None:
+    from mapping.test_folded_onnx import outputs, written
+
+    path, out = written(tmp_path), tmp_path / "folded.onnx"
+    told = run("fold", path, "--crossbar", "32x32", "--onnx", out)
+    assert told.code == 0, told.err
+    assert (outputs(out) == outputs(path)).all()
+    assert run("fold", "alexnet", "--onnx", out).code == 1
+    assert run("fold", "--filter", "64,3,3,3", "--align", "64", "--onnx", out).code == 2
