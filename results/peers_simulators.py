@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,14 +147,14 @@ def _neurosim_own(network: str, degree: int, folder: Path) -> Outcome:
 def _neurosim_ours(network: str, arrays: int, area_um2: float, objective: str, folder: Path) -> Outcome:
     """Ours on the most arrays that NeuroSim builds in no more area, of budgets about as large."""
     low, high = 1, arrays + 1
-    while high - low > max(1, arrays // 64):
+    while high - low > 1:
         middle = (low + high) // 2
         if _neurosim_arrays(network, middle, objective)[0] <= arrays:
             low = middle
         else:
             high = middle
     step = max(1, low // 64)
-    budgets = range(low - 4 * step, low + 9 * step, step)
+    budgets = range(low - 3 * step, low + 6 * step, step)
     built = {_neurosim_arrays(network, budget, objective) for budget in budgets}
     for _, copies in sorted(built, reverse=True):
         if not copies:
@@ -165,6 +165,7 @@ def _neurosim_ours(network: str, arrays: int, area_um2: float, objective: str, f
     raise RuntimeError("no allocation of ours takes as little area")
 
 
+@cache
 def _neurosim_arrays(network: str, budget: int, objective: str) -> tuple[int, tuple[tuple[str, int], ...]]:
     """Arrays that NeuroSim builds for ours, and the copies; none below one copy of each layer."""
     try:
