@@ -16,7 +16,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Linear, Node, Stage
 from rramalloc.placement.check import check
 from rramalloc.placement.placement import Placement
-from rramalloc.timing.simulate import replication_by_name
+from rramalloc.timing.simulate import blocks_by_name, replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -42,9 +42,8 @@ class Subject:
         blocks: of the stages whose copies compute several windows in a step.
         Raises SpecError, MisplacedError, UnsupportedError.
         """
-        plain = StageGraph.build(network, options.fc)
-        chosen = zip(plain.names, plain.blocks, strict=True)
-        graph = plain.in_blocks([blocks.get(name, block) for name, block in chosen])
+        graph = StageGraph.build(network, options.fc)
+        graph = graph.in_blocks(blocks_by_name(graph, blocks, where))
         counts = replication_by_name(graph, replication, where).tolist()
         copies = {graph.names[stage]: counts[stage] for stage in graph.network_order}
         subject = cls(network, graph, copies, hardware, options, placement, where)
