@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rramalloc.studies.latency.estimate import LatencyEstimate
     from rramalloc.studies.latency.measure import MeasureProgress
+    from rramalloc.studies.latency.plan import Auxiliary as PlanAuxiliary
     from rramalloc.timing.latency_table import LatencyTable
 
 _COLUMNS = {
@@ -52,9 +53,16 @@ class MethodChoice(StrEnum):
 
     regression = "regression"
     subtract = "subtract"
+    both = "both"
 
 
-Auxiliary = Annotated[AuxiliaryChoice, typer.Option("--auxiliary", help="Layer behind the timed one.")]
+Auxiliary = Annotated[
+    list[AuxiliaryChoice] | None,
+    typer.Option("--auxiliary", help="Layer behind the timed one; several: all of them. Default: avgpool."),
+]
+Layers = Annotated[
+    list[str] | None, typer.Option("--layer", metavar="NAME", help="Time only this layer, or these.")
+]
 DeviceText = Annotated[
     str,
     typer.Option(
@@ -66,7 +74,7 @@ DeviceText = Annotated[
 ]
 Method = Annotated[
     MethodChoice | None,
-    typer.Option("--method", help="Take off the fitted overhead, or the auxiliary layer's own time."),
+    typer.Option("--method", help="Take off the fitted overhead, the auxiliary layer's own time, or both."),
 ]
 Date = Annotated[str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Put into every row.")]
 TableFile = Annotated[
@@ -101,7 +109,8 @@ def measure(
     *,
     output: NewTable,
     device: DeviceText = "onnxruntime",
-    auxiliary: Auxiliary = AuxiliaryChoice.avgpool,
+    auxiliary: Auxiliary = None,
+    layer: Layers = None,
     method: Method = None,
     samples: Samples = None,
     width: Width = 0.02,
@@ -131,7 +140,8 @@ def measure(
     try:
         with LiveLine(quiet=quiet) as line:
             found = measure_latency(
-                source, timed, kept, auxiliary=auxiliary.value, effort=effort, seed=seed,
+                source, timed, kept, auxiliary=_kinds(auxiliary), layers=layer or (), effort=effort,
+                seed=seed,
                 on_progress=lambda progress: line.show(_progress(progress)),
             )  # fmt: skip
     except KeyboardInterrupt:
@@ -149,7 +159,8 @@ def measure(
 def plan(
     network: parameters.NetworkArgument,
     *,
-    auxiliary: Auxiliary = AuxiliaryChoice.avgpool,
+    auxiliary: Auxiliary = None,
+    layer: Layers = None,
     input_shape: parameters.InputShape = None,
     output_format: parameters.OutputFormat = "csv",
 ) -> None:
@@ -160,7 +171,8 @@ def plan(
     from rramalloc.importers import load
     from rramalloc.studies.latency.plan import MeasurePlan
 
-    found = MeasurePlan.of(load(network, parameters.parse_input_shapes(input_shape)), auxiliary.value)
+    source = load(network, parameters.parse_input_shapes(input_shape))
+    found = MeasurePlan.of(source, _kinds(auxiliary), layer or ())
     columns = ("run", "input_bytes", "output_bytes")
     rows = [(run.text, run.input_bytes, run.output_bytes) for run in found.runs]
     if output_format == "json":
@@ -222,6 +234,10 @@ def estimate(
         typer.echo()
         print_lines(_total(found))
     warn(found.warnings, quiet=quiet)
+
+
+def _kinds(auxiliary: list[AuxiliaryChoice] | None) -> tuple[PlanAuxiliary, ...]:
+    return tuple(kind.value for kind in auxiliary or [AuxiliaryChoice.avgpool])
 
 
 def _progress(progress: MeasureProgress) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FORMAT: Literal["rramalloc-latency/1"] = "rramalloc-latency/1"
 MAX_ROWS = 100_000
 Flag = Literal["below_noise", "negative", "unsteady"]
-Method = Literal["regression", "subtract"]
+Method = Literal["regression", "subtract", "both"]
 Ns = Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)]
 DATE = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
 Date = Annotated[str, Field(pattern=DATE)]
@@ -62,7 +62,8 @@ class LatencyRow(MeasuredLayer):
 
     latency_ns: of all windows of the layer; noise_ns: its standard error; spread_ns: of single runs of layer
     and auxiliary layer (1.4826 * median absolute deviation); n: runs; median_ns: of the runs, overhead and
-    auxiliary layer included; method: how the overhead was taken off; date: as the user gave it;
+    auxiliary layer included; low_ns, high_ns: the least and the largest latency that any correction and any
+    kind of auxiliary layer gives; method: how the overhead was taken off; date: as the user gave it;
     flags: "below_noise" if latency_ns is under twice noise_ns, "negative" if it is below 0, "unsteady" if
     the runs ended before their median was as certain as asked for.
     Raises SpecError for a negative latency without its flag.
@@ -73,6 +74,8 @@ class LatencyRow(MeasuredLayer):
     noise_ns: NonNegative | None = None
     n: Annotated[int, Field(ge=1)] | None = None
     median_ns: NonNegative | None = None
+    low_ns: Ns | None = None
+    high_ns: Ns | None = None
     device: Text | None = None
     method: Method | None = None
     date: Date | None = None
@@ -174,12 +177,12 @@ def _is_csv(path: str | os.PathLike[str]) -> bool:
 
 
 NEEDED = ("operator", "shape", "parameters", "latency_ns")
-_FLOATS = ("latency_ns", "spread_ns", "noise_ns", "median_ns")
+_FLOATS = ("latency_ns", "spread_ns", "noise_ns", "median_ns", "low_ns", "high_ns")
 _TEXTS = ("device", "method", "date")
 _OVERHEAD = ("a_ns_per_byte", "b_ns_per_byte", "c_ns", "r2")
 COLUMNS = (
     "format", "operator", "shape", "parameters", "latency_ns", "spread_ns", "noise_ns", "n", "median_ns",
-    "device", "method", "date", "flags", *_OVERHEAD, "runs",
+    "low_ns", "high_ns", "device", "method", "date", "flags", *_OVERHEAD, "runs",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.network.node import Stage
 from rramalloc.records import brief
-from rramalloc.studies.latency.plan import TimedRun
+from rramalloc.studies.latency.plan import TimedRun, read_bytes
 from rramalloc.timing.latency_table import Method, csv_rows, number
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 
@@ -106,7 +106,8 @@ class Settings:
     """The processor: a weight layer takes window_ns a window and mac_ns a product, others value_ns a value.
 
     a, b: overhead in ns per byte in and out; c: overhead of a run in ns; noise: standard deviation of a time
-    relative to it; outliers: share of runs that take three times as long.
+    relative to it; outliers: share of runs that take three times as long; auxiliary: own work of auxiliary
+    layers in ns per byte of their input.
     """
 
     a: float = 0.05
@@ -114,6 +115,7 @@ class Settings:
     c: float = 20_000.0
     noise: float = 0.03
     outliers: float = 0.0
+    auxiliary: float = 0.0
     window_ns: float = 100.0
     mac_ns: float = 0.01
     value_ns: float = 0.1
@@ -122,7 +124,6 @@ class Settings:
 class SimulatedDevice:
     """Times a run as latency + a * input_bytes + b * output_bytes + c, with noise.
 
-    Auxiliary layers take no time of their own.
     latencies: true latencies in ns by the text of their layer, instead of those of the settings.
     Sample number k of a run is the same whenever and after whatever it is taken.
     """
@@ -167,7 +168,8 @@ class SimulatedDevice:
     def _work_ns(self, run: TimedRun) -> float:
         if run.kind == "network":
             return self._network_ns
-        return 0.0 if run.layer is None else self.latency_ns(run.layer)
+        own = 0.0 if run.auxiliary is None else self._settings.auxiliary * read_bytes(run.auxiliary)
+        return own if run.layer is None else own + self.latency_ns(run.layer)
 
     @cached_property
     def _network_ns(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -68,20 +68,23 @@ def measure_latency(
     device: Device,
     samples: str | os.PathLike[str],
     *,
-    auxiliary: Auxiliary = "avgpool",
+    auxiliary: Auxiliary | Sequence[Auxiliary] = "avgpool",
+    layers: Sequence[str] = (),
     effort: Repetition | None = None,
     seed: int = 0,
     on_progress: Callable[[MeasureProgress], None] | None = None,
 ) -> Measured:
     """Time everything that the latencies of a network's layers need; the file `samples` keeps every time.
 
+    auxiliary: one kind of auxiliary layer or several; layers: names of those to time, all if there are none.
     The runs are timed in turn, in another order every round, so that a slow minute of the machine does not
     fall on one layer alone. A file that holds samples of the same network, device and auxiliary layer is
     continued: nothing is measured twice.
     Raises DeviceError if the device can do nothing of it, FileError, SpecError, UnknownNameError.
     """
-    check_known("auxiliary layer", auxiliary, AUXILIARIES)
-    plan = MeasurePlan.of(network, auxiliary)
+    for kind in (auxiliary,) if isinstance(auxiliary, str) else auxiliary:
+        check_known("auxiliary layer", kind, AUXILIARIES)
+    plan = MeasurePlan.of(network, auxiliary, layers)
     refused = {run.text: why for run in plan.runs if (why := device.refusal(run)) is not None}
     plan = plan.without(refused)
     if not any(run.kind == "layer" for run in plan.runs):

@@ -7,14 +7,15 @@ Source: docs/sources/companions.md 4.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
+from rramalloc.errors import SpecError, suggestion
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input
-from rramalloc.records import Record, from_list
+from rramalloc.records import Record, brief, from_list
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 
 Auxiliary = Literal["avgpool", "conv1x1", "conv3x3"]
@@ -45,30 +46,43 @@ class TimedRun(Record):
 class MeasurePlan(Record):
     """All runs that the latencies of a network's layers need.
 
-    auxiliary: the kind of auxiliary layer; name, sha256: of the network.
+    auxiliary: the kinds of auxiliary layers, with commas between them; name, sha256: of the network.
     """
 
     name: str
     sha256: str
-    auxiliary: Auxiliary
+    auxiliary: str
     runs: Annotated[tuple[TimedRun, ...], from_list(list[TimedRun])]
 
     @classmethod
-    def of(cls, network: Network, auxiliary: Auxiliary) -> MeasurePlan:
-        """Each distinct layer once, the auxiliary layer on each layer's output and on a range of sizes."""
+    def of(
+        cls, network: Network, auxiliary: Auxiliary | Sequence[Auxiliary], only: Collection[str] = ()
+    ) -> MeasurePlan:
+        """Each distinct layer once with every kind of auxiliary layer, which is timed alone as well.
+
+        only: names of the layers to time, all of them and the whole network if there are none.
+        Raises SpecError for a name that no timed layer has.
+        """
+        kinds: Sequence[Auxiliary] = (auxiliary,) if isinstance(auxiliary, str) else tuple(auxiliary)
+        nodes = [node for node in timed_nodes(network) if not only or node.name in only]
+        for name in only:
+            if name not in {node.name for node in nodes}:
+                known = [node.name for node in timed_nodes(network)]
+                reason = f"{brief(name)} is no layer that is timed; {suggestion(name, known) or known[:8]}"
+                raise SpecError("layer", reason)
         layers: dict[str, MeasuredLayer] = {}
-        for node in timed_nodes(network):
+        for node in nodes:
             layer = MeasuredLayer.of(network, node)
             layers.setdefault(layer.text, layer)
-        alone = [behind(auxiliary, layer.output) for layer in layers.values()]
         largest = max((_bytes(layer.shapes) for layer in layers.values()), default=0)
-        runs = [
-            *(layer_run(layer, auxiliary) for layer in layers.values()),
-            *(auxiliary_run(layer) for layer in (*alone, *calibration(auxiliary, largest))),
-            network_run(network),
-        ]
-        each = {run.text: run for run in runs}
-        return cls(name=network.name, sha256=network.sha256, auxiliary=auxiliary, runs=tuple(each.values()))
+        runs = []
+        for kind in kinds:
+            alone = [behind(kind, layer.output) for layer in layers.values()]
+            runs += [layer_run(layer, kind) for layer in layers.values()]
+            runs += [auxiliary_run(layer) for layer in (*alone, *calibration(kind, largest))]
+        each = {run.text: run for run in (*runs, *(() if only else (network_run(network),)))}
+        named = ",".join(kinds)
+        return cls(name=network.name, sha256=network.sha256, auxiliary=named, runs=tuple(each.values()))
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `latency plan --format json` prints."""
@@ -150,6 +164,11 @@ def _convolution(auxiliary: Auxiliary, shape: Shape, channels: int) -> MeasuredL
 
 def _layer(operator: str, shape: Shape, parameters: dict[str, Any]) -> MeasuredLayer:
     return MeasuredLayer(operator=operator, shape=shape.as_tuple(), parameters=parameters)
+
+
+def read_bytes(layer: MeasuredLayer) -> int:
+    """Bytes of all inputs of a layer."""
+    return _bytes(layer.shapes)
 
 
 def _bytes(shapes: Iterable[Shape]) -> int:

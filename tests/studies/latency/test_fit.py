@@ -11,6 +11,7 @@ from studies.latency.small import NETWORK
 
 import rramalloc
 from rramalloc.errors import DeviceError, SpecError
+from rramalloc.importers import load
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.studies.latency.device import Settings, SimulatedDevice
@@ -26,9 +27,11 @@ from rramalloc.studies.latency.plan import (
 )
 from rramalloc.studies.latency.plan import behind as auxiliary_behind
 from rramalloc.studies.latency.samples import Header, TimeSummary
-from rramalloc.timing.latency_table import LatencyTable
+from rramalloc.timing.latency_table import LatencyTable, Method
 from rramalloc.timing.measured_layer import MeasuredLayer
 
+LAYER = {"operator", "shape", "parameters"}
+METHODS: tuple[Method, ...] = ("regression", "subtract", "both")
 RELU = MeasuredLayer(operator="relu", shape=(4, 8, 8), parameters={})
 
 
@@ -225,3 +228,59 @@ def test_subtract_leaves_the_transfer_of_the_input(tmp_path: Path) -> None:
 def test_dates_are_dates(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="YYYY-MM-DD"):
         fit_latency(tmp_path / "none", date="31.1.2026")
+
+
+def test_work_in_proportion_to_bytes_hides_in_a_perfect_fit(tmp_path: Path) -> None:
+    """Auxiliary layers that take 0.05 ns a byte of their own: a = 0.1, R^2 = 1, and latencies off by
+    0.05 * (bytes out - bytes in). The other correction is off the other way, so the truth is between both.
+    """
+    settings = Settings(noise=0.0, auxiliary=0.05, window_ns=10.0, mac_ns=0.001)
+    network = load("alexnet")
+    table, device = measured(tmp_path, settings, network)
+    assert table.overhead is not None
+    assert (table.overhead.r2, table.overhead.a_ns_per_byte) == (pytest.approx(1), pytest.approx(0.1))
+    errors = {}
+    for row in table.rows:
+        if row.operator == "network":
+            continue
+        truth = device.latency_ns(MeasuredLayer(**row.model_dump(include=LAYER)))
+        assert row.low_ns is not None
+        assert row.high_ns is not None
+        assert row.low_ns - 1 <= truth <= row.high_ns + 1
+        errors[row.text] = row.latency_ns / truth - 1
+    assert max(map(abs, errors.values())) > 0.1
+    assert any("R^2 = 1.000000 does not show it" in warning for warning in table.warnings)
+
+
+def test_both_corrections_at_once(tmp_path: Path) -> None:
+    """Work that is not in proportion to bytes is taken off as timed alone, transfer as fitted."""
+    network = load("alexnet")
+    device = SimulatedDevice(network, Settings(noise=0.0))
+    measure_latency(network, device, tmp_path / "s.jsonl", effort=Repetition(width=0.5, most=20))
+    for method in METHODS:
+        table = fit_latency(tmp_path / "s.jsonl", method=method)
+        errors = [
+            abs(row.latency_ns - device.latency_ns(MeasuredLayer(**row.model_dump(include=LAYER))))
+            for row in table.rows
+            if row.operator != "network"
+        ]
+        assert (max(errors) < 1) == (method in ("regression", "both"))
+
+
+def test_several_kinds_and_a_selected_layer(tmp_path: Path) -> None:
+    network = load("alexnet")
+    device = SimulatedDevice(network, Settings(noise=0.01))
+    kinds: tuple[Auxiliary, ...] = ("avgpool", "conv1x1")
+    effort = Repetition(width=0.01, most=200, batch=50)
+    measure_latency(
+        network, device, tmp_path / "s.jsonl", auxiliary=kinds, layers=("conv1", "conv2"), effort=effort
+    )
+    table = fit_latency(tmp_path / "s.jsonl")
+    assert [row.parameters["out_channels"] for row in table.rows] == [64, 192]
+    for row in table.rows:
+        truth = device.latency_ns(MeasuredLayer(**row.model_dump(include=LAYER)))
+        assert row.latency_ns == pytest.approx(truth, rel=0.05)
+        assert row.n is not None
+        assert row.n >= 40
+    with pytest.raises(SpecError, match="'conv9' is no layer that is timed"):
+        MeasurePlan.of(network, "avgpool", ("conv9",))
