@@ -84,7 +84,7 @@ class ResultRecord(Result, Record):
 
     rows_in: ClassVar[str] = ""
     columns: ClassVar[tuple[str, ...]] = ()
-    optional: ClassVar[frozenset[str]] = frozenset({"fold", "block", "cycles"})
+    optional: ClassVar[frozenset[str]] = frozenset({"fold", "block", "cycles", "utilisation"})
     unlisted: ClassVar[frozenset[str]] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:

@@ -33,8 +33,9 @@ _COLUMNS = {
     "start": "start",
     "finish": "finish",
     "fold": "fold",
+    "utilisation": "utilisation",
 }
-_SPARE = ("Tail", "PreOp", "NormalOp", "Op", "fold", "start", "demand", "finish", "windows")
+_SPARE = ("Tail", "PreOp", "NormalOp", "Op", "fold", "utilisation", "start", "demand", "finish", "windows")
 
 
 Arrays = Annotated[

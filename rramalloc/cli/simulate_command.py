@@ -27,8 +27,9 @@ _COLUMNS = {
     "finish": "finish",
     "stall": "stall_steps",
     "fold": "fold",
+    "utilisation": "utilisation",
 }
-_SPARE = ("windows", "demand", "batches", "fold", "arrays", "start", "replication")
+_SPARE = ("windows", "demand", "batches", "fold", "utilisation", "arrays", "start", "replication")
 
 
 def simulate(

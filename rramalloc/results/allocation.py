@@ -78,7 +78,10 @@ class Foldable(Record):
     @model_serializer(mode="wrap")
     def _with_optional_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = handler(self)
-        last = {name: document.pop(name, None) for name in ("fold", "block", "cycles", "modes")}
+        optional = [name for name in ("fold", "block", "cycles", "modes") if name in document]
+        last = {name: document.pop(name) for name in optional}
+        if document.get("utilisation", 0.0) is None:
+            del document["utilisation"]
         return document | {name: value for name, value in last.items() if value is not None}
 
 
@@ -117,6 +120,7 @@ class Layer(Foldable):
     normal_op, pre_op, tail, op: terms of the tight recurrence in steps (docs/sources/model.md 5);
     start, finish: exact steps (docs/sources/model.md 4). cycles: ticks that a batch lasts; None, and left
     out of files, unless stages have clocks of their own: all times are ticks then (docs/sources/model.md 11).
+    utilisation: share of the cells of its arrays that hold weights; there where `block` is.
     """
 
     name: Name
@@ -132,6 +136,7 @@ class Layer(Foldable):
     start: Steps
     finish: Steps
     cycles: Count | None = None
+    utilisation: float | None = None
 
 
 class Progress(Record):

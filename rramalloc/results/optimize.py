@@ -11,8 +11,8 @@ import numpy.typing as npt
 from rramalloc.choices import ObjectiveName
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import demands, folds, row_block_widths, stored_classifiers
-from rramalloc.mapping.modes import ModeArrays
+from rramalloc.mapping.demand import WeightMatrix, demands, folds, row_block_widths, stored_classifiers
+from rramalloc.mapping.modes import ModeArrays, smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods.registry import method_named
@@ -196,7 +196,7 @@ def checked_allocation(
             checked.demand.tolist(),
             checked.taken.tolist(),
             folds(network, graph.stages, hardware, request.mapping),
-            with_blocks=problem.modes is not None,
+            in_blocks_on=None if problem.modes is None else hardware,
         ),
         history=tuple(
             Progress(seconds=round(seconds, 6), makespan=best, lower_bound=bound)
@@ -246,11 +246,12 @@ def input_warnings(
 
 def layers_of(
     timing: Timing, demand: Sequence[int], taken: Sequence[int], sizes: Sequence[Pair] | None,
-    *, with_blocks: bool, with_cycles: bool = False,
+    *, in_blocks_on: Hardware | None, with_cycles: bool = False,
 ) -> tuple[Layer, ...]:  # fmt: skip
     """One row per stage in network order.
 
-    demand: arrays of one copy, taken: of all copies, sizes: of folds if any; in canonical order.
+    demand: arrays of one copy, taken: of all copies, sizes: of folds if any; in canonical order;
+    in_blocks_on: the hardware if rows have blocks, and how full its arrays are with them.
     """
     graph = timing.graph
     terms = recurrence(graph, timing.replication, timing.handoff, timing.cycles)
@@ -269,8 +270,21 @@ def layers_of(
             start=int(timing.start[stage]),
             finish=int(timing.finish[stage]),
             fold=None if sizes is None else sizes[stage],
-            block=graph.blocks[stage] if with_blocks else None,
+            block=None if in_blocks_on is None else graph.blocks[stage],
+            utilisation=None
+            if in_blocks_on is None
+            else utilisation(graph, stage, int(timing.replication[stage]), int(taken[stage]), in_blocks_on),
             cycles=int(timing.cycles[stage]) if with_cycles else None,
         )
         for stage in graph.network_order
     )
+
+
+def utilisation(graph: StageGraph, stage: int, copies: int, arrays: int, hardware: Hardware) -> float:
+    """Share of the cells of a stage's arrays that hold weights, with copies of its block."""
+    node, block = graph.stages[stage], graph.blocks[stage]
+    unit = smallest_block(node)
+    kernels = block[0] // unit[0] * (block[1] // unit[1])
+    crossbar = hardware.crossbar
+    cells = copies * kernels * WeightMatrix.of(graph.network, node, hardware).cells
+    return cells / (arrays * crossbar.wordlines * crossbar.bitlines)

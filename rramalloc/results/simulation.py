@@ -146,7 +146,8 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         taken = demand * copies
     layers = layers_of(
         timing, demand.tolist(), taken.tolist(), folds(network, graph.stages, hardware, options),
-        with_blocks=bool(given.blocks) or options.mapping == "sdk", with_cycles=bool(given.cycles),
+        in_blocks_on=hardware if given.blocks or options.mapping == "sdk" else None,
+        with_cycles=bool(given.cycles),
     )  # fmt: skip
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
     untold = bool(given.cycles) and absolute.step_ns is not None
