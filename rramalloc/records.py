@@ -5,11 +5,12 @@ The same class parses untrusted data (`parse`), checks arguments in Python and y
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import PydanticCustomError, PydanticUndefined
+from pydantic_core import PydanticCustomError
 
 from rramalloc.errors import SpecError, UnknownNameError, suggestion
 
@@ -41,8 +42,8 @@ class Record(_CheckedModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-def from_list(schema: Any = PydanticUndefined) -> BeforeValidator:
-    """Lets the list of a file be the tuple that a field holds; schema: of what the file may have instead."""
+def from_list(schema: Any) -> BeforeValidator:
+    """Lets a list in Python be the tuple that a field holds, as one in a file is; schema: of the list."""
     return BeforeValidator(as_tuple, json_schema_input_type=schema)
 
 
@@ -52,7 +53,25 @@ def as_tuple(value: Any) -> Any:
 
 
 def parse(kind: TypeAdapter[T], data: object, where: str) -> T:
-    """Validate untrusted `data`; `where` names the file in messages. Raises SpecError."""
+    """Validate untrusted `data` as JSON, whose lists may be the tuples of records; `where` names the file.
+
+    Raises
+    ------
+    SpecError
+        A field does not hold what its annotation says.
+    """
+    try:
+        text = json.dumps(data)
+    except (TypeError, ValueError):  # a date of TOML, an object of a caller: some field will not take it
+        return check(kind, data, where)
+    try:
+        return kind.validate_json(text)
+    except ValidationError as error:
+        raise SpecError(where, describe(error, data, fields=_field_names(kind))) from None
+
+
+def check(kind: TypeAdapter[T], data: object, where: str) -> T:
+    """Validate Python objects, records among them, as `parse` does what a file holds. Raises SpecError."""
     try:
         return kind.validate_python(data)
     except ValidationError as error:

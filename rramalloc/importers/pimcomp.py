@@ -18,7 +18,7 @@ from rramalloc.importers.builder import warnings_of
 from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Shape, pooled_extent
 from rramalloc.network.network import MAX_NODES, Network
 from rramalloc.network.node import Approximation, Flatten, Node, ShapeFault
-from rramalloc.records import brief, is_whole, parse
+from rramalloc.records import brief, check, is_whole
 
 _MAX_RANK = 8
 _ELEMENT_PRODUCTS = (0, 1)
@@ -103,7 +103,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 def _checked(node: PimcompNode, fields: dict[str, Any], inputs: list[Shape]) -> Node:
     """The record of a node, whose output on the stated inputs is the stated one. Raises SpecError."""
-    record = parse(_NODE, fields, node.place)
+    record = check(_NODE, fields, node.place)
     shape = record.output_shape(inputs)
     if isinstance(shape, ShapeFault):
         raise node.fault(shape.field, shape.reason)

@@ -26,7 +26,7 @@ from rramalloc.network.node import (
     Stage,
     Unmodelled,
 )
-from rramalloc.records import Record, from_list, parse
+from rramalloc.records import Record, check, from_list, parse
 from rramalloc.result import Result
 from rramalloc.units import counted
 
@@ -112,7 +112,7 @@ class Network(Result):
         items = list(nodes)
         if len(items) > MAX_NODES:
             raise NetworkError(place, f"has {len(items)} nodes, the limit is {MAX_NODES}")
-        checked = parse(_NODES, {"nodes": items}, place)["nodes"]
+        checked = check(_NODES, {"nodes": items}, place)["nodes"]
         _check_names(checked, place)
         ordered = topological(checked, place)
         shapes = _shapes(ordered, place)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter
 
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import parse_json, read_bytes, to_json
 from rramalloc.placement.placement import FILE_LIMIT_BYTES, Placement
-from rramalloc.records import Record, brief, describe
+from rramalloc.records import Record, brief, parse
 from rramalloc.results.allocation import Allocation
 from rramalloc.results.comparison import Comparison
 from rramalloc.results.front import ParetoFront
@@ -77,10 +76,7 @@ def _parsed(content: bytes, where: str) -> Result:
     kind = SHOWABLE.get(str(document.get("format")))
     if kind is None:
         raise SpecError(where, f"format: got {brief(document.get('format'))}; {_known()}")
-    try:
-        return kind.model_validate_json(json.dumps(document))  # type: ignore[return-value]
-    except ValidationError as error:
-        raise SpecError(where, describe(error, document)) from None
+    return parse(TypeAdapter(kind), document, where)  # type: ignore[return-value]
 
 
 def _of_folder(folder: str) -> Source:

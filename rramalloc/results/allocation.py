@@ -16,7 +16,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.plots import AllocationPlots
-from rramalloc.records import Record, from_list
+from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import Unit, counted
@@ -26,7 +26,7 @@ Steps = Annotated[int, Field(ge=0, le=2**53)]
 Count = Annotated[int, Field(ge=1, le=2**53)]
 Product = Annotated[int, Field(ge=1)]
 """Product of counts, which may be beyond 2**53: Python reads such integers exactly."""
-Block = Annotated[tuple[Count, Count], from_list(list[Count])]
+Block = tuple[Count, Count]
 """Windows (height, width)."""
 
 
@@ -72,8 +72,8 @@ class Foldable(Record):
     left out of files, unless mapping is "sdk" (docs/sources/model.md 10).
     """
 
-    fold: Annotated[tuple[Count, Count] | None, from_list(list[Count] | None)] = None
-    block: Annotated[Block | None, from_list(list[Count] | None)] = None
+    fold: tuple[Count, Count] | None = None
+    block: Block | None = None
 
     @model_serializer(mode="wrap")
     def _with_optional_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Annotated
 
 from rramalloc.choices import FullyConnected
 from rramalloc.errors import MissingLatencyError, SpecError
 from rramalloc.hardware.hardware import Hardware, NonNegative
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage
-from rramalloc.records import Record, from_list
+from rramalloc.records import Record
 from rramalloc.timing.latency_table import LatencyTable, load_latency_table
 from rramalloc.timing.measured_layer import MeasuredLayer
 from rramalloc.timing.stage_graph import timed_stages
@@ -33,8 +32,8 @@ class MeasuredSteps(Record):
 
     sha256: str
     compute_ns: dict[Name, NonNegative]
-    assumed: Annotated[tuple[str, ...], from_list(list[str])] = ()
-    below_noise: Annotated[tuple[str, ...], from_list(list[str])] = ()
+    assumed: tuple[str, ...] = ()
+    below_noise: tuple[str, ...] = ()
 
     @classmethod
     def of(

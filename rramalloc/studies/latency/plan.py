@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from rramalloc.errors import SpecError, suggestion
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input
-from rramalloc.records import Record, brief, from_list
+from rramalloc.records import Record, brief
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 
 Auxiliary = Literal["avgpool", "conv1x1", "conv3x3"]
@@ -52,7 +52,7 @@ class MeasurePlan(Record):
     name: str
     sha256: str
     auxiliary: str
-    runs: Annotated[tuple[TimedRun, ...], from_list(list[TimedRun])]
+    runs: tuple[TimedRun, ...]
 
     @classmethod
     def of(

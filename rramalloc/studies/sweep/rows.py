@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.records import Record, from_list
+from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.studies.sweep.spec import Spec, SweepPoint
 from rramalloc.studies.sweep.sweep_sources import NetworkText, Sources, key_of, machine_of
@@ -105,9 +105,9 @@ class SweepDocument(Record):
     rramalloc_version: str
     points: int
     spec: Spec
-    networks: Annotated[tuple[SweptNetwork, ...], from_list()]
-    hardware: Annotated[tuple[Hardware, ...], from_list()]
-    rows: Annotated[tuple[SweepRow, ...] | None, from_list()] = None
+    networks: tuple[SweptNetwork, ...]
+    hardware: tuple[Hardware, ...]
+    rows: tuple[SweepRow, ...] | None = None
 
     @classmethod
     def of(cls, spec: Spec, sources: Sources) -> SweepDocument:

@@ -261,7 +261,7 @@ def test_nothing_to_evaluate(judge: Judge) -> None:
         (
             "s.json",
             '{"format": "rramalloc-strategy/1", "tasks": {"*": 3}}',
-            "tasks.*: input should be a valid tuple",
+            "tasks.*: input should be a valid array",
         ),
         ("s.json", '{"format": "rramalloc-strategy/1", "tasks": {"*": [{"compute": [true]}]}}', "compute"),
         ("s.json", '{"format": "rramalloc-strategy/1", "tasks": {"*": [{"compute": [1.0]}]}}', "compute"),
