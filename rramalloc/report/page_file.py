@@ -38,10 +38,11 @@ def report(
 ) -> str:
     """The HTML of a page that shows results, written to `output` if that is given.
 
-    files: of allocations, simulations, comparisons, Pareto fronts, sweeps (or their folders), placements and
-    chiplet costs, told apart by their `format`; or the records themselves; networks: files, names or
-    networks, from which stalls, buffers and the critical path of an allocation come; those that ship are
-    found without; date, command: shown as they are given, nothing is shown of the clock.
+    files: of allocations, simulations, comparisons, Pareto fronts, sweeps (or their folders), placements,
+    chiplet costs and schedules, evaluations, folds and latency tables (JSON), told apart by their `format`;
+    or the records themselves; networks: files, names or networks, from which stalls, buffers and the
+    critical path of an allocation come; those that ship are found without; date, command: shown as they are
+    given, nothing is shown of the clock.
     The page loads nothing, is at most 2 MB, and the same input gives the same bytes.
     Raises FileError, SpecError, UnknownNameError; then nothing is written.
     """
@@ -122,16 +123,20 @@ def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
     from rramalloc.placement.placement import Placement
     from rramalloc.report.allocation_section import allocation_section, simulation_section
     from rramalloc.report.chiplet_section import chiplet_section, schedule_section
+    from rramalloc.report.companion_sections import evaluation_section, fold_section, latency_section
     from rramalloc.report.comparison_section import comparison_section
     from rramalloc.report.front_section import front_section
     from rramalloc.report.placement_section import placement_section
     from rramalloc.report.sweep_section import sweep_section
     from rramalloc.results.allocation import Allocation
     from rramalloc.results.comparison import Comparison
+    from rramalloc.results.folding import FilterFold, NetworkFold
     from rramalloc.results.front import ParetoFront
     from rramalloc.results.simulation import Simulation
     from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
+    from rramalloc.studies.strategies.evaluation import EvaluationDocument
     from rramalloc.studies.sweep.rows import SweepDocument
+    from rramalloc.timing.latency_table import LatencyTable
 
     match source.result:
         case Allocation() as result:
@@ -150,6 +155,12 @@ def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
             return placement_section(result, detail)
         case ChipletSchedule() as result:
             return schedule_section(result, detail)
+        case EvaluationDocument() as result:
+            return evaluation_section(result, detail)
+        case FilterFold() | NetworkFold() as result:
+            return fold_section(result, detail)
+        case LatencyTable() as result:
+            return latency_section(result, detail)
         case result:
             return chiplet_section(result, detail)
 

@@ -15,12 +15,15 @@ from rramalloc.placement.placement import FILE_LIMIT_BYTES, Placement
 from rramalloc.records import Record, brief, parse
 from rramalloc.results.allocation import Allocation
 from rramalloc.results.comparison import Comparison
+from rramalloc.results.folding import FilterFold, NetworkFold
 from rramalloc.results.front import ParetoFront
 from rramalloc.results.simulation import Simulation
 from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.studies.chiplet.cost import ChipletCost
+from rramalloc.studies.strategies.evaluation import Evaluation, EvaluationDocument
 from rramalloc.studies.sweep.rows import SweepDocument
 from rramalloc.studies.sweep.run import read_sweep
+from rramalloc.timing.latency_table import LatencyTable
 
 Result = (
     Allocation
@@ -31,6 +34,10 @@ Result = (
     | Placement
     | ChipletCost
     | ChipletSchedule
+    | EvaluationDocument
+    | FilterFold
+    | NetworkFold
+    | LatencyTable
 )
 SHOWABLE: dict[str, type[Record]] = {
     str(kind.model_fields["format"].default): kind for kind in get_args(Result)
@@ -48,8 +55,9 @@ class Source:
     result: Result
 
 
-def read_source(given: str | os.PathLike[str] | Record) -> Source:
+def read_source(given: str | os.PathLike[str] | Record | Evaluation) -> Source:
     """A result from its file, from the folder of a sweep, or as a record. Raises FileError, SpecError."""
+    given = given.document if isinstance(given, Evaluation) else given
     if isinstance(given, Record):
         return _of_record(given)
     path = os.fspath(given)

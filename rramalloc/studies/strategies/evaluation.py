@@ -162,6 +162,10 @@ class EvaluationDocument(Record):
     proposal: Proposal | None = None
     warnings: tuple[str, ...] = ()
 
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the evaluation's file."""
+        return self.model_dump(mode="json")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Result):

@@ -16,6 +16,7 @@ from report.page.results import HOSTILE, KINDS, write_network
 import rramalloc
 from rramalloc.api import report
 from rramalloc.errors import FileError, RramallocError, SpecError
+from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.report.html import escaped, safe_json, table_html
 from rramalloc.report.page_file import SIZE_LIMIT_BYTES
 from rramalloc.report.section import Column, Table, thinned
@@ -183,6 +184,38 @@ def test_records_are_shown_as_files_are(tiny: dict[str, Path]) -> None:
     assert "(Allocation)" in report([allocation])
     with pytest.raises(SpecError, match="cannot show"):
         report([allocation.network])
+
+
+def test_what_companion_methods_write_is_shown(tmp_path: Path) -> None:
+    """As records and as files alike; names of layers and strategies are text."""
+    bad = HOSTILE[0]
+    network = write_network(tmp_path / "n.json", (bad,))
+    units = ChipPerformance(
+        processors=9,
+        storage_units=4,
+        unit_bytes=10**6,
+        bandwidth_in_gb_s=1,
+        bandwidth_out_gb_s=1,
+        ns_per_byte=1,
+    )
+    source = rramalloc.load(network)
+    device = rramalloc.open_device("simulated", source)
+    rramalloc.measure_latency(source, device, tmp_path / "s.jsonl")
+    found = [
+        rramalloc.evaluate(network, units, units=(2, 2), arrays=4),
+        rramalloc.fold(network),
+        rramalloc.fold_filter((64, 3, 3, 3), align=64),
+        rramalloc.fit_latency(tmp_path / "s.jsonl"),
+        rramalloc.chiplet_optimize(network, hardware="isaac-todaes", work=1),
+    ]
+    for number, result in enumerate(found):
+        path = tmp_path / f"{number}.json"
+        result.save(path)
+        page = report([path])
+        assert bad not in page
+        shown = result.document if number == 0 else result
+        assert page.count("<figure") == report([shown]).count("<figure") >= (number != 2)  # type: ignore[list-item]
+    assert len(report([tmp_path / f"{number}.json" for number in range(5)])) < 2_000_000
 
 
 BAD = {

@@ -1,0 +1,172 @@
+"""Sections of the companion methods: strategies layer after layer, folded filters, measured latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rramalloc.chart import BLUE, GREEN, ORANGE, Axis, Chart, Key, Lists, Marks, Panel
+from rramalloc.report.section import Column, Detail, Fact, Section, Table, shown, thinned, warning_notes
+from rramalloc.results.folding import FilterFold, NetworkFold
+from rramalloc.studies.strategies.evaluation import EvaluationDocument, TaskTime
+from rramalloc.timing.latency_table import LatencyTable
+from rramalloc.units import counted, duration, share
+
+Bars = Sequence[tuple[Key, Sequence[float]]]
+
+
+def stacked(title: str, across: str, up: str, names: Sequence[str], bars: Bars, detail: Detail) -> Chart:
+    """A stacked bar for each name, as many as the detail allows."""
+    kept = thinned(len(names), max(2, detail.marks // (4 * len(bars))))
+    data: Lists = {
+        "place": list(range(len(kept))),
+        "name": [names[at] for at in kept],
+        "base": [0.0] * len(kept),
+    }
+    layers, low = [], "base"
+    for number, (key, values) in enumerate(bars):
+        field, top = f"value{number}", f"top{number}"
+        data[field] = [float(values[at]) for at in kept]
+        data[top] = [start + value for start, value in zip(data[low], data[field], strict=True)]
+        channels = {"x": "left", "x2": "right", "y": top, "y2": low}
+        sides = {"left": "datum.place - 0.35", "right": "datum.place + 0.35"}
+        layers.append(Marks({"type": "rect"}, data, channels, key, {across: "name", key.name: field}, sides))
+        low = top
+    labels = Axis.of_names([names[at] for at in kept], across)
+    axis = Axis(up, 0, max([0.0, *data[low]]) * 1.04 or 1)
+    return Chart(title, (Panel(labels, axis, 240, tuple(layers)),), f"Bars of {len(kept)} of {len(names)}.")
+
+
+def evaluation_section(result: EvaluationDocument, detail: Detail) -> Section:
+    """Times of the tasks under the best strategy and composed, strategies, and proposed copies."""
+    facts = [Fact("Best strategy", duration(result.time_ns), result.best)]
+    if result.composed is not None:
+        facts.append(Fact("Composed", duration(result.composed.time_ns), "best strategy of every task"))
+    if result.proposal is not None:
+        arrays = f"{result.proposal.used:,} of {result.proposal.budget:,} arrays"
+        facts.append(Fact("Proposed copies", duration(result.proposal.time_ns), arrays))
+    facts.append(Fact("Strategies", f"{result.strategies:,}"))
+    best = result.tasks
+    if result.composed is not None and result.composed.time_ns < result.time_ns:
+        best = result.composed.tasks
+    bars: Bars = (
+        (Key("in-transfer", ORANGE), [task.in_ns / 1e3 for task in best]),
+        (Key("compute", BLUE), [task.compute_ns / 1e3 for task in best]),
+        (Key("out-transfer", GREEN), [task.out_ns / 1e3 for task in best]),
+    )
+    chart = stacked("Time of the tasks", "task", "us", [task.name for task in best], bars, detail)
+    tables = [_tasks(f"Tasks under {result.best}", result.tasks)]
+    if result.composed is not None:
+        tables.append(_tasks("Tasks, each under its best strategy", result.composed.tasks))
+    if result.proposal is not None:
+        heads = (Column("Layer"), *(Column(head, "int") for head in ("Demand", "Copies", "Arrays")))
+        rows = [(n.name, n.demand, n.replication, n.arrays, n.time_ns) for n in result.proposal.layers]
+        tables.append(Table("Proposed copies", (*heads, Column("Time [ns]", "float")), rows, folded=False))
+    ranking = [(one.name, one.time_ns, one.ratio) for one in result.ranking]
+    heads = (Column("Strategy"), Column("Time [ns]", "float"), Column("Ratio", "float"))
+    tables.append(Table("Fastest strategies", heads, ranking))
+    slowest = max(best, key=lambda task: task.time_ns)
+    return Section(
+        title=f"{result.network.name}, layer after layer: {duration(result.time_ns)}",
+        subtitle="Evaluation of strategies",
+        facts=tuple(facts),
+        blocks=(*warning_notes(result.warnings), chart, *(shown(table, detail) for table in tables)),
+        limit=f"{slowest.name} takes longest, {duration(slowest.time_ns)}, most of it {slowest.dominant}",
+        headline=f"{result.best} takes {duration(result.time_ns)}",
+    )
+
+
+def _tasks(title: str, tasks: Sequence[TaskTime]) -> Table:
+    heads = (
+        Column("Task"), Column("Operator"), Column("Strategy"), Column("Subtasks", "int"), Column("Split"),
+        Column("Share", "percent"), Column("In [ns]", "float"), Column("Compute [ns]", "float"),
+        Column("Out [ns]", "float"), Column("Time [ns]", "float"), Column("Dominant"),
+    )  # fmt: skip
+    rows = [
+        (t.name, t.operator, t.strategy, t.subtasks, t.split, t.share, t.in_ns, t.compute_ns, t.out_ns,
+         t.time_ns, t.dominant)
+        for t in tasks
+    ]  # fmt: skip
+    return Table(title, heads, rows)
+
+
+def fold_section(result: FilterFold | NetworkFold, detail: Detail) -> Section:
+    """Filters before and after, and what that saves."""
+    blocks: tuple[Chart, ...] = ()
+    if isinstance(result, FilterFold):
+        facts = (
+            Fact("Work saved", share(result.saving), f"{result.work_before:,} to {result.work_after:,}"),
+            Fact("Fold", f"{result.n_h} x {result.n_w}", f"rule {result.chosen}"),
+        )
+        rows = [("filter", result.filter_before, result.filter, result.stride, result.dilation)]
+        title = f"Filter {_by(result.filter_before)}, folded"
+    else:
+        folded = [layer for layer in result.layers if layer.size is not None]
+        facts = (
+            Fact(
+                "Arrays saved", share(result.saving), f"{result.demand_before:,} to {result.demand_after:,}"
+            ),
+            Fact("Layers folded", f"{len(folded):,}", f"of {len(result.layers):,}"),
+        )
+        rows = [
+            (layer.name, layer.filter_before, layer.filter, layer.stride, layer.dilation)
+            for layer in result.layers
+        ]
+        title = f"{result.network.name}, folded: {result.demand_after:,} arrays"
+        bars: Bars = (
+            (Key("folded", BLUE), [layer.demand_after for layer in result.layers]),
+            (Key("saved", ORANGE), [layer.demand_before - layer.demand_after for layer in result.layers]),
+        )
+        names = [layer.name for layer in result.layers]
+        blocks = (stacked("Arrays of one copy", "layer", "arrays", names, bars, detail),)
+    heads = [Column(head) for head in ("Layer", "Filter before", "Filter", "Stride", "Dilation")]
+    cells = [(row[0], *(_by(size) for size in row[1:])) for row in rows]
+    warnings = result.warnings if isinstance(result, NetworkFold) else ()
+    table = shown(Table("Filters (C_o, K_h, K_w, C_i)", tuple(heads), cells, folded=False), detail)
+    return Section(
+        title=title,
+        subtitle="Filter folding",
+        facts=facts,
+        blocks=(*warning_notes(warnings), *blocks, table),
+        headline=f"{share(result.saving)} saved",
+    )
+
+
+def _by(sizes: Sequence[int]) -> str:
+    return " x ".join(map(str, sizes))
+
+
+def latency_section(result: LatencyTable, detail: Detail) -> Section:
+    """Latencies of the layers, and the overhead that was taken off."""
+    layers = [row for row in result.rows if row.operator != "network"]
+    total = sum(row.latency_ns for row in layers)
+    facts = [Fact("Layers", f"{len(layers):,}", f"{duration(total)} together, each distinct one once")]
+    if result.overhead is not None:
+        cost = result.overhead
+        facts.append(Fact("Overhead a run", duration(max(0.0, cost.c_ns)), f"R^2 {cost.r2:.6f}"))
+        each = f"{cost.a_ns_per_byte:.4g} in, {cost.b_ns_per_byte:.4g} out"
+        facts.append(Fact("Overhead a byte [ns]", each))
+    names = [f"{row.operator} {_by(row.shape)}" for row in layers]
+    bars: Bars = ((Key("latency", BLUE), [max(0.0, row.latency_ns) / 1e3 for row in layers]),)
+    heads = (
+        Column("Operator"), Column("Shape"), Column("Parameters"), Column("Latency [ns]", "float"),
+        Column("Noise [ns]", "float"), Column("Lowest [ns]", "float"), Column("Highest [ns]", "float"),
+        Column("Runs", "int"), Column("Flags"),
+    )  # fmt: skip
+    rows = [
+        (row.operator, _by(row.shape), row.brief_parameters, row.latency_ns, row.noise_ns, row.low_ns,
+         row.high_ns, row.n, " ".join(row.flags))
+        for row in result.rows
+    ]  # fmt: skip
+    chart = (stacked("Latency of the layers", "layer", "us", names, bars, detail),) if layers else ()
+    device = next((row.device for row in result.rows if row.device), "unknown device")
+    return Section(
+        title="Measured latencies",
+        subtitle=device,
+        facts=tuple(facts),
+        blocks=(
+            *warning_notes(result.warnings),
+            *chart,
+            shown(Table("Layers", heads, rows, folded=False), detail),
+        ),
+        headline=f"{counted(len(layers), 'layer')} on {device}",
+    )
