@@ -54,6 +54,9 @@ def describe_network(network: Network, hardware: Hardware, mapping: Mapping, fc:
         raise SpecError(
             f"hardware {hardware.name[:60]!r}", f"needs {missing} to describe a network on its tiles"
         )
+    if mapping == "sdk":
+        reason = "'sdk' has blocks of windows, which a description does not split: use 'im2col'"
+        raise SpecError("mapping", reason)
     if chip.tile_count > MAX_UNITS:
         raise SpecError("chip", f"has {chip.tile_count} tiles, the limit is {MAX_UNITS}")
     graph = StageGraph.build(network, fc)

@@ -342,6 +342,9 @@ def evaluate(
         options = (given[0].source.options if given else DEFAULT_MAPPING).changed(
             mapping=mapping, fc=chosen_fc
         )
+        if options.mapping == "sdk":
+            reason = "'sdk' has copies that compute blocks of windows, which are not proposed: use 'im2col'"
+            raise SpecError("mapping", reason)
         propose = array_proposer(source, parameters, machines[0], options, arrays)
     planners = [*tables, *allocated]
     return evaluate_strategies(

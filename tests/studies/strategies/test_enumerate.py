@@ -297,6 +297,8 @@ def test_just_enough_storage_fits(judge: Any) -> None:
 def test_a_budget_below_the_minimum_lists_the_needs(judge: Any) -> None:
     with pytest.raises(BudgetError, match="3 arrays"):
         judge(arrays=2)
+    with pytest.raises(SpecError, match="blocks of windows, which are not proposed"):
+        judge(arrays=9, mapping="sdk")
     with pytest.raises(SpecError, match="do not fit the 3 storage units"):
         judge(arrays=9, chip={"unit_bytes": 4})
 
