@@ -44,13 +44,19 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
         "copies": [layer.replication for layer in layers],
         "arrays": [layer.arrays for layer in layers],
         "held": [round(100 * layer.arrays / used, 3) for layer in layers],
-        "share": [round(100 * layer.batches / makespan, 3) for layer in layers],
+        "share": [round(100 * layer.normal_op / makespan, 3) for layer in layers],
         "batches": [layer.batches for layer in layers],
     }
     hover = {
         "layer": "layer", "replication": "copies", "arrays": "arrays", "share of the arrays [%]": "held",
         "batches": "batches", "share of the makespan [%]": "share",
     }  # fmt: skip
+    if any(layer.block is not None for layer in layers):
+        data |= {
+            "block": [_block(layer) for layer in layers],
+            "full": [round(100 * (layer.utilisation or 0), 3) for layer in layers],
+        }
+        hover |= {"block": "block", "utilisation of the arrays [%]": "full"}
     sides = {"left": "datum.place - 0.4", "right": "datum.place + 0.4"}
 
     def columns(top: str, low: float, key: Key) -> Marks:
@@ -75,6 +81,10 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
     )
 
 
+def _block(layer: Layer) -> str:
+    return "x".join(map(str, layer.block or (1, 1)))
+
+
 def _numbered(count: int) -> Axis:
     return Axis("layer, in network order", -0.6, count - 0.4, whole=True)
 
@@ -94,29 +104,32 @@ def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
 
 def _summary(layers: Sequence[Layer], makespan: int) -> str:
     most = max(layers, key=lambda layer: layer.replication)
-    busiest = max(layers, key=lambda layer: layer.batches)
+    busiest = max(layers, key=lambda layer: layer.normal_op)
     return (
         f"Bars of the copies of {len(layers)} layers: most has {most.name} with {most.replication:,}. "
-        f"{busiest.name} computes longest, {busiest.batches:,} of {makespan:,} steps."
+        f"{busiest.name} computes longest, {busiest.normal_op:,} of {makespan:,} steps."
     )
 
 
 def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table:
-    """One row per layer; folds where filters are folded."""
+    """One row per layer; folds where filters are folded, blocks where copies compute several windows."""
     used = max(1, sum(layer.arrays for layer in layers))
     folded = any(layer.fold is not None for layer in layers)
+    blocks = any(layer.block is not None for layer in layers)
     heads = (
         Column("#", "int"), Column("Layer"), Column("Windows", "int"), Column("Demand", "int"),
         Column("Replication", "int"), Column("Arrays", "int"), Column("Share of arrays", "percent"),
         Column("Batches", "int"), Column("Share of makespan", "percent"), Column("Start", "int"),
         Column("Finish", "int"), Column("Stall", "int"), *([Column("Fold")] if folded else []),
+        *([Column("Block"), Column("Utilisation", "percent")] if blocks else []),
     )  # fmt: skip
     rows = [
         (
             number, layer.name, layer.windows, layer.demand, layer.replication, layer.arrays,
-            layer.arrays / used, layer.batches, layer.batches / max(1, makespan), layer.start, layer.finish,
-            max(0, layer.finish - layer.start - layer.batches),
+            layer.arrays / used, layer.batches, layer.normal_op / max(1, makespan), layer.start, layer.finish,
+            max(0, layer.finish - layer.start - layer.normal_op),
             *(["x".join(map(str, layer.fold or (1, 1)))] if folded else []),
+            *([_block(layer), layer.utilisation] if blocks else []),
         )
         for number, layer in enumerate(layers, 1)
     ]  # fmt: skip

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rramalloc.report.section import Detail, Section
     from rramalloc.report.sources import Source
     from rramalloc.report.timed import Networks, Timed
+    from rramalloc.results.allocation import Allocation
+    from rramalloc.results.simulation import Simulation
 
 SIZE_LIMIT_BYTES = 2_000_000
 MOST_FILES = 40
@@ -92,20 +94,19 @@ def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed 
     if network is not None:
         return time_allocation(result, network, source.path)
     for other in sources:
-        if isinstance(other.result, Simulation) and _same(
-            result.replication, other.result, result.network.sha256
-        ):
+        if isinstance(other.result, Simulation) and _same(result, other.result):
             return time_simulation(other.result, None, other.path)
     return None
 
 
-def _same(replication: Mapping[str, int], simulation: object, sha256: str) -> bool:
-    from rramalloc.results.simulation import Simulation
-
-    if not isinstance(simulation, Simulation) or simulation.handoff != "next":
-        return False
-    copies = {layer.name: layer.replication for layer in simulation.layers}
-    return simulation.network.sha256 == sha256 and copies == replication
+def _same(allocation: Allocation, simulation: Simulation) -> bool:
+    """Whether a simulation is of an allocation: its network, copies and blocks."""
+    ways = [
+        {layer.name: (layer.replication, layer.block or (1, 1), layer.cycles or 1) for layer in result.layers}
+        for result in (allocation, simulation)
+    ]
+    of_network = simulation.network.sha256 == allocation.network.sha256
+    return of_network and simulation.handoff == "next" and ways[0] == ways[1]
 
 
 def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[Section, str]:

@@ -91,10 +91,10 @@ def _summed(stages: Sequence[Layer]) -> list[Marks]:
         "row": list(range(len(stages))),
         "layer": [stage.name for stage in stages],
         "start": [stage.start for stage in stages],
-        "end": [stage.start + stage.batches for stage in stages],
+        "end": [stage.start + stage.normal_op for stage in stages],
         "finish": [stage.finish for stage in stages],
         "batches": [stage.batches for stage in stages],
-        "waits": [max(0, stage.finish - stage.start - stage.batches) for stage in stages],
+        "waits": [max(0, stage.finish - stage.start - stage.normal_op) for stage in stages],
     }
     hover = {"layer": "layer", "start": "start", "finish": "finish", "batches": "batches", "waits": "waits"}
     return [

@@ -21,8 +21,8 @@ from rramalloc.placement.placement import Placement
 from rramalloc.report.chip_map import chip_map
 from rramalloc.report.comparison_section import methods_chart
 from rramalloc.report.convergence import convergence_chart
-from rramalloc.report.layers import replication_chart
-from rramalloc.report.section import Detail
+from rramalloc.report.layers import layer_table, replication_chart
+from rramalloc.report.section import FIGURE, Detail
 from rramalloc.report.timeline import timeline_chart
 from rramalloc.results.allocation import Allocation
 
@@ -286,3 +286,20 @@ def test_many_layers_are_a_scale_in_the_legend() -> None:
     marks = chip_map(rramalloc.place(network, {}, hardware=hardware)).panels[0].layers[1]
     assert marks.channels["color"]["type"] == "quantitative"
     assert marks.channels["color"]["scale"]["domain"] == [1, 14]
+
+
+def test_layers_with_blocks_say_them() -> None:
+    """docs/sources/model.md 10: the block of every layer and how full its arrays are, in table and chart."""
+    allocation = rramalloc.optimize("alexnet", 322, mapping="sdk", work=5)
+    table = layer_table(allocation.layers, allocation.makespan, FIGURE)
+    assert [column.heading for column in table.columns][-2:] == ["Block", "Utilisation"]
+    shown = {row[1]: row[-2:] for row in table.rows}
+    for layer in allocation.layers:
+        assert layer.block is not None
+        assert shown[layer.name] == (f"{layer.block[0]}x{layer.block[1]}", layer.utilisation)
+        assert 0 < (layer.utilisation or 0) <= 1
+    chart = replication_chart(allocation)
+    assert "block" in chart.panels[0].layers[0].hover
+    plain = rramalloc.optimize("alexnet", 322, work=0)
+    assert "Block" not in [column.heading for column in layer_table(plain.layers, 1, FIGURE).columns]
+    assert {"block", "utilisation"}.isdisjoint(plain.to_dict()["layers"][0])
