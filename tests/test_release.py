@@ -204,6 +204,16 @@ def test_the_baseline_of_the_guide(
     assert {row.method for row in rows} == {"twice", "none"}
 
 
+def test_the_changes_of_the_guide_fit_the_code() -> None:
+    """Lines that a diff keeps or removes stand one below the other in its file."""
+    diffs = [block.text for block in blocks(GUIDE) if block.kind == "diff"]
+    assert len(diffs) >= 4
+    for diff in diffs:
+        name, *lines = diff.rstrip("\n").split("\n")
+        before = "\n".join(line[1:] for line in lines if not line.startswith("+"))
+        assert before in (ROOT / name.removeprefix("--- a/")).read_text(encoding="utf-8"), diff
+
+
 def test_the_export_of_the_guide(
     guide: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
