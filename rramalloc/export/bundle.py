@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rramalloc.errors import SpecError
-from rramalloc.files import read_text, write_text
-from rramalloc.folders import make_folder
+from rramalloc.files import make_folder, read_text, write_text
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import NetworkId

@@ -26,7 +26,6 @@ ORDER = (
     "result",
     "chart",
     "plots",
-    "folders",
     "schemas",
     "network",
     "importers",

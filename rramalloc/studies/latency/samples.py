@@ -16,8 +16,7 @@ import numpy as np
 from pydantic import Field, TypeAdapter
 
 from rramalloc.errors import FileError, RramallocError, SpecError
-from rramalloc.files import open_to_read, parse_json
-from rramalloc.folders import AppendedFile, lock_file
+from rramalloc.files import AppendedFile, lock_file, open_to_read, parse_json
 from rramalloc.hardware.hardware import MAX_VALUE
 from rramalloc.records import Record, brief, parse
 from rramalloc.studies.latency.plan import MeasurePlan

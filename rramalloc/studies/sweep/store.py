@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 
 from rramalloc.choices import RowsFormat
 from rramalloc.errors import FileError, SpecError
-from rramalloc.files import open_to_write
-from rramalloc.folders import folder_names, make_folder, remove_file
+from rramalloc.files import folder_names, make_folder, open_to_write, remove_file
 from rramalloc.studies.parquet import parquet_schema, require_parquet, write_parquet
 from rramalloc.studies.sweep.rows import SweepRow
 
