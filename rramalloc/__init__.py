@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from rramalloc.report.page_file import report as report
     from rramalloc.results.allocation import Allocation as Allocation
     from rramalloc.results.comparison import Comparison as Comparison
-    from rramalloc.results.folding import fold as fold
-    from rramalloc.results.folding import fold_filter as fold_filter
-    from rramalloc.results.front import ParetoFront as ParetoFront
+    from rramalloc.results.filter_folding import fold as fold
+    from rramalloc.results.filter_folding import fold_filter as fold_filter
     from rramalloc.results.inspection import Inspection as Inspection
+    from rramalloc.results.pareto_front import ParetoFront as ParetoFront
     from rramalloc.results.simulation import Simulation as Simulation
     from rramalloc.studies.latency.device import open_device as open_device
     from rramalloc.studies.latency.estimate import estimate_latency as estimate_latency
@@ -61,7 +61,7 @@ _HOMES = {
     "Inspection": "rramalloc.results.inspection",
     "Evaluation": "rramalloc.studies.strategies.evaluation",
     "Network": "rramalloc.network.network",
-    "ParetoFront": "rramalloc.results.front",
+    "ParetoFront": "rramalloc.results.pareto_front",
     "Placement": "rramalloc.placement.placement",
     "RramallocError": "rramalloc.errors",
     "Simulation": "rramalloc.results.simulation",
@@ -74,8 +74,8 @@ _HOMES = {
     "estimate_latency": "rramalloc.studies.latency.estimate",
     "evaluate": "rramalloc.studies.strategies.evaluate",
     "fit_latency": "rramalloc.studies.latency.fit",
-    "fold": "rramalloc.results.folding",
-    "fold_filter": "rramalloc.results.folding",
+    "fold": "rramalloc.results.filter_folding",
+    "fold_filter": "rramalloc.results.filter_folding",
     "fold_index": "rramalloc.mapping.fold",
     "fold_input": "rramalloc.mapping.fold",
     "fold_weights": "rramalloc.mapping.fold",

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rramalloc.placement.place import place as place
     from rramalloc.report.page_file import report as report
     from rramalloc.results.comparison import Comparison
-    from rramalloc.results.front import ParetoFront
+    from rramalloc.results.pareto_front import ParetoFront
     from rramalloc.search.front import Progress as FrontProgress
     from rramalloc.studies.chiplet.chiplet_cost import chiplet_compare as chiplet_compare
     from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost

@@ -53,7 +53,7 @@ def presets(output_format: parameters.OutputFormat = "table") -> None:
     Example: rramalloc presets --format json
     """
     from rramalloc.hardware.loader import load_hardware
-    from rramalloc.hardware.shipped import preset_names
+    from rramalloc.hardware.preset_files import preset_names
 
     found = {name: load_hardware(name) for name in preset_names()}
     rows = [

@@ -14,7 +14,7 @@ def networks(incomplete: str) -> list[str]:
 
 def presets(incomplete: str) -> list[str]:
     """Hardware presets; where none fits, the shell completes files."""
-    from rramalloc.hardware.shipped import preset_names
+    from rramalloc.hardware.preset_files import preset_names
 
     return _beginning(incomplete, preset_names())
 

@@ -14,7 +14,7 @@ from rramalloc.units import number_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rramalloc.results.folding import FilterFold, NetworkFold
+    from rramalloc.results.filter_folding import FilterFold, NetworkFold
 
 _FILTER_COLUMNS = {
     name: name
@@ -121,13 +121,13 @@ def fold(
     """
     from rramalloc.files import write_json
     from rramalloc.importers import as_network
-    from rramalloc.results import folding
+    from rramalloc.results import filter_folding
     from rramalloc.results.folded_onnx import save_folded_onnx
 
     _check_usage(context, network, filter_, align)
     found: FilterFold | NetworkFold
     if network is None:
-        found = folding.fold_filter(
+        found = filter_folding.fold_filter(
             parameters.whole_numbers("--filter", filter_ or ""), align=align or 0, rule=rule.value,
             th1=th1, align_outputs=align_outputs,
             stride=parameters.whole_numbers("--stride", stride), groups=groups, check=check, seed=seed,
@@ -136,7 +136,7 @@ def fold(
             dilation=parameters.whole_numbers("--dilation", dilation),
         )  # fmt: skip
     else:
-        found = folding.fold(
+        found = filter_folding.fold(
             network, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc,
             input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
             check=check, seed=seed,
@@ -180,7 +180,7 @@ def _check_usage(context: typer.Context, network: str | None, filter_: str | Non
 
 
 def _print(found: FilterFold | NetworkFold, output_format: parameters.Format, *, quiet: bool) -> None:
-    from rramalloc.results.folding import FilterFold
+    from rramalloc.results.filter_folding import FilterFold
 
     if isinstance(found, FilterFold):
         if output_format == "table":

@@ -13,7 +13,9 @@ from rramalloc.errors import SpecError
 
 if TYPE_CHECKING:
     from rramalloc.hardware.hardware import Hardware as HardwareRecord
+    from rramalloc.mapping.options import MappingOptions
     from rramalloc.network.coverage import Coverage
+    from rramalloc.results.inspection import Inspection
 
 _DIMENSIONS = 8
 
@@ -85,14 +87,7 @@ LatencyTable = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]
 
 
-class _Mapped(Protocol):
-    @property
-    def mapping(self) -> str: ...
-    @property
-    def fold(self) -> bool: ...
-
-
-def mapping_words(chosen: _Mapped) -> str:
+def mapping_words(chosen: MappingOptions | Inspection) -> str:
     """How a result says its mapping: "kernel_split, folded"."""
     return f"{chosen.mapping}, folded" if chosen.fold else chosen.mapping
 

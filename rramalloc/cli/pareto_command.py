@@ -16,7 +16,7 @@ from rramalloc.progress import of_front
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rramalloc.results.front import ParetoFront
+    from rramalloc.results.pareto_front import ParetoFront
 
 _COLUMNS = {
     "arrays": "arrays",

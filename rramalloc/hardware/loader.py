@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import read_toml
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
-from rramalloc.hardware.shipped import PRESETS, preset_names
+from rramalloc.hardware.preset_files import PRESETS, preset_names
 from rramalloc.records import brief, parse
 
 DEFAULT_PRESET = "plain"

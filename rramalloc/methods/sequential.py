@@ -57,7 +57,7 @@ SEQUENTIAL = Method(
 )
 
 
-class Choices(NamedTuple):
+class StageChoices(NamedTuple):
     """Useful copies of all stages, those of stage i from first[i] on, rising.
 
     arrays: beyond the fewest copies, rising within a stage; costs: float64, falling, whole numbers if they
@@ -88,7 +88,7 @@ class LeastSum:
     step: the first raise of the sum aimed at: 1 for whole numbers, which makes every sum exact.
     """
 
-    choices: Choices
+    choices: StageChoices
     stop: Stop
     step: float = 1.0
     seconds: float = 0.0
@@ -208,7 +208,7 @@ class LeastSum:
         return self._given_up or self.stop.out_of_time or self.seconds >= allowed
 
 
-def _choices(problem: Problem) -> Choices:
+def _choices(problem: Problem) -> StageChoices:
     """The fewest copies of every stage, and all beyond at which its batches change."""
     copies = []
     for stage, windows in enumerate(problem.graph.windows.tolist()):
@@ -221,7 +221,7 @@ def _choices(problem: Problem) -> Choices:
     first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     arrays = (flat - problem.smallest[stages]) * problem.demand[stages]
     batches = (-(-problem.graph.windows[stages] // flat)).astype(np.float64)
-    return Choices(first, flat, arrays, batches, problem.budget - problem.arrays(problem.smallest))
+    return StageChoices(first, flat, arrays, batches, problem.budget - problem.arrays(problem.smallest))
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rramalloc.chart import BLUE, GREEN, ORANGE, Axis, Chart, Key, Lists, Marks, Panel
 from rramalloc.report.section import Column, Detail, Fact, Section, Table, shown, thinned, warning_notes
-from rramalloc.results.folding import FilterFold, NetworkFold
+from rramalloc.results.filter_folding import FilterFold, NetworkFold
 from rramalloc.studies.strategies.evaluation import EvaluationDocument, TaskTime
 from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.units import counted, duration, share

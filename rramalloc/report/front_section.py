@@ -34,7 +34,7 @@ from rramalloc.report.section import (
     shown,
     thinned,
 )
-from rramalloc.results.front import FrontPoint, ParetoFront
+from rramalloc.results.pareto_front import FrontPoint, ParetoFront
 from rramalloc.units import counted, duration, share, steps
 
 _QUANTITY = {"makespan": "makespan", "interval": "interval", "latency_ns": "latency"}

@@ -131,8 +131,8 @@ def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
     from rramalloc.report.sweep_section import sweep_section
     from rramalloc.results.allocation import Allocation
     from rramalloc.results.comparison import Comparison
-    from rramalloc.results.folding import FilterFold, NetworkFold
-    from rramalloc.results.front import ParetoFront
+    from rramalloc.results.filter_folding import FilterFold, NetworkFold
+    from rramalloc.results.pareto_front import ParetoFront
     from rramalloc.results.simulation import Simulation
     from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
     from rramalloc.studies.strategies.evaluation import EvaluationDocument

@@ -15,8 +15,8 @@ from rramalloc.placement.placement import FILE_LIMIT_BYTES, Placement
 from rramalloc.records import Record, brief, parse
 from rramalloc.results.allocation import Allocation
 from rramalloc.results.comparison import Comparison
-from rramalloc.results.folding import FilterFold, NetworkFold
-from rramalloc.results.front import ParetoFront
+from rramalloc.results.filter_folding import FilterFold, NetworkFold
+from rramalloc.results.pareto_front import ParetoFront
 from rramalloc.results.simulation import Simulation
 from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.studies.chiplet.cost import ChipletCost

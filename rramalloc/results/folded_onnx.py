@@ -22,7 +22,7 @@ from rramalloc.files import check_writable, write_bytes
 from rramalloc.mapping.fold import Fold, fold_weights, folded_extent
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
-from rramalloc.results.folding import NetworkFold
+from rramalloc.results.filter_folding import NetworkFold
 
 _LEAST_OPSET = 11
 """Of Pad and Slice with tensors as inputs."""

@@ -14,13 +14,13 @@ from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import NetworkId
-from rramalloc.results.front import (
+from rramalloc.results.optimize import Request, input_warnings, make_problem, propose
+from rramalloc.results.pareto_front import (
     BaselinePoint,
     FrontPoint,
     ParetoFront,
     ParetoOptions,
 )
-from rramalloc.results.optimize import Request, input_warnings, make_problem, propose
 from rramalloc.results.recheck import check_candidate, recheck_bound
 from rramalloc.search.front import Front, Point, Progress
 from rramalloc.search.objective import FRONTS, Objective

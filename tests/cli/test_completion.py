@@ -10,7 +10,7 @@ import pytest
 from cli.probe import imported
 
 from rramalloc.errors import FileError, UnknownNameError, suggestion
-from rramalloc.hardware.shipped import preset_names
+from rramalloc.hardware.preset_files import preset_names
 from rramalloc.methods.registry import method_names
 from rramalloc.network.shipped import shipped_names
 from rramalloc.schemas import schema_names

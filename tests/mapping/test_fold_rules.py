@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.mapping.fold import MAX_ALIGN, RULES, Filter, Fold, aligned_inputs, fold_input, fold_to
-from rramalloc.results.folding import fold as fold_network
-from rramalloc.results.folding import fold_filter
+from rramalloc.results.filter_folding import fold as fold_network
+from rramalloc.results.filter_folding import fold_filter
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
-from rramalloc.methods.sequential import Choices, LeastSum, useful_copies
+from rramalloc.methods.sequential import LeastSum, StageChoices, useful_copies
 from rramalloc.network.network import Network
 from rramalloc.records import check_known, check_range
 from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
@@ -200,7 +200,7 @@ def array_proposer(
             ]
         )
         first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        choices = Choices(first, flat, (flat - least) * each, costs, arrays - minimum)
+        choices = StageChoices(first, flat, (flat - least) * each, costs, arrays - minimum)
         spread = float(costs.sum()) / len(costs)
         chosen, proven = LeastSum(choices, Stop(), step=max(1e-9, 1e-6 * spread)).run()
         copies = dict(zip((task.name for task in tasks), flat[chosen].tolist(), strict=True))
