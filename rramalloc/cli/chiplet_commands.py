@@ -130,6 +130,7 @@ def cost(
 @app.command("optimize", cls=Command)
 def optimize(
     source: Source,
+    *,
     hardware: ChipHardware = None,
     crossbar: parameters.Crossbar = None,
     mapping: parameters.Mapping = "im2col",

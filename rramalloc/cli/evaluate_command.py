@@ -93,6 +93,7 @@ class ManyFiles(Command):
 
 def evaluate(
     network: parameters.NetworkArgument,
+    *,
     strategies: Strategies = None,
     allocations: Allocations = None,
     units: Units = None,
