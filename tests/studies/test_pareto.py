@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import rramalloc
@@ -68,3 +70,19 @@ def test_what_cannot_be_served() -> None:
         rramalloc.pareto("vgg16", arrays=1000, baselines=["gane"])
     with pytest.raises(UnknownNameError):
         rramalloc.pareto("vgg16", arrays=1000, objective="speed")  # type: ignore[arg-type]
+
+
+def test_a_point_with_modes_can_be_saved_and_simulated(tmp_path: Path) -> None:
+    """With mapping sdk a point has a block for every layer; its file is an allocation."""
+    front = rramalloc.pareto("alexnet", arrays=250, mapping="sdk", work=20)
+    for number, point in enumerate(front.points[::6]):
+        path = tmp_path / f"{number}.json"
+        point.save_allocation(path)
+        timed = rramalloc.simulate("alexnet", path)
+        assert {layer.name: layer.block for layer in timed.layers} == point.block
+        assert (timed.makespan, timed.interval, timed.arrays) == (
+            point.makespan, point.interval, point.arrays,
+        )  # fmt: skip
+    plain = rramalloc.pareto("alexnet", arrays=170, work=5).points[0]
+    assert plain.allocation == {"replication": plain.replication}
+    assert "block" not in plain.model_dump()
