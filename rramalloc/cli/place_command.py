@@ -19,10 +19,12 @@ _COLUMNS = {
     "layer": "name",
     "demand": "demand",
     "replication": "replication",
+    "block": "block",
     "tiles": "tiles",
     "straddling": "straddling",
+    "utilisation": "utilisation",
 }
-_SPARE = ("straddling", "demand", "tiles")
+_SPARE = ("straddling", "utilisation", "demand", "tiles")
 _BUSIEST = 5
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import gcd
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -193,16 +194,16 @@ def input_extents(stage: Stage, axis: int, most: int) -> Ints:
     if isinstance(stage, Linear):
         return np.ones(most, dtype=np.int64)
     kernel, stride, dilation = kernel_of(stage)[axis], stage.stride[axis], stage.dilation[axis]
-    read: set[int] = set()
-    extents = []
-    for y in range(most):
-        if isinstance(stage, ConvTranspose):
-            taps = (y - k * dilation for k in range(kernel))
-            read.update(tap // stride for tap in taps if tap % stride == 0)
-        else:
-            read.update(y * stride + k * dilation for k in range(kernel))
-        extents.append(len(read))
-    return np.array(extents, dtype=np.int64)
+    if isinstance(stage, ConvTranspose):  # each pixel counts from the first window that reads it
+        pixels = np.arange(-((kernel - 1) * dilation // stride), (most - 1) // stride + 1, dtype=np.int64)
+        tap = np.maximum(-(pixels * stride // dilation), 0)
+        first = (pixels * stride + tap * dilation)[tap < kernel]
+        return np.cumsum(np.bincount(first[first < most], minlength=most))
+    # y * stride + k * dilation repeats after dilation / gcd windows and stride / gcd kernel positions.
+    common, counts = gcd(stride, dilation), np.arange(1, most + 1, dtype=np.int64)
+    fresh = np.minimum(counts, dilation // common)
+    extents: Ints = fresh * kernel + (counts - fresh) * min(kernel, stride // common)
+    return extents
 
 
 def input_step(stage: Stage, axis: int, count: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ from rramalloc.placement.placement import (
 from rramalloc.records import check_range
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.allocation_input import AllocationLike, read_allocation
-from rramalloc.results.optimize import hardware_warnings
+from rramalloc.results.optimize import hardware_warnings, utilisation
 from rramalloc.timing.simulate import blocks_by_name, replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
@@ -232,7 +233,7 @@ def place_network(
         hardware=hardware,
         options=PlacementOptions(**dict(options), seed=seed, work=work),
         traffic=_traffic(found),
-        layers=_layers(graph, held, sizes, options.mapping, arrays),
+        layers=_layers(graph, held, sizes, hardware, options.mapping, arrays),
         flows=_flows(found, graph),
         links=_links(found),
         tiles=_tiles(arrays, hardware),
@@ -255,6 +256,7 @@ def _layers(
     graph: StageGraph,
     held: Sequence[StoredCopies],
     sizes: list[Pair] | None,
+    hardware: Hardware,
     mapping: Mapping,
     arrays: tuple[PlacedArray, ...],
 ) -> tuple[PlacedLayer, ...]:
@@ -272,10 +274,16 @@ def _layers(
             name=graph.names[stage], demand=held[stage].demand, replication=held[stage].copies,
             tiles=len(tiles[graph.names[stage]]), straddling=len(straddling[graph.names[stage]]),
             fold=None if sizes is None else sizes[stage],
-            block=graph.blocks[stage] if mapping == "sdk" else None,
+            **_mode(graph, stage, held[stage], hardware) if mapping == "sdk" else {},
         )
         for stage in graph.network_order
     )  # fmt: skip
+
+
+def _mode(graph: StageGraph, stage: int, held: StoredCopies, hardware: Hardware) -> dict[str, Any]:
+    arrays = len(held) * held.together
+    share = utilisation(graph, stage, held.copies, arrays, hardware)
+    return {"block": graph.blocks[stage], "utilisation": share}
 
 
 def _flows(found: Arrangement, graph: StageGraph) -> tuple[Flow, ...]:

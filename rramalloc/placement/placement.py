@@ -14,7 +14,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Name
 from rramalloc.plots import PlacementPlots
-from rramalloc.records import Record, brief, from_list, parse
+from rramalloc.records import Record, brief, parse
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Foldable, NetworkId
 from rramalloc.units import counted
@@ -32,18 +32,18 @@ Index = Annotated[int, Field(ge=0, le=2**53)]
 Count = Annotated[int, Field(ge=1, le=2**53)]
 Line = Annotated[int, Field(ge=0, lt=MAX_LINES)]
 Lines = Annotated[int, Field(ge=1, le=MAX_LINES)]
-Place = Annotated[tuple[Line, Line], from_list(list[Line])]
+Place = tuple[Line, Line]
 NonNegative = Annotated[float, Field(ge=0)]
-Names = Annotated[tuple[Name, ...], from_list(list[Name])]
+Names = tuple[Name, ...]
 
 
 class PlacedArray(Record):
     """One physical array and the block it holds; everything is counted from 0.
 
     chip: (row, column) in the mesh of chips; tile: (row, column) in the mesh of its chip; index: of the
-    array in its tile; replica: copy of the layer, the first of `copies` that share the array (with mapping
-    "sdk"; left out of files otherwise); row_block, column_block: as `placement.blocks` numbers them; rows,
-    columns: wordlines and bitlines in use.
+    array in its tile; replica: copy of the layer, the first that the array holds; copies: that share the
+    array, left out of files unless the mapping is "sdk"; row_block, column_block: as `placement.blocks`
+    numbers them; rows, columns: wordlines and bitlines in use.
     """
 
     chip: Place
@@ -59,13 +59,17 @@ class PlacedArray(Record):
 
 
 class PlacedLayer(Foldable):
-    """One stage. demand: arrays of one copy; tiles: that hold some; straddling: copies in several tiles."""
+    """One stage. demand: arrays of one copy; tiles: that hold some; straddling: copies in several tiles.
+
+    utilisation: share of the cells of its arrays that hold weights; there where `block` is.
+    """
 
     name: Name
     demand: Count
     replication: Count
     tiles: Index
     straddling: Index
+    utilisation: NonNegative | None = None
 
 
 class Flow(Record):
@@ -128,7 +132,7 @@ class Placement(ResultRecord):
     """
 
     rows_in = "layers"
-    columns = ("name", "demand", "replication", "tiles", "straddling")
+    columns = ("name", "demand", "replication", "block", "tiles", "straddling", "utilisation")
 
     format: Literal["rramalloc-placement/1"] = FORMAT
     rramalloc_version: str
@@ -136,20 +140,11 @@ class Placement(ResultRecord):
     hardware: Hardware
     options: PlacementOptions
     traffic: Traffic
-    layers: Annotated[
-        tuple[PlacedLayer, ...],
-        FailFast(),
-        from_list(list[PlacedLayer]),
-    ]
-    flows: Annotated[tuple[Flow, ...], FailFast(), from_list(list[Flow])]
-    links: Annotated[tuple[Link, ...], FailFast(), from_list(list[Link])]
-    tiles: Annotated[tuple[TileUse, ...], FailFast(), from_list(list[TileUse])]
-    arrays: Annotated[
-        tuple[PlacedArray, ...],
-        FailFast(),
-        from_list(list[PlacedArray]),
-        Field(max_length=MAX_PLACED),
-    ]
+    layers: Annotated[tuple[PlacedLayer, ...], FailFast()]
+    flows: Annotated[tuple[Flow, ...], FailFast()]
+    links: Annotated[tuple[Link, ...], FailFast()]
+    tiles: Annotated[tuple[TileUse, ...], FailFast()]
+    arrays: Annotated[tuple[PlacedArray, ...], FailFast(), Field(max_length=MAX_PLACED)]
     warnings: Names = ()
 
     @property

@@ -140,7 +140,7 @@ def _arrays(drawing: _Map) -> tuple[Marks, str]:
     side = math.ceil(math.sqrt(drawing.room))
     data = columns([_square(array, drawing, side) for array in drawing.placement.arrays])
     hover = {
-        "layer": "layer", "replica": "replica", "block (row, column)": "block",
+        "layer": "layer", "replica": "replica", **_windows_hover(drawing), "block (row, column)": "block",
         "wordlines x bitlines": "cells", "chip": "chip", "tile": "tile", "array": "array",
     }  # fmt: skip
     colour = {"color": drawing.colour()}
@@ -158,13 +158,28 @@ def _square(array: PlacedArray, drawing: _Map, side: int) -> dict[str, Any]:
         "chip": _pair(array.chip),
         "tile": _pair(array.tile),
         "array": array.index,
-        "replica": array.replica,
+        "replica": _replicas(array.replica, array.replica + array.copies - 1),
+        **_windows(drawing, array.layer),
         "block": _pair((array.row_block, array.column_block)),
         "cells": f"{array.rows} x {array.columns}",
         "x": round(tile_column - _TILE / 2 + (column + 0.5) * each, 3),
         "y": round(tile_row - _TILE / 2 + (row + 0.5) * each, 3),
         **drawing.look(array.layer),
     }
+
+
+def _windows_hover(drawing: _Map) -> Spec:
+    return {"windows a step": "windows"} if drawing.placement.blocks else {}
+
+
+def _windows(drawing: _Map, layer: str) -> Spec:
+    """The column with the block of windows that copies of a layer compute, with mapping "sdk"."""
+    blocks = drawing.placement.blocks
+    return {"windows": "{} x {}".format(*blocks[layer])} if layer in blocks else {}
+
+
+def _replicas(first: int, last: int) -> str:
+    return f"{first} to {last}" if last > first else str(first)
 
 
 def _bands(drawing: _Map, most: int) -> tuple[Marks, str]:
@@ -175,7 +190,7 @@ def _bands(drawing: _Map, most: int) -> tuple[Marks, str]:
     data = columns(list(islice(_each_band(held, drawing), most)))
     hover = {
         "layer": "layer", "arrays in this tile": "arrays", "tile": "tile", "replicas": "replicas",
-        "first block (row, column)": "block",
+        **_windows_hover(drawing), "first block (row, column)": "block",
     }  # fmt: skip
     channels = {"x": "left", "x2": "right", "y": "top", "y2": "bottom", "color": drawing.colour()}
     note = "Every band is the arrays of a layer in a tile."
@@ -193,12 +208,14 @@ def _each_band(
         row, column = drawing.middle(chip, tile)
         low = row + _TILE / 2 - _TILE * filled[chip, tile] / drawing.room
         filled[chip, tile] += len(arrays)
-        replicas = sorted({array.replica for array in arrays})
+        replicas = [array.replica for array in arrays]
+        replicas += [array.replica + array.copies - 1 for array in arrays]
         yield {
             "layer": layer,
             "tile": _pair(tile),
             "arrays": len(arrays),
-            "replicas": f"{replicas[0]} to {replicas[-1]}" if len(replicas) > 1 else str(replicas[0]),
+            "replicas": _replicas(min(replicas), max(replicas)),
+            **_windows(drawing, layer),
             "block": _pair((arrays[0].row_block, arrays[0].column_block)),
             "left": round(column - _TILE / 2, 3),
             "right": round(column + _TILE / 2, 3),

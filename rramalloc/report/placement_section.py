@@ -41,6 +41,7 @@ def placement_section(placement: Placement, detail: Detail) -> Section:
 
 
 def _tables(placement: Placement, detail: Detail) -> tuple[Table, ...]:
+    in_blocks = bool(placement.blocks)
     layers = Table(
         "Placed layers",
         (
@@ -50,12 +51,26 @@ def _tables(placement: Placement, detail: Detail) -> tuple[Table, ...]:
             Column("Replication", "int"),
             Column("Tiles", "int"),
             Column("Straddling copies", "int"),
+            *((Column("Block"), Column("Utilisation", "percent")) if in_blocks else ()),
         ),
         [
-            (number, layer.name, layer.demand, layer.replication, layer.tiles, layer.straddling)
+            (
+                number,
+                layer.name,
+                layer.demand,
+                layer.replication,
+                layer.tiles,
+                layer.straddling,
+                *(("x".join(map(str, layer.block or (1, 1))), layer.utilisation) if in_blocks else ()),
+            )
             for number, layer in enumerate(placement.layers, 1)
         ],
-        "Tiles: that hold some of it. Straddling: copies that lie in several tiles.",
+        "Tiles: that hold some of it. Straddling: copies that lie in several tiles."
+        + (
+            " Block: windows that a copy computes in a step. Utilisation: cells of its arrays with weights."
+            if in_blocks
+            else ""
+        ),
         folded=False,
     )
     flows = Table(

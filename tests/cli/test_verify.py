@@ -56,6 +56,23 @@ def test_equal(run: Run, files: tuple[Path, Path, Path], tmp_path: Path) -> None
     assert run("verify", network, "--allocation", bare, "--fc", "crossbar").out == "equal\n"
 
 
+def test_modes_end_with_equal(run: Run, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """Modes through files: what `optimize --mapping sdk` finds is placed and computes the right numbers."""
+    network, allocation, placement = files
+    (tmp_path / "large.toml").write_text(HARDWARE.replace("lines = 32", "lines = 128"))
+    hardware = ("--hardware", tmp_path / "large.toml", "--work", 1)
+    made = run("optimize", network, "--arrays", 16, "--mapping", "sdk", *hardware, "-o", allocation)
+    assert made.code == 0, made.err
+    assert any(layer["block"] != [1, 1] for layer in json.loads(allocation.read_text())["layers"])
+    placed = run("place", network, "--allocation", allocation, "-o", placement, "--work", 1)
+    assert placed.out.split("\n")[0].split() == [
+        "layer", "demand", "replication", "block", "tiles", "straddling", "utilisation",
+    ]  # fmt: skip
+    assert {array["copies"] for array in json.loads(placement.read_text())["arrays"]} == {1}
+    given = run("verify", network, "--allocation", allocation, "--placement", placement)
+    assert (given.code, given.out) == (0, "equal\n")
+
+
 def test_json_and_csv(run: Run, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     network, allocation, placement = files
     command = ("verify", network, "--allocation", allocation, "--placement", placement)

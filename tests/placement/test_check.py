@@ -28,6 +28,11 @@ def document() -> dict[str, Any]:
     return rramalloc.place(NETWORK, COPIES, hardware=hardware).to_dict()
 
 
+def read(document: dict[str, Any]) -> Placement:
+    """As from a file."""
+    return Placement.model_validate_json(json.dumps(document))
+
+
 def first(document: dict[str, Any], layer: str) -> dict[str, Any]:
     found: dict[str, Any] = next(array for array in document["arrays"] if array["layer"] == layer)
     return found
@@ -93,7 +98,7 @@ def test_every_fault_is_found(document: dict[str, Any], tmp_path: Path, change: 
 
 
 def test_copies_are_those_of_the_allocation(document: dict[str, Any]) -> None:
-    placement = Placement.model_validate(document)
+    placement = read(document)
     with pytest.raises(MisplacedError, match="replication is 3, the allocation needs 1"):
         check(placement, NETWORK, {"c2": 2})
     with pytest.raises(MisplacedError, match="layer 'c7': is no stage"):
@@ -109,10 +114,10 @@ def test_row_blocks_keep_to_a_tile_where_the_target_keeps_them(document: dict[st
         "classifiers": "host",
         "row_blocks": "first_fit",
     }
-    check(Placement.model_validate(changed), NETWORK, COPIES)
+    check(read(changed), NETWORK, COPIES)
     move_one_array(changed)
     with pytest.raises(MisplacedError, match=r"row block 0 of replica \d of 'c2' is in tile .*first_fit"):
-        check(Placement.model_validate(changed), NETWORK, COPIES)
+        check(read(changed), NETWORK, COPIES)
 
 
 def test_placements_that_straddle_may(document: dict[str, Any]) -> None:
@@ -127,7 +132,7 @@ def test_placements_that_straddle_may(document: dict[str, Any]) -> None:
         {"chip": tile[:2], "tile": tile[2:], "arrays": arrays, "utilisation": arrays / 4, "cells": 0.5}
         for tile, arrays in used.items()
     ]
-    check(Placement.model_validate(changed), NETWORK, COPIES)
+    check(read(changed), NETWORK, COPIES)
 
 
 @pytest.mark.parametrize(
@@ -176,12 +181,76 @@ def test_the_schema_takes_what_is_written(document: dict[str, Any]) -> None:
 
 
 def test_frame_and_page_of_a_placement(document: dict[str, Any]) -> None:
-    placement = Placement.model_validate(document)
+    placement = read(document)
     frame = placement.to_frame()
     assert list(frame.columns[:5]) == ["chip_row", "chip_column", "tile_row", "tile_column", "index"]
     assert len(frame) == 3 + 8
     page = placement.model_copy(update={"network": placement.network.model_copy(update={"name": "<b>"})})
     assert "&lt;b&gt;: 11 arrays" in page._repr_html_()
+
+
+MODES = {"replication": {"c1": 5, "c2": 2}, "block": {"c1": [1, 2], "c2": [2, 2]}}
+
+
+@pytest.fixture(scope="module")
+def in_modes() -> dict[str, Any]:
+    """c1: 12 rows, 4 columns, two copies in an array of 25 x 8: 3 arrays for 5; c2: 32 x 20, 2 x 3 a copy."""
+    hardware = machine(chip(6, (1, 3), (1, 2)), (25, 8))
+    return rramalloc.place(NETWORK, MODES, hardware=hardware).to_dict()
+
+
+def apart(document: dict[str, Any]) -> None:
+    """An array of c2 in a free tile."""
+    taken = {(*a["chip"], *a["tile"]) for a in document["arrays"]}
+    chip_, tile = next((c, t) for c in range(2) for t in range(3) if (0, c, 0, t) not in taken)
+    first(document, "c2").update(chip=[0, chip_], tile=[0, tile], index=0)
+
+
+IN_MODES: list[tuple[str, Change, str]] = [
+    ("copies", lambda d: first(d, "c1").update(copies=1), r"is shared by 1 copies, its block is of 2"),
+    ("alone", lambda d: first(d, "c2").update(copies=2), r"is shared by 2 copies, its block is of 1"),
+    ("replica", lambda d: first(d, "c1").update(replica=1), r"a copy of 'c1' has no block"),
+    ("column", lambda d: first(d, "c1").update(column_block=1), r"a copy of 'c1' has no block \(0, 1\)"),
+    ("beyond", lambda d: first(d, "c1").update(row_block=3, column_block=3), r"no block \(3, 3\)"),
+    ("rows", lambda d: first(d, "c1").update(rows=12), r"takes 12 x 8 lines, its block takes 24 x 8"),
+    ("missing", lambda d: d["arrays"].remove(first(d, "c1")), r"block \[0, 0\] of replica 0 is on no array"),
+    ("straddle", apart, r"replica \d of 'c2' is in tile .* straddle = false"),
+    ("smaller", lambda d: d["layers"][0].update(block=[1, 1]), r"block is \(1, 1\), the allo"),
+    ("none", lambda d: d["layers"][1].pop("block"), r"block is \(1, 1\), the allocation needs \(2, 2\)"),
+    ("too tall", lambda d: d["layers"][1].update(block=[5, 1]), r"block \[5, 1\] is none that it can have"),
+    ("mapping", lambda d: d["options"].update(mapping="im2col"), r"demand is|has a block with"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "told"), [c[1:] for c in IN_MODES], ids=[c[0] for c in IN_MODES])
+def test_what_is_wrong_with_modes_is_named(in_modes: dict[str, Any], change: Change, told: str) -> None:
+    right = read(in_modes)
+    assert [(layer.block, layer.demand, layer.replication) for layer in right.layers] == [
+        ((1, 2), 1, 5), ((2, 2), 6, 2),
+    ]  # fmt: skip
+    check(right, NETWORK, MODES["replication"], blocks={"c1": (1, 2), "c2": (2, 2)})
+    changed = json.loads(json.dumps(in_modes))
+    change(changed)
+    with pytest.raises(MisplacedError, match=told):
+        check(
+            read(changed), NETWORK, MODES["replication"],
+            blocks={"c1": (1, 2), "c2": (2, 2)},
+        )  # fmt: skip
+
+
+def test_copies_that_share_arrays_may_lie_in_any_tiles(in_modes: dict[str, Any]) -> None:
+    """straddle = false keeps copies whole that add partial sums; those of c1 are whole in an array."""
+    changed = json.loads(json.dumps(in_modes))
+    moved, tiles = first(changed, "c1"), {(*a["chip"], *a["tile"]) for a in changed["arrays"]}
+    free = next((c, t) for c in range(2) for t in range(3) if (0, c, 0, t) not in tiles)
+    old = next(t for t in changed["tiles"] if (t["chip"], t["tile"]) == (moved["chip"], moved["tile"]))
+    moved.update(chip=[0, free[0]], tile=[0, free[1]], index=5)
+    changed["tiles"].append(old | {"chip": moved["chip"], "tile": moved["tile"], "arrays": 1})
+    old["arrays"] -= 1
+    check(
+        read(changed), NETWORK, MODES["replication"],
+        blocks={"c1": (1, 2), "c2": (2, 2)},
+    )  # fmt: skip
 
 
 def test_the_judge_shares_no_code_with_the_placer() -> None:

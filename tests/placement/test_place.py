@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from laws.strategies import random_network, randoms
+from laws.strategies import ANY, by_name, random_blocks, random_network, random_replication, randoms
 from placement.machines import chain, chip, machine, place_of, random_chip
 
 import rramalloc
 from rramalloc.errors import BudgetError, CapacityError, PlacementError, SpecError, TileError
 from rramalloc.hardware.hardware import Counting, Timing
+from rramalloc.mapping.modes import ModeArrays
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 from rramalloc.placement.arrange import Filled, construct
 from rramalloc.placement.check import check
+from rramalloc.timing.stage_graph import StageGraph
 
 FIRST_FIT = Counting(groups="diagonal", classifiers="host", row_blocks="first_fit")
 
@@ -208,3 +210,70 @@ def test_enormous_meshes_are_no_burden(tiles: tuple[int, int], chips: tuple[int,
     placement = rramalloc.place(network, {}, hardware=machine(chip(1, tiles, chips), (8, 8)))
     assert len(placement.tiles) == 16
     assert 0 < placement.traffic.lower_bound <= placement.traffic.cost
+
+
+@settings(max_examples=60, deadline=None)
+@given(randoms)
+def test_any_modes_can_be_placed(random: Random) -> None:
+    """As many arrays as the model counts, copies of several arrays whole in a tile where they must be."""
+    network = random_network(random, nodes=6, extent=5, ops=(*ANY, "conv_transpose"))
+    plain = StageGraph.build(network, "crossbar")
+    chosen = random_blocks(random, plain)
+    graph = plain.in_blocks(chosen)
+    hardware = machine(random_chip(random), random.choice(((16, 12), (40, 30), (64, 20))))
+    copies = np.array(random_replication(random, graph))
+    needed = ModeArrays(network, graph.stages, hardware).each(chosen, copies)
+    allocation = {
+        "replication": by_name(graph, copies), "block": dict(zip(graph.names, map(list, chosen), strict=True))
+    }  # fmt: skip
+    try:
+        placement = rramalloc.place(network, allocation, hardware=hardware, fc="crossbar", work=1)
+    except (CapacityError, TileError):
+        return
+    assert Counter(a.layer for a in placement.arrays) == dict(zip(graph.names, needed.tolist(), strict=True))
+    assert placement.blocks == dict(zip(graph.names, chosen, strict=True))
+    assert rramalloc.verify(network, allocation, placement).verdict == "equal"
+
+
+@settings(max_examples=30, deadline=None)
+@given(randoms)
+def test_modes_that_optimize_returns_can_be_placed(random: Random) -> None:
+    network = random_network(random, nodes=5, extent=5)
+    hardware = machine(random_chip(random), random.choice(((16, 12), (40, 30))))
+    try:
+        allocation = rramalloc.optimize(
+            network, random.randint(1, 120), hardware=hardware, fc="crossbar", mapping="sdk", work=1
+        )
+    except (BudgetError, TileError, PlacementError):
+        return
+    placement = rramalloc.place(network, allocation, work=1)
+    assert len(placement.arrays) == allocation.arrays.used
+    assert rramalloc.verify(network, allocation, placement).verdict == "equal"
+
+
+def test_row_blocks_of_modes_keep_to_a_tile() -> None:
+    """Block 1 x 2 of 3 x 3, 4 -> 20: 48 rows and 40 columns on 16 x 16 arrays: row blocks of 3 arrays."""
+    network = chain(4, 20, side=4, kernel=3)
+    hardware = machine(chip(4, (3, 6), straddle=True), (16, 16), counting=FIRST_FIT)
+    allocation = {"replication": {"c2": 2}, "block": {"c2": [1, 2]}}
+    placement = rramalloc.place(network, allocation, hardware=hardware)
+    tiles: dict[tuple[int, int], set[Any]] = {}
+    for array in placement.arrays:
+        if array.layer == "c2":
+            tiles.setdefault((array.replica, array.row_block), set()).add(place_of(array))
+    assert len(tiles) == 6
+    assert all(len(each) == 1 for each in tiles.values())
+
+
+def test_what_modes_cannot_be_is_refused() -> None:
+    network, board = chain(4, 6, kernel=3), machine(chip(8, (4, 4)), (32, 32), Timing(step_ns=1.0))
+    blocks = {"replication": {"c1": 2}, "block": {"c1": [2, 2]}}
+    with pytest.raises(SpecError, match="place them with 'sdk', or leave the blocks out"):
+        rramalloc.place(network, blocks, hardware=board, mapping="im2col")
+    with pytest.raises(SpecError, match="use 'kernel_split' to fold, or do without"):
+        rramalloc.optimize(network, 40, hardware=board, mapping="sdk", fold=True)
+    fast = machine(chip(8, (4, 4), hop_ns_tile=1.0, bandwidth_tile_gb_s=1.0), (32, 32), Timing(step_ns=1.0))
+    with pytest.raises(SpecError, match="use --mapping im2col, or optimize without --placed"):
+        rramalloc.optimize(network, 40, hardware=fast, mapping="sdk", placed=True)
+    with pytest.raises(SpecError, match=r"block.c1: must be from \[1, 1\] to \[4, 4\]"):
+        rramalloc.place(network, {"replication": {}, "block": {"c1": [5, 1]}}, hardware=board)

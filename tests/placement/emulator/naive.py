@@ -43,8 +43,9 @@ def hardware(
     )
 
 
-def random_hardware(random: Random, least_lines: int = 2) -> Hardware:
-    lines = (random.randint(least_lines, 40), random.randint(2, 20))
+def random_hardware(random: Random, least_lines: int = 2, times: int = 1) -> Hardware:
+    """times: factor of the lines, for arrays that hold several copies."""
+    lines = (times * random.randint(least_lines, 40), times * random.randint(2, 20))
     return hardware(
         lines, weight_bits=random.randint(1, 9), cell_bits=random.randint(1, 5), bits=random.randint(2, 9),
         signed=random.choice(("offset", "differential")), counting=random.choice((None, None, DENSE)),

@@ -34,6 +34,9 @@ from rramalloc.placement.emulator.weights import Weights
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
+SIZES = (1, 8, 40)
+"""Times the lines of random arrays: from copies of many arrays to arrays of many copies."""
+
 
 def test_parallel_window_by_hand() -> None:
     """3 x 3, block 2 x 2: 4 x 4 pixels; stride 2, dilation 3, kernel 2: two windows read 0, 2, 3 and 5."""
@@ -75,7 +78,7 @@ def any_layer(random: Random) -> tuple[Network, Any]:
 def test_any_mode_of_any_layer_is_equal(random: Random) -> None:
     source, stage = any_layer(random)
     block = random_block(random, source, stage, 7)
-    machine = random_hardware(random)
+    machine = random_hardware(random, times=random.choice(SIZES))
     weights = Weights(source, machine.precision.weight_bits, random.randint(0, 99)).of(stage)
     shape, width = source.shapes["c"], Width.of(machine.precision)
     draw = np.random.default_rng(random.randint(0, 99))
@@ -102,7 +105,7 @@ def test_any_network_in_any_modes_is_equal(random: Random) -> None:
     graph = plain.in_blocks(chosen)
     copies = by_name(graph, random_replication(random, graph))
     fc = "crossbar" if set(copies) == {stage.name for stage in source.stages} else "host"
-    what = task(source, copies, random_hardware(random, 8), "sdk", fc=fc, blocks=blocks)
+    what = task(source, copies, random_hardware(random, 8, random.choice(SIZES)), "sdk", fc=fc, blocks=blocks)
     result = verified(what, seed=random.randint(0, 9))
     assert result.verdict == "equal", result.difference
 
@@ -113,7 +116,7 @@ def test_a_weight_in_a_wrong_place_is_found(random: Random) -> None:
     """Any other value of any cell that a read-out window uses, also between copies that share an array."""
     source, stage = any_layer(random)
     shape, block = source.shapes["c"], random_block(random, source, stage)
-    machine = random_hardware(random)
+    machine = random_hardware(random, times=random.choice(SIZES))
     weights = Weights(source, machine.precision.weight_bits, 0).of(stage)
     copies = random.randint(1, BlockGrid.of(stage, shape, block).total)
     layer = layer_of(source, machine, "sdk", copies, weights, block)
