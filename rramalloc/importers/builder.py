@@ -22,9 +22,11 @@ from rramalloc.network.node import (
     Node,
     Pixelwise,
     Pool,
+    Regrid,
     Select,
     ShapeFault,
     Stage,
+    Take,
     Unmodelled,
     Upsample,
 )
@@ -48,6 +50,8 @@ _KINDS: Mapping[str, Any] = {
     "mul": Elementwise,
     "select": Select,
     "upsample": Upsample,
+    "take": Take,
+    "regrid": Regrid,
     "barrier": Barrier,
 }
 """Record of each operator; all others are pixelwise."""

@@ -339,6 +339,70 @@ class Upsample(_Consumer):
         return Shape(channels, height * self.scale[0], width * self.scale[1])
 
 
+Run = Annotated[tuple[Annotated[int, Field(ge=-1, le=MAX_EXTENT)], Size, int], from_list(list[int])]
+Runs = Annotated[tuple[Run, ...], from_list(list[Run]), Field(min_length=1, max_length=100_000)]
+
+
+class Take(_Consumer):
+    """Pixels taken by row and column: slices, flips, shifts, padding with zeros or reflections.
+
+    rows, columns: the input row of every output row, and columns alike, as runs [first, count, step]; -1 for
+    first, with step 0, takes none: zeros. None keeps all.
+    """
+
+    op: Literal["take"] = "take"
+    rows: Runs | None = None
+    columns: Runs | None = None
+
+    def needed(self, axis: int, extent: int) -> list[Pair]:
+        """First and last of `extent` source pixels that each output pixel needs; (0, -1): none."""
+        runs = (self.rows, self.columns)[axis]
+        if runs is None:
+            return [(index, index) for index in range(extent)]
+        taken = [first + step * turn for first, count, step in runs for turn in range(count)]
+        return [(index, index) if index >= 0 else (0, -1) for index in taken]
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """As many rows and columns as the runs have."""
+        extents = []
+        for field, runs, extent in (
+            ("rows", self.rows, inputs[0].height),
+            ("columns", self.columns, inputs[0].width),
+        ):
+            for first, count, step in runs or ():
+                last = first + step * (count - 1)
+                if (first < 0 and step) or not (first < 0 or (0 <= first < extent and 0 <= last < extent)):
+                    return ShapeFault(
+                        field, f"the run [{first}, {count}, {step}] leaves the {extent} there are"
+                    )
+            extents.append(extent if runs is None else sum(count for _, count, _ in runs))
+        return Shape(inputs[0].channels, *extents)
+
+
+class Regrid(_Consumer):
+    """The pixels in raster order on another grid; an output row waits for whole input rows.
+
+    grid: height and width, of as many pixels as the input has.
+    """
+
+    op: Literal["regrid"] = "regrid"
+    grid: SizePair
+
+    def needed(self, axis: int, source: Shape) -> list[Pair]:
+        """First and last source row that each output row has pixels of; each column may have any."""
+        if axis == 1:
+            return [(0, source.width - 1)] * self.grid[1]
+        ends = range(0, source.pixels, self.grid[1])
+        return [(end // source.width, (end + self.grid[1] - 1) // source.width) for end in ends]
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """The stated grid."""
+        high, wide = self.grid
+        if high * wide != inputs[0].pixels:
+            return ShapeFault("grid", f"{high} x {wide} are not the {inputs[0].pixels} pixels of the input")
+        return Shape(inputs[0].channels, high, wide)
+
+
 class Barrier(_Consumer):
     """Anything that needs all pixels of its inputs before it yields the first of `shape`."""
 
@@ -364,6 +428,8 @@ Node = Annotated[
     | Pixelwise
     | Select
     | Upsample
+    | Take
+    | Regrid
     | Barrier,
     Field(discriminator="op"),
 ]

@@ -13,8 +13,19 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.network.geometry import Geometry, Shape
-from rramalloc.network.node import Barrier, Conv, ConvTranspose, Flatten, GlobalPool, Node, Pool, Upsample
+from rramalloc.network.geometry import Geometry, Pair, Shape
+from rramalloc.network.node import (
+    Barrier,
+    Conv,
+    ConvTranspose,
+    Flatten,
+    GlobalPool,
+    Node,
+    Pool,
+    Regrid,
+    Take,
+    Upsample,
+)
 
 Table = npt.NDArray[np.int32]
 Index = npt.NDArray[np.int64]
@@ -32,8 +43,8 @@ def last_needed(node: Node, axis: int, table: Table, source: Shape, output: Shap
     if isinstance(node, ConvTranspose):
         first, last, step = _outputs_of_inputs(node.geometry, axis, extent, len(table))
         return _range_maximum(table[:, None], 0, first, last, step)[:, 0]
-    if isinstance(node, Upsample):
-        first, last = np.array(node.needed(axis, len(table)), dtype=np.int64).T
+    if isinstance(node, Upsample | Take | Regrid):
+        first, last = np.array(ranges(node, axis, source), dtype=np.int64).T
         return _range_maximum(table[:, None], 0, first, last, 1)[:, 0]
     everything = isinstance(node, GlobalPool | Flatten | Barrier)
     if everything or (source.height, source.width) != (output.height, output.width):  # 1 x 1 is broadcast
@@ -47,12 +58,12 @@ def last_user(node: Node, table: Table, source: Shape) -> Table:
         return _scatter_maximum(table, node.geometry, source)
     if isinstance(node, ConvTranspose):
         return _window_maximum(table, node.geometry, source)
-    if isinstance(node, Upsample):
+    if isinstance(node, Upsample | Take | Regrid):
         for axis, extent in enumerate((source.height, source.width)):
             table = np.moveaxis(table, axis, 0)
             result = np.full((extent, table.shape[1]), -1, dtype=np.int32)
-            pixel, last = np.array(node.needed(axis, extent), dtype=np.int64).T
-            while (users := np.flatnonzero(pixel <= last)).size:  # at most four turns
+            pixel, last = np.array(ranges(node, axis, source), dtype=np.int64).T
+            while (users := np.flatnonzero(pixel <= last)).size:  # mostly at most four turns
                 np.maximum.at(result, pixel[users], table[users])
                 pixel = pixel + 1
             table = np.ascontiguousarray(np.moveaxis(result, 0, axis))
@@ -60,6 +71,13 @@ def last_user(node: Node, table: Table, source: Shape) -> Table:
     if isinstance(node, GlobalPool | Flatten | Barrier) or table.shape != (source.height, source.width):
         return np.full((source.height, source.width), table.max(), dtype=np.int32)
     return table
+
+
+def ranges(node: Upsample | Take | Regrid, axis: int, source: Shape) -> list[Pair]:
+    """First and last row (axis 0) or column (1) of the source that each of the output needs, or (0, -1)."""
+    if isinstance(node, Regrid):
+        return node.needed(axis, source)
+    return node.needed(axis, source[1 + axis])
 
 
 def _window_maximum(table: Table, geometry: Geometry, output: Shape) -> Table:

@@ -12,7 +12,18 @@ import numpy as np
 from rramalloc.errors import UnsupportedError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
-from rramalloc.network.node import Barrier, Conv, ConvTranspose, Flatten, GlobalPool, Node, Pool, Upsample
+from rramalloc.network.node import (
+    Barrier,
+    Conv,
+    ConvTranspose,
+    Flatten,
+    GlobalPool,
+    Node,
+    Pool,
+    Regrid,
+    Take,
+    Upsample,
+)
 from rramalloc.network.receptive import Table, last_needed
 
 TABLE_LIMIT_BYTES = 2**29
@@ -168,6 +179,8 @@ class _Tracer:
             rule = (isinstance(node, ConvTranspose), node.geometry)
         elif isinstance(node, Upsample):
             rule = (node.scale, node.mode, node.coordinates)
+        elif isinstance(node, Take):
+            rule = (node.rows, node.columns)
         key = (id(table), axis, rule, source[1:], output[1:])
         if key not in self._pulled:
             pulled = last_needed(node, axis, table, source, output)
@@ -205,7 +218,8 @@ def _consumers_left(nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def _keeps_pixels(node: Node) -> bool:
-    return not isinstance(node, Conv | ConvTranspose | Pool | Upsample | GlobalPool | Flatten | Barrier)
+    moves = Conv | ConvTranspose | Pool | Upsample | Take | Regrid | GlobalPool | Flatten | Barrier
+    return not isinstance(node, moves)
 
 
 class _Pruner:

@@ -131,7 +131,7 @@ AFTER_STEM = [  # c: 16 x 12 x 10; operator, its inputs, attributes, constants, 
     ("Div", "c c", {}, [], 21, "mul", "16 x 12 x 10"),
     ("Concat", "c c", {"axis": 1}, [], 21, "concat", "32 x 12 x 10"),
     ("Concat", "c k", {"axis": 1}, [weight("k", 1, 3, 12, 10)], 21, "select", "19 x 12 x 10"),
-    ("Concat", "c c", {"axis": 3}, [], 21, "barrier", "16 x 12 x 20"),
+    ("Concat", "c c", {"axis": 3}, [], 21, "take take add", "16 x 12 x 20"),
     ("MaxPool", "c", {"kernel_shape": [2, 2], "strides": [2, 2]}, [], 21, "maxpool", "16 x 6 x 5"),
     ("MaxPool", "c", {"kernel_shape": [3, 3], "dilations": [2, 2]}, [], 21, "maxpool", "16 x 8 x 6"),
     ("MaxPool", "c", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, [], 21, "maxpool",
@@ -145,14 +145,14 @@ AFTER_STEM = [  # c: 16 x 12 x 10; operator, its inputs, attributes, constants, 
     ("ReduceMean", "c a", {"keepdims": 0}, [ints("a", [-1, -2])], 18, "global_avgpool", "16 x 1 x 1"),
     ("ReduceMax", "c", {"axes": [2, 3], "keepdims": 0}, [], 13, "global_maxpool", "16 x 1 x 1"),
     ("ReduceSum", "c a", {}, [ints("a", [1])], 13, "select", "1 x 12 x 10"),
-    ("ReduceMean", "c", {"axes": [2]}, [], 13, "barrier", "16 x 1 x 10"),
+    ("ReduceMean", "c", {"axes": [2]}, [], 13, "avgpool", "16 x 1 x 10"),
     ("ReduceMean", "c", {}, [], 13, "global_avgpool select", "1 x 1 x 1"),
     ("ArgMax", "c", {"axis": 1, "keepdims": 0}, [], 13, "select", "1 x 12 x 10"),
     ("Flatten", "c", {}, [], 21, "flatten", "1920 x 1 x 1"),
     ("Reshape", "c t", {}, [ints("t", [0, -1])], 21, "flatten", "1920 x 1 x 1"),
     ("Reshape", "c t", {}, [ints("t", [-1, 1920])], 21, "flatten", "1920 x 1 x 1"),
-    ("Reshape", "c t", {}, [ints("t", [1, 16, 120])], 21, "barrier", "16 x 120 x 1"),
-    ("Reshape", "c t", {}, [ints("t", [1, 16, 6, 20])], 21, "barrier", "16 x 6 x 20"),
+    ("Reshape", "c t", {}, [ints("t", [1, 16, 120])], 21, "", "16 x 12 x 10"),
+    ("Reshape", "c t", {}, [ints("t", [1, 16, 6, 20])], 21, "", "16 x 12 x 10"),
     ("Reshape", "c t", {}, [ints("t", [1, 4, 4, 12, 10])], 21, "", "16 x 12 x 10"),
     ("Transpose", "c", {"perm": [0, 2, 3, 1]}, [], 21, "", "16 x 12 x 10"),
     ("Unsqueeze", "c a", {}, [ints("a", [2])], 21, "", "16 x 12 x 10"),
@@ -161,12 +161,12 @@ AFTER_STEM = [  # c: 16 x 12 x 10; operator, its inputs, attributes, constants, 
     ("Slice", "c b e a", {}, [ints("b", [4]), ints("e", [9]), ints("a", [1])], 21, "select", "5 x 12 x 10"),
     ("Slice", "c", {"starts": [0], "ends": [-1], "axes": [1]}, [], 9, "select", "15 x 12 x 10"),
     ("Slice", "c b e a s", {}, [ints("b", [0]), ints("e", [99]), ints("a", [2]), ints("s", [2])], 21,
-     "barrier", "16 x 6 x 10"),
+     "take", "16 x 6 x 10"),
     ("Slice", "c b e a", {}, [ints("b", [0]), ints("e", [2**62]), ints("a", [3])], 21, "", "16 x 12 x 10"),
     ("Gather", "c i", {"axis": 1}, [ints("i", [3, 1, 2])], 21, "select", "3 x 12 x 10"),
-    ("Gather", "c i", {"axis": 2}, [ints("i", 3)], 21, "barrier", "16 x 1 x 10"),
+    ("Gather", "c i", {"axis": 2}, [ints("i", 3)], 21, "take", "16 x 1 x 10"),
     ("Tile", "c r", {}, [ints("r", [1, 2, 1, 1])], 21, "select", "32 x 12 x 10"),
-    ("Tile", "c r", {}, [ints("r", [1, 1, 2, 1])], 21, "barrier", "16 x 24 x 10"),
+    ("Tile", "c r", {}, [ints("r", [1, 1, 2, 1])], 21, "take", "16 x 24 x 10"),
     ("DepthToSpace", "c", {"blocksize": 2}, [], 21, "upsample select", "4 x 24 x 20"),
     ("SpaceToDepth", "c", {"blocksize": 2}, [], 21, "maxpool select", "64 x 6 x 5"),
     ("Resize", "c - s", {}, [floats("s", 1, 1, 2, 3)], 21, "upsample", "16 x 24 x 30"),
@@ -179,9 +179,9 @@ AFTER_STEM = [  # c: 16 x 12 x 10; operator, its inputs, attributes, constants, 
     ("Upsample", "c", {"scales": [1.0, 1.0, 2.0, 2.0]}, [], 7, "upsample", "16 x 24 x 20"),
     ("Upsample", "c s", {}, [floats("s", 1, 1, 2, 2)], 9, "upsample", "16 x 24 x 20"),
     ("Pad", "c p", {}, [ints("p", [0] * 8)], 21, "identity", "16 x 12 x 10"),
-    ("Pad", "c p", {}, [ints("p", [0, 0, 1, 1, 0, 0, 1, 1])], 21, "barrier", "16 x 14 x 12"),
+    ("Pad", "c p", {}, [ints("p", [0, 0, 1, 1, 0, 0, 1, 1])], 21, "take take", "16 x 14 x 12"),
     ("Pad", "c p", {}, [ints("p", [0, 4, 0, 0, 0, 4, 0, 0])], 21, "select", "24 x 12 x 10"),
-    ("Pad", "c", {"pads": [0, 0, 2, 0, 0, 0, 0, 0]}, [], 9, "barrier", "16 x 14 x 10"),
+    ("Pad", "c", {"pads": [0, 0, 2, 0, 0, 0, 0, 0]}, [], 9, "take", "16 x 14 x 10"),
     ("Where", "q c k", {}, [helper.make_tensor("q", TensorProto.BOOL, [1], [True]), weight("k", 1)], 21,
      "activation", "16 x 12 x 10"),
     ("QuantizeLinear", "c s", {}, [weight("s")], 21, "identity", "16 x 12 x 10"),
@@ -399,8 +399,10 @@ def test_padding_joins_the_convolution() -> None:
     assert (ops(network), conv.pads) == ("input conv", (2, 2, 3, 4))
     shared = [node("Pad", "x p", "d"), node("Conv", "d v", "e"), node("Relu", "d", "r")]
     network = load(model(shared, constants, outputs=["e", "r"]))
-    assert ops(network) == "input barrier conv relu"
-    assert "operator Pad (1 node, first 'pad')" in network.warnings[0]
+    assert ops(network) == "input take take conv relu"
+    assert network.nodes[1].rows == ((-1, 1, 0), (0, 12, 1), (-1, 3, 0))  # type: ignore[union-attr]
+    assert network.nodes[2].columns == ((-1, 2, 0), (0, 10, 1), (-1, 4, 0))  # type: ignore[union-attr]
+    assert network.warnings == ()
 
 
 def test_vector_layers() -> None:
@@ -453,7 +455,7 @@ def test_token_layers(inputs: tuple[int, ...], nodes: Any, constants: Any, expec
 
 
 def test_patches_to_tokens() -> None:
-    """docs/sources/model.md 2: merging the grid is a barrier, the transpose behind it is pixelwise."""
+    """Pixels of a merged grid stay where they are, also behind a transpose: no node stands for that."""
     network = load(
         model(
             [
@@ -466,8 +468,8 @@ def test_patches_to_tokens() -> None:
             [weight("v", 24, 8, 4, 4), ints("r", [0, 24, -1]), weight("g", 24), weight("m", 24, 48)],
         )
     )
-    assert ops(network) == "input conv barrier layernorm linear"
-    assert str(network.shapes["reshape"]) == "24 x 6 x 1"
+    assert ops(network) == "input conv layernorm linear"
+    assert str(network.shapes["matmul"]) == "48 x 3 x 2"
     assert network.warnings == ()
 
 
@@ -519,7 +521,8 @@ def test_attention() -> None:
     ]
     weights = [weight(f"w{name}", 64, 64) for name in "qkvo"]
     network = load(model(nodes, [*heads, ints("j", [1, 50, 64]), *weights], {"x": (1, 50, 64)}))
-    assert ops(network) == ("input linear linear linear barrier select mul softmax barrier select mul linear")
+    whole = "global_maxpool select select mul"  # of K or V, the channels of the result, times Q or the scores
+    assert ops(network) == f"input linear linear linear {whole} softmax {whole} linear"
     assert str(network.shapes["scores"]) == "200 x 50 x 1"
     assert str(network.shapes["mix"]) == "64 x 50 x 1"
     assert network.warnings == ()
@@ -531,7 +534,7 @@ def test_broadcasting_of_data() -> None:
     assert ops(load(model(gate, [W, weight("v", 16, 16, 1, 1)]))) == "input conv global_avgpool conv mul"
     column = [STEM, node("ReduceMean", "c a", "m"), node("Sub", "c m")]
     network = load(model(column, [W, ints("a", [3])]))
-    assert ops(network) == "input conv barrier upsample add"
+    assert ops(network) == "input conv avgpool upsample add"
     assert last(network) == ("add", "16 x 12 x 10")
     small = [node("Conv", "x v", "c"), node("Add", "c k")]
     network = load(model(small, [weight("v", 4, 8, 12, 10), weight("k", 1, 4, 6, 5)]))
@@ -548,10 +551,8 @@ def test_split_of_channels_and_of_the_grid() -> None:
     assert [str(network.shapes[name]) for name in ("split", "split/1")] == ["4 x 12 x 10", "12 x 12 x 10"]
     halves = [STEM, node("Split", "c", "a b", axis=2, num_outputs=2), node("Add", "a b")]
     network = load(model(halves, [W], opset=18))
-    assert ops(network) == "input conv barrier barrier add"
-    assert network.warnings == (
-        "operator Split (2 nodes, first 'split') works over the grid: treated as a barrier",
-    )
+    assert ops(network) == "input conv take take add"
+    assert network.warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws.reference import needed_pixels, pixels
 
 torch = pytest.importorskip("torch")
 
@@ -231,7 +232,7 @@ def test_shapes_are_those_of_pytorch(build: Function, shape: tuple[int, ...]) ->
     assert set(named) >= {name for name in computed if "out_proj" not in name} - {"encoder.self_attn"}
     for name, tensor in named.items():
         assert network.shapes[name] == grid_shape(name, tensor), name
-    assert network.warnings == ()
+    assert all("waits for whole rows" in warning for warning in network.warnings)
 
 
 @each_network
@@ -351,13 +352,13 @@ def test_attention_streams_queries_and_waits_for_keys_and_values() -> None:
     module.q, module.k, module.v = (nn.Linear(8, 4) for _ in range(3))
     network = from_torch(module, (1, 6, 8))
     nodes = {node.name: node for node in network.nodes}
-    barriers = [node for node in network.nodes if node.op == "barrier"]
-    assert [(node.inputs, network.shapes[node.name]) for node in barriers] == [
+    whole = [node for node in network.nodes if node.op == "global_maxpool"]
+    assert [(node.inputs, network.shapes[node.name]) for node in whole] == [
         (("k",), (4, 1, 1)),
         (("v",), (4, 1, 1)),
     ]
     joined = nodes["scaled_dot_product_attention_inputs"]
-    assert joined.inputs == ("q", *(node.name for node in barriers))
+    assert joined.inputs == ("q", *(node.name for node in whole))
     assert network.shapes["scaled_dot_product_attention"] == (4, 6, 1)
 
 
@@ -401,12 +402,12 @@ ONE_OPERATOR: list[Any] = [
     pytest.param(lambda x: x[:, :, 2:-2, :], "maxpool", (4, 4, 6), id="crop"),
     pytest.param(lambda x: x.split([1, 3], 1)[1], "select", (3, 8, 6), id="split"),
     pytest.param(lambda x: torch.stack([x, x], 1), "concat", (8, 8, 6), id="stack"),
-    pytest.param(lambda x: torch.cat([x, x], 2), "barrier", (4, 16, 6), id="concat of rows"),
+    pytest.param(lambda x: torch.cat([x, x], 2), "add", (4, 16, 6), id="concat of rows"),
     pytest.param(
         lambda x: torch.cat([x, torch.ones(1, 1, 8, 6)], 1), "select", (5, 8, 6), id="constant channel"
     ),
     pytest.param(lambda x: x.flatten(1), "flatten", (192, 1, 1), id="flatten"),
-    pytest.param(lambda x: x.flatten(2), "barrier", (4, 48, 1), id="to tokens"),
+    pytest.param(lambda x: x.flatten(2), "regrid", (4, 48, 1), id="to tokens"),
     pytest.param(lambda x: x.view(1, 2, 2, 8, 6), "identity", (4, 8, 6), id="split channels"),
     pytest.param(lambda x: x.permute(0, 2, 3, 1), "identity", (4, 8, 6), id="channels last"),
     pytest.param(lambda x: x.unsqueeze(2).squeeze(2), "identity", (4, 8, 6), id="squeeze"),
@@ -429,7 +430,7 @@ def test_one_operator(function: Function, op: str, shape: tuple[int, int, int]) 
     network = from_torch(module, (1, 4, 8, 6))
     last = network.nodes[-1]
     assert (last.op, network.shapes[last.name]) == (op, shape)
-    assert network.warnings == ()
+    assert all("waits for whole rows" in warning for warning in network.warnings)
 
 
 @pytest.mark.parametrize(
@@ -808,3 +809,62 @@ def test_damaged_names_of_modules(note: str) -> None:
     )  # fmt: skip
     network = from_model(onnx.helper.make_model(graph), "net.onnx", {})
     assert network.stages[0].name == "plain"
+
+
+class ShiftedWindows(nn.Module):
+    """A block of Swin: rows and columns shifted, attention within windows of 4 x 4, and back."""
+
+    def __init__(self, shift: int) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(2, 8, 1), nn.Conv2d(8, 2, 1)
+        self.qkv, self.norm, self.shift = nn.Linear(8, 24), nn.LayerNorm(8), shift
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x).permute(0, 2, 3, 1)
+        kept, size = x, x.shape[1]
+        x = torch.roll(self.norm(x), (-self.shift, -self.shift), (1, 2))
+        x = x.view(1, size // 4, 4, size // 4, 4, 8).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, 8)
+        q, k, v = self.qkv(x).reshape(-1, 16, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        x = ((q @ k.transpose(-2, -1)).softmax(-1) @ v).transpose(1, 2).reshape(-1, 16, 8)
+        x = x.view(1, size // 4, size // 4, 4, 4, 8).permute(0, 1, 3, 2, 4, 5).reshape(1, size, size, 8)
+        x = torch.roll(x, (self.shift, self.shift), (1, 2)) + kept
+        return self.last(x.permute(0, 3, 1, 2))
+
+
+def changed_pixels(module: nn.Module, image: Any, pixel: int) -> set[int]:
+    """Output pixels that change with one input pixel."""
+    other = image.clone()
+    other.view(1, image.shape[1], -1)[:, :, pixel] += 1
+    difference = (module(image) - module(other)).abs().amax(1).flatten()
+    return set(torch.nonzero(difference > 1e-9).flatten().tolist())
+
+
+@pytest.mark.parametrize("shift", [0, 2])
+def test_windows_need_what_pytorch_reads(shift: int, tmp_path: Path) -> None:
+    """From ONNX every output pixel needs exactly the pixels of its window and its own."""
+    torch.manual_seed(0)
+    module, image = ShiftedWindows(shift).double().eval(), torch.rand(1, 2, 8, 8, dtype=torch.float64)
+    path = tmp_path / "windows.onnx"
+    torch.onnx.export(module, (image,), str(path), dynamo=True, external_data=False)
+    network = load(path)
+    assert "barrier" not in {node.op for node in network.nodes}
+    needs: dict[str, dict[tuple[int, int], set[tuple[int, int]]]] = {}
+    for node in network.nodes:
+        grid = pixels(network.shapes[node.name])
+        if not node.inputs:
+            needs[node.name] = {pixel: {pixel} for pixel in grid}
+            continue
+        needs[node.name] = {
+            pixel: {
+                origin
+                for name in node.inputs
+                for source in needed_pixels(node, pixel, network.shapes[name])
+                for origin in needs[name][source]
+            }
+            for pixel in grid
+        }
+    found = needs[network.nodes[-1].name]
+    with torch.no_grad():
+        for at in range(64):
+            users = {y * 8 + x for (y, x), origins in found.items() if divmod(at, 8) in origins}
+            assert users == changed_pixels(module, image, at)

@@ -23,6 +23,8 @@ from rramalloc.network.node import (
     Linear,
     Node,
     Pool,
+    Regrid,
+    Take,
     Upsample,
 )
 
@@ -61,6 +63,15 @@ def needed_pixels(node: Node, pixel: Pixel, source: Shape) -> list[Pixel]:
             for a, at, extent in ((0, y, source.height), (1, x, source.width))
         )
         return [(r, c) for r in rows for c in columns]
+    if isinstance(node, Take):
+        rows, columns = (
+            [at] if runs is None else [[i * s + f for f, n, s in runs for i in range(n)][at]]
+            for at, runs in ((y, node.rows), (x, node.columns))
+        )
+        return [(r, c) for r in rows for c in columns if r >= 0 and c >= 0]
+    if isinstance(node, Regrid):
+        own = [y * node.grid[1] + column for column in range(node.grid[1])]
+        return [(r, c) for r in sorted({at // source.width for at in own}) for c in range(source.width)]
     if isinstance(node, Upsample):
         rows, columns = (
             _around(node, axis, at, extent)

@@ -35,6 +35,8 @@ ANY = (
     "avgpool",
     "linear",
     "select",
+    "take",
+    "regrid",
     "input",
 )
 ALL_PIXELS = ("global_avgpool", "flatten", "barrier", "global_maxpool")
@@ -105,6 +107,11 @@ def _node(
         node["scale"] = random.choice(([1, 2], [2, 1], [2, 2], [3, 2]))
         node["mode"] = random.choice(("nearest", "linear", "cubic"))
         node["coordinates"] = random.choice(("asymmetric", "half_pixel", "align_corners"))
+    elif op == "take":
+        node |= {"rows": _runs(random, shape.height), "columns": _runs(random, shape.width)}
+    elif op == "regrid":
+        high = random.choice([n for n in range(1, shape.pixels + 1) if shape.pixels % n == 0])
+        node["grid"] = [high, shape.pixels // high]
     elif op == "conv_transpose":
         node |= _transposed(random, shape)
     elif op == "linear":
@@ -115,6 +122,16 @@ def _node(
         node |= {"shape": _input(name, random, extent)["shape"]}
         node["inputs"] = random.sample(known, min(len(known), random.randint(1, 2)))
     return node
+
+
+def _runs(random: Random, extent: int) -> list[list[int]] | None:
+    """Some rows or columns in any order, or none; now and then all as they are."""
+    runs = []
+    for _ in range(random.randint(0, 4)):
+        first, count = random.randint(-1, extent - 1), random.randint(1, 4)
+        steps = [s for s in range(-3, 4) if 0 <= first + s * (count - 1) < extent] if first >= 0 else [0]
+        runs.append([first, count, random.choice(steps)])
+    return runs or None
 
 
 def _transposed(random: Random, shape: Shape) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def test_interpolation_needs_what_onnx_reads(mode: str, coordinates: str, extent
 @settings(max_examples=150)
 @given(random=randoms)
 def test_every_operator(random: Random) -> None:
-    network = random_network(random, 12, 8, (*ANY, "conv_transpose", "conv_transpose", "barrier"))
+    network = random_network(random, 12, 8, (*ANY, *3 * ("conv_transpose", "take", "regrid"), "barrier"))
     for node in network.nodes:
         for name in node.inputs:
             check(network, node, name, random)

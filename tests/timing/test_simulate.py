@@ -324,14 +324,15 @@ def test_replication_of_an_unknown_stage_is_refused() -> None:
 
 
 def test_a_network_without_a_stage_is_refused() -> None:
+    """Linear layers on a single pixel are stages where there are no others."""
     nodes = [
         {"name": "in", "op": "input", "shape": [4, 1, 1]},
         {"name": "fc", "op": "linear", "inputs": ["in"], "out_features": 2},
     ]
-    network = Network.build("empty", nodes)
     with pytest.raises(UnsupportedError, match="no stage"):
-        StageGraph.build(network)
-    assert StageGraph.build(network, "crossbar").windows.tolist() == [1]
+        StageGraph.build(Network.build("empty", nodes[:1]))
+    network = Network.build("classifier", nodes)
+    assert [StageGraph.build(network, fc).windows.tolist() for fc in ("host", "crossbar")] == [[1], [1]]
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rramalloc.errors import UnsupportedError
+from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx import shapes
 from rramalloc.importers.onnx.folding import fold
 from rramalloc.importers.onnx.operators.elementwise import ACTIVATIONS, SAME, SUMS
 from rramalloc.importers.onnx.outputs import outputs_of
 from rramalloc.importers.onnx.protos import Room, dims_of
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import Array, Constant, Dims
+from rramalloc.importers.onnx.tensors import Array, Constant
 
 Rule = Callable[[Step], Dims | None]
 

@@ -14,6 +14,7 @@ import onnx
 
 from rramalloc.choices import NodeNames
 from rramalloc.errors import FileError, SpecError
+from rramalloc.importers.axes import Dims, Layout, shape_of
 from rramalloc.importers.builder import needed
 from rramalloc.importers.onnx import protos
 from rramalloc.importers.onnx.constants import evaluate
@@ -25,15 +26,7 @@ from rramalloc.importers.onnx.operators import HANDLERS
 from rramalloc.importers.onnx.outputs import has_rule, outputs_of
 from rramalloc.importers.onnx.shapes import MAX_DIM
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import (
-    Constant,
-    Dims,
-    Tensor,
-    Value,
-    shape_of,
-    tensor,
-    usual,
-)
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, usual
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 
@@ -142,10 +135,10 @@ def _best(graph: Graph, inputs: Inputs) -> tuple[Drawing, list[str]]:
 
 def _barriers(trial: tuple[Drawing, list[str]]) -> int:
     drawing, ends = trial
-    return sum(node.op == "barrier" for node in needed(drawing.nodes, ends))
+    return drawing.moves + sum(node.op == "barrier" for node in needed(drawing.nodes, ends))
 
 
-def _import(graph: Graph, inputs: Inputs, layouts: Mapping[str, str]) -> tuple[Drawing, list[str]]:
+def _import(graph: Graph, inputs: Inputs, layouts: Mapping[str, Layout]) -> tuple[Drawing, list[str]]:
     drawing = Drawing(graph.where, inputs.batch, graph.uses, graph.names)
     constants = {
         proto.name: protos.constant_of(proto, f"{graph.where}: initializer {brief(proto.name)}")

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.importers.axes import Dims, Layout, lettered
 from rramalloc.importers.onnx.drawing import Uses
 from rramalloc.importers.onnx.graph import Graph
 from rramalloc.importers.onnx.protos import constant_of
 from rramalloc.importers.onnx.shapes import MAX_DIM
-from rramalloc.importers.onnx.tensors import Dims, canonical, gridded
+from rramalloc.importers.onnx.tensors import gridded
 from rramalloc.records import brief, is_whole
 
 MAX_RANK = 16
@@ -78,19 +79,19 @@ def inputs_of(graph: Graph, given: Mapping[str, Sequence[int]]) -> Inputs:
     )
 
 
-def layouts_of(dims: Dims) -> tuple[str, ...]:
+def layouts_of(dims: Dims) -> tuple[Layout, ...]:
     """What the axes of an input may mean, the likeliest first."""
     rank = len(dims)
     if rank == 0:
-        return ("",)
+        return ((),)
     if rank <= 2:
         options = ["1C"[-rank:], "1Y"[-rank:]]
         options = options if dims[0] == 1 or rank == 1 else ["YC"]
     elif rank == 3:
         options = ["1CY", "1YC", "1YX"] if dims[0] == 1 else ["CYX", "YXC"]
     else:
-        options = [gridded(dims, [1]), gridded(dims, [rank - 1])]
-    return tuple(dict.fromkeys(canonical(dims, option) for option in options))
+        return tuple(dict.fromkeys((gridded(dims, [1]), gridded(dims, [rank - 1]))))
+    return tuple(dict.fromkeys(lettered(dims, option) for option in options))
 
 
 def _axes(info: Any, where: str) -> tuple[Axis, ...] | None:

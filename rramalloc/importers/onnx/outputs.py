@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.shapes import MAX_DIM
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import Constant, Dims
+from rramalloc.importers.onnx.tensors import Constant
 
 Rule = Callable[[Step], Sequence[Dims] | None]
 

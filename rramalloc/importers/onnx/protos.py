@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 
 from rramalloc.errors import SpecError
+from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.shapes import MAX_DIM
-from rramalloc.importers.onnx.tensors import Array, Constant, Dims
+from rramalloc.importers.onnx.tensors import Array, Constant
 from rramalloc.records import brief
 
 MAX_FOLDED = 2**16

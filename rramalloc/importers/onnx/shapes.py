@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import Dims
 from rramalloc.records import brief
 
 MAX_DIM = 2**31 - 1

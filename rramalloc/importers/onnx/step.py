@@ -8,7 +8,8 @@ from typing import Any
 import onnx
 
 from rramalloc.errors import NetworkError, SpecError, UnsupportedError
-from rramalloc.importers.onnx.tensors import Array, Constant, Dims, Tensor, Value
+from rramalloc.importers.axes import Dims
+from rramalloc.importers.onnx.tensors import Array, Constant, Tensor, Value
 from rramalloc.records import brief
 
 _INT, _INTS = onnx.AttributeProto.INT, onnx.AttributeProto.INTS

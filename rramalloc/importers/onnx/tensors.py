@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rramalloc.importers.axes import Dims, Layout, Role, canonical, lettered, shape_of
 from rramalloc.network.geometry import Pads, Shape
 
-Dims = tuple[int, ...]
 Array = NDArray[np.generic]
 NO_PADS = Pads(0, 0, 0, 0)
 
@@ -36,14 +35,14 @@ class Tensor:
     """A tensor that depends on the input. Make it with `tensor`.
 
     node: the network node that yields it; dims: its ONNX shape;
-    layout: one letter per axis, C channels, Y and X rows and columns of the grid, 1 an axis of length 1;
+    layout: what each axis runs over;
     pads: zero border, part of dims, that no node adds: the only consumer takes it over;
     bits: of the whole numbers that quantised values are.
     """
 
     node: str
     dims: Dims
-    layout: str
+    layout: Layout
     pads: Pads = NO_PADS
     bits: int | None = None
 
@@ -52,39 +51,34 @@ class Tensor:
         """Channels and grid."""
         return shape_of(self.dims, self.layout)
 
+    @property
+    def grid_axes(self) -> frozenset[int]:
+        """Axes that run over the grid."""
+        return frozenset(axis for axis, role in enumerate(self.layout) if role)
+
     def aligned(self, rank: int) -> Tensor:
         """The same tensor with leading axes of length 1, as broadcasting sees it."""
         more = rank - len(self.dims)
-        return replace(self, dims=(1,) * more + self.dims, layout="1" * more + self.layout)
+        return replace(self, dims=(1,) * more + self.dims, layout=((),) * more + self.layout)
 
 
 Value = Constant | Tensor
 
 
-def tensor(node: str, dims: Sequence[int], layout: str) -> Tensor:
+def tensor(node: str, dims: Sequence[int], layout: Sequence[Role]) -> Tensor:
     """A tensor whose axes of length 1 carry no meaning."""
     return Tensor(node=node, dims=tuple(dims), layout=canonical(dims, layout))
 
 
-def canonical(dims: Sequence[int], layout: str) -> str:
-    """The layout with 1 at every axis of length 1."""
-    return "".join("1" if size == 1 else role for size, role in zip(dims, layout, strict=True))
-
-
-def shape_of(dims: Sequence[int], layout: str) -> Shape:
-    """Channels, height and width of a tensor with these axes."""
-    return Shape(*(math.prod(d for d, role in zip(dims, layout, strict=True) if role == r) for r in "CYX"))
-
-
-def gridded(dims: Sequence[int], channel_axes: Sequence[int]) -> str:
+def gridded(dims: Sequence[int], channel_axes: Sequence[int]) -> Layout:
     """A layout with these channel axes; the others are the grid, the last of several its columns."""
     grid = [axis for axis, size in enumerate(dims) if size != 1 and axis not in channel_axes]
-    roles = ["C"] * len(dims)
+    letters = ["C"] * len(dims)
     for axis in grid:
-        roles[axis] = "X" if len(grid) > 1 and axis == grid[-1] else "Y"
-    return canonical(dims, "".join(roles))
+        letters[axis] = "X" if len(grid) > 1 and axis == grid[-1] else "Y"
+    return lettered(dims, "".join(letters))
 
 
-def usual(dims: Sequence[int]) -> str:
+def usual(dims: Sequence[int]) -> Layout:
     """The layout that convolutions use: channels at axis 1, the grid behind; vectors are channels."""
     return gridded(dims, [len(dims) - 1] if len(dims) <= 2 else [1])

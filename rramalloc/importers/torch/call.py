@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rramalloc.errors import NetworkError, SpecError
+from rramalloc.importers.axes import MAX_TAKEN, runs_of
 from rramalloc.importers.builder import GraphBuilder, module_name
 from rramalloc.importers.torch.graph import Argument, Dims, Operation, Ref, references
 from rramalloc.importers.torch.layout import Layout, Tensor, default_layout
@@ -205,6 +206,30 @@ class Call:
             return source
         dims = (source.shape.channels,)
         return self.barrier([source], dims, Layout(), suffix=suffix)
+
+    def whole(self, source: Tensor, *, suffix: str) -> Tensor:
+        """An operand of which every pixel of the result needs every pixel: pooled to one."""
+        if source.shape.pixels == 1:
+            return source
+        return self.emit("global_maxpool", [source], (source.shape.channels,), Layout(), suffix=suffix)
+
+    def taken(
+        self,
+        source: Tensor,
+        axis: int,
+        indices: Sequence[int],
+        dims: Dims,
+        layout: Layout,
+        *,
+        suffix: str = "",
+    ) -> Tensor | None:
+        """These places along an axis that is a side of the grid, -1 for zeros; None for any other axis."""
+        own = source.essential
+        side = next((grid for grid in (0, 1) if own[grid] == (axis,)), None)
+        if side is None or max(len(indices), source.dims[axis]) > MAX_TAKEN:
+            return None
+        runs: dict[str, Any] = {("rows", "columns")[side]: runs_of(indices)}
+        return self.emit("take", [source], dims, layout, suffix=suffix, **runs)
 
     def placed(self, source: Tensor, layout: Layout) -> Tensor:
         """The tensor with its pixels in `layout`."""

@@ -79,7 +79,7 @@ def _dynamic(call: Call, left: tuple[str, ...], right: tuple[str, ...]) -> Resul
     layout = first.essential.shifted(max(shift, 0))
     if shift < 0 or contracted in first.grid_axes:
         first, layout = call.collapsed(first, suffix="_first"), Layout()
-    return _combined(call, first, [call.collapsed(second, suffix="_second")], layout)
+    return _combined(call, first, [call.whole(second, suffix="_second")], layout)
 
 
 def einsum(call: Call) -> Result:
@@ -106,7 +106,7 @@ def einsum(call: Call) -> Result:
         layout = first.essential.moved({axis: wanted.find(letter) for axis, letter in enumerate(left)})
     else:
         first = call.collapsed(first, suffix="_first")
-    return _combined(call, first, [call.collapsed(second, suffix="_second")], layout)
+    return _combined(call, first, [call.whole(second, suffix="_second")], layout)
 
 
 def _lettered_stage(call: Call, source: Tensor, left: str, right: str, wanted: str) -> Result:
@@ -137,7 +137,7 @@ def attention(call: Call) -> Result:
     layout = query.essential
     if len(query.dims) - 1 in query.grid_axes:
         query, layout = call.collapsed(query, suffix="_query"), Layout()
-    whole = [call.collapsed(other, suffix="_whole") for other in others if other is not None]
+    whole = [call.whole(other, suffix="_whole") for other in others if other is not None]
     return _combined(call, query, whole, layout)
 
 

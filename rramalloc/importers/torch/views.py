@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rramalloc.importers.axes import runs_of
 from rramalloc.importers.torch.call import Call, Result, same_values
-from rramalloc.importers.torch.graph import Dims
+from rramalloc.importers.torch.graph import Dims, Ref
 from rramalloc.importers.torch.layout import Layout, Tensor, viewed
 from rramalloc.importers.torch.windows import subsample
 
@@ -59,7 +60,30 @@ def reshape(call: Call) -> Result:
         return call.emit("flatten", [source], out, Layout())
     if still:
         return call.emit("identity", [source], out, layout)
+    merged = _one_column(source, out)
+    if merged is not None:
+        column = call.emit("regrid", [source], out, Layout((merged,)), grid=(out[merged], 1))
+        call.nodes.approximate(
+            [column.node], call.operation.op, "waits for whole rows of the grid that it makes one column"
+        )
+        return column
     return call.barrier([source], out, layout)
+
+
+def _one_column(source: Tensor, out: Dims) -> int | None:
+    """The axis of the result that is the whole grid in raster order, all other axes as they were."""
+    rows, cols = source.essential
+    if len(rows) != 1 or len(cols) != 1 or cols[0] <= rows[0]:
+        return None
+    if any(extent > 1 for extent in source.dims[rows[0] + 1 : cols[0]]):
+        return None
+    dims = [extent for axis, extent in enumerate(source.dims) if axis not in (rows[0], cols[0])]
+    before = sum(extent > 1 for extent in source.dims[: rows[0]])
+    long = [axis for axis, extent in enumerate(out) if extent > 1]
+    if before >= len(long) or out[long[before]] != source.shape.pixels:
+        return None
+    others = [out[axis] for axis in long if axis != long[before]]
+    return long[before] if others == [extent for extent in dims if extent > 1] else None
 
 
 def identity(call: Call) -> Result:
@@ -115,8 +139,10 @@ def stack(call: Call) -> Result:
 def _joined(call: Call, sources: list[Tensor], out: Dims, axis: int) -> Result:
     widest = max(sources, key=lambda source: source.shape.pixels)
     layout = widest.essential
-    if axis in widest.grid_axes or any(len(source.dims) != len(out) for source in sources):
+    if any(len(source.dims) != len(out) for source in sources):
         return call.barrier(sources, out, layout)
+    if axis in widest.grid_axes:
+        return _behind(call, out, axis, layout) or call.barrier(sources, out, layout)
     aligned = [call.placed(source, layout) for source in sources]
     channels = Tensor("", out, layout).shape.channels
     if len(aligned) == 1:
@@ -126,6 +152,39 @@ def _joined(call: Call, sources: list[Tensor], out: Dims, axis: int) -> Result:
     dims = (sum(source.shape.channels for source in aligned), *widest.shape[1:])  # the rest is constant
     joined = call.emit("concat", aligned, dims, Layout((1,), (2,)), suffix="_inputs")
     return call.select(joined, out, layout)
+
+
+def _behind(call: Call, out: Dims, axis: int, layout: Layout) -> Tensor | None:
+    """Tensors one behind the other on the grid: each with zeros around it, then their sum."""
+    argument = call.given("tensors")
+    names = [ref.name for ref in argument if isinstance(ref, Ref)] if isinstance(argument, tuple) else []
+    lengths = [call.dims_of(name)[axis] for name in names]
+    tensors = [call.frame.get(name) for name in names]
+    if sum(lengths) != out[axis]:
+        return None
+    parts: list[Tensor] = []
+    for index, source in enumerate(tensors):
+        if source is None:
+            continue
+        at = sum(lengths[:index])
+        around = [-1] * at + list(range(lengths[index])) + [-1] * (out[axis] - at - lengths[index])
+        if lengths[index] == 1 and axis not in source.grid_axes:
+            rows = Layout((*source.essential.rows, axis), source.essential.cols)
+            source = Tensor(source.node, source.dims, rows if axis in layout.rows else layout)
+        if Tensor("", out, source.layout).essential != layout:
+            return None
+        if lengths[index] == 1:
+            side = "rows" if axis in layout.rows else "columns"
+            if layout.rows != (axis,) and layout.cols != (axis,):
+                return None
+            part = call.emit("take", [source], out, layout, suffix=f"_part{index}", **{side: runs_of(around)})
+        else:
+            found = call.taken(source, axis, around, out, layout, suffix=f"_part{index}")
+            if found is None:
+                return None
+            part = found
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else call.emit("add", parts, out, layout)
 
 
 def cut(call: Call) -> Result:
@@ -151,7 +210,9 @@ def pick(call: Call) -> Result:
     places = {old: old - (old > axis) for old in range(len(source.dims)) if old != axis}
     layout = source.layout.moved(places)
     if axis in source.grid_axes:
-        return call.barrier([source], out, layout)
+        index = call.number("index", 0) % source.dims[axis]
+        rest = Layout(*(tuple(at for at in group if at != axis) for group in source.layout)).moved(places)
+        return call.taken(source, axis, [index], out, rest) or call.barrier([source], out, layout)
     return call.select(source, out, layout)
 
 

@@ -11,6 +11,7 @@ softmax              x minus the maximum over channels, saturated
 layernorm            x minus the mean over channels rounded down, saturated
 batchnorm, identity, dropout    x
 upsample             the last pixel that is needed; of the nearest one that is it
+take, regrid         the pixels that they take, 0 where they take none
 select               channel c is channel c modulo those there are
 barrier              all values of all inputs in order, from the first again when they end
 
@@ -39,8 +40,10 @@ from rramalloc.network.node import (
     Node,
     Pixelwise,
     Pool,
+    Regrid,
     Select,
     Stage,
+    Take,
     Upsample,
 )
 from rramalloc.placement.emulator.accelerator import Accelerator, address_of
@@ -81,6 +84,13 @@ def computed(node: Node, inputs: list[Ints], output: Shape, width: Width) -> Int
             needed = (node.needed(axis, first.shape[axis + 1]) for axis in (0, 1))
             rows, columns = ([last for _, last in each] for each in needed)
             return first[:, rows][:, :, columns]
+        case Take():
+            needed = (node.needed(axis, first.shape[axis + 1]) for axis in (0, 1))
+            rows, columns = ([last for _, last in each] for each in needed)
+            bordered = np.pad(first, ((0, 0), (0, 1), (0, 1)))  # -1 takes a row or column of zeros
+            return bordered[:, rows][:, :, columns]
+        case Regrid():
+            return first.reshape(output)
         case Barrier():
             return np.resize(np.concatenate([each.ravel() for each in inputs]), output)
     raise AssertionError(f"{node.op} is no digital node")

@@ -32,7 +32,9 @@ from rramalloc.network.node import (
     Node,
     Pixelwise,
     Pool,
+    Regrid,
     Select,
+    Take,
     Upsample,
 )
 from rramalloc.placement.emulator.weights import Weights
@@ -231,6 +233,15 @@ class Reference:
                 result = model.add("Gather", names[0], model.feed(chosen), axis=1)
             case Upsample():
                 result = _upsampled(model, names[0], inputs[0].shape, node)
+            case Take():
+                name = model.add("Pad", names[0], model.feed(np.array([0, 0, 0, 0, 0, 0, 1, 1])))
+                for axis, runs in ((2, node.rows), (3, node.columns)):
+                    kept = [(0, inputs[0].shape[axis - 1], 1)] if runs is None else runs
+                    taken = [run[0] + run[2] * turn for run in kept for turn in range(run[1])]
+                    name = model.add("Gather", name, model.feed(np.array(taken)), axis=axis)
+                result = name
+            case Regrid():
+                result = model.add("Reshape", names[0], model.feed(np.array(shape)))
             case Barrier():
                 result = _barrier(model, names, sum(each.size for each in inputs), shape)
             case _:

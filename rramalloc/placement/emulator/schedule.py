@@ -24,9 +24,12 @@ from rramalloc.network.node import (
     Linear,
     Node,
     Pool,
+    Regrid,
     Stage,
+    Take,
     Upsample,
 )
+from rramalloc.network.receptive import ranges
 from rramalloc.records import brief
 from rramalloc.timing.simulate import Timing
 
@@ -149,10 +152,10 @@ def _digital(node: Node, inputs: list[Steps], output: Shape) -> Steps:
         return np.zeros(grid, dtype=np.int64)
     if isinstance(node, Pool):
         return last_written(inputs[0], node, output)
-    if isinstance(node, Upsample):
-        rows, columns = (node.needed(axis, inputs[0].shape[axis]) for axis in (0, 1))
-        high = np.stack([inputs[0][first : last + 1].max(axis=0) for first, last in rows])
-        return np.stack([high[:, first : last + 1].max(axis=1) for first, last in columns], axis=1)
+    if isinstance(node, Upsample | Take | Regrid):
+        rows, columns = (ranges(node, axis, Shape(1, *inputs[0].shape)) for axis in (0, 1))
+        high = np.stack([inputs[0][first : last + 1].max(axis=0, initial=0) for first, last in rows])
+        return np.stack([high[:, first : last + 1].max(axis=1, initial=0) for first, last in columns], axis=1)
     if isinstance(node, GlobalPool | Flatten | Barrier):
         return np.full(grid, max(int(steps.max()) for steps in inputs))
     latest = np.zeros(grid, dtype=np.int64)

@@ -6,18 +6,18 @@ Source: docs/sources/model.md 2.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+from rramalloc.importers.axes import MAX_TAKEN, Atom, Dims, Layout, lettered, reshaped
 from rramalloc.importers.onnx import shapes
-from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, pixelwise, select
+from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, channelled, pixelwise, select, take
 from rramalloc.importers.onnx.operators.windowed import on_grid
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import Dims, Tensor, Value, canonical, tensor
+from rramalloc.importers.onnx.tensors import Tensor, Value, tensor
 from rramalloc.network.geometry import Pads
 from rramalloc.records import brief
 
-_Block = tuple[list[int], list[int]]
 _SLIDING = ("Conv", "MaxPool", "AveragePool", "LpPool", "QLinearConv", "ConvInteger")
 
 
@@ -25,12 +25,21 @@ def reshape_to(drawing: Drawing, step: Step, x: Tensor, dims: Dims) -> Tensor:
     """Nothing if every grid axis survives, `flatten` for one vector, else a barrier."""
     if any(size < 1 for size in dims):
         raise step.mismatch("shape", f"the result {shapes.shown(dims)} is empty")
-    layout, keeps = regroup(x.dims, x.layout, dims)
-    if len(dims) == 2 and dims[0] == 1 and (x.shape.pixels == 1 or set(layout) <= {"C", "1"}):
-        return tensor(drawing.emit(step, "flatten", [x.node]), dims, "1C")
-    if keeps:
-        return tensor(x.node, dims, layout)
-    return barrier(drawing, step, [x], dims, layout)
+    axes = reshaped(x.dims, x.layout, dims)
+    mixed = {k for k, parts in enumerate(axes or []) if len({atom is None for _, atom in parts}) > 1}
+    to_vector = len(dims) == 2 and dims[0] == 1
+    if to_vector and (x.shape.pixels == 1 or axes is None or mixed):
+        return tensor(drawing.emit(step, "flatten", [x.node]), dims, ((), ()))
+    if axes is None:
+        return barrier(drawing, step, [x], dims, regroup(x, dims))
+    parts = [(k, size, atom) for k, own in enumerate(axes) for size, atom in own]
+    inner = tensor(x.node, [size for _, size, _ in parts], [(atom,) if atom else () for *_, atom in parts])
+    if mixed:
+        inner = channelled(drawing, step, inner, [at for at, (k, *_) in enumerate(parts) if k in mixed], "")
+    roles: list[list[Atom]] = [[] for _ in dims]
+    for (k, *_), role in zip(parts, inner.layout, strict=True):
+        roles[k] += role
+    return tensor(inner.node, dims, [tuple(role) for role in roles])
 
 
 def reshape(drawing: Drawing, step: Step) -> Sequence[Value]:
@@ -49,16 +58,11 @@ def flatten(drawing: Drawing, step: Step) -> Sequence[Value]:
     return [reshape_to(drawing, step, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:])))]
 
 
-def transpose(drawing: Drawing, step: Step) -> Sequence[Value]:
-    """Transpose: only the meaning of axes moves, unless axes that make up the rows change order."""
+def transpose(_: Drawing, step: Step) -> Sequence[Value]:
+    """Transpose: only the meaning of axes moves."""
     x = step.data()
     perm = shapes.permutation(step, len(x.dims))
-    dims, layout = tuple(x.dims[axis] for axis in perm), "".join(x.layout[axis] for axis in perm)
-    for role in "YX":
-        order = [axis for axis in perm if x.layout[axis] == role]
-        if order != sorted(order):
-            return [barrier(drawing, step, [x], dims, layout)]
-    return [tensor(x.node, dims, layout)]
+    return [tensor(x.node, [x.dims[axis] for axis in perm], [x.layout[axis] for axis in perm])]
 
 
 def squeeze(_: Drawing, step: Step) -> Sequence[Value]:
@@ -66,7 +70,7 @@ def squeeze(_: Drawing, step: Step) -> Sequence[Value]:
     x = step.data()
     gone = shapes.squeezed(step, x.dims)
     kept = [axis for axis in range(len(x.dims)) if axis not in gone]
-    return [tensor(x.node, [x.dims[k] for k in kept], "".join(x.layout[k] for k in kept))]
+    return [tensor(x.node, [x.dims[k] for k in kept], [x.layout[k] for k in kept])]
 
 
 def unsqueeze(_: Drawing, step: Step) -> Sequence[Value]:
@@ -75,8 +79,8 @@ def unsqueeze(_: Drawing, step: Step) -> Sequence[Value]:
     axes = shapes.unsqueezed(step, x.dims)
     layout = list(x.layout)
     for axis in axes:
-        layout.insert(axis, "1")
-    return [tensor(x.node, shapes.inserted(x.dims, axes), "".join(layout))]
+        layout.insert(axis, ())
+    return [tensor(x.node, shapes.inserted(x.dims, axes), layout)]
 
 
 def pad(drawing: Drawing, step: Step) -> Sequence[Value]:
@@ -95,25 +99,46 @@ def pad(drawing: Drawing, step: Step) -> Sequence[Value]:
         raise step.fault("pads", f"got {brief(str(given))}, the result {shapes.shown(dims)} is not a shape")
     if not touched:
         return [pixelwise(drawing, step, x, "identity")]
-    if all(x.layout[axis] == "C" for axis in touched):
+    if all(x.dims[axis] > 1 and not x.layout[axis] for axis in touched):
         return [select(drawing, step, x, dims, x.layout)]
     if step.text("mode", "constant") == "constant" and _slides(drawing, step, x, around):
         source, roles = on_grid(drawing, step, x)
         edges = {role: around.get(axis, (0, 0)) for axis, role in enumerate(roles, start=2)}
         (top, bottom), (left, right) = edges.get("Y", (0, 0)), edges.get("X", (0, 0))
-        layout = "1C" + roles
-        return [replace(tensor(source.node, dims, layout), pads=Pads(top, left, bottom, right))]
-    layout = x.layout if len(dims) not in (3, 4) else "1C" + "YX"[: len(dims) - 2]
-    layout = "".join(old if old != "1" else new for old, new in zip(x.layout, layout, strict=True))
-    return [barrier(drawing, step, [x], dims, layout, because="does not pad a single convolution with zeros")]
+        return [replace(tensor(source.node, dims, source.layout), pads=Pads(top, left, bottom, right))]
+    mode = step.text("mode", "constant")
+    if any(x.dims[axis] > 1 and not x.layout[axis] for axis in touched) or max(dims) > MAX_TAKEN:
+        return [barrier(drawing, step, [x], dims, x.layout, because="pads channels and pixels at once")]
+    for axis in touched:
+        x = take(drawing, step, x, axis, _padded(x.dims[axis], around[axis], mode))
+    return [x]
+
+
+def _padded(size: int, pair: tuple[int, int], mode: str) -> list[int]:
+    """Where each element along a padded axis comes from, -1 for zeros."""
+    places = list[int]()
+    for at in range(-pair[0], size + pair[1]):
+        inside = 0 <= at < size
+        if inside:
+            places.append(at)
+        elif mode == "edge":
+            places.append(min(max(at, 0), size - 1))
+        elif mode == "wrap":
+            places.append(at % size)
+        elif mode == "reflect" and size > 1:
+            turn = at % (2 * size - 2)
+            places.append(min(turn, 2 * size - 2 - turn))
+        else:
+            places.append(-1)
+    return places
 
 
 def _slides(drawing: Drawing, step: Step, x: Tensor, around: dict[int, tuple[int, int]]) -> bool:
     readers = drawing.uses.get(step.proto.output[0], ())
     if len(readers) != 1 or readers[0][0] not in _SLIDING or readers[0][1] != 0 or len(x.dims) not in (3, 4):
         return False
-    fits = x.dims[0] == 1 and x.layout[1] in "C1"
-    grid = all(have in (want, "1") for have, want in zip(x.layout[2:], "YX", strict=False))
+    fits = x.dims[0] == 1
+    grid = x.layout == lettered(x.dims, "1CYX"[: len(x.dims)])
     return (
         fits
         and grid
@@ -129,8 +154,9 @@ def depth_to_space(drawing: Drawing, step: Step) -> Sequence[Value]:
         raise step.mismatch("blocksize", f"got {brief(block)} for data of {shapes.shown(x.dims)}")
     _, channels, height, width = x.dims
     big = (1, channels, height * block, width * block)
-    wide = tensor(drawing.emit(step, "upsample", [x.node], "upsample", scale=(block, block)), big, "1CYX")
-    return [select(drawing, step, wide, (1, channels // block**2, *big[2:]), "1CYX")]
+    layout = lettered(big, "1CYX")
+    wide = tensor(drawing.emit(step, "upsample", [x.node], "upsample", scale=(block, block)), big, layout)
+    return [select(drawing, step, wide, (1, channels // block**2, *big[2:]), layout)]
 
 
 def space_to_depth(drawing: Drawing, step: Step) -> Sequence[Value]:
@@ -142,63 +168,34 @@ def space_to_depth(drawing: Drawing, step: Step) -> Sequence[Value]:
     _, channels, height, width = x.dims
     small = (1, channels, height // block, width // block)
     pooled = drawing.emit(step, "maxpool", [x.node], "blocks", kernel=(block, block), stride=(block, block))
+    layout = lettered(small, "1CYX")
     return [
-        select(drawing, step, tensor(pooled, small, "1CYX"), (1, channels * block**2, *small[2:]), "1CYX")
+        select(drawing, step, tensor(pooled, small, layout), (1, channels * block**2, *small[2:]), layout)
     ]
 
 
-def regroup(dims: Dims, layout: str, target: Dims) -> tuple[str, bool]:
-    """Layout after a reshape, and whether every grid axis survives, so that pixels stay together.
+def regroup(x: Tensor, target: Dims) -> Layout:
+    """The layout after a reshape that moves pixels: an axis as long as one from before keeps its role.
 
-    Old and new axes are matched in the smallest blocks with equal products. A block of channels stays
-    channels; a grid axis survives alone. A grid that is cut or merged is a new grid; a block that mixes
-    channels and grid becomes channels if it is one axis, else keeps channels where they were, first or last.
+    Among the others the first is channels if there were channels, the rest is the grid.
     """
-    roles = ["1"] * len(target)
-    keeps = True
-    for old, new in _blocks(dims, target):
-        kinds = {layout[axis] for axis in old}
-        if kinds == {"C"}:
-            fill = ["C"] * len(new)
-        elif len(old) == len(new) == 1:
-            fill = [layout[old[0]]]
+    roles: list[str] = []
+    at, left = 0, [(size, "C" if not role else "Y") for size, role in zip(x.dims, x.layout, strict=True)]
+    for size in target:
+        same = next((k for k in range(at, len(left)) if left[k][0] == size > 1), None)
+        if same is None:
+            roles.append("?" if size > 1 else "1")
         else:
-            keeps = False
-            fill = _mixed([layout[axis] for axis in old], len(new))
-        for axis, role in zip(new, fill, strict=True):
-            roles[axis] = role
-    if not keeps:
-        grid = [axis for axis, role in enumerate(roles) if role in "YX" and target[axis] > 1]
-        for axis in grid:
-            roles[axis] = "X" if len(grid) > 1 and axis == grid[-1] else "Y"
-    return canonical(target, "".join(roles)), keeps
-
-
-def _mixed(old: list[str], count: int) -> list[str]:
-    if "C" not in old:
-        return ["Y"] * count
-    if count == 1:
-        return ["C"]
-    return ["Y"] * (count - 1) + ["C"] if old[-1] == "C" else ["C"] + ["Y"] * (count - 1)
-
-
-def _blocks(dims: Dims, target: Dims) -> Iterator[_Block]:
-    """Axes longer than 1 on both sides, in blocks with equal products."""
-    left = [axis for axis, size in enumerate(dims) if size != 1]
-    right = [axis for axis, size in enumerate(target) if size != 1]
-    i = j = 0
-    while i < len(left) and j < len(right):
-        old, new = [left[i]], [right[j]]
-        a, b = dims[left[i]], target[right[j]]
-        i, j = i + 1, j + 1
-        while a != b:
-            if a < b:
-                a, i = a * dims[left[i]], i + 1
-                old.append(left[i - 1])
-            else:
-                b, j = b * target[right[j]], j + 1
-                new.append(right[j - 1])
-        yield old, new
+            roles.append(left[same][1])
+            at = same + 1
+    channels = "C" not in roles and x.shape.channels > 1
+    for k, role in enumerate(roles):
+        if role == "?":
+            roles[k], channels = ("C", False) if channels else ("Y", False)
+    grid = [k for k, role in enumerate(roles) if role == "Y"]
+    return lettered(
+        target, "".join("X" if len(grid) > 1 and k == grid[-1] else r for k, r in enumerate(roles))
+    )
 
 
 HANDLERS: dict[str, Handler] = {

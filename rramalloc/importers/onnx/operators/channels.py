@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rramalloc.importers.axes import MAX_TAKEN, Atom, Dims, in_raster_order
 from rramalloc.importers.onnx import shapes
-from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, expand, relayout, select
+from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, expand, relayout, select, take
+from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import (
-    Constant,
-    Dims,
-    Tensor,
-    Value,
-    gridded,
-    tensor,
-)
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, gridded, tensor
 from rramalloc.records import brief
 
 OVER_GRID = "works over the grid"
-
-
-def cut(drawing: Drawing, step: Step, x: Tensor, dims: Dims, suffix: str = "") -> Tensor:
-    """Part of a tensor, axis by axis: pixelwise if only channels go, else a barrier with a warning."""
-    changed = [axis for axis, (old, new) in enumerate(zip(x.dims, dims, strict=True)) if old != new]
-    if all(x.layout[axis] in "C1" for axis in changed):
-        return select(drawing, step, x, dims, x.layout, suffix)
-    return barrier(drawing, step, [x], dims, x.layout, suffix, OVER_GRID)
 
 
 def concat(drawing: Drawing, step: Step) -> Sequence[Value]:
@@ -43,11 +31,10 @@ def concat(drawing: Drawing, step: Step) -> Sequence[Value]:
         raise step.unsupported("none of its operands is data")
     axis = step.axis(step.integer("axis", 1), len(sizes[0]))
     dims = shapes.joined(step, sizes, axis)
-    lead = max(data, key=lambda x: x.shape.channels * x.shape.pixels)
-    roles = {x.layout[axis] for x in data} - {"1"} or {"C"}
-    layout = lead.layout[:axis] + min(roles) + lead.layout[axis + 1 :]
-    if roles != {"C"}:
-        return [barrier(drawing, step, data, dims, layout)]
+    lead = max(data, key=lambda x: (x.shape.pixels, x.shape.channels))
+    if any(x.layout[axis] for x in data):
+        return [_behind(drawing, step, values, dims, axis)]
+    layout = (*lead.layout[:axis], (), *lead.layout[axis + 1 :])
     on = [relayout(drawing, step, x, layout) for x in data]
     total = sum(x.dims[axis] for x in on)
     whole = total == dims[axis]
@@ -58,17 +45,45 @@ def concat(drawing: Drawing, step: Step) -> Sequence[Value]:
     return [part if whole else select(drawing, step, part, dims, layout)]
 
 
+def _behind(drawing: Drawing, step: Step, values: Sequence[Value], dims: Dims, axis: int) -> Tensor:
+    """Operands one behind the other on the grid: each with zeros around it, then their sum."""
+    placed, at = list[Tensor](), 0
+    lead = max((x for x in values if isinstance(x, Tensor)), key=lambda x: x.shape.pixels)
+    one_side = len(lead.layout[axis]) == 1 or in_raster_order(lead.layout, axis)
+    if not one_side or dims[axis] > MAX_TAKEN:
+        data = [x for x in values if isinstance(x, Tensor)]
+        return barrier(drawing, step, data, dims, lead.layout, because=OVER_GRID)
+    for number, value in enumerate(values):
+        length = (value.dims or dims)[axis]
+        if isinstance(value, Tensor):
+            around = [-1] * at + list(range(length)) + [-1] * (dims[axis] - at - length)
+            roles = [
+                (Atom(value.dims[k], role[0].grid, role[0].level),) if k == axis and role else role
+                for k, role in enumerate(lead.layout)
+            ]
+            if len(lead.layout[axis]) > 1 or value.layout[axis]:
+                roles = list(value.layout)
+            placed.append(
+                take(drawing, step, relayout(drawing, step, value, roles), axis, around, f"part{number}")
+            )
+        at += length
+    if len(placed) == 1:
+        return placed[0]
+    return combine(drawing, step, "add", placed)
+
+
 def split(drawing: Drawing, step: Step) -> Sequence[Value]:
     """Split: one `select` for each part."""
     x = step.data()
     axis = step.axis(step.integer("axis", 0), len(x.dims))
     outputs = len(step.proto.output)
     sizes = shapes.split_sizes(step, x.dims[axis], outputs)
+    ends = list(itertools.accumulate(sizes))
     return [
-        cut(drawing, step, x, (*x.dims[:axis], size, *x.dims[axis + 1 :]), f"{k}" if k else "")
+        take(drawing, step, x, axis, range(end - size, end), f"{k}" if k else "")
         if name and outputs > 1
         else x
-        for k, (name, size) in enumerate(zip(step.proto.output, sizes, strict=True))
+        for k, (name, size, end) in enumerate(zip(step.proto.output, sizes, ends, strict=True))
     ]
 
 
@@ -76,13 +91,10 @@ def slice_(drawing: Drawing, step: Step) -> Sequence[Value]:
     """Slice; nothing if it keeps everything in order."""
     x = step.data()
     kept = shapes.sliced(step, x.dims)
-    dims = tuple(len(kept[axis]) if axis in kept else size for axis, size in enumerate(x.dims))
-    moved = [axis for axis, part in kept.items() if part != range(x.dims[axis])]
-    if not moved:
-        return [x]
-    if dims == x.dims and any(x.layout[axis] in "YX" for axis in moved):
-        return [barrier(drawing, step, [x], dims, x.layout, because=OVER_GRID)]
-    return [cut(drawing, step, x, dims)]
+    for axis, part in kept.items():
+        if part != range(x.dims[axis]):
+            x = take(drawing, step, x, axis, part)
+    return [x]
 
 
 def gather(drawing: Drawing, step: Step) -> Sequence[Value]:
@@ -93,14 +105,24 @@ def gather(drawing: Drawing, step: Step) -> Sequence[Value]:
     axis = step.axis(step.integer("axis", 0), len(x.dims))
     picked = step.dims(1)
     dims = x.dims[:axis] + picked + x.dims[axis + 1 :]
-    role = x.layout[axis] if x.layout[axis] != "1" else "C"
+    array = index.array if isinstance(index, Constant) else None
     if isinstance(index, Tensor):
         layout = gridded(dims, [len(dims) - 1])
         return [barrier(drawing, step, [x, index], dims, layout, because="picks by computed indices")]
-    layout = x.layout[:axis] + role * len(picked) + x.layout[axis + 1 :]
-    if role == "C":
-        return [select(drawing, step, x, dims, layout)]
-    return [barrier(drawing, step, [x], dims, layout, because=OVER_GRID)]
+    rest = x.layout[:axis], x.layout[axis + 1 :]
+    if not x.layout[axis] or array is None or len(picked) > 1:
+        layout = (*rest[0], *([x.layout[axis]] * len(picked)), *rest[1])
+        if not x.layout[axis]:
+            return [select(drawing, step, x, dims, layout)]
+        return [barrier(drawing, step, [x], dims, layout, because=OVER_GRID)]
+    length = x.dims[axis]
+    indices = [int(at) for at in array.reshape(-1)]
+    if any(not -length <= at < length for at in indices):
+        raise step.fault("indices", f"must be from {-length} to {length - 1}, got {brief(str(indices))}")
+    y = take(drawing, step, x, axis, [at % length for at in indices])
+    if picked:
+        return [y]
+    return [tensor(y.node, dims, (*y.layout[:axis], *y.layout[axis + 1 :]))]
 
 
 def _look_up(drawing: Drawing, step: Step) -> Tensor:
@@ -109,7 +131,7 @@ def _look_up(drawing: Drawing, step: Step) -> Tensor:
     axis = step.axis(step.integer("axis", 0), len(table))
     on = relayout(drawing, step, index, gridded(index.dims, []))
     dims = table[:axis] + index.dims + table[axis + 1 :]
-    return select(drawing, step, on, dims, "C" * axis + on.layout + "C" * (len(table) - axis - 1))
+    return select(drawing, step, on, dims, ((),) * axis + on.layout + ((),) * (len(table) - axis - 1))
 
 
 def tile(drawing: Drawing, step: Step) -> Sequence[Value]:
@@ -120,11 +142,17 @@ def tile(drawing: Drawing, step: Step) -> Sequence[Value]:
         raise step.fault("repeats", f"got {brief(str(repeats))} for data of {shapes.shown(x.dims)}")
     dims = tuple(size * count for size, count in zip(x.dims, repeats, strict=True))
     if all(size == 1 or count == 1 for size, count in zip(x.dims, repeats, strict=True)):
-        layout = "".join(
-            new if old == "1" else old for old, new in zip(x.layout, gridded(dims, [1]), strict=True)
-        )
+        layout = [
+            new if size == 1 else old
+            for size, old, new in zip(x.dims, x.layout, gridded(dims, [1]), strict=True)
+        ]
         return [expand(drawing, step, x, dims, layout, "repeat")]
-    return [cut(drawing, step, x, dims)]
+    if max(dims) > MAX_TAKEN:
+        return [barrier(drawing, step, [x], dims, x.layout, because="repeats a very long axis")]
+    for axis, count in enumerate(repeats):
+        if count > 1:
+            x = take(drawing, step, x, axis, list(range(x.dims[axis])) * count)
+    return [x]
 
 
 def pick(drawing: Drawing, step: Step) -> Sequence[Value]:
@@ -138,7 +166,11 @@ def pick(drawing: Drawing, step: Step) -> Sequence[Value]:
         count = given[0] if given else 0
     if not 1 <= count <= x.dims[axis]:
         raise step.fault("K", f"got {brief(count)}, the axis has {x.dims[axis]} values")
-    y = cut(drawing, step, x, (*x.dims[:axis], count, *x.dims[axis + 1 :]))
+    dims = (*x.dims[:axis], count, *x.dims[axis + 1 :])
+    if x.layout[axis]:
+        y = barrier(drawing, step, [x], dims, x.layout, because=OVER_GRID)
+    else:
+        y = select(drawing, step, x, dims, x.layout)
     if step.op != "TopK" and not step.integer("keepdims", 1):
         y = replace(y, dims=y.dims[:axis] + y.dims[axis + 1 :], layout=y.layout[:axis] + y.layout[axis + 1 :])
     return [y]

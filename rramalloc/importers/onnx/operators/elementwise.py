@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, expand, pixelwise, relayout
+from rramalloc.importers.axes import INNER, Dims, Layout, canonical, shape_of
+from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, expand, pixelwise
 from rramalloc.importers.onnx.shapes import broadcast
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import (
-    Constant,
-    Dims,
-    Tensor,
-    Value,
-    canonical,
-    shape_of,
-    tensor,
-    usual,
-)
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, usual
 
 # fmt: off
 ACTIVATIONS = (
@@ -51,50 +43,44 @@ def combine(drawing: Drawing, step: Step, op: str, values: Sequence[Value], suff
     rank = len(dims)
     data = [value.aligned(rank) for value in values if isinstance(value, Tensor)]
     layout = _layout(dims, data)
-    data = [_on(drawing, step, x, layout) for x in data]
     if len(data) == 1:
-        x = data[0] if data[0].dims == dims else expand(drawing, step, data[0], dims, layout)
+        x = expand(drawing, step, data[0], dims, layout)
         return pixelwise(drawing, step, x, "activation")
-    height, width = shape_of(dims, layout)[1:]
-    grids = {x.shape[1:] for x in data} - {(1, 1)}
-    fitted = [_fit(drawing, step, x, dims, layout, bool(grids)) for x in data]
+    fitted = [_fit(drawing, step, x, dims, layout) for x in data]
     name = drawing.emit(step, op, [x.node for x in fitted], suffix)
-    shape = drawing.shapes[name]
-    if (shape.height, shape.width) != (height, width) or shape.channels != shape_of(dims, layout).channels:
+    want = shape_of(dims, layout)
+    if drawing.shapes[name] != want:
         inner = broadcast(step, [x.dims for x in fitted])
         return expand(drawing, step, tensor(name, inner, layout), dims, layout)
     return tensor(name, dims, layout)
 
 
-def _layout(dims: Dims, data: Sequence[Tensor]) -> str:
-    """What each axis of the result means: as in the largest operand that says it."""
-    ranked = sorted(data, key=lambda x: -x.shape.channels * x.shape.pixels)
+def _layout(dims: Dims, data: Sequence[Tensor]) -> Layout:
+    """What each axis of the result runs over: as in the largest operand that is as long there."""
+    ranked = sorted(data, key=lambda x: -x.shape.pixels * x.shape.channels)
+    lead = ranked[0]
     guess = usual(dims)
     roles = []
-    for axis in range(len(dims)):
-        told = [x.layout[axis] for x in ranked if x.layout[axis] != "1"]
-        roles.append(told[0] if told else guess[axis])
-    return canonical(dims, "".join(roles))
+    for axis, size in enumerate(dims):
+        long = [x.layout[axis] for x in ranked if x.dims[axis] == size > 1]
+        inner = tuple(atom._replace(level=(INNER + axis, *atom.level)) for atom in (long or [guess[axis]])[0])
+        roles.append(lead.layout[axis] if lead.dims[axis] == size else inner)
+    return canonical(dims, roles)
 
 
-def _on(drawing: Drawing, step: Step, x: Tensor, layout: str) -> Tensor:
-    if all(have in ("1", want) for have, want in zip(x.layout, layout, strict=True)):
-        return x
-    return relayout(drawing, step, x, layout)
-
-
-def _fit(drawing: Drawing, step: Step, x: Tensor, dims: Dims, layout: str, gridded: bool) -> Tensor:
+def _fit(drawing: Drawing, step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
     """The operand as the network node can broadcast it: equal grid or one pixel, equal channels or one."""
-    target = [
-        want
-        if (role in "YX" and gridded and x.shape.pixels > 1) or (role == "C" and x.shape.channels > 1)
-        else have
+    if x.shape.pixels == 1 and not any(x.dims[axis] > 1 for axis, role in enumerate(layout) if role):
+        channels = shape_of(dims, layout).channels
+        if x.shape.channels in (1, channels):
+            return x
+        target = tuple(have if role else want for have, want, role in zip(x.dims, dims, layout, strict=True))
+        return expand(drawing, step, x, target, ((),) * len(dims))
+    target = tuple(
+        want if role or x.shape.channels > 1 else have
         for have, want, role in zip(x.dims, dims, layout, strict=True)
-    ]
-    wanted = shape_of(target, canonical(target, layout))
-    if x.shape.channels not in (1, wanted.channels) or x.shape[1:] != wanted[1:]:
-        return expand(drawing, step, x, tuple(target), layout)
-    return x
+    )
+    return expand(drawing, step, x, target, layout)
 
 
 def activation(drawing: Drawing, step: Step) -> Sequence[Value]:

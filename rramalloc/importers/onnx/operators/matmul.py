@@ -8,31 +8,26 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, relayout, select
+from rramalloc.importers.axes import INNER, Atom, Dims, Layout, canonical, shape_of
+from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, channelled, expand, relayout, select
 from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.shapes import MAX_DIM, broadcast, shown
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import (
-    Constant,
-    Dims,
-    Tensor,
-    Value,
-    canonical,
-    gridded,
-    shape_of,
-    tensor,
-)
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, gridded, tensor
 from rramalloc.records import brief
 
 
 def linear(drawing: Drawing, step: Step, x: Tensor, axis: int, features: int, weights: Constant) -> Tensor:
     """Constant weights applied along one axis; every other axis is the grid."""
     bits = x.bits
-    layout = canonical(x.dims, "".join("C" if k == axis else role for k, role in enumerate(x.layout)))
-    if x.layout[axis] not in "C1" or layout.replace("1", "").count("C") > (x.dims[axis] > 1):
-        x = relayout(drawing, step, x, gridded(x.dims, [axis]))
+    pixels = [k for k, size in enumerate(x.dims) if size > 1 and k != axis]
+    want = gridded(x.dims, [axis])
+    if any(x.layout[k] for k in pixels):
+        inner = {k: (Atom(x.dims[k], 1, (INNER + k,)),) for k in pixels if not x.layout[k]}
+        want = canonical(x.dims, [() if k == axis else inner.get(k, role) for k, role in enumerate(x.layout)])
+    x = relayout(drawing, step, x, want)
     dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
-    layout = "".join("C" if k == axis else role for k, role in enumerate(x.layout))
+    layout = tuple(() if k == axis else role for k, role in enumerate(x.layout))
     kept: dict[str, Any] = {"weights": weights.origin, "weight_bits": weights.bits, "input_bits": bits}
     return tensor(drawing.emit(step, "linear", [x.node], out_features=features, **kept), dims, layout)
 
@@ -81,10 +76,8 @@ def _grouped(
     """A stack of weight matrices, one for each group of channels."""
     lead = weight[:-2]
     heads = x.dims[:-2][-len(lead) :]
-    fits = heads == lead and all(
-        x.layout[k] in "C1" for k in range(len(x.dims) - 2 - len(lead), len(x.dims) - 2)
-    )
-    if not fits or x.layout[axis] not in "C1":
+    fits = heads == lead and all(not x.layout[k] for k in range(len(x.dims) - 2 - len(lead), len(x.dims) - 2))
+    if not fits or x.layout[axis]:
         raise step.unsupported(
             f"a stack of {math.prod(lead)} weight matrices ({shown(weight)}) on data of {shown(x.dims)} "
             f"is no grouped layer"
@@ -95,7 +88,7 @@ def _grouped(
         step, "conv", [x.node], out_channels=groups * features, kernel=(1, 1), groups=groups, **kept
     )
     dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
-    return tensor(name, dims, "".join("C" if k == axis else role for k, role in enumerate(x.layout)))
+    return tensor(name, dims, [() if k == axis else role for k, role in enumerate(x.layout)])
 
 
 def _dynamic(drawing: Drawing, step: Step, a: Tensor, b: Tensor) -> Tensor:
@@ -110,17 +103,33 @@ def _dynamic(drawing: Drawing, step: Step, a: Tensor, b: Tensor) -> Tensor:
     a, b = a.aligned(rank), b.aligned(rank)
     lead = broadcast(step, [a.dims[:-2], b.dims[:-2]])
     dims = (*lead, a.dims[-2], b.dims[-1])
-    if a.layout[-1] in "C1" and a.dims[:-2] == lead:
-        streamed, other, layout = a, b, a.layout[:-1] + "C"
-    elif b.layout[-2] in "C1" and b.dims[:-2] == lead:
-        streamed, other, layout = b, a, b.layout[:-2] + "C" + b.layout[-1]
+    if not a.layout[-1] and a.dims[:-2] == lead:
+        streamed, other, layout = a, b, (*a.layout[:-1], ())
+    elif not b.layout[-2] and b.dims[:-2] == lead:
+        streamed, other, layout = b, a, (*b.layout[:-2], (), b.layout[-1])
     else:
         return barrier(drawing, step, [a, b], dims, gridded(dims, [*range(rank - 2), rank - 1]))
     channels = shape_of(dims, canonical(dims, layout)).channels
-    whole = barrier(drawing, step, [other], (1, channels), "1C", "operand")
+    operand = _operand(drawing, step, other, dims, layout)
     if streamed.shape.channels != channels:
         streamed = select(drawing, step, streamed, dims, layout, "match")
-    return tensor(drawing.emit(step, "mul", [streamed.node, whole.node]), dims, layout)
+    return tensor(drawing.emit(step, "mul", [streamed.node, operand.node]), dims, layout)
+
+
+def _operand(drawing: Drawing, step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
+    """The operand that is needed whole, as each pixel of the result needs it: one pixel, or one a block."""
+    shared = {k for k in range(len(dims) - 2) if x.dims[k] == dims[k] and layout[k] and x.layout[k]}
+    if not shared:
+        pooled = x.node
+        if x.shape.pixels > 1:
+            pooled = drawing.emit(step, "global_maxpool", [pooled], "operand")
+        channels = shape_of(dims, canonical(dims, layout)).channels
+        return select(
+            drawing, step, tensor(pooled, (1, x.shape.channels), ((), ())), (1, channels), ((), ()), "operand"
+        )
+    x = channelled(drawing, step, x, set(range(len(dims))) - shared, "operand")
+    block = tensor(x.node, [size if k in shared else 1 for k, size in enumerate(dims)], x.layout)
+    return expand(drawing, step, block, dims, layout, "operand")
 
 
 def _vector_product(a: Dims, b: Dims) -> Dims:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, pixelwise, select
 from rramalloc.importers.onnx.operators.elementwise import combine, whole
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import Constant, Dims, Tensor, Value
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value
 
 
 def over(drawing: Drawing, step: Step, x: Tensor, axes: Dims, op: str) -> Tensor:
     """A pixelwise node if the axes hold channels only, else a barrier."""
-    if any(x.layout[axis] in "YX" for axis in axes):
+    if any(x.layout[axis] for axis in axes):
         return barrier(drawing, step, [x], x.dims, x.layout)
     return pixelwise(drawing, step, x, op)
 
@@ -33,7 +34,7 @@ def layer_norm(drawing: Drawing, step: Step) -> Sequence[Value]:
     if not any(step.proto.output[1:]):
         return [y]
     small = (*x.dims[:axis], *[1] * (len(x.dims) - axis))
-    if any(role in "YX" for role in x.layout[axis:]):
+    if any(x.layout[axis:]):
         return [y, barrier(drawing, step, [x], small, x.layout, "mean")]
     return [y, select(drawing, step, x, small, x.layout, "mean")]
 

@@ -5,27 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from rramalloc.importers.axes import Dims, move
 from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, pixelwise, relayout, select
-from rramalloc.importers.onnx.operators.channels import OVER_GRID
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import Dims, Tensor, Value, gridded, tensor
+from rramalloc.importers.onnx.tensors import Tensor, Value, gridded, tensor
 
 
 def reduced(drawing: Drawing, step: Step, x: Tensor, axes: Dims, keepdims: bool, op: str) -> Tensor:
     """One value for all along the axes; `op`: the network's global pooling that stands for it."""
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.dims))
-    roles = {x.layout[axis] for axis in axes}
-    grid = {axis for axis, role in enumerate(x.layout) if role in "YX"}
+    channels = any(x.dims[axis] > 1 and not x.layout[axis] for axis in axes)
+    grid = x.grid_axes
     if grid and grid <= set(axes):
-        suffix = "pool" if "C" in roles else ""
+        suffix = "pool" if channels else ""
         pooled = drawing.emit(step, op, [x.node], suffix)
-        layout = "".join("1" if axis in grid else role for axis, role in enumerate(x.layout))
+        layout = tuple(() if axis in grid else role for axis, role in enumerate(x.layout))
         sizes = tuple(1 if axis in grid else size for axis, size in enumerate(x.dims))
         y = tensor(pooled, sizes, layout)
-        y = select(drawing, step, y, kept, layout) if "C" in roles else y
+        y = select(drawing, step, y, kept, layout) if channels else y
     elif grid & set(axes):
-        y = barrier(drawing, step, [x], kept, x.layout, because=OVER_GRID)
-    elif "C" in roles:
+        layout = tuple(() if axis in axes else role for axis, role in enumerate(x.layout))
+        blocks = move(x.dims, x.layout, x.dims, layout)
+        if blocks is None:
+            y = barrier(drawing, step, [x], kept, layout, because="reduces a part of the grid")
+        else:
+            name = op.removeprefix("global_")
+            pooled = drawing.emit(step, name, [x.node], kernel=blocks.pool, stride=blocks.pool)
+            sizes = tuple(1 if axis in grid & set(axes) else size for axis, size in enumerate(x.dims))
+            y = tensor(pooled, sizes, layout)
+            y = select(drawing, step, y, kept, layout, "channels") if channels else y
+    elif channels:
         y = select(drawing, step, x, kept, x.layout)
     elif not grid and (step.op.startswith("Global") or {2, 3} <= set(axes)):
         y = tensor(drawing.emit(step, op, [x.node]), kept, x.layout)
@@ -34,7 +43,7 @@ def reduced(drawing: Drawing, step: Step, x: Tensor, axes: Dims, keepdims: bool,
     if keepdims:
         return y
     rest = [axis for axis in range(len(y.dims)) if axis not in axes]
-    return tensor(y.node, [y.dims[axis] for axis in rest], "".join(y.layout[axis] for axis in rest))
+    return tensor(y.node, [y.dims[axis] for axis in rest], [y.layout[axis] for axis in rest])
 
 
 def reduction(drawing: Drawing, step: Step, op: str, since: int) -> Sequence[Value]:
@@ -54,7 +63,7 @@ def global_pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
     rank = len(x.dims)
     if rank < 3:
         raise step.mismatch("X", f"global pooling needs data with a grid, got rank {rank}")
-    if x.layout[1] not in "C1" or any(role == "C" for role in x.layout[2:]):
+    if x.layout[1] or any(size > 1 and not role for size, role in zip(x.dims[2:], x.layout[2:], strict=True)):
         x = relayout(drawing, step, x, gridded(x.dims, [0, 1]))
     return [reduced(drawing, step, x, tuple(range(2, rank)), True, op)]
 

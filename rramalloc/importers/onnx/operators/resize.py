@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from rramalloc.importers.axes import Atom, Dims, Layout
 from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, pixelwise
 from rramalloc.importers.onnx.shapes import MAX_DIM, shown
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import Dims, Tensor, Value, tensor
+from rramalloc.importers.onnx.tensors import Tensor, Value, tensor
 from rramalloc.records import brief
 
 
@@ -24,11 +25,11 @@ def resize(drawing: Drawing, step: Step) -> Sequence[Value]:
     if not whole or sampling is None:
         because = "crops or shifts what it resizes" if whole else "does not enlarge by whole factors"
         return [barrier(drawing, step, [x], dims, _layout(x), because=because)]
-    factors = {"Y": 1, "X": 1}
+    factors = [1, 1]
     layout = _layout(x)
     for axis in changed:
-        factors[layout[axis]] = dims[axis] // x.dims[axis]
-    name = drawing.emit(step, "upsample", [x.node], scale=(factors["Y"], factors["X"]), **sampling)
+        factors[layout[axis][0].grid] = dims[axis] // x.dims[axis]
+    name = drawing.emit(step, "upsample", [x.node], scale=tuple(factors), **sampling)
     if sampling and step.text("mode", "nearest") == "nearest":
         drawing.approximate([name], step.label, "is taken to need both pixels around each position")
     return [tensor(name, dims, layout)]
@@ -58,19 +59,21 @@ def _sampling(step: Step) -> dict[str, str] | None:
     return {"mode": "cubic" if mode == "cubic" else "linear", "coordinates": coordinates}
 
 
-def _layout(x: Tensor) -> str:
-    """Axes of length 1 behind the channels may grow: they take the grid axis that is left."""
+def _layout(x: Tensor) -> Layout:
+    """Axes of length 1 behind the channels may grow: they take the side of the grid that is left."""
     roles = list(x.layout)
-    free = [role for role in "YX" if role not in roles]
+    free = [grid for grid in (0, 1) if not any(atom.grid == grid for role in roles for atom in role)]
     for axis in range(2, len(roles)):
-        if roles[axis] == "1" and free:
-            roles[axis] = free.pop(0)
-    return "".join(roles)
+        if x.dims[axis] == 1 and free:
+            roles[axis] = (Atom(1, free.pop(0), (0,)),)
+    return tuple(roles)
 
 
 def _is_grid(x: Tensor, axis: int) -> bool:
-    layout = _layout(x)
-    return layout[axis] in ("Y", "X") and layout.count(layout[axis]) == 1
+    role = _layout(x)[axis]
+    return len(role) == 1 and not any(
+        atom.grid == role[0].grid for other, atoms in enumerate(x.layout) if other != axis for atom in atoms
+    )
 
 
 def _output(drawing: Drawing, step: Step, dims: Dims) -> Dims:

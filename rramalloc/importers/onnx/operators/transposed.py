@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.drawing import Drawing, Handler
 from rramalloc.importers.onnx.operators.windowed import (
     Windows,
@@ -17,7 +18,7 @@ from rramalloc.importers.onnx.operators.windowed import (
 )
 from rramalloc.importers.onnx.shapes import MAX_DIM, shown
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import NO_PADS, Dims, Value
+from rramalloc.importers.onnx.tensors import NO_PADS, Value
 from rramalloc.network.geometry import Pair
 from rramalloc.records import brief
 

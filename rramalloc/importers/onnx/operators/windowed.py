@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rramalloc.importers.axes import Dims, lettered
 from rramalloc.importers.onnx.drawing import Drawing, Handler, relayout
 from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import NO_PADS, Dims, Tensor, Value, tensor
+from rramalloc.importers.onnx.tensors import NO_PADS, Tensor, Value, tensor
 from rramalloc.network.geometry import Pads, pooled_extent
 from rramalloc.records import brief
 
@@ -46,12 +47,11 @@ def on_grid(drawing: Drawing, step: Step, x: Tensor) -> tuple[Tensor, str]:
             f"{step.op} gets a batch of {x.dims[0]} that the model itself makes ({shown(x.dims)}); "
             f"only networks that keep one input together can be expressed"
         )
-    if x.layout[1] in "C1":
-        for roles in ("YX", "XY") if rank == 4 else ("Y", "X"):
-            swapped = roles == "XY" and "1" not in x.layout[2:]
-            if not swapped and all(h in (r, "1") for h, r in zip(x.layout[2:], roles, strict=True)):
-                return x, roles
-    return relayout(drawing, step, x, "1CYX"[:rank]), "YX"[: rank - 2]
+    for roles in ("YX", "XY") if rank == 4 else ("Y", "X"):
+        swapped = roles == "XY" and 1 not in x.dims[2:]
+        if not swapped and x.layout == lettered(x.dims, f"1C{roles}"):
+            return x, roles
+    return relayout(drawing, step, x, lettered(x.dims, "1CYX"[:rank])), "YX"[: rank - 2]
 
 
 def windows_of(step: Step, kernel: Dims, extents: Dims) -> Windows:
@@ -163,7 +163,8 @@ def placed(drawing: Drawing, name: str, roles: str) -> Tensor:
     """A node's output as (1, channels, spatial axes)."""
     shape = drawing.shapes[name]
     extents = {"Y": shape.height, "X": shape.width}
-    return tensor(name, (1, shape.channels, *(extents[role] for role in roles)), "1C" + roles)
+    dims = (1, shape.channels, *(extents[role] for role in roles))
+    return tensor(name, dims, lettered(dims, "1C" + roles))
 
 
 def _pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:

@@ -1,0 +1,217 @@
+"""What the axes of an operator's tensors mean, under every importer: parts of the pixel grid, or channels.
+
+An axis of a tensor holds channels, or a part of the grid of the node that computes it. Reshapes and
+transpositions mostly keep every pixel where it is: then only what axes run over changes, without a node.
+Source: docs/sources/model.md 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rramalloc.network.geometry import Pair, Shape
+
+Dims = tuple[int, ...]
+INNER = 10**6
+"""A level within all others."""
+MAX_TAKEN = 2**16
+"""Longest axis of a grid of which single places are taken; longer ones are waited for whole."""
+
+
+class Atom(NamedTuple):
+    """A factor of a grid's height (grid 0) or width (1); level: its place there, outermost first."""
+
+    size: int
+    grid: int
+    level: tuple[int, ...]
+
+
+Role = tuple[Atom, ...]
+"""What an axis runs over: factors of the grid, outermost first, or () for channels and single elements."""
+Layout = tuple[Role, ...]
+"""The role of every axis; all factors of the grid stand in it once."""
+Part = tuple[int, Atom | None]
+"""Size of a part of an axis, and the factor of the grid that it is, None for channels."""
+
+
+def lettered(dims: Sequence[int], letters: str) -> Layout:
+    """A layout by a letter for each axis: Y rows, X columns, anything else channels."""
+    return canonical(
+        dims,
+        [
+            (Atom(size, "YX".index(letter), (axis,)),) if letter in "YX" else ()
+            for axis, (size, letter) in enumerate(zip(dims, letters, strict=True))
+        ],
+    )
+
+
+def canonical(dims: Sequence[int], layout: Sequence[Role]) -> Layout:
+    """Levels counted from 0, no single elements, and factors joined that are neighbours in axis and grid.
+
+    An axis whose length is not that of its factors is taken as one factor, where its first one was.
+    """
+    roles: list[list[Atom]] = []
+    for size, role in zip(dims, layout, strict=True):
+        fits = math.prod(atom.size for atom in role) == size
+        kept = [atom for atom in role if atom.size > 1] if fits or not role else [role[0]._replace(size=size)]
+        roles.append(kept if size > 1 else [])
+    order = {g: sorted(atom.level for role in roles for atom in role if atom.grid == g) for g in (0, 1)}
+    place = {(g, level): at for g, levels in order.items() for at, level in enumerate(levels)}
+    for factors in roles:
+        joined: list[Atom] = []
+        for atom in factors:
+            before = joined[-1] if joined else None
+            here = place[atom.grid, atom.level]
+            if before and before.grid == atom.grid and place[before.grid, before.level] == here - 1:
+                place[before.grid, before.level] = here
+                joined[-1] = before._replace(size=before.size * atom.size)
+            else:
+                joined.append(atom)
+        factors[:] = joined
+    ranks = {
+        g: sorted(place[g, atom.level] for role in roles for atom in role if atom.grid == g) for g in (0, 1)
+    }
+    return tuple(
+        tuple(atom._replace(level=(ranks[atom.grid].index(place[atom.grid, atom.level]),)) for atom in role)
+        for role in roles
+    )
+
+
+def grid_of(layout: Sequence[Role]) -> Pair:
+    """Height and width."""
+    high, wide = (math.prod(a.size for role in layout for a in role if a.grid == g) for g in (0, 1))
+    return high, wide
+
+
+def shape_of(dims: Sequence[int], layout: Sequence[Role]) -> Shape:
+    """Channels, height and width of a tensor with these axes."""
+    high, wide = grid_of(layout)
+    return Shape(math.prod(dims) // (high * wide), high, wide)
+
+
+def reshaped(dims: Dims, layout: Layout, target: Dims) -> list[list[Part]] | None:
+    """What each axis runs over after a reshape, outermost first; None where factors are cut across.
+
+    An axis in which channels and grid meet has parts of both kinds.
+    """
+    parts: list[Part] = []
+    for size, role in zip(dims, layout, strict=True):
+        if role:
+            parts += [(atom.size, atom) for atom in role]
+        elif size > 1 and parts and parts[-1][1] is None:
+            parts[-1] = (parts[-1][0] * size, None)
+        elif size > 1:
+            parts.append((size, None))
+    axes: list[list[Part]] = []
+    for wanted in target:
+        taken, left = list[Part](), wanted
+        while left > 1:
+            if not parts:
+                return None
+            size, atom = parts.pop(0)
+            if left % size and size % left == 0:
+                parts.insert(0, (size // left, atom and Atom(size // left, atom.grid, (*atom.level, 1))))
+                size, atom = left, atom and Atom(left, atom.grid, (*atom.level, 0))
+            elif left % size:
+                return None
+            taken.append((size, atom))
+            left //= size
+        axes.append(taken)
+    return None if parts else axes
+
+
+def chosen(layout: Layout, axis: int, indices: Sequence[int]) -> tuple[int, list[int]] | None:
+    """Grid side, and the pixels along it, that remain of an axis of one factor; None for any other axis."""
+    if len(layout[axis]) != 1:
+        return None
+    own = layout[axis][0]
+    side = sorted((a for role in layout for a in role if a.grid == own.grid), key=lambda a: a.level)
+    pixels = [0]
+    for atom in side:
+        kept = indices if atom == own else range(atom.size)
+        pixels = [-1 if at < 0 or k < 0 else at * atom.size + k for at in pixels for k in kept]
+    return own.grid, pixels
+
+
+def runs_of(indices: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Indices as runs (first, count, step); -1, none, as runs of step 0."""
+    runs: list[tuple[int, int, int]] = []
+    for index in indices:
+        if runs:
+            first, count, step = runs[-1]
+            ahead = index - (first + step * (count - 1))
+            fits = (first < 0) == (index < 0) and (ahead == step or (count == 1 and first >= 0))
+            if fits:
+                runs[-1] = (first, count + 1, ahead)
+                continue
+        runs.append((index, 1, 0))
+    return runs
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """How a grid becomes another one: pixels joined into blocks, then every pixel repeated."""
+
+    pool: Pair
+    scale: Pair
+
+
+def move(dims: Dims, layout: Layout, target: Dims, want: Layout) -> Move | None:
+    """How a tensor becomes one of other roles, repeated along axes of length 1; None if pixels change order.
+
+    Grid that becomes channels must be the innermost of its height or width, and so must what becomes grid.
+    """
+    kept: list[tuple[Atom, Atom]] = []
+    gone: list[Atom] = []
+    new: list[Atom] = []
+    for have, role, wanted, other in zip(dims, layout, target, want, strict=True):
+        if have != wanted and have != 1:
+            return None
+        if role and other:
+            pairs = _refined(role, other)
+            if pairs is None:
+                return None
+            kept += pairs
+        else:
+            gone += role
+            new += other
+    for grid in (0, 1):
+        mine = [(a.level, b.level) for a, b in kept if a.grid == grid]
+        if any(a.grid != b.grid for a, b in kept) or [b for _, b in sorted(mine)] != sorted(
+            b for _, b in mine
+        ):
+            return None
+        for atoms, levels in ((gone, [a for a, _ in mine]), (new, [b for _, b in mine])):
+            if any(atom.level < max(levels, default=()) for atom in atoms if atom.grid == grid):
+                return None
+    axes = zip(dims, layout, want, strict=True)
+    spread = any(other and not role and have > 1 for have, role, other in axes)
+    if not kept and new and (gone or spread):
+        return None
+    return Move(grid_of([tuple(gone)]), grid_of([tuple(new)]))
+
+
+def _refined(one: Role, other: Role) -> list[tuple[Atom, Atom]] | None:
+    """Both roles cut into the same factors, None if they have none in common."""
+    left, right, pairs = list(one), list(other), list[tuple[Atom, Atom]]()
+    while left and right:
+        a, b = left.pop(0), right.pop(0)
+        if a.size > b.size and a.size % b.size == 0:
+            left.insert(0, Atom(a.size // b.size, a.grid, (*a.level, 1)))
+            a = Atom(b.size, a.grid, (*a.level, 0))
+        elif b.size > a.size and b.size % a.size == 0:
+            right.insert(0, Atom(b.size // a.size, b.grid, (*b.level, 1)))
+            b = Atom(a.size, b.grid, (*b.level, 0))
+        elif a.size != b.size:
+            return None
+        pairs.append((a, b))
+    return None if left or right else pairs
+
+
+def in_raster_order(layout: Layout, axis: int) -> bool:
+    """Whether one axis runs over the whole grid, row by row."""
+    atoms = [atom for role in layout for atom in role]
+    return list(layout[axis]) == sorted(atoms, key=lambda atom: (atom.grid, atom.level))
