@@ -303,3 +303,17 @@ def test_layers_with_blocks_say_them() -> None:
     plain = rramalloc.optimize("alexnet", 322, work=0)
     assert "Block" not in [column.heading for column in layer_table(plain.layers, 1, FIGURE).columns]
     assert {"block", "utilisation"}.isdisjoint(plain.to_dict()["layers"][0])
+
+
+def test_a_placement_in_modes_shows_its_blocks() -> None:
+    """c1 in blocks of 1 x 2, two copies an array: squares say so, and rows say how full the arrays are."""
+    allocation = {"replication": {"c1": 4, "c2": 1}, "block": {"c1": [1, 2]}}
+    hardware = machine(chip(8, (2, 2)), (25, 8))
+    placement = rramalloc.place(placed_chain(2, 5, side=4, kernel=3), allocation, hardware=hardware)
+    (squares,) = [layer for layer in chip_map(placement).panels[0].layers if "replica" in layer.data]
+    shown = zip(squares.data["layer"], squares.data["replica"], squares.data["windows"], strict=True)
+    assert [row for row in sorted(shown) if row[0] == "c1"] == [
+        ("c1", "0 to 1", "1 x 2"),
+        ("c1", "2 to 3", "1 x 2"),
+    ]
+    assert placement.layers[0].utilisation == 4 * 2 * 9 * 2 / (2 * 25 * 8)
