@@ -18,7 +18,7 @@ import numpy as np
 from rramalloc.search import auto
 from rramalloc.search.cores import cores
 from rramalloc.search.kernels.anneal import Cooling
-from rramalloc.search.kernels.modes import MenuTables, State, anneal_modes, rebalance_modes
+from rramalloc.search.kernels.modes import MenuTables, State, anneal_modes, grow_modes, rebalance_modes
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import Left, ModeBounder, Rows
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop
@@ -34,7 +34,9 @@ _WEIGHTS, _ROUNDS = (0.5, 0.25, 1.0), 30
 """Weights of the newest room in successive rebalancings, and their rounds."""
 _MOST_ROUNDS = 20_000
 """Moves of one annealing run."""
-_PLAIN_SHARE = 0.2
+_CLIMB_SHARE = 0.1
+"""Part of the work that the climb from the fewest arrays may take."""
+_PLAIN_SHARE = 0.12
 """Part of the work for the same problem without modes, whose answer is a start."""
 _STALLED = 0.2
 """The search ends when so much of the work allowed has closed too little of the gap."""
@@ -96,8 +98,10 @@ class ModeSearch:
         if not self._fits(self.best):
             self.best = self.timer.allocation(self._smallest())
         self._try_plain()
-        for weight in _WEIGHTS:
-            found, seconds = self._improver.rebalance(even, weight)
+        allowed_s = self.stop.work * SECONDS_PER_WORK
+        starts = [self._improver.climb(self._smallest(), _CLIMB_SHARE * allowed_s)]
+        starts += [self._improver.rebalance(even, weight) for weight in _WEIGHTS]
+        for found, seconds in starts:
             self.spent_s += seconds
             self._keep(found)
         self._report()
@@ -260,6 +264,14 @@ class ModeImprover:
         current = State(start.block.copy(), start.copies.copy())
         best = State(start.block.copy(), start.copies.copy())
         _, batches = rebalance_modes(self._edges, self._tables, _ROUNDS, weight, current, best)
+        return self.timer.allocation(best), 1e-9 * _NS_PER_BATCH * batches
+
+    def climb(self, start: State, seconds: float) -> tuple[ModeAllocation, float]:
+        """The best allocation on a climb along critical chains, and the seconds counted."""
+        current = State(start.block.copy(), start.copies.copy())
+        best = State(start.block.copy(), start.copies.copy())
+        most = int(seconds * 1e9 / _NS_PER_BATCH)
+        _, batches = grow_modes(self._edges, self._tables, current, best, most)
         return self.timer.allocation(best), 1e-9 * _NS_PER_BATCH * batches
 
     def run(

@@ -21,6 +21,9 @@ from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, need
 _P_BLOCK, _P_RAISE, _P_NUDGE = 0.25, 0.75, 0.85
 """Shares of moves: up to the first another block, up to the second fewer batches, up to the third a copy
 more or less; the rest takes batches from a stage first."""
+_P_GROUP, _GROUP_CHANGE, _GROUP_TRIES = 0.1, 0.4, 6
+"""Share of moves that scale the batches of successive stages, by how much at most, and how many such groups
+are slowed down in turn."""
 _P_STAIRS = 0.5
 """Share of changes of batches that also take the block with the fewest arrays for them."""
 _LONGEST_RAISE, _LONGEST_LOWER = 0.15, 0.1
@@ -29,6 +32,8 @@ _REFILLS = 4
 """Stages that are offered a batch less from the arrays that a move leaves over."""
 _TRIES, _OTHERS_FIRST = 8, 3
 """Stages drawn, times the stages there are, until a move fits; so many of them spare the raised stage."""
+_STEPS_AHEAD = 4
+"""Steps of a staircase that a climb looks at."""
 _WORK_PER_TRY = 10
 """Batches that take as long as a stage drawn."""
 
@@ -126,12 +131,41 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
 
 
 @compiled_part
+def _scale_group(menu: Any, state: Any, factor: float, rng: Any) -> int:
+    """Scale the batches of successive stages that have as many windows; the arrays that this adds."""
+    blocks, n = menu.blocks, len(state.block)
+    i = below(rng, n)
+    longest = 1 + below(rng, n)
+    windows = _windows(blocks, i)
+    added = 0
+    for j in range(i, n):
+        if j - i >= longest or _windows(blocks, j) != windows:
+            break
+        batches = batches_of(blocks.total[state.block[j]], state.copies[j])
+        added += _rebatch(menu, state, j, max(int(batches * factor), 1), rng)
+    return added
+
+
+@compiled_part
+def _windows(blocks: Any, i: int) -> int:
+    """Blocks of the first shape in the menu of a stage, which is the smallest."""
+    return blocks.total[blocks.first[i]]
+
+
+@compiled_part
 def _propose(menu: Any, rng: Any, used: int, state: Any) -> tuple[int, int]:
     """Change a random stage and take arrays from others until it fits: (arrays then used, stages tried)."""
     blocks, n = menu.blocks, len(state.block)
     i = below(rng, n)
     kind = draw(rng)
     block = state.block[i]
+    tries, grouped = 0, draw(rng) < _P_GROUP
+    if grouped:
+        used += _scale_group(menu, state, 1.0 - _GROUP_CHANGE * draw(rng), rng)
+        kind = 2.0
+        while used > menu.budget and tries < _GROUP_TRIES:
+            tries += 1
+            used += _scale_group(menu, state, 1.0 + _GROUP_CHANGE * draw(rng), rng)
     batches = batches_of(blocks.total[block], state.copies[i])
     if kind < _P_BLOCK:
         other = blocks.first[i] + below(rng, blocks.first[i + 1] - blocks.first[i])
@@ -141,9 +175,8 @@ def _propose(menu: Any, rng: Any, used: int, state: Any) -> tuple[int, int]:
         used += _rebatch(menu, state, i, max(batches - jump(rng, batches, _LONGEST_RAISE), 1), rng)
     elif kind < _P_NUDGE:
         used += _set(menu, state, i, block, state.copies[i] + 1 - 2 * below(rng, 2))
-    else:
+    elif not grouped:
         used += _lower(menu, state, i, rng)
-    tries = 0
     while used > menu.budget and tries < _TRIES * n:
         tries += 1
         j = below(rng, n)
@@ -298,4 +331,83 @@ def rebalance_modes(
             break
         copy_to(current.block, wanted.block)
         copy_to(current.copies, wanted.copies)
+    return shortest, work
+
+
+@compiled_part
+def _critical_batches(
+    edges: Any, shapes: Any, copies: Any, starts: Any, first: Any, makespan: int, eager: bool, counts: Any
+) -> None:  # fmt: skip
+    """Batches of every stage on one chain of batches that wait for each other from step 0 to the end.
+
+    eager: go on to the producer wherever a batch waits for it, else stay in the stage as long as possible.
+    """
+    n = len(copies)
+    i, batch = 0, 0
+    for stage in range(n):
+        counts[stage] = 0
+        if starts[first[stage + 1] - 1] + 1 == makespan:
+            i, batch = stage, first[stage + 1] - first[stage] - 1
+    while True:
+        counts[i] += 1
+        time = starts[first[i] + batch]
+        if time == 0:
+            break
+        behind = batch > 0 and starts[first[i] + batch - 1] + 1 == time
+        if behind and not eager:
+            batch -= 1
+            continue
+        last = min((batch + 1) * copies[i], shapes.total[i]) - 1
+        found = False
+        for edge in range(edges.pointer[i], edges.pointer[i + 1]):
+            p = edges.producer[edge]
+            needed = needed_block(edges, shapes, edge, i, p, last)
+            if needed >= 0 and starts[first[p] + needed // copies[p]] + 1 == time:
+                i, batch, found = p, needed // copies[p], True
+                break
+        if not found:
+            batch -= 1
+
+
+@compiled
+def grow_modes(edges: Any, menu: Any, current: Any, best: Any, most_work: int) -> tuple[int, int]:
+    """Climb the staircases from `current` (changed in place) along critical chains: as `rebalance_modes`.
+
+    Each round gives arrays to the stage of a critical chain that saves most of its batches there per array,
+    whether or not the makespan falls at once, since stages wait for each other.
+    """
+    blocks, stairs, n = menu.blocks, menu.stairs, len(current.block)
+    most = 0
+    for i in range(n):
+        most += edges.height[i] * edges.width[i]
+    starts, first = np.empty(most, dtype=np.int32), np.empty(n + 1, dtype=np.int64)
+    counts = np.empty(n, dtype=np.int64)
+    shapes = new_shapes(blocks, current)
+    used, shortest, work, eager = used_by(blocks, current), NEVER, 0, False
+    while work < most_work:
+        makespan = batch_starts(edges, shapes, None, current.copies, NEXT_STEP, starts, first)
+        work += 2 * first[n]
+        if makespan < shortest and used <= menu.budget:
+            shortest = makespan
+            copy_to(best.block, current.block)
+            copy_to(best.copies, current.copies)
+        _critical_batches(edges, shapes, current.copies, starts, first, makespan, eager, counts)
+        eager = not eager
+        chosen, step, most_saved = -1, 0, 0.0
+        for i in range(n):
+            if counts[i] == 0:
+                continue
+            batches = first[i + 1] - first[i]
+            own = arrays_of_mode(blocks, current.block[i], current.copies[i])
+            begin = step_with(stairs, i, batches - 1)
+            for other in range(begin, min(begin + _STEPS_AHEAD, stairs.first[i + 1])):
+                added = stairs.arrays[other] - own
+                saved = counts[i] * (1.0 - stairs.batches[other] / batches) / max(added, 1)
+                if stairs.batches[other] < batches and used + added <= menu.budget and saved > most_saved:
+                    chosen, step, most_saved = i, other, saved
+        if chosen < 0:
+            break
+        used += stairs.arrays[step] - arrays_of_mode(blocks, current.block[chosen], current.copies[chosen])
+        current.block[chosen], current.copies[chosen] = stairs.block[step], stairs.copies[step]
+        set_shape(blocks, current.block[chosen], chosen, shapes)
     return shortest, work

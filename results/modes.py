@@ -1,0 +1,217 @@
+"""Modes against copies: the makespan of `auto` with mapping sdk and with im2col, and of baselines, at equal arrays.
+
+python results/modes.py [--networks N ...] [--crossbars 128 ...] [--factors 2 ...] [--fresh] [--page]
+
+Runs what results/modes.csv lacks and appends it there, then writes results/modes.md. Times are of one process with
+compiled code in its cache, from the problem to the candidate, on the machine at hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pages
+from measured import RESULTS
+
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.methods.registry import method_names, method_named
+from rramalloc.results.optimize import make_problem
+from rramalloc.search import auto, mode_search, repair
+from rramalloc.search.problem import Problem, Stop
+from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
+from rramalloc.timing.simulate import makespan_of
+
+CHAINS = ("alexnet", "vgg16")
+NETWORKS = (
+    *CHAINS, "resnet18", "resnet50", "squeezenet", "inception_v1", "mobilenet_v2", "densenet121", "unet",
+)  # fmt: skip
+CROSSBARS, FACTORS = (128, 256, 512), (1.2, 2.0, 4.0, 16.0)
+"""Lines of square arrays, and budgets as multiples of the minimum of im2col, rounded down."""
+BASELINES = ("sdk", "vw-sdk", "gain", "balance", "proportional")
+GOALS = {128: 1.2, 256: 1.6, 512: 2.3}
+"""Ratios im2col / sdk in the median."""
+CSV, PAGE = RESULTS / "modes.csv", RESULTS / "modes.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One case. plain: auto without modes, makespan and its bound; modes: auto with them; baseline: the best."""
+
+    network: str
+    crossbar: int
+    factor: float
+    arrays: int
+    plain: int
+    plain_bound: int
+    plain_s: float
+    modes: int
+    modes_bound: int
+    modes_s: float
+    counted_s: float
+    baseline: int
+    baseline_method: str
+
+    @property
+    def ratio(self) -> float:
+        return self.plain / self.modes
+
+    @property
+    def gap(self) -> float:
+        return 1 - self.modes_bound / self.modes
+
+
+def problem_of(network: str, crossbar: int, factor: float) -> Problem:
+    """The problem with modes; its budget is that factor of the arrays that im2col needs."""
+    hardware = load_hardware("plain").with_crossbar(crossbar, crossbar)
+    net, options = load(network), MappingOptions(mapping="sdk")
+    minimum = make_problem(net, hardware, 2**30, options).minimum
+    return make_problem(net, hardware, int(minimum * factor + 1e-9), options)
+
+
+def clocked(call: Callable[[], Any]) -> tuple[Any, float]:
+    begun = time.perf_counter()
+    result = call()
+    return result, time.perf_counter() - begun
+
+
+def run(network: str, crossbar: int, factor: float) -> Row:
+    problem = problem_of(network, crossbar, factor)
+    without = replace(problem, modes=None)
+    plain, plain_s = clocked(lambda: auto.solve(without, Stop(), 0))
+    modes, modes_s = clocked(lambda: mode_search.solve(problem, Stop(), 0))
+    reached = {}
+    for name in BASELINES:
+        if name in method_names():
+            candidate = method_named(name).solve(problem, Stop(), 0)
+            copies = repair.fitting(problem, candidate.replication, candidate.blocks)
+            reached[name] = makespan_of(problem.in_blocks(candidate.blocks).graph, copies)
+    best = min(reached, key=lambda name: reached[name])
+    return Row(
+        network=network, crossbar=crossbar, factor=factor, arrays=problem.budget,
+        plain=makespan_of(problem.graph, plain.replication), plain_bound=plain.lower_bound, plain_s=round(plain_s, 2),
+        modes=makespan_of(problem.in_blocks(modes.blocks).graph, modes.replication),
+        modes_bound=modes.lower_bound, modes_s=round(modes_s, 2), counted_s=round(modes.seconds or 0.0, 2),
+        baseline=reached[best], baseline_method=best,
+    )  # fmt: skip
+
+
+def simulations_per_second() -> float:
+    """Exact simulations of VGG-16 with blocks on 4096 arrays of 128 x 128, one core, median of seven."""
+    hardware = load_hardware("plain")
+    problem = make_problem(load("vgg16"), hardware, 4096, MappingOptions(mapping="sdk"))
+    candidate = mode_search.solve(problem, Stop(work=20), 0)
+    graph = problem.in_blocks(candidate.blocks).graph
+    shapes, copies = Shapes.of(graph.grids), candidate.replication
+    starts, first = np.empty(2**20, dtype=np.int32), np.empty(len(copies) + 1, dtype=np.int64)
+    rates = []
+    for _ in range(7):
+        begun = time.perf_counter()
+        for _ in range(2000):
+            batch_starts(graph.flat_extents, shapes, None, copies, NEXT_STEP, starts, first)
+        rates.append(2000 / (time.perf_counter() - begun))
+    return statistics.median(rates)
+
+
+def read() -> list[Row]:
+    if not CSV.exists():
+        return []
+    types = {field.name: {"str": str, "int": int, "float": float}[str(field.type)] for field in fields(Row)}
+    with CSV.open(encoding="utf-8", newline="") as file:
+        return [Row(**{name: types[name](value) for name, value in row.items()}) for row in csv.DictReader(file)]
+
+
+def append(row: Row) -> None:
+    new = not CSV.exists()
+    with CSV.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(asdict(row))
+
+
+def page(rows: list[Row], rate: float) -> str:
+    """The page, from the rows."""
+    order = {name: place for place, name in enumerate(NETWORKS)}
+    rows = sorted(rows, key=lambda row: (order[row.network], row.crossbar, row.factor))
+
+    def median(values: Iterable[float]) -> float:
+        return statistics.median(list(values))
+
+    lines = [
+        "# Modes: blocks and copies against copies alone", "",
+        pages.made_by("results/modes.py") if hasattr(pages, "made_by") else "Made by `python results/modes.py`.", "",
+        f"{len(rows)} cases: networks on square arrays, budgets as multiples of what im2col needs at least. `auto` with "
+        "mapping im2col (copies) and with mapping sdk (blocks and copies), default work, seed 0; the best of the "
+        f"baselines {', '.join(BASELINES)}. Gap: distance of the makespan from the lower bound over all modes.", "",
+        "| arrays | cases | im2col / sdk, median (goal) | least | most | gap, median | largest |",
+        "|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for crossbar in CROSSBARS:
+        own = [row for row in rows if row.crossbar == crossbar]
+        if own:
+            ratios = [row.ratio for row in own]
+            lines.append(
+                f"| {crossbar} x {crossbar} | {len(own)} | {median(ratios):.2f} ({GOALS[crossbar]}) | {min(ratios):.2f} | "
+                f"{max(ratios):.2f} | {median(row.gap for row in own):.1%} | {max(row.gap for row in own):.1%} |"
+            )
+    lines.append("")
+    for words, own in (
+        ("chains", [row for row in rows if row.network in CHAINS]),
+        ("branching networks", [row for row in rows if row.network not in CHAINS]),
+    ):
+        if own:
+            lines.append(
+                f"- {words}: gap {median(row.gap for row in own):.1%} in the median, {max(row.gap for row in own):.1%} "
+                f"at most; time {median(row.modes_s for row in own):.1f} s in the median, "
+                f"{max(row.modes_s for row in own):.1f} s at most"
+            )
+    slower = [row for row in rows if row.modes > row.plain]
+    beaten = [row for row in rows if row.baseline < row.modes]
+    lines += [
+        f"- slower than without modes: {len(slower)} cases; slower than a baseline: {len(beaten)} cases",
+        f"- {rate:,.0f} exact simulations of VGG-16 with its blocks on 4096 arrays a second, one core", "",
+        "| network | arrays | budget | im2col | sdk | ratio | bound | gap | baseline | s |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row.network} | {row.crossbar} | {row.arrays} (x{row.factor:g}) | {row.plain} | {row.modes} | {row.ratio:.2f} | "
+        f"{row.modes_bound} | {row.gap:.1%} | {row.baseline} {row.baseline_method} | {row.modes_s:.1f} |"
+        for row in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--networks", nargs="+", default=list(NETWORKS))
+    parser.add_argument("--crossbars", nargs="+", type=int, default=list(CROSSBARS))
+    parser.add_argument("--factors", nargs="+", type=float, default=list(FACTORS))
+    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    chosen = parser.parse_args()
+    if chosen.fresh:
+        CSV.unlink(missing_ok=True)
+    rows = read()
+    done = {(row.network, row.crossbar, row.factor) for row in rows}
+    cases = [] if chosen.page else product(chosen.networks, chosen.crossbars, chosen.factors)
+    for case in cases:
+        if case not in done:
+            row = run(*case)
+            append(row)
+            rows.append(row)
+            print(row, flush=True)
+    PAGE.write_text(page(rows, simulations_per_second()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
