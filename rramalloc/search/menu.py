@@ -246,6 +246,15 @@ class Menu:
             chosen.append(step)
         return State(stairs.block[chosen].copy(), stairs.copies[chosen].copy()), total
 
+    def with_batches(self, batches: Ints) -> State:
+        """The fewest arrays for at most so many batches of every stage, or its fewest batches."""
+        stairs, chosen = self.stairs, []
+        for i in range(len(self.stages)):
+            first, end = int(stairs.first[i]), int(stairs.first[i + 1])
+            at = int(np.searchsorted(-stairs.batches[first:end], -int(batches[i])))
+            chosen.append(min(first + at, end - 1))
+        return State(stairs.block[chosen].copy(), stairs.copies[chosen].copy())
+
     def cheaper(self, stage: int, block: Pair, copies: int) -> Iterator[tuple[Pair, int]]:
         """Modes with fewer arrays than a stage has, the nearest first."""
         stairs, modes = self.stairs, self.stages[stage]

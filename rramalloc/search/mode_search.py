@@ -32,15 +32,17 @@ _WARMTH = ((0.02, 0.0005), (0.006, 0.0002), (0.002, 0.0001))
 """First and last temperature of successive runs, as fractions of the makespan."""
 _WEIGHTS, _ROUNDS = (0.5, 0.25, 1.0), 30
 """Weights of the newest room in successive rebalancings, and their rounds."""
+_SPREADS, _SMALLEST_COUNT_S = (0.0, 0.1, 0.3, 0.6), 2e-4
+"""How far a start is perturbed: batches times 1 - spread ... 1 + spread; least time of a trial."""
 _MOST_ROUNDS = 20_000
 """Moves of one annealing run."""
 _CLIMB_SHARE = 0.1
 """Part of the work that the climb from the fewest arrays may take."""
 _PLAIN_SHARE = 0.12
 """Part of the work for the same problem without modes, whose answer is a start."""
-_STALLED = 0.2
+_STALLED = 0.15
 """The search ends when so much of the work allowed has closed too little of the gap."""
-_PROGRESS = 1 / 8
+_PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
 _NODE_ROUNDS, _LEAF_WAYS = 2, 64
 
@@ -197,7 +199,7 @@ class ModeSearch:
         if self.stop.close_enough(self.best.makespan, self.bound):
             return f"bounded, within the gap asked for: {how}"
         if self._stalled:
-            return f"bounded, stopped when a fifth of the work allowed brought hardly more: {how}"
+            return f"bounded, stopped when a seventh of the work allowed brought hardly more: {how}"
         return f"bounded, stopped after the work allowed: {how}"
 
     def trimmed(self) -> ModeAllocation:
@@ -255,6 +257,7 @@ class ModeImprover:
     def __post_init__(self) -> None:
         mixed = (self.seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1
         self._rng = np.array([mixed], dtype=np.uint64)
+        self._draw = np.random.Generator(np.random.PCG64(self.seed))
         self._tables = MenuTables(self.menu.blocks, self.menu.stairs, self.problem.budget)
         self._edges = self.problem.graph.flat_extents
         self._move_s = 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
@@ -277,28 +280,45 @@ class ModeImprover:
     def run(
         self, best: ModeAllocation, enough: int, seconds: float, stop: Stop
     ) -> tuple[ModeAllocation, float]:
-        """Anneal from the best, or from another allocation as fast that the last run has drifted to."""
+        """A better allocation or `best`, and the seconds counted: perturb and rebalance, then anneal."""
         spent, found = 0.0, best
+        while spent < seconds / 2 and found.makespan > enough and not stop.out_of_time:
+            trial, took = self.rebalance(self._perturbed(found), _WEIGHTS[int(self._draw.integers(3))])
+            spent += took + _SMALLEST_COUNT_S
+            if trial.key < found.key and self.problem.holds(trial.copies, trial.blocks):
+                found = trial
         while spent < seconds and found.makespan > enough and not stop.out_of_time:
-            start = found
-            if self._walk is not None and self._walk.makespan <= found.makespan:
-                start = self._walk
-            left = seconds - spent
-            rounds = min(max(200, int(left / self._move_s)), _MOST_ROUNDS)
-            hot, cold = _WARMTH[self._runs % len(_WARMTH)]
-            self._runs += 1
-            current = self.menu.state(start.blocks, start.copies)
-            result = State(current.block.copy(), current.copies.copy())
-            _, batches = anneal_modes(
-                self._edges, self._tables, Cooling(rounds, hot, cold, enough), self._rng, current, result
-            )
-            took = 1e-9 * (_NS_PER_BATCH * batches + _NS_PER_STAGE * rounds * len(current.copies))
-            self._move_s = took / rounds
+            trial, took = self._anneal(found, enough, seconds - spent)
             spent += took
-            self._walk = self.timer.allocation(result)
-            if self._walk.key < found.key:
-                found = self._walk
+            if trial.key < found.key:
+                found = trial
         return found, spent
+
+    def _perturbed(self, start: ModeAllocation) -> State:
+        """The cheapest modes for batches near those of an allocation, each changed by a random factor."""
+        spread = _SPREADS[int(self._draw.integers(len(_SPREADS)))]
+        factors = 1 - spread + 2 * spread * self._draw.random(len(start.copies))
+        grids = zip(self.problem.graph.grids, start.blocks, strict=True)
+        totals = np.array([grid.recut(block).total for grid, block in grids], dtype=np.int64)
+        batches = np.floor(-(-totals // start.copies) * factors + 0.5).astype(np.int64)
+        return self.menu.with_batches(np.maximum(batches, 1))
+
+    def _anneal(self, best: ModeAllocation, enough: int, seconds: float) -> tuple[ModeAllocation, float]:
+        """Anneal from the best, or from another allocation as fast that the last run has drifted to."""
+        start = best
+        if self._walk is not None and self._walk.makespan <= best.makespan:
+            start = self._walk
+        rounds = min(max(200, int(seconds / self._move_s)), _MOST_ROUNDS)
+        hot, cold = _WARMTH[self._runs % len(_WARMTH)]
+        self._runs += 1
+        current = self.menu.state(start.blocks, start.copies)
+        result = State(current.block.copy(), current.copies.copy())
+        cooling = Cooling(rounds, hot, cold, enough)
+        _, batches = anneal_modes(self._edges, self._tables, cooling, self._rng, current, result)
+        took = 1e-9 * (_NS_PER_BATCH * batches + _NS_PER_STAGE * rounds * len(current.copies))
+        self._move_s = took / rounds
+        self._walk = self.timer.allocation(result)
+        return self._walk, took
 
 
 @dataclass(eq=False)

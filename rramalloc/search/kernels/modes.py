@@ -34,6 +34,8 @@ _TRIES, _OTHERS_FIRST = 8, 3
 """Stages drawn, times the stages there are, until a move fits; so many of them spare the raised stage."""
 _STEPS_AHEAD = 4
 """Steps of a staircase that a climb looks at."""
+_WORK_PER_BATCH, _WORK_PER_STAGE = 8, 1500
+"""Of a round of rebalancing, in batches timed."""
 _WORK_PER_TRY = 10
 """Batches that take as long as a stage drawn."""
 
@@ -266,11 +268,25 @@ def _latest_finishes(edges: Any, shapes: Any, copies: Any, first: Any, makespan:
                 latest[base + batch] = after
         for edge in range(edges.pointer[i], edges.pointer[i + 1]):
             p = edges.producer[edge]
+            # batches that end in one row of blocks need one row of the producer's: walk those rows
+            across, total, inverse = shapes.columns[i], shapes.total[i], 1.0 / copies[p]
+            per_wide, beside = 1.0 / shapes.wide[p], shapes.left[p] + 0.5
+            row, row_start, least = -1, np.int64(-1), np.int64(-1)
             for batch in range(batches):
-                last = min((batch + 1) * copies[i], shapes.total[i]) - 1
-                needed = needed_block(edges, shapes, edge, i, p, last)
+                last = min((batch + 1) * copies[i], total) - 1
+                if last >= (row + 1) * across:
+                    row = last // across
+                    least = needed_block(edges, shapes, edge, i, p, row * across - 1) if row else np.int64(-1)
+                    end = needed_block(edges, shapes, edge, i, p, row * across + across - 1)
+                    row_start = end // shapes.columns[p] * shapes.columns[p] if end >= 0 else np.int64(-1)
+                needed = least
+                if row_start >= 0:
+                    right = (last - row * across + 1) * shapes.wide[i] - shapes.left[i]
+                    pixel = edges.table[edges.column[edge] + min(right, edges.width[i]) - 1]
+                    if pixel >= 0:
+                        needed = max(needed, row_start + np.int64((pixel + beside) * per_wide))
                 if needed >= 0:
-                    at = first[p] + needed // copies[p]
+                    at = first[p] + np.int64((needed + 0.5) * inverse)
                     if latest[base + batch] - 1 < latest[at]:
                         latest[at] = latest[base + batch] - 1
 
@@ -308,7 +324,7 @@ def rebalance_modes(
     for turn in range(rounds):
         shapes = new_shapes(blocks, current)
         makespan = batch_starts(edges, shapes, None, current.copies, NEXT_STEP, starts, first)
-        work += 3 * first[n]
+        work += _WORK_PER_BATCH * first[n] + _WORK_PER_STAGE * n
         if makespan < shortest and used_by(blocks, current) <= menu.budget:
             shortest = makespan
             copy_to(best.block, current.block)
