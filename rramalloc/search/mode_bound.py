@@ -43,7 +43,8 @@ MOST_LABELS, FEW_LABELS, FEW_STAGES = 24, 12, 40
 """Labels of a stage, with few stages and with many."""
 _CHECKS = 40
 """Rows of a stage at which middles are looked at."""
-_HOPS, _STAGES_TIMES_HOPS = 6, 200
+_HOPS, _ENOUGH_PAIRS = 6, 400
+"""Edges between two stages of a pair at most, and pairs from which on no longer ways are followed."""
 _CHEAPEST, _DEAREST, _RATIO = 1.0 / 8.0, 8.0, 1.6
 """Prices that are tried, in steps per array: from target / budget times the first up to times the second for
 every stage, and the ratio of successive ones."""
@@ -56,7 +57,6 @@ _TIGHT_ROUNDS, _TIGHT_ENOUGH = 5, 0.9
 def pairs_of(graph: StageGraph) -> tuple[Pairs, list[int]]:
     """Pairs of stages up to some edges apart in the form that kernels read, and the consumer of each."""
     n = len(graph.stages)
-    hops = max(1, min(_HOPS, _STAGES_TIMES_HOPS // n))
     direct: list[dict[int, tuple[Extent, ...]]] = [{} for _ in range(n)]
     for edge in graph.binding:
         direct[edge.consumer][edge.producer] = edge.extents
@@ -64,7 +64,9 @@ def pairs_of(graph: StageGraph) -> tuple[Pairs, list[int]]:
         {p: (1, extents) for p, extents in own.items()} for own in direct
     ]
     level = direct
-    for hop in range(2, hops + 1):
+    for hop in range(2, _HOPS + 1):
+        if sum(map(len, known)) >= _ENOUGH_PAIRS:
+            break
         following: list[dict[int, tuple[Extent, ...]]] = []
         for own in level:
             reached: dict[int, tuple[Extent, ...]] = {}
