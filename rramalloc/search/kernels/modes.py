@@ -279,7 +279,7 @@ def _latest_finishes(edges: Any, shapes: Any, copies: Any, first: Any, makespan:
                     least = needed_block(edges, shapes, edge, i, p, row * across - 1) if row else np.int64(-1)
                     end = needed_block(edges, shapes, edge, i, p, row * across + across - 1)
                     row_start = end // shapes.columns[p] * shapes.columns[p] if end >= 0 else np.int64(-1)
-                needed = least
+                needed: Any = least
                 if row_start >= 0:
                     right = (last - row * across + 1) * shapes.wide[i] - shapes.left[i]
                     pixel = edges.table[edges.column[edge] + min(right, edges.width[i]) - 1]
