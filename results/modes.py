@@ -1,9 +1,9 @@
-"""Modes against copies: the makespan of `auto` with mapping sdk and with im2col, and of baselines, at equal arrays.
+"""Modes against copies: the makespan of `auto` with mapping sdk and im2col, and of baselines.
 
 python results/modes.py [--networks N ...] [--crossbars 128 ...] [--factors 2 ...] [--fresh] [--page]
 
-Runs what results/modes.csv lacks and appends it there, then writes results/modes.md. Times are of one process with
-compiled code in its cache, from the problem to the candidate, on the machine at hand.
+Runs what results/modes.csv lacks and appends it there, then writes results/modes.md. Times are of one process
+with compiled code in its cache, from the problem to the candidate, on the machine at hand.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import pages
 from measured import RESULTS
 
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.methods.registry import method_names, method_named
+from rramalloc.methods.registry import method_named, method_names
 from rramalloc.results.optimize import make_problem
 from rramalloc.search import auto, mode_search, repair
 from rramalloc.search.problem import Problem, Stop
@@ -45,7 +44,7 @@ CSV, PAGE = RESULTS / "modes.csv", RESULTS / "modes.md"
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One case. plain: auto without modes, makespan and its bound; modes: auto with them; baseline: the best."""
+    """One case. plain: auto without modes; modes: auto with them; baseline: the best of them."""
 
     network: str
     crossbar: int
@@ -98,7 +97,8 @@ def run(network: str, crossbar: int, factor: float) -> Row:
     best = min(reached, key=lambda name: reached[name])
     return Row(
         network=network, crossbar=crossbar, factor=factor, arrays=problem.budget,
-        plain=makespan_of(problem.graph, plain.replication), plain_bound=plain.lower_bound, plain_s=round(plain_s, 2),
+        plain=makespan_of(problem.graph, plain.replication), plain_bound=plain.lower_bound,
+        plain_s=round(plain_s, 2),
         modes=makespan_of(problem.in_blocks(modes.blocks).graph, modes.replication),
         modes_bound=modes.lower_bound, modes_s=round(modes_s, 2), counted_s=round(modes.seconds or 0.0, 2),
         baseline=reached[best], baseline_method=best,
@@ -127,7 +127,8 @@ def read() -> list[Row]:
         return []
     types = {field.name: {"str": str, "int": int, "float": float}[str(field.type)] for field in fields(Row)}
     with CSV.open(encoding="utf-8", newline="") as file:
-        return [Row(**{name: types[name](value) for name, value in row.items()}) for row in csv.DictReader(file)]
+        rows = csv.DictReader(file)
+        return [Row(**{name: types[name](value) for name, value in row.items()}) for row in rows]
 
 
 def append(row: Row) -> None:
@@ -149,10 +150,13 @@ def page(rows: list[Row], rate: float) -> str:
 
     lines = [
         "# Modes: blocks and copies against copies alone", "",
-        pages.made_by("results/modes.py") if hasattr(pages, "made_by") else "Made by `python results/modes.py`.", "",
-        f"{len(rows)} cases: networks on square arrays, budgets as multiples of what im2col needs at least. `auto` with "
-        "mapping im2col (copies) and with mapping sdk (blocks and copies), default work, seed 0; the best of the "
-        f"baselines {', '.join(BASELINES)}. Gap: distance of the makespan from the lower bound over all modes.", "",
+        "Made by `python results/modes.py`.", "",
+        (
+            f"{len(rows)} cases: networks on square arrays, budgets as multiples of what im2col needs at least. "
+            "`auto` with mapping im2col (copies) and with mapping sdk (blocks and copies), default work, seed 0; "
+            f"the best of the baselines {', '.join(BASELINES)}. Gap: distance of the makespan from the lower "
+            "bound over all modes."
+        ), "",
         "| arrays | cases | im2col / sdk, median (goal) | least | most | gap, median | largest |",
         "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
@@ -161,8 +165,8 @@ def page(rows: list[Row], rate: float) -> str:
         if own:
             ratios = [row.ratio for row in own]
             lines.append(
-                f"| {crossbar} x {crossbar} | {len(own)} | {median(ratios):.2f} ({GOALS[crossbar]}) | {min(ratios):.2f} | "
-                f"{max(ratios):.2f} | {median(row.gap for row in own):.1%} | {max(row.gap for row in own):.1%} |"
+                f"| {crossbar} x {crossbar} | {len(own)} | {median(ratios):.2f} ({GOALS[crossbar]}) | "
+                f"{min(ratios):.2f} | {max(ratios):.2f} | {median(row.gap for row in own):.1%} | {max(row.gap for row in own):.1%} |"
             )
     lines.append("")
     for words, own in (
@@ -171,21 +175,22 @@ def page(rows: list[Row], rate: float) -> str:
     ):
         if own:
             lines.append(
-                f"- {words}: gap {median(row.gap for row in own):.1%} in the median, {max(row.gap for row in own):.1%} "
-                f"at most; time {median(row.modes_s for row in own):.1f} s in the median, "
+                f"- {words}: gap {median(row.gap for row in own):.1%} in the median, "
+                f"{max(row.gap for row in own):.1%} at most; time {median(row.modes_s for row in own):.1f} s in the median, "
                 f"{max(row.modes_s for row in own):.1f} s at most"
             )
     slower = [row for row in rows if row.modes > row.plain]
     beaten = [row for row in rows if row.baseline < row.modes]
     lines += [
         f"- slower than without modes: {len(slower)} cases; slower than a baseline: {len(beaten)} cases",
-        f"- {rate:,.0f} exact simulations of VGG-16 with its blocks on 4096 arrays a second, one core", "",
+        f"- {rate:,.0f} exact simulations of VGG-16 with its blocks on 4096 arrays a second, one core",
+        "",
         "| network | arrays | budget | im2col | sdk | ratio | bound | gap | baseline | s |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row.network} | {row.crossbar} | {row.arrays} (x{row.factor:g}) | {row.plain} | {row.modes} | {row.ratio:.2f} | "
-        f"{row.modes_bound} | {row.gap:.1%} | {row.baseline} {row.baseline_method} | {row.modes_s:.1f} |"
+        f"| {row.network} | {row.crossbar} | {row.arrays} (x{row.factor:g}) | {row.plain} | {row.modes} | "
+        f"{row.ratio:.2f} | {row.modes_bound} | {row.gap:.1%} | {row.baseline} {row.baseline_method} | {row.modes_s:.1f} |"
         for row in rows
     ]
     return "\n".join(lines) + "\n"
