@@ -152,8 +152,8 @@ def page(rows: list[Row], rate: float) -> str:
         "# Modes: blocks and copies against copies alone", "",
         "Made by `python results/modes.py`.", "",
         (
-            f"{len(rows)} cases: networks on square arrays, budgets as multiples of what im2col needs at least. "
-            "`auto` with mapping im2col (copies) and with mapping sdk (blocks and copies), default work, seed 0; "
+            f"{len(rows)} cases: networks on square arrays, budgets as multiples of im2col's minimum. `auto` "
+            "with mapping im2col (copies) and with mapping sdk (blocks and copies), default work, seed 0; "
             f"the best of the baselines {', '.join(BASELINES)}. Gap: distance of the makespan from the lower "
             "bound over all modes."
         ), "",
@@ -166,7 +166,8 @@ def page(rows: list[Row], rate: float) -> str:
             ratios = [row.ratio for row in own]
             lines.append(
                 f"| {crossbar} x {crossbar} | {len(own)} | {median(ratios):.2f} ({GOALS[crossbar]}) | "
-                f"{min(ratios):.2f} | {max(ratios):.2f} | {median(row.gap for row in own):.1%} | {max(row.gap for row in own):.1%} |"
+                f"{min(ratios):.2f} | {max(ratios):.2f} | {median(row.gap for row in own):.1%} | "
+                f"{max(row.gap for row in own):.1%} |"
             )
     lines.append("")
     for words, own in (
@@ -176,7 +177,8 @@ def page(rows: list[Row], rate: float) -> str:
         if own:
             lines.append(
                 f"- {words}: gap {median(row.gap for row in own):.1%} in the median, "
-                f"{max(row.gap for row in own):.1%} at most; time {median(row.modes_s for row in own):.1f} s in the median, "
+                f"{max(row.gap for row in own):.1%} at most; "
+                f"time {median(row.modes_s for row in own):.1f} s in the median, "
                 f"{max(row.modes_s for row in own):.1f} s at most"
             )
     slower = [row for row in rows if row.modes > row.plain]
@@ -190,7 +192,8 @@ def page(rows: list[Row], rate: float) -> str:
     ]
     lines += [
         f"| {row.network} | {row.crossbar} | {row.arrays} (x{row.factor:g}) | {row.plain} | {row.modes} | "
-        f"{row.ratio:.2f} | {row.modes_bound} | {row.gap:.1%} | {row.baseline} {row.baseline_method} | {row.modes_s:.1f} |"
+        f"{row.ratio:.2f} | {row.modes_bound} | {row.gap:.1%} | {row.baseline} {row.baseline_method} | "
+        f"{row.modes_s:.1f} |"
         for row in rows
     ]
     return "\n".join(lines) + "\n"

@@ -271,7 +271,9 @@ def _latest_finishes(edges: Any, shapes: Any, copies: Any, first: Any, makespan:
             # batches that end in one row of blocks need one row of the producer's: walk those rows
             across, total, inverse = shapes.columns[i], shapes.total[i], 1.0 / copies[p]
             per_wide, beside = 1.0 / shapes.wide[p], shapes.left[p] + 0.5
-            row, row_start, least = -1, np.int64(-1), np.int64(-1)
+            row = -1
+            row_start: Any = np.int64(-1)
+            least: Any = np.int64(-1)
             for batch in range(batches):
                 last = min((batch + 1) * copies[i], total) - 1
                 if last >= (row + 1) * across:
@@ -279,7 +281,7 @@ def _latest_finishes(edges: Any, shapes: Any, copies: Any, first: Any, makespan:
                     least = needed_block(edges, shapes, edge, i, p, row * across - 1) if row else np.int64(-1)
                     end = needed_block(edges, shapes, edge, i, p, row * across + across - 1)
                     row_start = end // shapes.columns[p] * shapes.columns[p] if end >= 0 else np.int64(-1)
-                needed: Any = least
+                needed = least
                 if row_start >= 0:
                     right = (last - row * across + 1) * shapes.wide[i] - shapes.left[i]
                     pixel = edges.table[edges.column[edge] + min(right, edges.width[i]) - 1]
