@@ -10,9 +10,9 @@ FullyConnected = Literal["host", "crossbar"]
 """Who computes linear layers on a 1 x 1 grid: the host, untimed, or arrays."""
 Handoff = Literal["next", "same"]
 """Step in which a computed pixel can be used (docs/sources/model.md 4)."""
-ObjectiveName = Literal["latency", "interval", "arrays"]
+ObjectiveName = Literal["latency", "interval", "arrays", "sequential"]
 """What `optimize` minimises."""
-SweptObjective = Literal["latency", "interval"]
+SweptObjective = Literal["latency", "interval", "sequential"]
 """What the points of a sweep minimise: those that need no target."""
 FrontObjective = Literal["makespan", "interval", "latency_ns"]
 """What `pareto` puts against arrays."""

@@ -152,6 +152,8 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
     yield "arrays", f"{arrays.used} used of {arrays.budget} (at least {arrays.minimum} are needed)"
     yield "makespan", number_of(allocation.makespan, "step")
     yield "interval", f"{number_of(allocation.interval, 'step')} between inputs when inputs stream"
+    if allocation.objective == "sequential":
+        yield "sequential", f"{plain_quantity(allocation.objective_value, allocation.objective_unit)} in sum"
     yield "lower bound", plain_quantity(allocation.lower_bound, allocation.objective_unit)
     yield "gap", f"{allocation.gap:.2%} from optimal at most"
     yield "proof", allocation.proof

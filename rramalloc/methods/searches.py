@@ -1,9 +1,9 @@
-"""`auto` and `interval`: the searches of this package, which `search/` holds."""
+"""`auto`, `interval` and `sequential`: the searches of this package, which `search/` holds."""
 
 from __future__ import annotations
 
 from rramalloc.methods.method import Method
-from rramalloc.search import auto, interval
+from rramalloc.search import auto, interval, sequential
 
 AUTO = Method(
     "auto",
@@ -18,4 +18,11 @@ INTERVAL = Method(
     minimises="the largest number of batches, then arrays",
     source="docs/sources/model.md 8",
     proves="that interval, a lower bound of the makespan",
+)
+SEQUENTIAL = Method(
+    "sequential",
+    sequential.solve,
+    minimises="the sum of layer times, exactly",
+    source="LRMP, arXiv 2312.03146",
+    proves="that sum's optimum; nothing about the makespan",
 )

@@ -5,16 +5,18 @@ One class per objective; `optimize`, `compare`, `pareto`, sweeps and the report 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from typing_extensions import override
 
 from rramalloc.choices import FrontObjective, ObjectiveName
 from rramalloc.errors import SpecError
-from rramalloc.search import bandwidth, fewest, interval
+from rramalloc.search import bandwidth, fewest, interval, sequential
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.bound import Bounder
 from rramalloc.search.problem import Candidate, Problem, Stop
@@ -268,10 +270,44 @@ class FewestArrays(Objective):
         return int(target_ns / step_time.compute_ns)
 
 
+class Sequential(Objective):
+    """Sum of layer times, as if one layer ran after the other while all copies keep their arrays.
+
+    In steps, or in ns where the length of a step depends on the allocation: each layer then takes the step
+    that it needs with the memory to itself.
+    """
+
+    name, label = "sequential", "sum of layer times"
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.unit = "steps" if self._by_step is None else "ns"
+
+    @override
+    def value(self, timing: Timing) -> float:
+        step_time = None if self._by_step is None else self._step_time_of(timing)
+        if step_time is None:
+            return int(timing.batches.sum())
+        stages = np.arange(len(timing.batches))
+        return math.fsum((timing.batches * step_time.alone_ns(stages, timing.replication)).tolist())
+
+    @override
+    def solve(self, stop: Stop, seed: int) -> Candidate:
+        return sequential.solve_in_turn(self.problem, stop, self._by_step)
+
+    @override
+    def bound(self, candidate: Candidate) -> float:
+        bound = candidate.objective_bound
+        if bound is None:
+            bound = self.solve(Stop(), 0).objective_bound or 0.0
+        return round(bound) if self.unit == "steps" else bound
+
+
 OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
     "latency": Latency,
     "interval": Interval,
     "arrays": FewestArrays,
+    "sequential": Sequential,
 }
 """Those of `optimize` and of sweeps."""
 FRONTS: dict[FrontObjective, type[Objective]] = {

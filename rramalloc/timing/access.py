@@ -90,6 +90,16 @@ class StepTime:
         carried = 0.0 if self.transfer is None else float(self.transfer.of_stages(replication).max())
         return max(self.compute_ns, carried, float(access.sum() if self.shared else access.max()))
 
+    def alone_ns(
+        self, stages: npt.NDArray[np.int64], copies: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float64]:
+        """Length of a step of each of these stages with so many copies, if no other stage runs beside it."""
+        own = np.maximum(self.access_ns_per_copy[stages] * copies, self.compute_ns)
+        if self.transfer is None:
+            return own
+        carried = self.transfer.fixed_ns[stages] + self.transfer.ns_per_copy[stages] * copies
+        return np.maximum(own, carried)
+
     def most_copies(self, step_ns: float, least: Replication) -> Replication:
         """Copies of each stage that a step of `step_ns` can feed while all others have at least `least`.
 

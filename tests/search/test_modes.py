@@ -17,7 +17,7 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import Mode, largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
-from rramalloc.search import mode_search
+from rramalloc.search import mode_search, sequential
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import ModeBounder
 from rramalloc.search.mode_objectives import root_bound, smallest_interval, solve_fewest
@@ -144,6 +144,27 @@ def test_fewest_arrays_for_a_target() -> None:
         assert candidate.objective_bound is not None
         assert candidate.objective_bound <= fewest
         assert case.problem.arrays(candidate.replication, candidate.blocks) == fewest
+
+
+def test_the_least_sum_of_batches() -> None:
+    """And of those the fewest arrays, as with every mode tried."""
+    for case in examples(98, 20):
+        sums = [
+            (
+                sum(
+                    -(-grid.recut(mode.block).total // mode.copies)
+                    for grid, mode in zip(case.problem.graph.grids, modes, strict=True)
+                ),
+                arrays,
+            )
+            for _, arrays, modes in case.ways
+        ]
+        candidate = sequential.solve_in_turn(case.problem, Stop(), None)
+        assert candidate.blocks is not None
+        batches = -(-case.problem.in_blocks(candidate.blocks).graph.windows // candidate.replication)
+        arrays = case.problem.arrays(candidate.replication, candidate.blocks)
+        assert (int(batches.sum()), arrays) == min(sums)
+        assert candidate.objective_bound == min(sums)[0]
 
 
 @settings(max_examples=25, deadline=None)

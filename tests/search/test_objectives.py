@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from laws.strategies import ANY, Enumerated, enumerate_all, random_network, randoms
 
-from rramalloc.api import optimize
+from rramalloc.api import evaluate, optimize
 from rramalloc.errors import BudgetError, TargetError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.results.optimize import make_problem
 
 STEP_NS = 10.0
@@ -136,6 +138,44 @@ def test_interval(memory: dict[str, Any] | None, random: Random) -> None:
         ties = streams <= streams.min() * (1 + 1e-9)
         latency = float((case.makespans * step_times(case))[ties].min())
         assert found.latency_ns == pytest.approx(latency)
+
+
+@MEMORIES
+@settings(max_examples=20)
+@given(random=randoms)
+def test_sequential(memory: dict[str, Any] | None, random: Random) -> None:
+    """Least sum of batches; with memory a batch takes the step of its layer alone; fewest arrays."""
+    case = case_of(random, machine(memory))
+    network, budget = case.problem.graph.network, case.problem.budget
+    found = optimize(network, budget, hardware=machine(memory), objective="sequential")
+    batches = -(-case.problem.graph.windows // case.allocations)
+    times: npt.NDArray[Any] = batches
+    if memory is not None:
+        assert case.problem.step_time is not None
+        access = case.problem.step_time.access_ns_per_copy * case.allocations
+        times = batches * np.maximum(access, STEP_NS)
+    sums = times.sum(axis=1)
+    assert found.objective_unit == ("steps" if memory is None else "ns")
+    assert found.objective_value == pytest.approx(float(sums.min()), rel=1e-9)
+    assert found.gap == pytest.approx(0, abs=1e-9)
+    assert found.arrays.used == int(case.arrays[sums <= sums.min() * (1 + 1e-12)].min())
+    assert "there are" in found.proof or "there is" in found.proof
+
+
+def test_sequential_is_what_evaluate_proposes_where_transfers_are_free() -> None:
+    """Both minimise the sum of ceil(W / d) steps of one length; no access of a layer is as long as a step."""
+    free = {"bandwidth_in_gb_s": 1e15, "bandwidth_out_gb_s": 1e15}
+    chip = {"processors": 1024, "storage_units": 1024, "unit_bytes": 2**40} | free
+    hardware = load_hardware("isaac-todaes")
+    tables = {"units": ChipPerformance(**chip), "memory": None, "unconfirmed": ()}
+    hardware = hardware.model_copy(update=tables)
+    found = optimize("alexnet_todaes", 1024, hardware=hardware, objective="sequential")
+    proposal = evaluate("alexnet_todaes", hardware, arrays=1024).document.proposal
+    assert proposal is not None
+    assert found.step_ns is not None
+    assert proposal.time_ns == pytest.approx(found.objective_value * found.step_ns)
+    assert [row.replication for row in proposal.layers] == [row.replication for row in found.layers]
+    assert found.lower_bound == found.objective_value == sum(row.batches for row in found.layers)
 
 
 @settings(max_examples=20)

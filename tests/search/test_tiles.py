@@ -19,7 +19,7 @@ from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods.registry import method_named
 from rramalloc.results.optimize import make_problem
 from rramalloc.results.recheck import recheck_placement
-from rramalloc.search import auto, fewest, interval, repair
+from rramalloc.search import auto, fewest, interval, repair, sequential
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import makespan_of
 
@@ -77,6 +77,23 @@ def test_auto_finds_the_best_that_can_be_placed(case: Enumerated, random: Random
     assert candidate.lower_bound <= fitting.optimum <= reached
     if candidate.proof.startswith("proven optimal"):
         assert reached == fitting.optimum
+
+
+@settings(max_examples=40)
+@given(case=enumerated(ops=ANY + ALL_PIXELS), random=randoms)
+def test_sequential_keeps_to_the_tiles(case: Enumerated, random: Random) -> None:
+    """Its bound is of allocations without tiles, so it holds for those that fit."""
+    small = tiled(case, random)
+    assume(small is not None)
+    assert small is not None
+    problem, fitting = small
+    candidate = sequential.solve_in_turn(problem, Stop(), None)
+    assert problem.tiles is not None
+    assert place(problem.tiles, problem.demand, candidate.replication)
+    sums = (-(-problem.graph.windows // fitting.allocations)).sum(axis=1)
+    reached = int((-(-problem.graph.windows // candidate.replication)).sum())
+    assert candidate.objective_bound is not None
+    assert candidate.objective_bound <= sums.min() <= reached
 
 
 @settings(max_examples=30)

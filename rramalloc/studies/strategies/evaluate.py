@@ -20,11 +20,11 @@ from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
-from rramalloc.methods.sequential import LeastSum, StageChoices, useful_copies
 from rramalloc.network.network import Network
 from rramalloc.records import check_known, check_range
 from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.search.problem import Stop
+from rramalloc.search.sequential import LeastSum, StageChoices, useful_copies
 from rramalloc.studies.strategies.evaluation import (
     Evaluation,
     Planner,
@@ -177,7 +177,7 @@ def array_proposer(
 ) -> Proposer:
     """Finds the replication of least total time within so many arrays.
 
-    Times are separable, so a choice per layer under one budget: exact (`rramalloc.methods.sequential`).
+    Times are separable, so a choice per layer under one budget: exact (`rramalloc.search.sequential`).
     """
     name = f"best of {arrays} arrays"
 

@@ -1,19 +1,21 @@
-"""`sequential`: the least sum of layer times, as if layers ran one after the other.
+"""Sequential execution: the least sum of layer times, as if layers ran one after the other.
 
 Source: LRMP (Nallathambi et al., arXiv 2312.03146) replicates layers to minimise the sum of their
 latencies; here the sum of ceil(W_i / d_i) under sum of c_i d_i <= A, a multiple-choice knapsack, solved to
-optimality. Of equal sums the one with fewer arrays wins.
+optimality. With modes a stage chooses its block as well. Where memory access lengthens a step, a stage that
+runs alone has all of the bandwidth, so its batches take its own step. Of equal sums the one with fewer
+arrays wins (docs/sources/companions.md 1, docs/sources/model.md 8).
 
 Method: a price for arrays (Lagrange multiplier) bounds the sum from below. Stage by stage all combinations
 are kept (Nemhauser and Ullmann, Management Science 15, 1969) that no other one undercuts in arrays and in
-batches, and whose distance from the bound does not exceed that of the sum aimed at. That sum is raised from
+costs, and whose distance from the bound does not exceed that of the sum aimed at. That sum is raised from
 the bound until a combination exists; everything that reaches it has then been looked at.
 """
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,11 +23,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.methods.method import Method
+from rramalloc.errors import SpecError
+from rramalloc.search import repair
 from rramalloc.search.breakpoints import breakpoints
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.menu import Menu, access_ns_of
+from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop
+from rramalloc.timing.access import StepTime
+from rramalloc.units import duration
 
 _HALVINGS = 100
+_FIRST_RAISE = 1e-3
+"""Of the sum aimed at where it is in ns, in steps; it doubles each time."""
 _SLACK = 1e-9
 """Rounding of prices times arrays, as a fraction of the sum; keeping a little more is harmless."""
 _NS_PER_COMBINATION, _NS_PER_OPTION = 100.0, 20.0
@@ -38,23 +46,44 @@ Floats = npt.NDArray[np.float64]
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     """Least sum of batches within the budget; proven unless the work allowed ends first."""
-    choices = _choices(problem)
-    search = LeastSum(choices, stop)
+    candidate = _solve(problem, stop, None)
+    words = f"heuristic: {candidate.proof}; no proof of the exact makespan"
+    return replace(candidate, proof=words, objective_bound=None)
+
+
+def solve_in_turn(problem: Problem, stop: Stop, by_step: StepTime | None) -> Candidate:
+    """The same of batches times each stage's own step, in ns, and in tiles; by_step: None to count batches.
+
+    `objective_bound` is of that sum. Raises SpecError for modes with transfer between tiles.
+    """
+    candidate = _solve(problem, stop, by_step)
+    if problem.holds(candidate.replication, candidate.blocks):
+        return candidate
+    copies, blocks = _placed(problem, candidate.replication, candidate.blocks)
+    words = f"{candidate.proof} in arrays without tiles; copies taken away until the tiles hold them"
+    return replace(candidate, replication=copies, blocks=blocks, proof=words, repaired=True)
+
+
+def _solve(problem: Problem, stop: Stop, by_step: StepTime | None) -> Candidate:
+    choices, every_block = _choices(problem, by_step)
+    step = 1.0 if by_step is None else by_step.compute_ns * _FIRST_RAISE
+    search = LeastSum(choices, stop, step=step)
     chosen, proven = search.run()
+    blocks: Blocks | None = None
+    if every_block is not None:
+        blocks = tuple((tall, wide) for tall, wide in every_block[chosen].tolist())
+    total = float(choices.costs[chosen].sum())
+    least = f"{round(total)} batches" if by_step is None else duration(total)
+    how = "the fewest there are" if by_step is None else "the least there is"
+    words = f"{least} in sum, {how if proven else 'not proven the fewest: stopped after the work allowed'}"
     copies = choices.copies[chosen]
-    total = int((-(-problem.graph.windows // copies)).sum())
-    how = "the fewest there are" if proven else "not proven the fewest: stopped after the work allowed"
-    words = f"heuristic: {total} batches in sum, {how}; no proof of the exact makespan"
-    return Candidate(copies, 1, words, search.seconds)
+    return Candidate(copies, 1, words, search.seconds, objective_bound=search.bound, blocks=blocks)
 
 
-SEQUENTIAL = Method(
-    "sequential",
-    solve,
-    minimises="the sum of layer times, exactly",
-    source="LRMP, arXiv 2312.03146",
-    proves="that sum's optimum; nothing about the makespan",
-)
+def _placed(problem: Problem, copies: Ints, blocks: Blocks | None) -> tuple[Ints, Blocks | None]:
+    """Fewer copies that tiles hold; of single windows if the blocks do not fit them in any number."""
+    fewer = repair.fitting(problem, copies, blocks)
+    return (fewer, blocks) if problem.holds(fewer, blocks) else (problem.smallest, None)
 
 
 class StageChoices(NamedTuple):
@@ -85,13 +114,15 @@ class _Kept(NamedTuple):
 class LeastSum:
     """One choice of every stage, least in the sum of costs, of equal sums with the fewest arrays.
 
-    step: the first raise of the sum aimed at: 1 for whole numbers, which makes every sum exact.
+    step: the first raise of the sum aimed at: 1 for whole numbers, which makes every sum exact; bound: no
+    choice within the budget has a smaller sum.
     """
 
     choices: StageChoices
     stop: Stop
     step: float = 1.0
     seconds: float = 0.0
+    bound: float = 0.0
     _given_up: bool = False
 
     def run(self) -> tuple[Ints, bool]:
@@ -108,11 +139,15 @@ class LeastSum:
         aim, step = bound - slack, self.step
         if step == 1.0:
             aim = float(np.ceil(aim))
+        self.bound = max(0.0, aim)
         while not self._out_of_work:
             aim = min(aim, most)
             found = self._combined(excess, aim - bound + 2 * slack)
             if found is not None and float(choices.costs[found].sum()) <= aim + slack:
+                self.bound = float(choices.costs[found].sum())
                 return found, True
+            if not self._given_up:
+                self.bound = max(self.bound, aim)
             aim, step = aim + step, 2 * step
         return start, False
 
@@ -208,20 +243,70 @@ class LeastSum:
         return self._given_up or self.stop.out_of_time or self.seconds >= allowed
 
 
-def _choices(problem: Problem) -> StageChoices:
-    """The fewest copies of every stage, and all beyond at which its batches change."""
-    copies = []
-    for stage, windows in enumerate(problem.graph.windows.tolist()):
-        least, most = int(problem.smallest[stage]), int(problem.largest[stage])
-        useful = useful_copies(windows)
-        useful = useful[(useful > least) & (useful <= most)]
-        copies.append(np.concatenate((np.array([least], dtype=np.int64), useful)))
-    lengths = [len(each) for each in copies]
-    flat, stages = np.concatenate(copies), np.repeat(np.arange(len(lengths)), lengths)
-    first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    arrays = (flat - problem.smallest[stages]) * problem.demand[stages]
-    batches = (-(-problem.graph.windows[stages] // flat)).astype(np.float64)
-    return StageChoices(first, flat, arrays, batches, problem.budget - problem.arrays(problem.smallest))
+def _choices(problem: Problem, by_step: StepTime | None) -> tuple[StageChoices, Ints | None]:
+    """What every stage can do, and with modes the block (height, width) of each choice."""
+    if problem.modes is None:
+        return _joined([_of_copies(problem, stage, by_step) for stage in range(len(problem.demand))], problem)
+    if by_step is not None and by_step.transfer is not None:
+        raise SpecError("mapping", "'sdk' cannot be optimised for a placement: use --mapping im2col")
+    menu = Menu.of(problem)
+    return _joined([_of_modes(problem, menu, stage, by_step) for stage in range(len(menu.stages))], problem)
+
+
+class _Stage(NamedTuple):
+    """Choices of one stage: arrays of all copies rise, costs fall."""
+
+    copies: Ints
+    arrays: Ints
+    costs: Floats
+    blocks: Ints | None = None
+
+    def falling(self, *ties: Ints) -> _Stage:
+        """Those that none with as few arrays undercuts; ties: of equals the smallest in the last of these."""
+        order = np.lexsort((*ties, self.costs, self.arrays))
+        best = np.minimum.accumulate(self.costs[order])
+        kept = order[np.concatenate(([True], best[1:] < best[:-1]))]
+        blocks = None if self.blocks is None else self.blocks[kept]
+        return _Stage(self.copies[kept], self.arrays[kept], self.costs[kept], blocks)
+
+
+def _of_copies(problem: Problem, stage: int, by_step: StepTime | None) -> _Stage:
+    """The fewest copies of a stage, and all beyond at which its batches change."""
+    windows = int(problem.graph.windows[stage])
+    least, most = int(problem.smallest[stage]), int(problem.largest[stage])
+    useful = useful_copies(windows)
+    useful = useful[(useful > least) & (useful <= most)]
+    copies = np.concatenate((np.array([least], dtype=np.int64), useful))
+    costs = (-(-windows // copies)).astype(np.float64)
+    if by_step is not None:
+        costs = costs * by_step.alone_ns(np.full(len(copies), stage), copies)
+    return _Stage(copies, copies * problem.demand[stage], costs).falling()
+
+
+def _of_modes(problem: Problem, menu: Menu, stage: int, by_step: StepTime | None) -> _Stage:
+    """The same of every block; the fewest copies for each number of batches."""
+    every = menu.stages[stage]
+    modes = every.modes
+    costs = modes.batches.astype(np.float64)
+    if by_step is not None:
+        access_ns = access_ns_of(problem, stage, every.blocks)[every.block] * modes.low
+        costs = costs * np.maximum(access_ns, by_step.compute_ns)
+    blocks = np.stack([modes.tall, modes.wide], axis=1)
+    return _Stage(modes.low, modes.arrays, costs, blocks).falling(modes.tall, modes.total)
+
+
+def _joined(stages: list[_Stage], problem: Problem) -> tuple[StageChoices, Ints | None]:
+    first = np.concatenate(([0], np.cumsum([len(each.copies) for each in stages]))).astype(np.int64)
+    least = [int(each.arrays[0]) for each in stages]
+    choices = StageChoices(
+        first,
+        np.concatenate([each.copies for each in stages]),
+        np.concatenate([each.arrays - each.arrays[0] for each in stages]),
+        np.concatenate([each.costs for each in stages]),
+        problem.budget - sum(least),
+    )
+    blocks = [each.blocks for each in stages if each.blocks is not None]
+    return choices, np.concatenate(blocks) if blocks else None
 
 
 @lru_cache(maxsize=256)

@@ -13,8 +13,8 @@ from methods.small import conv, copies, problem, pyramid
 
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.methods import sequential
 from rramalloc.results.optimize import make_problem
+from rramalloc.search import sequential
 from rramalloc.search.problem import Problem, Stop
 
 
