@@ -6,6 +6,8 @@ from typing import Literal, get_args
 
 Mapping = Literal["im2col", "kernel_split", "whole_kernel", "sdk"]
 """How weights lie on crossbars (docs/sources/model.md 3)."""
+FoldMapping = Literal["im2col", "kernel_split", "whole_kernel", "sdk", "best"]
+"""What `fold` lays filters out for; `best` chooses a mapping for every layer."""
 FullyConnected = Literal["host", "crossbar"]
 """Who computes linear layers on a 1 x 1 grid: the host, untimed, or arrays."""
 Handoff = Literal["next", "same"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rramalloc import choices
 from rramalloc.cli import complete, parameters
 from rramalloc.cli.output import note, print_lines, print_result, warn
 from rramalloc.units import number_of
@@ -27,7 +28,10 @@ _FILTER_COLUMNS = {
 _LAYER_COLUMNS = {
     "layer": "name",
     "filter before": "filter_before",
+    "mapping": "mapping",
     "fold": "size",
+    "block": "block",
+    "copies": "copies",
     "filter": "filter",
     "stride before": "stride_before",
     "stride": "stride",
@@ -37,6 +41,8 @@ _LAYER_COLUMNS = {
     "demand": "demand_after",
     "saving": "saving",
 }
+_OF_BEST = ("mapping", "block", "copies")
+"""Columns for mapping `best` alone."""
 _SPARE = ("dilation", "stride before", "stride", "zeros", "filter before", "filter", "saving")
 
 
@@ -83,6 +89,10 @@ Groups = Annotated[int, typer.Option("--groups", metavar="G", help="Groups, fold
 Onnx = Annotated[
     str | None, typer.Option("--onnx", metavar="FILE.onnx", help="Write the folded network; needs .onnx.")
 ]
+Mapping = Annotated[
+    choices.FoldMapping,
+    typer.Option("--mapping", help="How weights lie on crossbars; 'best' chooses it for every layer."),
+]
 Check = Annotated[bool, typer.Option("--check", help="Prove the folds on random integers.")]
 
 
@@ -102,7 +112,7 @@ def fold(
     groups: Groups = 1,
     hardware: parameters.Hardware = "plain",
     crossbar: parameters.Crossbar = None,
-    mapping: parameters.Mapping = "kernel_split",
+    mapping: Mapping = "kernel_split",
     fc: parameters.Fc = "host",
     input_shape: parameters.InputShape = None,
     allow_partial: parameters.AllowPartial = False,
@@ -188,8 +198,13 @@ def _print(found: FilterFold | NetworkFold, output_format: parameters.Format, *,
         else:
             print_result(found.to_dict, _FILTER_COLUMNS, [found], output_format, texts=())
         return
+    columns = {
+        head: field
+        for head, field in _LAYER_COLUMNS.items()
+        if found.mapping == "best" or field not in _OF_BEST
+    }
     if print_result(
-        found.to_dict, _LAYER_COLUMNS, found.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
+        found.to_dict, columns, found.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
     ):
         typer.echo()
         print_lines(_summary(found))
@@ -223,7 +238,14 @@ def _summary(found: NetworkFold) -> Iterator[tuple[str, str]]:
         f"{found.network.name}, {number_of(len(found.layers), 'stage')}, {len(folded)} of them folded",
     )
     yield "hardware", parameters.hardware_words(found.hardware, found.mapping)
-    yield "demand", f"{found.demand_before} -> {found.demand_after} arrays with every layer stored once"
+    if found.mapping == "best":
+        yield (
+            "demand",
+            f"{found.demand_before} -> {found.demand_after} arrays of one mode of every layer",
+        )
+        yield "array-steps", f"{found.array_steps_before} -> {found.array_steps_after} for one input"
+    else:
+        yield "demand", f"{found.demand_before} -> {found.demand_after} arrays with every layer stored once"
     yield "saving", f"{found.saving:.2%}"
     checked = sum(layer.checked is True for layer in folded)
     if any(layer.checked is not None for layer in folded):

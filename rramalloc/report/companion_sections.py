@@ -101,10 +101,11 @@ def fold_section(result: FilterFold | NetworkFold, detail: Detail) -> Section:
         title = f"Filter {_by(result.filter_before)}, folded"
     else:
         folded = [layer for layer in result.layers if layer.size is not None]
+        saved, before, after = "Arrays saved", result.demand_before, result.demand_after
+        if result.array_steps_before is not None and result.array_steps_after is not None:
+            saved, before, after = "Array-steps saved", result.array_steps_before, result.array_steps_after
         facts = (
-            Fact(
-                "Arrays saved", share(result.saving), f"{result.demand_before:,} to {result.demand_after:,}"
-            ),
+            Fact(saved, share(result.saving), f"{before:,} to {after:,}"),
             Fact("Layers folded", f"{len(folded):,}", f"of {len(result.layers):,}"),
         )
         rows = [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from rramalloc.choices import FullyConnected, Mapping
+import numpy as np
+
+from rramalloc.choices import FoldMapping, FullyConnected, Mapping
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
@@ -24,6 +26,7 @@ from rramalloc.mapping.fold import (
     output_extent,
     raised,
 )
+from rramalloc.mapping.modes import ModeArrays
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
@@ -32,6 +35,7 @@ from rramalloc.network.node import Conv, Name, Stage
 from rramalloc.records import Record, brief, is_whole
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Count, NetworkId, Product
+from rramalloc.search.menu import stage_modes
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted
 
@@ -105,6 +109,9 @@ class FoldedLayer(Folded):
 
     demand_before, demand_after: arrays of one copy; saving: 1 - after / before; reason: why it is not
     folded though it might, empty otherwise; checked: as in FilterFold.
+    mapping: how it is laid out; block, copies: with mapping `sdk`, the windows (height, width) of a copy and
+    the copies that share the arrays of demand_after; array_steps_before, array_steps_after: arrays times the
+    steps in which they compute one input.
     """
 
     name: Name
@@ -113,6 +120,11 @@ class FoldedLayer(Folded):
     saving: float
     checked: bool | None
     reason: str
+    mapping: Mapping = "kernel_split"
+    block: Size | None = None
+    copies: Count = 1
+    array_steps_before: Product | None = None
+    array_steps_after: Product | None = None
 
     @property
     def size(self) -> Pair | None:
@@ -121,7 +133,11 @@ class FoldedLayer(Folded):
 
 
 class NetworkFold(ResultRecord):
-    """All stages of a network, in network order. demand_before, demand_after: arrays of one copy of each."""
+    """All stages of a network, in network order.
+
+    demand_before, demand_after: arrays of one copy of each; array_steps_before, array_steps_after: sums of
+    those of the layers; saving: of array-steps with mapping `best`, else of arrays.
+    """
 
     rows_in = "layers"
     columns = (
@@ -139,10 +155,12 @@ class NetworkFold(ResultRecord):
     format: Literal["rramalloc-network-fold/1"] = "rramalloc-network-fold/1"
     network: NetworkId
     hardware: Hardware
-    mapping: Mapping
+    mapping: FoldMapping
     demand_before: Count
     demand_after: Count
     saving: float
+    array_steps_before: Product | None = None
+    array_steps_after: Product | None = None
     layers: tuple[FoldedLayer, ...]
     host: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -218,7 +236,7 @@ def fold(
     *,
     hardware: HardwareLike = DEFAULT_PRESET,
     crossbar: str | None = None,
-    mapping: Mapping = "kernel_split",
+    mapping: FoldMapping = "kernel_split",
     fc: FullyConnected = "host",
     input_shapes: InputShapes | None = None,
     allow_partial: bool = False,
@@ -227,49 +245,117 @@ def fold(
 ) -> NetworkFold:
     """Every stage with the fold that takes the fewest arrays, the choice of `optimize --fold`.
 
+    mapping: `best` chooses im2col, kernel_split with its fold, whole_kernel or sdk for every layer: that
+    with the fewest array-steps, then the fewest arrays, and never more arrays than im2col;
     check: prove every fold on random data, on small inputs; allow_partial: take operators whose weights
     cannot be modelled as barriers.
-    Raises SpecError unless the mapping is `kernel_split`; FileError, UnknownNameError, UnsupportedError;
-    SolverError if a check fails.
+    Raises SpecError for other mappings than `kernel_split` and `best`; FileError, UnknownNameError,
+    UnsupportedError; SolverError if a check fails.
     """
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     machine = as_hardware(hardware, crossbar)
     graph = StageGraph.build(source, fc)
     stages = [graph.stages[index] for index in graph.network_order]
-    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=True)
+    split = "kernel_split" if mapping == "best" else mapping
+    options = DEFAULT_MAPPING.changed(mapping=split, fc=fc, fold=True)
     sizes = folds(source, stages, machine, options) or []
     before = demands(source, stages, machine, options.changed(fold=False))
     after = demands(source, stages, machine, options)
+    layouts = [Layout("kernel_split", arrays, size=size) for arrays, size in zip(after, sizes, strict=True)]
+    if mapping == "best":
+        layouts, before = _best_layouts(source, graph, machine, layouts)
     layers = []
-    for stage, size, whole, folded in zip(stages, sizes, before, after, strict=True):
-        tried = _checked(source, stage, size, seed) if check and size != UNFOLDED else None
-        layers.append(_layer(source, stage, size, (whole, folded), tried))
+    for stage, layout, whole in zip(stages, layouts, before, strict=True):
+        checks = check and layout.size != UNFOLDED
+        tried = _checked(source, stage, layout.size, seed) if checks else None
+        layers.append(_layer(source, stage, layout, whole, tried))
+    if mapping == "best":
+        windows = graph.windows[list(graph.network_order)].tolist()
+        layers = [
+            layer.model_copy(
+                update={
+                    "array_steps_before": layer.demand_before * count,
+                    "array_steps_after": layout.array_steps(count),
+                    "saving": 1 - layout.array_steps(count) / (layer.demand_before * count),
+                }
+            )
+            for layer, layout, count in zip(layers, layouts, windows, strict=True)
+        ]
+    steps_before = sum(layer.array_steps_before or 0 for layer in layers)
+    steps_after = sum(layer.array_steps_after or 0 for layer in layers)
+    arrays_after = sum(layer.demand_after for layer in layers)
     return NetworkFold(
         network=NetworkId.of(source),
         hardware=machine,
         mapping=mapping,
         demand_before=sum(before),
-        demand_after=sum(after),
-        saving=1 - sum(after) / sum(before),
+        demand_after=arrays_after,
+        saving=1 - (steps_after / steps_before if mapping == "best" else arrays_after / sum(before)),
+        array_steps_before=steps_before or None,
+        array_steps_after=steps_after or None,
         layers=tuple(layers),
         host=Coverage.of(source, graph.names).host,
         warnings=source.warnings,
     )
 
 
+class Layout(NamedTuple):
+    """How a layer lies on arrays. batches: None for one window a step; size: of its fold."""
+
+    mapping: Mapping
+    arrays: int
+    batches: int | None = None
+    size: Pair = UNFOLDED
+    block: Pair | None = None
+    copies: int = 1
+
+    def array_steps(self, windows: int) -> int:
+        """Arrays times the steps in which they compute one input of so many windows."""
+        return self.arrays * (windows if self.batches is None else self.batches)
+
+
+def _best_layouts(
+    network: Network, graph: StageGraph, hardware: Hardware, folded: Sequence[Layout]
+) -> tuple[list[Layout], list[int]]:
+    """Of every layer the layout with the fewest array-steps, and the arrays of im2col; in network order."""
+    modes = ModeArrays(network, graph.stages, hardware)
+    layouts, before = [], []
+    for index, split in zip(graph.network_order, folded, strict=True):
+        stage, windows = graph.stages[index], int(graph.windows[index])
+        [most] = demands(network, [stage], hardware)
+        possible = [Layout("im2col", most), split]
+        try:
+            [whole] = demands(network, [stage], hardware, DEFAULT_MAPPING.changed(mapping="whole_kernel"))
+            possible.append(Layout("whole_kernel", whole))
+        except SpecError:  # a kernel with more positions than wordlines
+            pass
+        every = stage_modes(modes, index, most).modes
+        row = np.lexsort((every.total, every.arrays, every.arrays * every.batches))[0]
+        arrays, batches, copies = int(every.arrays[row]), int(every.batches[row]), int(every.low[row])
+        block = int(every.tall[row]), int(every.wide[row])
+        possible.append(Layout("sdk", arrays, batches, block=block, copies=copies))
+        fitting = [each for each in possible if each.arrays <= most]
+        layouts.append(min(fitting, key=lambda each: (each.array_steps(windows), each.arrays)))
+        before.append(most)
+    return layouts, before
+
+
 def _layer(
-    network: Network, stage: Stage, size: Pair, demand: Pair, tried: tuple[bool | None, str] | None
+    network: Network, stage: Stage, layout: Layout, before: int, tried: tuple[bool | None, str] | None
 ) -> FoldedLayer:
-    """demand: before and after; tried: the result of a check, None without one."""
+    """before: arrays of one copy; tried: the result of a check, None without one."""
     whole = filter_of(network, stage)
-    fold = Fold.of(whole, size) if whole.refusal is None else None
+    fold = Fold.of(whole, layout.size) if whole.refusal is None else None
     checked, reason = tried or (None, fold_refusal(network, stage) or "")
     return FoldedLayer(
         **_described(whole, None if fold is None else fold, _input_of(network, stage)),
         name=stage.name,
-        demand_before=demand[0],
-        demand_after=demand[1],
-        saving=1 - demand[1] / demand[0],
+        demand_before=before,
+        demand_after=layout.arrays,
+        saving=1 - layout.arrays / before,
+        mapping=layout.mapping,
+        block=layout.block,
+        copies=layout.copies,
         checked=checked,
         reason=reason,
     )

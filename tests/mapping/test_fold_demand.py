@@ -16,6 +16,7 @@ from rramalloc.importers import load
 from rramalloc.mapping.demand import demands, fold_refusal, folds
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
+from rramalloc.results.filter_folding import fold
 
 PLAIN = load_hardware("plain")
 
@@ -157,3 +158,42 @@ def test_linear_layers_stay() -> None:
         ],
     )
     assert found(network) == ((1, 1), 3, 3)
+
+
+def test_the_best_mapping_of_a_layer_by_hand() -> None:
+    """Fewest array-steps on 128 x 128 cells, one cell a weight.
+
+    VGG-16's conv1_1: two windows side by side take 3 * 3 * 4 = 36 wordlines and 2 * 64 bitlines, one array in
+    half the steps; conv1_2 takes 5 arrays in any of them. A depthwise 3 x 3 layer of 384 channels: im2col has
+    14 groups an array, so 28; kernel_split 9 positions of 3 arrays, 27.
+    """
+    layers = {layer.name: layer for layer in fold("vgg16", mapping="best").layers}
+    first, second = layers["conv1_1"], layers["conv1_2"]
+    assert (first.mapping, first.block, first.copies, first.demand_after) == ("sdk", (1, 2), 1, 1)
+    assert (first.array_steps_before, first.array_steps_after) == (50_176, 25_088)
+    assert (second.mapping, second.demand_before, second.demand_after) == ("im2col", 5, 5)
+    result = fold("mobilenet_v2", mapping="best")
+    deep = next(layer for layer in result.layers if layer.name == "block8.depthwise")
+    assert (deep.mapping, deep.demand_before, deep.demand_after) == ("kernel_split", 28, 27)
+    assert deep.array_steps_before == 28 * 14 * 14
+    sums = [
+        sum(getattr(layer, name) for layer in result.layers)
+        for name in ("array_steps_before", "array_steps_after", "demand_after")
+    ]
+    assert sums == [result.array_steps_before, result.array_steps_after, result.demand_after]
+    assert result.saving == pytest.approx(1 - sums[1] / sums[0])
+
+
+@pytest.mark.parametrize("name", ["resnet18", "squeezenet"])
+def test_the_best_mapping_is_never_worse_than_any_other(name: str) -> None:
+    """In array-steps, of one copy of im2col, kernel_split folded and whole_kernel."""
+    network = load(name)
+    stages = network.stages
+    best = fold(name, mapping="best", fc="crossbar", hardware=PLAIN)
+    for options in (DEFAULT_MAPPING, FOLDED):
+        for layer, arrays in zip(best.layers, demands(network, stages, PLAIN, options), strict=True):
+            assert layer.array_steps_before is not None
+            assert layer.array_steps_after is not None
+            windows = layer.array_steps_before // layer.demand_before
+            assert layer.array_steps_after <= arrays * windows
+            assert layer.demand_after <= layer.demand_before
