@@ -112,7 +112,7 @@ def main() -> None:
         "",
         f"`evaluate --enumerate {COMPUTE},{STORAGE}` of {TASKS} tasks on a chip on which every pair of units",
         "has bandwidths of its own, on one core; regenerate with `python results/evaluate.py`. Goal: 100,000",
-        "strategies in under 10 s and under 2 GB. Every strategy is timed for every task; those of equal times",
+        "strategies in under 10 s and under 2 GB. Each is timed for every task; those of equal times",
         "are one column.",
         "",
         "| what | strategies judged | columns that differ | seconds | peak memory, MB | written, MB |",
