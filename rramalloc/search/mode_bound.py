@@ -39,9 +39,9 @@ Floats = npt.NDArray[np.float64]
 Rows = tuple[Ints, ...]
 """Of every stage, the rows of its StageModes.modes that are left."""
 
-MOST_LABELS, FEW_LABELS, FEW_STAGES = 24, 12, 40
+MOST_LABELS, FEW_LABELS, FEW_STAGES = 24, 20, 40
 """Labels of a stage, with few stages and with many."""
-_CHECKS = 40
+_CHECKS = 20
 """Rows of a stage at which middles are looked at."""
 _HOPS, _ENOUGH_PAIRS = 6, 400
 """Edges between two stages of a pair at most, and pairs from which on no longer ways are followed."""

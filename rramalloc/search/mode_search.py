@@ -38,13 +38,14 @@ _MOST_ROUNDS = 20_000
 """Moves of one annealing run."""
 _CLIMB_SHARE = 0.1
 """Part of the work that the climb from the fewest arrays may take."""
-_PLAIN_SHARE = 0.12
-"""Part of the work for the same problem without modes, whose answer is a start."""
-_STALLED = 0.15
-"""The search ends when so much of the work allowed has closed too little of the gap."""
+_STALLED, _STALLED_CHAIN = 0.5, 0.1
+"""The search ends when so much of the work allowed has closed too little of the gap: networks with branches,
+and chains."""
 _PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
 _NODE_ROUNDS, _LEAF_WAYS = 2, 64
+_FIRST_TARGET, _COARSE = 0.85, 64
+"""Part of the makespan that is the first target, and part of it to which targets are bisected."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +71,9 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int = 0, menu: Menu |
     search = ModeSearch(problem, stop, seed, target, menu or Menu.of(problem))
     search.run()
     best = search.trimmed()
-    return Candidate(best.copies, search.bound, search.words(), search.spent_s, blocks=best.blocks)
+    return Candidate(
+        best.copies, search.bound, search.words(), search.spent_s + search.plain_s, blocks=best.blocks
+    )
 
 
 @dataclass(eq=False)
@@ -85,6 +88,7 @@ class ModeSearch:
     best: ModeAllocation = field(init=False)
     bound: int = 1
     spent_s: float = 0.0
+    plain_s: float = 0.0
     _improved_s: float = 0.0
     _improved_bound: int = 1
 
@@ -131,13 +135,14 @@ class ModeSearch:
                 turn_s = min(_GROWTH * turn_s, _LONGEST_TURN_S)
 
     def _try_plain(self) -> None:
-        """The same problem without modes: its answer is a start, since block and copies are in every menu."""
-        if (self.problem.graph.windows > 1).any() and self.menu.unrestricted:
-            share = replace(
-                self.stop, work=max(1, int(_PLAIN_SHARE * self.stop.work)), on_progress=None, history=[]
-            )
-            plain = auto.solve_to_target(replace(self.problem, modes=None), share, self.seed, self.target)
-            self.spent_s += plain.seconds or 0.0
+        """Begin with the answer of the same search without modes, so that modes never make it slower.
+
+        Block and copies of that answer are in every menu. Its work is not taken from that for modes.
+        """
+        if self.menu.unrestricted:
+            alone = replace(self.stop, on_progress=None, history=[])
+            plain = auto.solve_to_target(replace(self.problem, modes=None), alone, self.seed, self.target)
+            self.plain_s = plain.seconds or 0.0
             self._keep(self.timer.of_blocks(self.problem.graph.blocks, plain.replication))
 
     def _even(self) -> tuple[State, int]:
@@ -173,7 +178,9 @@ class ModeSearch:
     @property
     def _stalled(self) -> bool:
         allowed_s = self.stop.work * SECONDS_PER_WORK
-        return self.spent_s - self._improved_s >= _STALLED * allowed_s
+        branches = len(self.problem.graph.binding) >= len(self.problem.demand)
+        share = _STALLED if branches else _STALLED_CHAIN
+        return self.spent_s - self._improved_s >= share * allowed_s
 
     def _done(self) -> bool:
         best = self.best.makespan
@@ -199,7 +206,7 @@ class ModeSearch:
         if self.stop.close_enough(self.best.makespan, self.bound):
             return f"bounded, within the gap asked for: {how}"
         if self._stalled:
-            return f"bounded, stopped when a seventh of the work allowed brought hardly more: {how}"
+            return f"bounded, stopped when more work brought hardly more: {how}"
         return f"bounded, stopped after the work allowed: {how}"
 
     def trimmed(self) -> ModeAllocation:
@@ -363,20 +370,20 @@ class ModeProver:
         return bound, spent
 
     def _target(self, bound: int, makespan: int) -> int | None:
-        """First the target below the incumbent, then between it and the bound; where all resist, branch."""
-        tried = [target for target in self._rows if target >= bound]
-        if not tried and makespan - 1 not in self._rows:
-            return makespan - 1
-        low = min(tried, default=makespan - 1)
-        if low > bound:
+        """The next target between bound and incumbent by bisection; the bound itself is branched on."""
+        resisting = [target for target in self._rows if target >= bound]
+        if not resisting:
+            wanted = int(_FIRST_TARGET * makespan)
+            return wanted if wanted >= bound else (bound + makespan - 1) // 2
+        low = min(resisting)
+        if low - bound > makespan // _COARSE:
             return (bound + low) // 2
         if bound not in self._rows:
             return bound
-        for target in (bound,):
-            if target not in self._doubted:
-                self._open.setdefault(target, [self._rows[target]])
-                return target
-        return None
+        if bound in self._doubted:
+            return None
+        self._open.setdefault(bound, [self._rows[bound]])
+        return bound
 
     def _known(self, target: int) -> Rows:
         above = [known for known in self._rows if known >= target]
