@@ -28,12 +28,14 @@ from rramalloc.timing.simulate import Replication
 _FIRST_TURN_S, _LONGEST_TURN_S, _GROWTH = 0.05, 0.5, 1.5
 _NS_PER_BATCH, _NS_PER_STAGE = 4.0, 200.0
 """Of a batch timed, and of a stage in every move: a count of work, not a clock."""
-_WARMTH = ((0.02, 0.0005), (0.006, 0.0002), (0.002, 0.0001))
+_WARMTH = ((0.05, 0.001), (0.02, 0.0005), (0.006, 0.0002), (0.002, 0.0001))
 """First and last temperature of successive runs, as fractions of the makespan."""
 _WEIGHTS, _ROUNDS = (0.5, 0.25, 1.0), 30
 """Weights of the newest room in successive rebalancings, and their rounds."""
 _SPREADS, _SMALLEST_COUNT_S = (0.0, 0.1, 0.3, 0.6), 2e-4
 """How far a start is perturbed: batches times 1 - spread ... 1 + spread; least time of a trial."""
+_REBALANCING, _OLD = 0.25, 4
+"""Part of a turn for perturbed starts; annealing runs without a gain after which a rival begins anew."""
 _MOST_ROUNDS = 20_000
 """Moves of one annealing run."""
 _CLIMB_SHARE = 0.1
@@ -111,17 +113,19 @@ class ModeSearch:
             self.spent_s += seconds
             self._keep(found)
         self._report()
-        self._improved_s, turn_s = self.spent_s, _FIRST_TURN_S
+        self._improved_s, turn_s, proof_s = self.spent_s, _FIRST_TURN_S, 0.0
         with ThreadPoolExecutor(1) if cores(self.stop.cores) > 1 else nullcontext() as pool:
             while not self._done():
                 best, bound = self.best, self.bound
-                enough = max(bound, self.target)
+                enough, search_s = max(bound, self.target), max(turn_s, proof_s)
                 improving = (
-                    None if pool is None else pool.submit(self._improver.run, best, enough, turn_s, self.stop)
+                    None
+                    if pool is None
+                    else pool.submit(self._improver.run, best, enough, search_s, self.stop)
                 )
                 proved, proof_s = self._prover.run(bound, best.makespan, turn_s, self.stop)
                 if improving is None:
-                    improved, seconds = self._improver.run(best, enough, turn_s, self.stop)
+                    improved, seconds = self._improver.run(best, enough, search_s, self.stop)
                 else:
                     improved, seconds = improving.result()
                 self.spent_s += proof_s + seconds
@@ -260,6 +264,8 @@ class ModeImprover:
     seed: int
     _runs: int = 0
     _walk: ModeAllocation | None = None
+    _rival: ModeAllocation | None = None
+    _age: int = 0
 
     def __post_init__(self) -> None:
         mixed = (self.seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1
@@ -289,7 +295,7 @@ class ModeImprover:
     ) -> tuple[ModeAllocation, float]:
         """A better allocation or `best`, and the seconds counted: perturb and rebalance, then anneal."""
         spent, found = 0.0, best
-        while spent < seconds / 2 and found.makespan > enough and not stop.out_of_time:
+        while spent < _REBALANCING * seconds and found.makespan > enough and not stop.out_of_time:
             trial, took = self.rebalance(self._perturbed(found), _WEIGHTS[int(self._draw.integers(3))])
             spent += took + _SMALLEST_COUNT_S
             if trial.key < found.key and self.problem.holds(trial.copies, trial.blocks):
@@ -311,12 +317,14 @@ class ModeImprover:
         return self.menu.with_batches(np.maximum(batches, 1))
 
     def _anneal(self, best: ModeAllocation, enough: int, seconds: float) -> tuple[ModeAllocation, float]:
-        """Anneal from the best, or from another allocation as fast that the last run has drifted to."""
-        start = best
-        if self._walk is not None and self._walk.makespan <= best.makespan:
+        """Anneal from the best, from one as fast that a run has drifted to, or from a rival, in turn."""
+        start, other = best, self._runs % 2 == 1
+        if other:
+            start = self._second(best)
+        elif self._walk is not None and self._walk.makespan <= best.makespan:
             start = self._walk
         rounds = min(max(200, int(seconds / self._move_s)), _MOST_ROUNDS)
-        hot, cold = _WARMTH[self._runs % len(_WARMTH)]
+        hot, cold = _WARMTH[self._runs // 2 % len(_WARMTH)]
         self._runs += 1
         current = self.menu.state(start.blocks, start.copies)
         result = State(current.block.copy(), current.copies.copy())
@@ -324,8 +332,22 @@ class ModeImprover:
         _, batches = anneal_modes(self._edges, self._tables, cooling, self._rng, current, result)
         took = 1e-9 * (_NS_PER_BATCH * batches + _NS_PER_STAGE * rounds * len(current.copies))
         self._move_s = took / rounds
-        self._walk = self.timer.allocation(result)
-        return self._walk, took
+        reached = self.timer.allocation(result)
+        if other:
+            self._age = 0 if reached.key < start.key else self._age + 1
+            self._rival = min(start, reached, key=lambda each: each.key)
+        else:
+            self._walk = reached
+        return reached, took
+
+    def _second(self, best: ModeAllocation) -> ModeAllocation:
+        """A second line of descent, begun anew from a perturbed allocation where it no longer improves."""
+        if self._rival is None or self._age >= _OLD or self._rival.key == best.key:
+            self._age = 0
+            self._rival, _ = self.rebalance(self._perturbed(best), _WEIGHTS[int(self._draw.integers(3))])
+            if self._rival.arrays > self.problem.budget:
+                self._rival = best
+        return self._rival
 
 
 @dataclass(eq=False)
