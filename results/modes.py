@@ -140,8 +140,8 @@ def append(row: Row) -> None:
         writer.writerow(asdict(row))
 
 
-def page(rows: list[Row], rate: float) -> str:
-    """The page, from the rows."""
+def page(rows: list[Row], rate: float, note: str) -> str:
+    """The page, from the rows; note: how the times were taken."""
     order = {name: place for place, name in enumerate(NETWORKS)}
     rows = sorted(rows, key=lambda row: (order[row.network], row.crossbar, row.factor))
 
@@ -150,7 +150,7 @@ def page(rows: list[Row], rate: float) -> str:
 
     lines = [
         "# Modes: blocks and copies against copies alone", "",
-        "Made by `python results/modes.py`.", "",
+        "Made by `python results/modes.py`.", *(["", note] if note else []), "",
         (
             f"{len(rows)} cases: networks on square arrays, budgets as multiples of im2col's minimum. `auto` "
             "with mapping im2col (copies) and with mapping sdk (blocks and copies), default work, seed 0; "
@@ -206,6 +206,7 @@ def main() -> None:
     parser.add_argument("--factors", nargs="+", type=float, default=list(FACTORS))
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--page", action="store_true", help="only write the page")
+    parser.add_argument("--note", default="", help="a sentence for the page, on how the times were taken")
     chosen = parser.parse_args()
     if chosen.fresh:
         CSV.unlink(missing_ok=True)
@@ -218,7 +219,7 @@ def main() -> None:
             append(row)
             rows.append(row)
             print(row, flush=True)
-    PAGE.write_text(page(rows, simulations_per_second()), encoding="utf-8")
+    PAGE.write_text(page(rows, simulations_per_second(), chosen.note), encoding="utf-8")
 
 
 if __name__ == "__main__":

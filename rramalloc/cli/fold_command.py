@@ -76,7 +76,10 @@ Th1 = Annotated[
 AlignOutputs = Annotated[
     int | None, typer.Option("--align-outputs", metavar="A", help="Of output channels; by default --align.")
 ]
-Rule = Annotated[RuleChoice, typer.Option("--rule", help="How the fold is split over height and width.")]
+Rule = Annotated[
+    RuleChoice,
+    typer.Option("--rule", metavar="RULE", help=f"How the fold is split: {', '.join(RuleChoice)}."),
+]
 Stride = Annotated[str, typer.Option("--stride", metavar="SY,SX", help="Stride of the filter.")]
 InputSize = Annotated[
     str | None, typer.Option("--input", metavar="H,W", help="Input size; else work is per output pixel.")

@@ -144,7 +144,7 @@ INSPECTED: dict[str, tuple[Callable[[], Nodes], int]] = {
     "cycle of 100,000": (cycle, 1),
     "residual, 20,000 stages": (lambda: residual(20_000), 1),
     "concat, 20,000 stages": (lambda: dense(20_000), 1),
-    "huge pools": (lambda: pools(1000), 1),
+    "huge pools": (lambda: pools(1000), 0),
     "too many huge grids": (lambda: wide_grids(8), 1),
 }
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -107,5 +107,6 @@ def export(subject: Subject) -> Bundle:
         ),
         placement=None if subject.placement is None else subject.placement.arrays,
     )
-    text = to_json(document.model_dump(mode="json"))
+    left_out = None if subject.options.mapping == "sdk" else {"placement": {"__all__": {"copies"}}}
+    text = to_json(document.model_dump(mode="json", exclude=left_out))
     return Bundle((ExportedFile(name="export.json", text=text),), (), places=True, blocks=True)

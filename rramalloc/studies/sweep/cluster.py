@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import json
 import logging
@@ -43,6 +44,7 @@ class ClusterWorkers:
             raise WorkerError("no Dask scheduler answers at '': give its tcp:// address")
         self._address = address
         self._levels = _silence()
+        gc.collect()  # a client that never started, collected while another starts, would wait for ever
         try:
             self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
         except Exception as error:  # noqa: BLE001 - whatever the library raises, nobody answers
