@@ -8,8 +8,8 @@ from functools import cached_property
 
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import demands
-from rramalloc.mapping.modes import NO_BLOCKS, SINGLE, BlocksByName, block_arrays
+from rramalloc.mapping.demand import block_arrays, demands
+from rramalloc.mapping.modes import NO_BLOCKS, SINGLE, BlocksByName
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network

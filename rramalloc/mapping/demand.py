@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+
+import numpy as np
 
 from rramalloc.choices import MAPPINGS, Mapping
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel, useful_sizes
-from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName, input_extent, smallest_block
+from rramalloc.mapping.modes import NO_BLOCKS, BlockArrays, BlocksByName, Ints, input_extent, smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
@@ -71,7 +73,50 @@ class WeightMatrix:
     @property
     def cells(self) -> int:
         """Memristor cells in use when the weights are stored once."""
-        return self.positions * self.inputs * self.columns * self.groups
+        return self.rows * self.columns * self.groups
+
+    def on(self, crossbar: Crossbar) -> BlockArrays:
+        """How copies and groups of these weights lie on arrays."""
+        return BlockArrays(self.rows, self.columns, self.groups, crossbar)
+
+
+def block_arrays(network: Network, stage: Stage, hardware: Hardware, block: Pair) -> BlockArrays:
+    """Wordlines and bitlines that one group of a stage takes with blocks of this shape."""
+    return WeightMatrix.of(network, stage, hardware, block).on(hardware.crossbar)
+
+
+@dataclass(frozen=True, eq=False)
+class ModeArrays:
+    """Arrays of every mode of the stages of a network on a hardware, in the order of `stages`."""
+
+    network: Network
+    stages: tuple[Stage, ...]
+    hardware: Hardware
+    _known: dict[tuple[int, Pair], BlockArrays] = field(default_factory=dict, repr=False)
+
+    def of(self, stage: int, block: Pair) -> BlockArrays:
+        """Arrays of a stage with blocks of this shape."""
+        if (stage, block) not in self._known:
+            self._known[stage, block] = block_arrays(self.network, self.stages[stage], self.hardware, block)
+        return self._known[stage, block]
+
+    def each(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
+        """Arrays that every stage takes, int64."""
+        taken = [
+            self.of(stage, block).arrays(int(copies))
+            for stage, (block, copies) in enumerate(zip(blocks, replication, strict=True))
+        ]
+        return np.array(taken, dtype=np.int64)
+
+    def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
+        """(arrays of a group that must lie together, number of such groups) of every stage, int64.
+
+        A copy that fits one array may share it, so each array is a group; any other copy is one.
+        """
+        own = [self.of(stage, block) for stage, block in enumerate(blocks)]
+        taken = self.each(blocks, replication)
+        sizes = np.array([1 if each.sharing else each.groups * each.spread for each in own], dtype=np.int64)
+        return sizes, taken // sizes
 
 
 def groups_stored(stage: Stage, hardware: Hardware) -> int:
@@ -88,9 +133,10 @@ def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: s
     """
     match mapping:
         case "im2col" | "sdk":
-            return _packed(weights, crossbar, weights.positions * weights.inputs)
+            return weights.on(crossbar).arrays(1)
         case "kernel_split":
-            return weights.positions * _packed(weights, crossbar, weights.inputs)
+            position = replace(weights, positions=1)
+            return weights.positions * position.on(crossbar).arrays(1)
         case "whole_kernel":
             return _whole_kernel(weights, crossbar, where)
     raise UnknownNameError("mapping", mapping, MAPPINGS)
@@ -222,16 +268,6 @@ def _fewest_arrays(weights: WeightMatrix, kernel: Pair, crossbar: Crossbar) -> P
     return min(((height, width) for height in useful_sizes(kernel[0]) for width in widths), key=cost)
 
 
-def _packed(weights: WeightMatrix, crossbar: Crossbar, rows: int) -> int:
-    """Groups of `rows` wordlines each, several to an array where they fit whole."""
-    high = -(-rows // crossbar.wordlines)
-    wide = -(-weights.columns // crossbar.bitlines)
-    if weights.groups > 1 and high == wide == 1:
-        together = min(crossbar.wordlines // rows, crossbar.bitlines // weights.columns)
-        return -(-weights.groups // together)
-    return weights.groups * high * wide
-
-
 def _whole_kernel(weights: WeightMatrix, crossbar: Crossbar, where: str) -> int:
     channels = crossbar.wordlines // weights.positions
     if channels == 0:
@@ -241,8 +277,8 @@ def _whole_kernel(weights: WeightMatrix, crossbar: Crossbar, where: str) -> int:
             f"mapping 'whole_kernel' cannot cut a kernel; use 'im2col' or arrays with more wordlines",
         )
     if weights.groups > 1:
-        rows = weights.positions * weights.inputs
-        if rows <= crossbar.wordlines and weights.columns <= crossbar.bitlines:
-            return _packed(weights, crossbar, rows)
+        together = weights.on(crossbar)
+        if together.sharing:
+            return together.arrays(1)
     high = -(-weights.inputs // channels)
     return weights.groups * high * -(-weights.columns // crossbar.bitlines)

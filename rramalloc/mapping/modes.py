@@ -10,8 +10,7 @@ DATE 2022, arXiv 2112.11282.
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import gcd
 from types import MappingProxyType
 from typing import NamedTuple
@@ -20,10 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Crossbar, Hardware
-from rramalloc.network.counts import groups_of, kernel_of
+from rramalloc.hardware.hardware import Crossbar
+from rramalloc.network.counts import kernel_of
 from rramalloc.network.geometry import Pair, Shape
-from rramalloc.network.network import Network
 from rramalloc.network.node import ConvTranspose, Linear, Stage
 
 Ints = npt.NDArray[np.int64]
@@ -171,19 +169,6 @@ class BlockArrays:
         return arrays // (self.groups * self.spread)
 
 
-def block_arrays(network: Network, stage: Stage, hardware: Hardware, block: Pair) -> BlockArrays:
-    """Wordlines and bitlines that one group of a stage takes with blocks of this shape."""
-    channels = network.input_shape(stage).channels
-    groups = 1 if hardware.dense_groups else groups_of(stage)
-    outputs = stage.out_features if isinstance(stage, Linear) else stage.out_channels
-    return BlockArrays(
-        rows=channels // groups * input_extent(stage, 0, block[0]) * input_extent(stage, 1, block[1]),
-        columns=block[0] * block[1] * (outputs // groups) * hardware.columns_per_weight,
-        groups=groups,
-        crossbar=hardware.crossbar,
-    )
-
-
 def input_extent(stage: Stage, axis: int, count: int) -> int:
     """Different input rows (axis 0) or columns (1) that `count` neighbouring windows read, U of the model."""
     return int(input_extents(stage, axis, count)[-1])
@@ -212,37 +197,3 @@ def input_step(stage: Stage, axis: int, count: int) -> int:
         return 1
     stride = stage.stride[axis]
     return count // stride if isinstance(stage, ConvTranspose) else count * stride
-
-
-@dataclass(frozen=True, eq=False)
-class ModeArrays:
-    """Arrays of every mode of the stages of a network on a hardware, in the order of `stages`."""
-
-    network: Network
-    stages: tuple[Stage, ...]
-    hardware: Hardware
-    _known: dict[tuple[int, Pair], BlockArrays] = field(default_factory=dict, repr=False)
-
-    def of(self, stage: int, block: Pair) -> BlockArrays:
-        """Arrays of a stage with blocks of this shape."""
-        if (stage, block) not in self._known:
-            self._known[stage, block] = block_arrays(self.network, self.stages[stage], self.hardware, block)
-        return self._known[stage, block]
-
-    def each(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
-        """Arrays that every stage takes, int64."""
-        taken = [
-            self.of(stage, block).arrays(int(copies))
-            for stage, (block, copies) in enumerate(zip(blocks, replication, strict=True))
-        ]
-        return np.array(taken, dtype=np.int64)
-
-    def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
-        """(arrays of a group that must lie together, number of such groups) of every stage, int64.
-
-        A copy that fits one array may share it, so each array is a group; any other copy is one.
-        """
-        own = [self.of(stage, block) for stage, block in enumerate(blocks)]
-        taken = self.each(blocks, replication)
-        sizes = np.array([1 if each.sharing else each.groups * each.spread for each in own], dtype=np.int64)
-        return sizes, taken // sizes

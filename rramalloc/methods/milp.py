@@ -20,7 +20,7 @@ import pulp
 from typing_extensions import override
 
 from rramalloc.errors import SolverError
-from rramalloc.mapping.modes import ModeArrays
+from rramalloc.mapping.demand import ModeArrays
 from rramalloc.methods import milp_solvers
 from rramalloc.methods.method import Method
 from rramalloc.methods.milp_solvers import Answer

@@ -15,7 +15,8 @@ import heapq
 from collections.abc import Sequence
 
 from rramalloc.errors import UnsupportedError
-from rramalloc.mapping.modes import BlockGrid, ModeArrays, largest_block, smallest_block
+from rramalloc.mapping.demand import ModeArrays
+from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
 from rramalloc.methods.method import Method
 from rramalloc.network.geometry import Pair
 from rramalloc.search.problem import Candidate, Problem, Stop

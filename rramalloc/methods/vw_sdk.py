@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rramalloc.mapping.modes import ModeArrays, input_extents, largest_block, smallest_block
+from rramalloc.mapping.demand import ModeArrays
+from rramalloc.mapping.modes import input_extents, largest_block, smallest_block
 from rramalloc.methods.method import Method
 from rramalloc.methods.sdk import cycles, modes_of, with_windows
 from rramalloc.network.geometry import Pair

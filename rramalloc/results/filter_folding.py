@@ -12,7 +12,7 @@ from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.demand import demands, filter_of, fold_refusal, folds
+from rramalloc.mapping.demand import ModeArrays, demands, filter_of, fold_refusal, folds
 from rramalloc.mapping.fold import (
     MAX_ALIGN,
     UNFOLDED,
@@ -26,7 +26,6 @@ from rramalloc.mapping.fold import (
     output_extent,
     raised,
 )
-from rramalloc.mapping.modes import ModeArrays
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair

@@ -8,8 +8,7 @@ import numpy as np
 
 from rramalloc.choices import Mapping
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import WeightMatrix, demands, folds, least_arrays
-from rramalloc.mapping.modes import ModeArrays
+from rramalloc.mapping.demand import ModeArrays, WeightMatrix, demands, folds, least_arrays
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.counts import groups_of, kernel_of, macs, weights
 from rramalloc.network.coverage import Coverage

@@ -11,8 +11,15 @@ import numpy.typing as npt
 from rramalloc.choices import ObjectiveName
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import WeightMatrix, demands, folds, row_block_widths, stored_classifiers
-from rramalloc.mapping.modes import ModeArrays, smallest_block
+from rramalloc.mapping.demand import (
+    ModeArrays,
+    WeightMatrix,
+    demands,
+    folds,
+    row_block_widths,
+    stored_classifiers,
+)
+from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods.registry import method_named

@@ -12,8 +12,7 @@ from pydantic import Field
 from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import demands, folds
-from rramalloc.mapping.modes import ModeArrays
+from rramalloc.mapping.demand import ModeArrays, demands, folds
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.plots import SimulationPlots

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from rramalloc.compiled import compiled
 from rramalloc.errors import BudgetError
-from rramalloc.mapping.modes import ModeArrays, input_extent, largest_block, smallest_block
+from rramalloc.mapping.demand import ModeArrays
+from rramalloc.mapping.modes import input_extent, largest_block, smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.modes import State
 from rramalloc.search.problem import Problem

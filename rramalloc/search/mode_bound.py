@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import (
     LabelledModes,
     Pairs,
     Potentials,
-    Solution,
     Waits,
     Ways,
     fill_waits,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rramalloc.compiled import clock
 from rramalloc.errors import BudgetError, PlacementError, TileError
-from rramalloc.mapping.modes import ModeArrays
+from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.tiles import Classes, Tiles
 from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable

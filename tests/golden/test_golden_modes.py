@@ -10,7 +10,7 @@ import pytest
 
 import rramalloc
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.mapping.modes import block_arrays
+from rramalloc.mapping.demand import block_arrays
 from rramalloc.network.network import Network
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph

@@ -12,7 +12,7 @@ from laws.strategies import ALL_PIXELS, ANY, random_problem, randoms
 import rramalloc
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.mapping.modes import ModeArrays
+from rramalloc.mapping.demand import ModeArrays
 from rramalloc.methods.registry import method_named
 from rramalloc.methods.sdk import cycles, square_block
 from rramalloc.methods.vw_sdk import variable_window

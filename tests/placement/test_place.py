@@ -16,7 +16,7 @@ from placement.machines import chain, chip, machine, place_of, random_chip
 import rramalloc
 from rramalloc.errors import BudgetError, CapacityError, PlacementError, SpecError, TileError
 from rramalloc.hardware.hardware import Counting, Timing
-from rramalloc.mapping.modes import ModeArrays
+from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 from rramalloc.placement.arrange import Filled, construct

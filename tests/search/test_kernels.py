@@ -38,7 +38,7 @@ RUN_STAGE, RETIME, TIMED, UNDO, ACCEPT = map(
 CHAIN, RAISED = called(climb.critical_chain), called(climb.raised)
 NEXT, WITH_BATCHES, KEEP = called(limits.next_breakpoint), called(limits.with_batches), called(keep)
 PROPOSE, DRAW = called(anneal._propose), called(anneal.draw)
-LATEST, POTENTIALS = called(rebalance.latest_starts), called(cuts._potentials)
+LATEST, POTENTIALS = called(rebalance.latest_starts), called(cuts.potentials)
 FORWARD, BACKWARD = called(propagate.forward), called(propagate.backward)
 
 

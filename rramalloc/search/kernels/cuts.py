@@ -72,7 +72,7 @@ def _waits(reach: Any, labels: Any, solution: Any, target: int, violations: Any)
                 window = reach.need[reach.offset[e] + low[i, m] - 1]
                 for k in range(count[p]):
                     cost[k, m] = window // high[p, k] + reach.hops[e] if window >= 0 else -float(target)
-            _potentials(cost, x[p], x[i], count[p], count[i], a, b)
+            potentials(cost, x[p], x[i], count[p], count[i], a, b)
             total = solution.begin[p] - solution.begin[i]
             for k in range(count[p]):
                 total += a[k] * x[p, k]
@@ -82,7 +82,7 @@ def _waits(reach: Any, labels: Any, solution: Any, target: int, violations: Any)
 
 
 @compiled_part
-def _potentials(cost: Any, left: Any, right: Any, rows: int, columns: int, a: Any, b: Any) -> None:
+def potentials(cost: Any, left: Any, right: Any, rows: int, columns: int, a: Any, b: Any) -> None:
     """Sums a_k + b_m <= cost[k, m], tight along the staircase that couples `left` and `right`."""
     k, m = 0, 0
     a[0], b[0] = 0.0, cost[0, 0]

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_part
+from rramalloc.search.kernels.cuts import potentials
 
 _FAR = 1e18
 _MOST = 2**40
@@ -262,52 +263,12 @@ def price_labels(
     return bound
 
 
-class Solution(NamedTuple):
-    """Of the relaxation. weights: float64 (stages, labels); begin, end: of every stage."""
-
-    weights: Any
-    begin: Any
-    end: Any
-
-
 class Potentials(NamedTuple):
     """For every pair, written by `separate_waits`: excess and a[e, k] + b[e, m] <= the table."""
 
     excess: Any
     a: Any
     b: Any
-
-
-@compiled_part
-def _couple(cost: Any, left: Any, right: Any, rows: int, columns: int, a: Any, b: Any) -> None:
-    """Sums a_k + b_m <= cost[k, m] that are large at the weights `left` and `right`.
-
-    Tight along the staircase that couples the weights, then made valid, then raised in turn.
-    """
-    k, m = 0, 0
-    a[0], b[0] = 0.0, cost[0, 0]
-    here, there = left[0], right[0]
-    while k + 1 < rows or m + 1 < columns:
-        if m + 1 == columns or (k + 1 < rows and here <= there):
-            there -= here
-            k += 1
-            here = left[k]
-            a[k] = cost[k, m] - b[m]
-        else:
-            here -= there
-            m += 1
-            there = right[m]
-            b[m] = cost[k, m] - a[k]
-    for m in range(columns):
-        least = cost[0, m] - a[0]
-        for k in range(1, rows):
-            least = min(least, cost[k, m] - a[k])
-        b[m] = least
-    for k in range(rows):
-        least = cost[k, 0] - b[0]
-        for m in range(1, columns):
-            least = min(least, cost[k, m] - b[m])
-        a[k] = least
 
 
 @compiled
@@ -326,7 +287,7 @@ def separate_waits(
             for k in range(size[p]):
                 for m in range(size[i]):
                     cost[k, m] = max(float(tables[e, k, m]), floor)
-            _couple(cost, solution.weights[p], solution.weights[i], size[p], size[i], out.a[e], out.b[e])
+            potentials(cost, solution.weights[p], solution.weights[i], size[p], size[i], out.a[e], out.b[e])
             total = solution.begin[p] - (solution.end[i] if ends else solution.begin[i])
             for k in range(size[p]):
                 total += out.a[e, k] * solution.weights[p, k]

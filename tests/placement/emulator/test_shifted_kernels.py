@@ -23,7 +23,8 @@ from placement.emulator.naive import (
     verified,
 )
 
-from rramalloc.mapping.modes import BlockGrid, block_arrays
+from rramalloc.mapping.demand import block_arrays
+from rramalloc.mapping.modes import BlockGrid
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
 from rramalloc.placement.emulator.integers import Width
