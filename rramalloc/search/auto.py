@@ -83,7 +83,6 @@ class AutoSearch:
     best: Found = field(init=False)
     bound: int = 1
     spent_s: float = 0.0
-    _reported: tuple[int, int] | None = None
     _climbed: bool = False
 
     def run(self) -> None:
@@ -103,7 +102,7 @@ class AutoSearch:
         for corner in corners:
             self._try(corner)
         turn_s = _FIRST_TURN_S
-        with _second_core(self.stop.cores) as pool:
+        with second_core(self.stop.cores) as pool:
             while not self._done():
                 self._climb_once()
                 self._turn(turn_s, pool)
@@ -159,38 +158,18 @@ class AutoSearch:
             self._report()
 
     def _report(self) -> None:
-        """Report best and bound when one of them is new."""
-        latest = self.best.makespan, self.bound
-        if latest != self._reported:
-            self._reported = latest
-            self.stop.report(self.spent_s, *latest)
+        self.stop.report(self.spent_s, self.best.makespan, self.bound)
 
     def _done(self) -> bool:
-        best = self.best.makespan
-        return (
-            self.bound >= best
-            or best <= self.target
-            or 0 < self.target < self.bound
-            or self.stop.close_enough(best, self.bound)
-            or self.stop.out_of_time
-            or self.spent_s >= self.stop.work * SECONDS_PER_WORK
-        )
+        return self.stop.ends(self.best.makespan, self.bound, self.target, self.spent_s)
 
     def words(self) -> str:
         """What the bound rests on, and why the search ended."""
-        how = f"branch and bound over exact timing, {self._prover.nodes} nodes"
-        if self.bound >= self.best.makespan:
-            return f"proven optimal: {how}"
-        if self.stop.interrupted:
-            return f"bounded, interrupted: {how}"
-        if self.stop.out_of_time:
-            return f"bounded, stopped by the time limit (depends on the machine): {how}"
-        if self.stop.close_enough(self.best.makespan, self.bound):
-            return f"bounded, within the gap asked for: {how}"
-        return f"bounded, stopped after the work allowed: {how}"
+        why = self.stop.reason(self.best.makespan, self.bound) or "bounded, stopped after the work allowed"
+        return f"{why}: branch and bound over exact timing, {self._prover.nodes} nodes"
 
 
-def _second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:
+def second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:
     """A thread for one side of the search if there is a core for it and it may be used."""
     return ThreadPoolExecutor(1) if cores(allowed) > 1 else nullcontext()
 

@@ -77,7 +77,7 @@ class Fastest(NamedTuple):
 
 def minimise(problem: Problem, stop: Stop, model: StepSearch) -> Fastest:
     """Minimise steps * step_ns by a model of the steps. Raises ValueError without a step time."""
-    search = _Search(problem, _step_time(problem), stop, model)
+    search = _Search(problem, step_time_of(problem), stop, model)
     search.run()
     bound_ns = min(search.latency_ns, *(piece.bound_ns for piece in search.pieces))
     return Fastest(search.best, search.latency_ns, bound_ns, search.spent_s)
@@ -86,7 +86,7 @@ def minimise(problem: Problem, stop: Stop, model: StepSearch) -> Fastest:
 @lru_cache(maxsize=8)
 def root_bound_ns(problem: Problem) -> float:
     """Latency that no allocation undercuts, by the relaxations of the pieces alone."""
-    search = _Search(problem, _step_time(problem), Stop(work=0), _ExactSteps(problem, Stop(work=0), 0))
+    search = _Search(problem, step_time_of(problem), Stop(work=0), _ExactSteps(problem, Stop(work=0), 0))
     search.cut_range(1)
     for _ in range(_ROOT_CUTS):
         if not search.cut(heapq.heappop(search.pieces)):
@@ -260,11 +260,12 @@ class _ExactSteps:
         return replace(candidate, seconds=max(candidate.seconds or 0.0, SECONDS_PER_WORK))
 
     def improve(self, replication: Replication) -> tuple[Replication, float]:
-        better, simulated = polished(self.problem, _step_time(self.problem), replication)
+        better, simulated = polished(self.problem, step_time_of(self.problem), replication)
         return better, simulated * _SECONDS_PER_POLISH * len(replication)
 
 
-def _step_time(problem: Problem) -> StepTime:
+def step_time_of(problem: Problem) -> StepTime:
+    """The step time of a problem. Raises ValueError if it has none."""
     if problem.step_time is None:
         raise ValueError("the problem has no step time")
     return problem.step_time

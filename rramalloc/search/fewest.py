@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from rramalloc.errors import TargetError
+from rramalloc.search import mode_search
 from rramalloc.search.auto import solve_to_target
 from rramalloc.search.bound import Bounder
+from rramalloc.search.menu import Menu
+from rramalloc.search.mode_bound import ModeBounder
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.simulate import makespan_of
 
@@ -19,40 +23,60 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     Raises TargetError if no allocation within the budget is that fast, or none was found.
     The candidate's `objective_bound` is of the arrays.
     """
-    first = solve_to_target(problem, stop, seed, target)
-    if _makespan(problem, first) > target:
+    first = _search(problem, stop, seed, target)
+    if makespan_of_candidate(problem, first) > target:
         raise TargetError(target, first.lower_bound, "steps", proven=first.lower_bound > target)
-    best, fewest = first, problem.arrays(first.replication)
+    best, fewest = first, problem.arrays(first.replication, first.blocks)
     spent_s = first.seconds or 0.0
     proven = low = _fewest_possible(problem, target, fewest)
     while low < fewest and not stop.out_of_time and spent_s < stop.work * SECONDS_PER_WORK:
         budget = (low + fewest) // 2
         trial = replace(problem, budget=budget)
         share = replace(stop, work=min(_WORK_PER_BUDGET, stop.work), on_progress=None, history=[])
-        found = solve_to_target(trial, share, seed, target)
+        found = _search(trial, share, seed, target)
         spent_s += found.seconds or 0.0
-        if _makespan(trial, found) <= target:
-            best, fewest = found, problem.arrays(found.replication)
+        if makespan_of_candidate(trial, found) <= target:
+            best, fewest = found, problem.arrays(found.replication, found.blocks)
         else:
             low = budget + 1
             if found.lower_bound > target:
                 proven = low  # more arrays never hurt, so no smaller budget does either
     words = f"at least {proven} arrays are needed for {target} steps"
     words += ", so this is the fewest" if proven >= fewest else ""
-    return Candidate(best.replication, 1, words, spent_s, objective_bound=min(proven, fewest))
+    return replace(best, lower_bound=1, proof=words, seconds=spent_s, objective_bound=min(proven, fewest))
 
 
-def _makespan(problem: Problem, candidate: Candidate) -> int:
-    return makespan_of(problem.graph, candidate.replication)
+def makespan_of_candidate(problem: Problem, candidate: Candidate) -> int:
+    """Exact makespan of what any search proposes."""
+    return makespan_of(problem.in_blocks(candidate.blocks).graph, candidate.replication)
+
+
+def _search(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
+    search = solve_to_target if problem.modes is None else mode_search.solve
+    return search(problem, stop, seed, target)
 
 
 def _fewest_possible(problem: Problem, target: int, fewest: int) -> int:
-    """Smallest budget with which propagation alone does not refute the target."""
+    """Smallest budget with which the rules for a single box do not refute the target."""
     low, high = problem.minimum, fewest
+    refuted = _refuter(replace(problem, budget=fewest), target)
     while low < high:
         middle = (low + high) // 2
-        if Bounder(replace(problem, budget=middle)).box(target) is None:
+        if refuted(middle):
             low = middle + 1
         else:
             high = middle
     return low
+
+
+def _refuter(problem: Problem, target: int) -> Callable[[int], bool]:
+    """Whether propagation, or with modes the relaxation, refutes a target with a budget."""
+    if problem.modes is None:
+        return lambda budget: Bounder(replace(problem, budget=budget)).box(target) is None
+    menu = Menu.of(problem)
+
+    def refuted(budget: int) -> bool:
+        bounder = ModeBounder(replace(problem, budget=budget), menu)
+        return bounder.tighten(bounder.everything, target).rows is None
+
+    return refuted

@@ -8,7 +8,7 @@ and the staircase of fewest arrays for every number of batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rramalloc.compiled import compiled
 from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import ModeArrays
-from rramalloc.mapping.modes import input_extent, largest_block, smallest_block
+from rramalloc.mapping.modes import input_extents, largest_block, smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.modes import State
 from rramalloc.search.problem import Problem
@@ -155,12 +155,7 @@ def stage_modes(modes: ModeArrays, stage: int, most: int) -> StageModes:
     shape = modes.network.shapes[node.name]
     unit, largest = smallest_block(node), largest_block(node, shape)
     single = modes.of(stage, unit)
-    extents = [
-        np.array(
-            [input_extent(node, axis, unit[axis] * k) for k in range(1, largest[axis] // unit[axis] + 1)]
-        )
-        for axis in (0, 1)
-    ]
+    extents = [input_extents(node, axis, largest[axis])[unit[axis] - 1 :: unit[axis]] for axis in (0, 1)]
     per_pixel = single.rows // (int(extents[0][0]) * int(extents[1][0]))
     columns_per_window = single.columns // (unit[0] * unit[1])
     key = (
@@ -224,6 +219,21 @@ class Menu:
         """Height and width of a block by its number."""
         return int(self.blocks.tall[number]), int(self.blocks.wide[number])
 
+    def blocks_of(self, state: State) -> tuple[Pair, ...]:
+        """Height and width of the block of every stage."""
+        return tuple(self.block(number) for number in state.block.tolist())
+
+    def least_interval(self, fits: Callable[[State, int], bool]) -> int:
+        """Fewest batches with which the cheapest modes fit, told by them and their arrays; by bisection."""
+        low, high = 1, int(max(self.stairs.batches[self.stairs.first[:-1]]))
+        while low < high:
+            middle = (low + high) // 2
+            if fits(*self.cheapest(middle)):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
     def state(self, blocks: Sequence[Pair], copies: Ints) -> State:
         """An allocation in the form that the local search changes.
 
@@ -231,8 +241,8 @@ class Menu:
         """
         numbers = []
         for i, block in enumerate(blocks):
-            own = range(int(self.blocks.first[i]), int(self.blocks.first[i + 1]))
-            numbers.append(next(number for number in own if self.block(number) == block))
+            first, end = int(self.blocks.first[i]), int(self.blocks.first[i + 1])
+            numbers.append(first + [self.block(number) for number in range(first, end)].index(block))
         return State(np.array(numbers, dtype=np.int64), copies.astype(np.int64))
 
     def cheapest(self, batches: int) -> tuple[State, int]:

@@ -1,4 +1,4 @@
-"""Objectives over modes: latency in ns, interval, fewest arrays, and the front of arrays against makespan.
+"""Objectives over modes: latency in ns, interval, and the front of arrays against makespan.
 
 Where memory access lengthens the step, the range of step times is cut into pieces. Within a piece a stage
 has the modes that its longest step can feed, and the product is at least the steps of that relaxation times
@@ -18,22 +18,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rramalloc.errors import BudgetError, SpecError, TargetError
+from rramalloc.errors import BudgetError, SpecError
 from rramalloc.search import mode_search
+from rramalloc.search.bandwidth import step_time_of
+from rramalloc.search.fewest import makespan_of_candidate
 from rramalloc.search.front import Front, Point, Progress
 from rramalloc.search.menu import Menu
-from rramalloc.search.mode_bound import ModeBounder
 from rramalloc.search.mode_search import ModeSearch
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
-from rramalloc.timing.access import StepTime
-from rramalloc.timing.simulate import makespan_of, simulate
+from rramalloc.timing.simulate import simulate
 from rramalloc.units import duration
 
 if TYPE_CHECKING:
     from rramalloc.search.objective import Objective
 
 _FIRST_WORK, _PIECES, _NARROWEST = 6, 6, 1.0005
-_ROOT_TURN_S = 0.3
 _LEVELS, _WORK_PER_LEVEL = 48, 2
 """Budgets at which the front is looked for, with equal ratios, and the least work for each."""
 
@@ -53,11 +52,6 @@ def root_bound_ns(problem: Problem) -> float:
     return solve_latency_ns(problem, Stop(work=_PIECES * 2, cores=1), 0).objective_bound or 0.0
 
 
-def makespan(problem: Problem, candidate: Candidate) -> int:
-    """Exact makespan of a candidate of any search."""
-    return makespan_of(problem.in_blocks(candidate.blocks).graph, candidate.replication)
-
-
 Steps = Callable[[Menu, int], Candidate]
 """An allocation of few steps with the modes of a menu, and a bound of them, for some units of work."""
 
@@ -69,7 +63,7 @@ def solve_latency_ns(problem: Problem, stop: Stop, seed: int) -> Candidate:
         share = replace(stop, work=work, on_progress=None, history=[])
         return mode_search.solve(problem, share, seed, 0, menu)
 
-    best, bound_ns, seconds = _Pieces(problem, stop, steps, makespan).run()
+    best, bound_ns, seconds = _Pieces(problem, stop, steps, makespan_of_candidate).run()
     proof = f"latency bound {duration(bound_ns)} over all step times, by branch and bound on each range"
     return replace(best, lower_bound=1, proof=proof, seconds=seconds, objective_bound=bound_ns)
 
@@ -110,24 +104,15 @@ def smallest_interval(problem: Problem) -> int:
 
 
 def _smallest_interval(problem: Problem, menu: Menu) -> int:
-    low, high = 1, int(max(menu.stairs.batches[menu.stairs.first[:-1]]))
-    while low < high:
-        middle = (low + high) // 2
-        state, arrays = menu.cheapest(middle)
-        if arrays <= problem.budget and problem.holds(
-            state.copies, tuple(menu.block(number) for number in state.block.tolist())
-        ):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return menu.least_interval(
+        lambda state, arrays: arrays <= problem.budget and problem.holds(state.copies, menu.blocks_of(state))
+    )
 
 
 def _cheapest(menu: Menu, steps: int) -> Candidate:
     """Fewest arrays with which no stage takes more batches."""
     state, _ = menu.cheapest(steps)
-    blocks = tuple(menu.block(number) for number in state.block.tolist())
-    return Candidate(state.copies, steps, "", 1e-4, blocks=blocks)
+    return Candidate(state.copies, steps, "", 1e-4, blocks=menu.blocks_of(state))
 
 
 def _interval(problem: Problem, candidate: Candidate) -> int:
@@ -160,7 +145,7 @@ class _Pieces:
 
     def run(self) -> tuple[Candidate, float, float]:
         """The best allocation, a bound of the product, and the seconds counted."""
-        step_time = self._step_time
+        step_time = step_time_of(self.problem)
         if step_time.transfer is not None:
             raise SpecError("mapping", "'sdk' cannot be optimised for a placement: use --mapping im2col")
         everything = Menu.of(self.problem)
@@ -182,12 +167,6 @@ class _Pieces:
             raise ValueError("no step time is possible")
         return self.best, min([self.best_ns, *(piece.bound_ns for piece in self.pieces)]), self.spent_s
 
-    @property
-    def _step_time(self) -> StepTime:
-        if self.problem.step_time is None:
-            raise ValueError("the problem has no step time")
-        return self.problem.step_time
-
     def _open(self) -> bool:
         if not self.pieces:
             return False
@@ -206,55 +185,11 @@ class _Pieces:
         self.spent_s += max(candidate.seconds or 0.0, 1e-3)
         if self.problem.holds(candidate.replication, candidate.blocks):
             fixed = self.problem.in_blocks(candidate.blocks)
-            value = self.count(self.problem, candidate) * self._of(fixed).step_ns(candidate.replication)
+            value = self.count(self.problem, candidate) * step_time_of(fixed).step_ns(candidate.replication)
             if value < self.best_ns:
                 self.best, self.best_ns = candidate, value
-        bound_ns = candidate.lower_bound * max(low, self._step_time.compute_ns)
+        bound_ns = candidate.lower_bound * max(low, step_time_of(self.problem).compute_ns)
         heapq.heappush(self.pieces, _Piece(max(bound_ns, known_ns), low, high, work))
-
-    def _of(self, problem: Problem) -> StepTime:
-        if problem.step_time is None:
-            raise ValueError("the problem has no step time")
-        return problem.step_time
-
-
-def solve_fewest(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
-    """Fewest arrays, within the budget, whose makespan is at most `target` steps. Raises TargetError."""
-    first = mode_search.solve(problem, stop, seed, target)
-    if makespan(problem, first) > target:
-        raise TargetError(target, first.lower_bound, "steps", proven=first.lower_bound > target)
-    best, fewest = first, problem.arrays(first.replication, first.blocks)
-    spent_s = first.seconds or 0.0
-    proven = low = _fewest_possible(problem, target, fewest)
-    while low < fewest and not stop.out_of_time and spent_s < stop.work * SECONDS_PER_WORK:
-        budget = (low + fewest) // 2
-        share = replace(stop, work=min(8, stop.work), on_progress=None, history=[])
-        trial = replace(problem, budget=budget)
-        found = mode_search.solve(trial, share, seed, target)
-        spent_s += found.seconds or 0.0
-        if makespan(trial, found) <= target:
-            best, fewest = found, problem.arrays(found.replication, found.blocks)
-        else:
-            low = budget + 1
-            if found.lower_bound > target:
-                proven = low  # more arrays never hurt, so no smaller budget does either
-    words = f"at least {proven} arrays are needed for {target} steps"
-    words += ", so this is the fewest" if proven >= fewest else ""
-    return replace(best, lower_bound=1, proof=words, seconds=spent_s, objective_bound=min(proven, fewest))
-
-
-def _fewest_possible(problem: Problem, target: int, fewest: int) -> int:
-    """Smallest budget that one relaxation of the target does not refute."""
-    low, high = problem.minimum, fewest
-    menu = Menu.of(replace(problem, budget=fewest))
-    while low < high:
-        middle = (low + high) // 2
-        bounder = ModeBounder(replace(problem, budget=middle), menu)
-        if bounder.tighten(bounder.everything, target).rows is None:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def solve_front(objective: Objective, stop: Stop, seed: int, on_progress: Progress | None) -> Front:

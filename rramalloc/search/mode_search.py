@@ -8,15 +8,12 @@ sees nothing of the other side's turn, so that the answer is the same on one cor
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
 
 from rramalloc.search import auto
-from rramalloc.search.cores import cores
 from rramalloc.search.kernels.anneal import Cooling
 from rramalloc.search.kernels.modes import MenuTables, State, anneal_modes, grow_modes, rebalance_modes
 from rramalloc.search.menu import Menu
@@ -101,7 +98,8 @@ class ModeSearch:
 
     def run(self) -> None:
         """Work until incumbent and bound are close enough, or the work or time allowed is used up."""
-        even, steps = self._even()
+        steps = self.menu.least_interval(lambda _, arrays: arrays <= self.problem.budget)
+        even, _ = self.menu.cheapest(steps)
         self.best, self.bound = self.timer.allocation(even), steps
         if not self._fits(self.best):
             self.best = self.timer.allocation(self._smallest())
@@ -114,7 +112,7 @@ class ModeSearch:
             self._keep(found)
         self._report()
         self._improved_s, turn_s, proof_s = self.spent_s, _FIRST_TURN_S, 0.0
-        with ThreadPoolExecutor(1) if cores(self.stop.cores) > 1 else nullcontext() as pool:
+        with auto.second_core(self.stop.cores) as pool:
             while not self._done():
                 best, bound = self.best, self.bound
                 enough, search_s = max(bound, self.target), max(turn_s, proof_s)
@@ -149,18 +147,6 @@ class ModeSearch:
             self.plain_s = plain.seconds or 0.0
             self._keep(self.timer.of_blocks(self.problem.graph.blocks, plain.replication))
 
-    def _even(self) -> tuple[State, int]:
-        """The fewest arrays with the smallest interval, and that interval."""
-        stairs = self.menu.stairs
-        low, high = 1, int(max(stairs.batches[stairs.first[:-1]]))
-        while low < high:
-            middle = (low + high) // 2
-            if self.menu.cheapest(middle)[1] <= self.problem.budget:
-                high = middle
-            else:
-                low = middle + 1
-        return self.menu.cheapest(low)[0], low
-
     def _smallest(self) -> State:
         return self.menu.cheapest(2**60)[0]
 
@@ -172,12 +158,9 @@ class ModeSearch:
             if found.makespan < self.best.makespan:
                 self._improved_s = self.spent_s
             self.best = found
-            self.bound = min(self.bound, found.makespan)
 
     def _report(self) -> None:
-        latest = self.best.makespan, self.bound
-        if not self.stop.history or self.stop.history[-1][1:] != latest:
-            self.stop.report(self.spent_s, *latest)
+        self.stop.report(self.spent_s, self.best.makespan, self.bound)
 
     @property
     def _stalled(self) -> bool:
@@ -187,31 +170,16 @@ class ModeSearch:
         return self.spent_s - self._improved_s >= share * allowed_s
 
     def _done(self) -> bool:
-        best = self.best.makespan
-        return (
-            self.bound >= best
-            or best <= self.target
-            or 0 < self.target < self.bound
-            or self.stop.close_enough(best, self.bound)
-            or self.stop.out_of_time
-            or self.spent_s >= self.stop.work * SECONDS_PER_WORK
-            or self._stalled
-        )
+        return self._stalled or self.stop.ends(self.best.makespan, self.bound, self.target, self.spent_s)
 
     def words(self) -> str:
         """What the bound rests on, and why the search ended."""
-        how = f"branch and bound over modes, {self._prover.nodes} nodes"
-        if self.bound >= self.best.makespan:
-            return f"proven optimal: {how}"
-        if self.stop.interrupted:
-            return f"bounded, interrupted: {how}"
-        if self.stop.out_of_time:
-            return f"bounded, stopped by the time limit (depends on the machine): {how}"
-        if self.stop.close_enough(self.best.makespan, self.bound):
-            return f"bounded, within the gap asked for: {how}"
-        if self._stalled:
-            return f"bounded, stopped when more work brought hardly more: {how}"
-        return f"bounded, stopped after the work allowed: {how}"
+        why = self.stop.reason(self.best.makespan, self.bound) or (
+            "bounded, stopped when more work brought hardly more"
+            if self._stalled
+            else "bounded, stopped after the work allowed"
+        )
+        return f"{why}: branch and bound over modes, {self._prover.nodes} nodes"
 
     def trimmed(self) -> ModeAllocation:
         """The best allocation with arrays taken away stage by stage as long as the makespan does not grow."""
@@ -242,8 +210,7 @@ class Timer:
 
     def allocation(self, state: State) -> ModeAllocation:
         """The allocation of a state of the search."""
-        blocks = tuple(self.menu.block(number) for number in state.block.tolist())
-        return self.of_blocks(blocks, state.copies.copy())
+        return self.of_blocks(self.menu.blocks_of(state), state.copies.copy())
 
     def of_blocks(self, blocks: Blocks, copies: Replication) -> ModeAllocation:
         """An allocation with its makespan and arrays."""
@@ -365,7 +332,6 @@ class ModeProver:
         self._rows: dict[int, Rows] = {}
         self._open: dict[int, list[Rows]] = {}
         self._doubted: set[int] = set()
-        self._stride = 0
 
     def run(self, bound: int, makespan: int, seconds: float, stop: Stop) -> tuple[int, float]:
         """Work for about `seconds` on targets from `bound` to below `makespan`: (bound, seconds counted)."""
@@ -388,7 +354,6 @@ class ModeProver:
             else:
                 bound = max(bound, min(target, math.ceil(left.bound - 1e-6)))
                 self._rows[target] = left.rows
-                self._look(left)
         return bound, spent
 
     def _target(self, bound: int, makespan: int) -> int | None:
@@ -420,7 +385,7 @@ class ModeProver:
             spent += left.seconds + 1e-4
             if left.rows is None:
                 continue
-            self._look(left, target)
+            self._look(left.rows, target)
             if self.found:
                 stack.append(left.rows)
                 break
@@ -431,18 +396,16 @@ class ModeProver:
                 stack.extend(self._split(left))
         return not stack and target not in self._doubted, spent
 
-    def _look(self, left: Left, target: int | None = None) -> None:
+    def _look(self, rows: Rows, target: int) -> None:
         """Time the allocation of the cheapest modes of a box; one that meets the target is found."""
-        if left.rows is None or left.weights is None or left.labelling is None:
-            return
         blocks, copies = [], []
-        for i, own in enumerate(left.rows):
+        for i, own in enumerate(rows):
             modes = self.menu.stages[i].modes
             row = int(own[np.lexsort((modes.batches[own], modes.arrays[own]))[0]])
             blocks.append((int(modes.tall[row]), int(modes.wide[row])))
             copies.append(int(modes.low[row]))
         found = self.timer.of_blocks(tuple(blocks), np.array(copies, dtype=np.int64))
-        if target is not None and found.makespan <= target and self.problem.holds(found.copies, found.blocks):
+        if found.makespan <= target and self.problem.holds(found.copies, found.blocks):
             self.found.append(found)
 
     def _leaf(self, rows: Rows, target: int) -> bool:

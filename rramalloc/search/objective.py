@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from rramalloc.choices import FrontObjective, ObjectiveName
 from rramalloc.errors import SpecError
-from rramalloc.search import bandwidth, fewest, interval, sequential
+from rramalloc.search import bandwidth, fewest, interval, mode_objectives, mode_search, sequential
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.bound import Bounder
 from rramalloc.search.problem import Candidate, Problem, Stop
@@ -99,8 +99,6 @@ class Latency(Objective):
     def solve(self, stop: Stop, seed: int) -> Candidate:
         by_product = self._by_step is not None and self._by_step.moves
         if self.problem.modes is not None:
-            from rramalloc.search import mode_objectives, mode_search
-
             return (mode_objectives.solve_latency_ns if by_product else mode_search.solve)(
                 self.problem, stop, seed
             )
@@ -114,8 +112,6 @@ class Latency(Objective):
         if self.unit == "steps" or self.problem.step_time is None:
             return steps
         if self.problem.modes is not None:
-            from rramalloc.search import mode_objectives
-
             return mode_objectives.root_bound_ns(self.problem)
         shortest_ns = self.problem.step_time.step_ns(self.problem.smallest)
         return max(steps * shortest_ns, bandwidth.root_bound_ns(self.problem))
@@ -125,8 +121,6 @@ class Latency(Objective):
         from rramalloc.search import front, latency_front
 
         if self.problem.modes is not None:
-            from rramalloc.search import mode_objectives
-
             return mode_objectives.solve_front(self, stop, seed, on_progress)
         if self.unit == "ns" and self._by_step is not None:
             return latency_front.solve(self.problem, self._by_step, stop, seed, on_progress)
@@ -176,8 +170,6 @@ class Interval(Objective):
         """Smallest interval * step_ns, then the least makespan among the allocations that reach it."""
         problem, step_time = self.problem, self.problem.step_time
         if problem.modes is not None:
-            from rramalloc.search import mode_objectives
-
             return mode_objectives.solve_interval(problem, stop, seed)
         steps = interval.fastest_interval(problem)
         least = interval.fewest_copies(problem, steps)
@@ -203,8 +195,6 @@ class Interval(Objective):
         from rramalloc.search import interval_front
 
         if self.problem.modes is not None:
-            from rramalloc.search import mode_objectives
-
             return mode_objectives.solve_front(self, stop, seed, on_progress)
         return interval_front.solve(self.problem, self._by_step)
 
@@ -212,8 +202,6 @@ class Interval(Objective):
         """The smallest value by trying every interval, of allocations that tiles need not hold."""
         problem = replace(self.problem, tiles=None)
         if problem.modes is not None:
-            from rramalloc.search import mode_objectives
-
             if self._by_step is None:
                 return mode_objectives.smallest_interval(problem)
             return mode_objectives.solve_interval(problem, Stop(), 0).objective_bound or 0.0
@@ -241,10 +229,6 @@ class FewestArrays(Objective):
 
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
-        if self.problem.modes is not None:
-            from rramalloc.search import mode_objectives
-
-            return mode_objectives.solve_fewest(self.problem, stop, seed, self.target)
         return fewest.solve(self.problem, stop, seed, self.target)
 
     @override
@@ -322,8 +306,6 @@ FRONTS: dict[FrontObjective, type[Objective]] = {
 def root_bound(problem: Problem) -> int:
     """Steps that no allocation undercuts, without a search; the same for every method tried on a problem."""
     if problem.modes is not None:
-        from rramalloc.search import mode_objectives
-
         return mode_objectives.root_bound(problem)
     return Bounder(problem).root_bound()
 

@@ -186,8 +186,36 @@ class Stop:
         """Whether best and bound are within the wanted gap."""
         return best - bound <= self.gap * best
 
+    def ends(self, best: int, bound: int, target: int, spent_s: float) -> bool:
+        """Whether a search ends after so many seconds of work: for an answer, a proof, or what it may take.
+
+        target: a makespan that is good enough, 0 for none.
+        """
+        return (
+            bound >= best
+            or best <= target
+            or 0 < target < bound
+            or self.close_enough(best, bound)
+            or self.out_of_time
+            or spent_s >= self.work * SECONDS_PER_WORK
+        )
+
+    def reason(self, best: int, bound: int) -> str | None:
+        """What ended a search, in words; None for the work allowed or another reason of its own."""
+        if bound >= best:
+            return "proven optimal"
+        if self.interrupted:
+            return "bounded, interrupted"
+        if self.out_of_time:
+            return "bounded, stopped by the time limit (depends on the machine)"
+        if self.close_enough(best, bound):
+            return "bounded, within the gap asked for"
+        return None
+
     def report(self, seconds: float, best: int, bound: int) -> None:
-        """Keep an improvement, found after so many seconds of work, and tell the caller of it."""
+        """Keep an improvement, found after so many seconds of work, and tell the caller of it once."""
+        if self.history and self.history[-1][1:] == (best, bound):
+            return
         self.history.append((seconds, best, bound))
         if self.on_progress is not None:
             self.on_progress(best, bound)

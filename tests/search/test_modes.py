@@ -18,9 +18,10 @@ from rramalloc.mapping.modes import Mode, largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
 from rramalloc.search import mode_search, sequential
+from rramalloc.search.fewest import solve as solve_fewest
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import ModeBounder
-from rramalloc.search.mode_objectives import root_bound, smallest_interval, solve_fewest
+from rramalloc.search.mode_objectives import root_bound, smallest_interval
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import makespan_of
