@@ -318,7 +318,7 @@ def test_one_core_and_two_give_the_same(network: str, arrays: int, monkeypatch: 
     """Both sides of the search see only what was known before their turn."""
     answers = []
     for pool in (lambda _: ThreadPoolExecutor(1), lambda _: nullcontext(None)):
-        monkeypatch.setattr(auto, "_second_core", pool)
+        monkeypatch.setattr(auto, "second_core", pool)
         answers.append(auto.solve(problem(network, arrays), Stop(work=15), 3))
     first, second = answers
     assert first.replication.tolist() == second.replication.tolist()
