@@ -84,7 +84,9 @@ class ResultRecord(Result, Record):
 
     rows_in: ClassVar[str] = ""
     columns: ClassVar[tuple[str, ...]] = ()
-    optional: ClassVar[frozenset[str]] = frozenset({"fold", "block", "cycles", "utilisation"})
+    optional: ClassVar[frozenset[str]] = frozenset(
+        {"fold", "block", "cycles", "utilisation", "weight_bits", "input_bits"}
+    )
     unlisted: ClassVar[frozenset[str]] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:

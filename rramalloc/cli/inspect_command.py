@@ -26,6 +26,8 @@ _COLUMNS = {
     "weights": "weights",
     "MACs": "macs",
     "fold": "fold",
+    "weight bits": "weight_bits",
+    "input bits": "input_bits",
 }
 _SPARE = (
     "groups", "MACs", "weights", "op", "output", "input", "kernel", "fold", "utilisation", "windows",

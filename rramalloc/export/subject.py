@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rramalloc.errors import SpecError, UnsupportedError
@@ -69,6 +69,24 @@ class Subject:
             f"{tool} stores each copy in arrays of its own and computes one window with it in a step; with "
             f"mapping 'sdk' copies share arrays and compute blocks: allocate with --mapping im2col",
         )
+
+    def in_one_precision(self, tool: str) -> Subject:
+        """The same for a tool that has one precision for all layers: that of the layers.
+
+        Raises UnsupportedError if layers have different bits of weights or inputs.
+        """
+        own = {stage.name: self.hardware.precision.of_layer(stage) for stage in self.network.stages}
+        (first, common), *others = own.items()
+        for name, precision in others:
+            if precision != common:
+                bits = [f"{each.weight_bits}/{each.input_bits}" for each in (common, precision)]
+                raise UnsupportedError(
+                    f"{self.network.where}: nodes {first[:60]!r} and {name[:60]!r}",
+                    f"{tool} has one precision for all layers, these have {bits[0]} and {bits[1]} bits of "
+                    f"weights and inputs: give all layers the same weight_bits and input_bits, or export to "
+                    f"json or csv",
+                )
+        return replace(self, hardware=self.hardware.model_copy(update={"precision": common}))
 
     def arrays(self, stage: Stage, copies: int) -> int:
         """Arrays that copies of a stage take together; with mapping "sdk" they may share some."""

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from rramalloc.hardware.performance import ChipPerformance
+from rramalloc.network.node import Stage
 from rramalloc.records import Record, fault, from_list
 from rramalloc.result import ResultRecord
 
@@ -71,6 +72,15 @@ class Precision(Record):
     input_bits: Bits
     output_bits: Bits
     signed: Literal["offset", "differential"]
+
+    def of_layer(self, layer: Stage) -> Precision:
+        """The precision that a weight layer is computed with: its own bits where it has them, else these.
+
+        Source: docs/sources/model.md 11.
+        """
+        own = {"weight_bits": layer.weight_bits, "input_bits": layer.input_bits}
+        given = {name: bits for name, bits in own.items() if bits is not None}
+        return self.model_copy(update=given) if given else self
 
 
 class Timing(Record):
@@ -254,6 +264,11 @@ class Hardware(ResultRecord):
         """
         slices = self.slices_per_weight
         return 2 * slices if self.precision.signed == "differential" else slices
+
+    def of_layer(self, layer: Stage) -> Hardware:
+        """The same hardware with the precision that a weight layer is computed with."""
+        precision = self.precision.of_layer(layer)
+        return self if precision is self.precision else self.model_copy(update={"precision": precision})
 
     def with_crossbar(self, wordlines: int, bitlines: int) -> Hardware:
         """The same hardware with arrays of another size. Raises SpecError if a size is out of range."""

@@ -56,7 +56,7 @@ class WeightMatrix:
             positions=positions,
             inputs=channels // groups,
             outputs=outputs,
-            columns=outputs * hardware.columns_per_weight,
+            columns=outputs * hardware.of_layer(stage).columns_per_weight,
             groups=groups,
         )
 

@@ -54,7 +54,7 @@ def variable_window(modes: ModeArrays, stage: int) -> tuple[Pair, int]:
     high, wide = (input_extents(node, axis, largest[axis])[unit[axis] - 1 :: unit[axis]] for axis in (0, 1))
     inputs = single.rows // int(high[0] * wide[0])
     per_window = single.columns // (unit[0] * unit[1])  # bitlines of all outputs of one window of a group
-    weight_columns = modes.hardware.columns_per_weight
+    weight_columns = modes.hardware.of_layer(node).columns_per_weight
     pads = node.pads[:2] if isinstance(node, ConvTranspose) else (0, 0)
     broad = np.arange(1, len(wide) + 1, dtype=np.int64) * unit[1]
     for row, reach in enumerate(high.tolist(), 1):

@@ -122,7 +122,7 @@ class Network(Result):
             source,
             tuple(ordered),
             shapes,
-            (*warnings, *_unused_bits(ordered)),
+            tuple(warnings),
             place,
             tuple(unmodelled),
             tuple(approximations),
@@ -262,22 +262,6 @@ def _shapes(nodes: list[Node], where: str) -> Mapping[str, Shape]:
             )
         shapes[node.name] = shape
     return MappingProxyType(shapes)
-
-
-def _unused_bits(nodes: list[Node]) -> list[str]:
-    """What to say of layers that state a precision of their own."""
-    layers = [node for node in nodes if isinstance(node, Stage)]
-    stated = [node for node in layers if node.weight_bits is not None or node.input_bits is not None]
-    if not stated:
-        return []
-    pairs = sorted({(node.weight_bits or 0, node.input_bits or 0) for node in stated})
-    shown = ", ".join(f"{weight or '?'}/{data or '?'}" for weight, data in pairs[:4])
-    of_all = f"{len(stated)} of {counted(len(layers), 'weight layer')}"
-    text = (
-        f"{of_all} with bits of their own ({shown} of weights and inputs): not used, all layers have the "
-        f"precision of the hardware"
-    )
-    return [text]
 
 
 def _check_weights(nodes: list[Node], shapes: Mapping[str, Shape], where: str) -> None:

@@ -127,7 +127,8 @@ def _need(
     high, wide = (_pixels_read(stage, axis, block[axis]) for axis in (0, 1))
     kernel = -(-high // fold[0]) * -(-wide // fold[1])
     channels = network.input_shape(stage).channels // groups * fold[0] * fold[1]
-    slices = -(-hardware.precision.weight_bits // hardware.crossbar.cell_bits)
+    bits = hardware.precision.weight_bits if stage.weight_bits is None else stage.weight_bits
+    slices = -(-bits // hardware.crossbar.cell_bits)
     if hardware.precision.signed == "differential":
         slices *= 2
     columns = block[0] * block[1] * network.shapes[stage.name].channels // groups * slices

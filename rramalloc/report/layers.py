@@ -116,12 +116,14 @@ def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table
     used = max(1, sum(layer.arrays for layer in layers))
     folded = any(layer.fold is not None for layer in layers)
     blocks = any(layer.block is not None for layer in layers)
+    precise = any(layer.weight_bits is not None for layer in layers)
     heads = (
         Column("#", "int"), Column("Layer"), Column("Windows", "int"), Column("Demand", "int"),
         Column("Replication", "int"), Column("Arrays", "int"), Column("Share of arrays", "percent"),
         Column("Batches", "int"), Column("Share of makespan", "percent"), Column("Start", "int"),
         Column("Finish", "int"), Column("Stall", "int"), *([Column("Fold")] if folded else []),
         *([Column("Block"), Column("Utilisation", "percent")] if blocks else []),
+        *([Column("Weight bits", "int"), Column("Input bits", "int")] if precise else []),
     )  # fmt: skip
     rows = [
         (
@@ -130,6 +132,7 @@ def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table
             max(0, layer.finish - layer.start - layer.normal_op),
             *(["x".join(map(str, layer.fold or (1, 1)))] if folded else []),
             *([_block(layer), layer.utilisation] if blocks else []),
+            *([layer.weight_bits, layer.input_bits] if precise else []),
         )
         for number, layer in enumerate(layers, 1)
     ]  # fmt: skip

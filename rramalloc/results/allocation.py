@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
@@ -14,7 +15,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Name
+from rramalloc.network.node import Name, Stage
 from rramalloc.plots import AllocationPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
@@ -78,11 +79,26 @@ class Foldable(Record):
     @model_serializer(mode="wrap")
     def _with_optional_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = handler(self)
-        optional = [name for name in ("fold", "block", "cycles", "modes") if name in document]
+        optional = [
+            name
+            for name in ("fold", "block", "cycles", "modes", "weight_bits", "input_bits")
+            if name in document
+        ]
         last = {name: document.pop(name) for name in optional}
         if document.get("utilisation", 0.0) is None:
             del document["utilisation"]
         return document | {name: value for name, value in last.items() if value is not None}
+
+
+def layer_bits(stages: Sequence[Stage], hardware: Hardware) -> dict[str, dict[str, int]]:
+    """weight_bits and input_bits of every stage by name; none where all have those of the hardware."""
+    own = {stage.name: hardware.precision.of_layer(stage) for stage in stages}
+    if all(precision == hardware.precision for precision in own.values()):
+        return {}
+    return {
+        name: {"weight_bits": precision.weight_bits, "input_bits": precision.input_bits}
+        for name, precision in own.items()
+    }
 
 
 class LayerModes(Record):
@@ -120,7 +136,8 @@ class Layer(Foldable):
     normal_op, pre_op, tail, op: terms of the tight recurrence in steps (docs/sources/model.md 5);
     start, finish: exact steps (docs/sources/model.md 4). cycles: ticks that a batch lasts; None, and left
     out of files, unless stages have clocks of their own: all times are ticks then (docs/sources/model.md 11).
-    utilisation: share of the cells of its arrays that hold weights; there where `block` is.
+    utilisation: share of the cells of its arrays that hold weights; there where `block` is. weight_bits,
+    input_bits: there where a layer of the network has bits of its own.
     """
 
     name: Name
@@ -137,6 +154,8 @@ class Layer(Foldable):
     finish: Steps
     cycles: Count | None = None
     utilisation: float | None = None
+    weight_bits: int | None = None
+    input_bits: int | None = None
 
 
 class Progress(Record):

@@ -16,7 +16,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Linear, Name
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.results.allocation import Block, Count, Foldable, NetworkId, Product
+from rramalloc.results.allocation import Block, Count, Foldable, NetworkId, Product, layer_bits
 from rramalloc.search.menu import stage_modes
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted, one_line
@@ -43,7 +43,8 @@ class InspectedLayer(Foldable):
     """One stage. demand: arrays of one copy; utilisation: share of their cells that hold weights.
 
     input, output: channels, height, width; weights: without bias; macs: for one input; modes: the fastest
-    with at most 1, 2, 4, 8 and 16 times the demand; None, and left out of files, unless mapping is "sdk".
+    with at most 1, 2, 4, 8 and 16 times the demand; None, and left out of files, unless mapping is "sdk";
+    weight_bits, input_bits: None, and left out, unless a layer has bits of its own.
     """
 
     name: Name
@@ -59,6 +60,8 @@ class InspectedLayer(Foldable):
     weights: Count
     macs: Product
     modes: tuple[InspectedMode, ...] | None = None
+    weight_bits: int | None = None
+    input_bits: int | None = None
 
 
 class Inspection(ResultRecord):
@@ -83,6 +86,8 @@ class Inspection(ResultRecord):
         "demand",
         "utilisation",
         "fold",
+        "weight_bits",
+        "input_bits",
     )
 
     format: Literal["rramalloc-inspection/1"] = "rramalloc-inspection/1"
@@ -110,6 +115,7 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
     arrays = demands(network, graph.stages, hardware, options)
     demand = dict(zip(graph.names, arrays, strict=True))
     sizes = folds(network, graph.stages, hardware, options)
+    bits = layer_bits(graph.stages, hardware)
     modes = _modes(network, graph, hardware) if options.mapping == "sdk" else None
     layers = tuple(
         InspectedLayer(
@@ -127,6 +133,7 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
             macs=macs(network, stage),
             fold=None if sizes is None else sizes[index],
             modes=None if modes is None else modes[index].shown,
+            **bits.get(stage.name, {}),
         )
         for index, stage in ((index, graph.stages[index]) for index in graph.network_order)
     )

@@ -27,7 +27,7 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.records import brief
-from rramalloc.results.allocation import Allocation, Arrays, Layer, NetworkId, Options, Progress
+from rramalloc.results.allocation import Allocation, Arrays, Layer, NetworkId, Options, Progress, layer_bits
 from rramalloc.results.recheck import check_candidate, recheck_bound
 from rramalloc.search import repair
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, root_bound, within
@@ -203,7 +203,8 @@ def checked_allocation(
             checked.demand.tolist(),
             checked.taken.tolist(),
             folds(network, graph.stages, hardware, request.mapping),
-            in_blocks_on=None if problem.modes is None else hardware,
+            hardware,
+            in_blocks=problem.modes is not None,
         ),
         history=tuple(
             Progress(seconds=round(seconds, 6), makespan=best, lower_bound=bound)
@@ -253,14 +254,15 @@ def input_warnings(
 
 def layers_of(
     timing: Timing, demand: Sequence[int], taken: Sequence[int], sizes: Sequence[Pair] | None,
-    *, in_blocks_on: Hardware | None, with_cycles: bool = False,
+    hardware: Hardware, *, in_blocks: bool, with_cycles: bool = False,
 ) -> tuple[Layer, ...]:  # fmt: skip
     """One row per stage in network order.
 
     demand: arrays of one copy, taken: of all copies, sizes: of folds if any; in canonical order;
-    in_blocks_on: the hardware if rows have blocks, and how full its arrays are with them.
+    in_blocks: whether rows have blocks, and how full the arrays are with them.
     """
     graph = timing.graph
+    bits = layer_bits(graph.stages, hardware)
     terms = recurrence(graph, timing.replication, timing.handoff, timing.cycles)
     return tuple(
         Layer(
@@ -277,10 +279,11 @@ def layers_of(
             start=int(timing.start[stage]),
             finish=int(timing.finish[stage]),
             fold=None if sizes is None else sizes[stage],
-            block=None if in_blocks_on is None else graph.blocks[stage],
-            utilisation=None
-            if in_blocks_on is None
-            else utilisation(graph, stage, int(timing.replication[stage]), int(taken[stage]), in_blocks_on),
+            block=graph.blocks[stage] if in_blocks else None,
+            utilisation=utilisation(graph, stage, int(timing.replication[stage]), int(taken[stage]), hardware)
+            if in_blocks
+            else None,
+            **bits.get(graph.names[stage], {}),
             cycles=int(timing.cycles[stage]) if with_cycles else None,
         )
         for stage in graph.network_order

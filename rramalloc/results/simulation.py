@@ -145,7 +145,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         taken = demand * copies
     layers = layers_of(
         timing, demand.tolist(), taken.tolist(), folds(network, graph.stages, hardware, options),
-        in_blocks_on=hardware if given.blocks or options.mapping == "sdk" else None,
+        hardware, in_blocks=bool(given.blocks) or options.mapping == "sdk",
         with_cycles=bool(given.cycles),
     )  # fmt: skip
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)

@@ -63,7 +63,8 @@ class StepTime:
         if measured is not None:
             compute_ns = measured.longest_ns
         elif hardware.timing is not None:
-            compute_ns = hardware.timing.compute_ns(hardware.precision.input_bits)
+            bits = [hardware.precision.of_layer(stage).input_bits for stage in graph.stages]
+            compute_ns = max(map(hardware.timing.compute_ns, bits))
         else:
             return None
         shared = hardware.memory is not None and hardware.memory.scope == "shared"
@@ -162,6 +163,6 @@ def bytes_of_block(network: Network, stage: Stage, block: Pair, hardware: Hardwa
             values = float(high * min(input_step(stage, 1, block[1]), wide) * source.channels)
         case "full":
             values = source.pixels * source.channels / output.pixels * block[0] * block[1]
-    precision = hardware.precision
+    precision = hardware.precision.of_layer(stage)
     read = values * precision.input_bits / BITS_PER_BYTE
     return read + block[0] * block[1] * output.channels * precision.output_bits / BITS_PER_BYTE

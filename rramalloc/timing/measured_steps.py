@@ -70,8 +70,10 @@ class MeasuredSteps(Record):
             )
         compute_ns = {name: self.compute_ns[name] for name in _names(stages) if name in self.compute_ns}
         if hardware.timing is not None:
-            assumed_ns = hardware.timing.compute_ns(hardware.precision.input_bits)
-            compute_ns = {name: compute_ns.get(name, assumed_ns) for name in _names(stages)}
+            for stage in missing:
+                bits = hardware.precision.of_layer(stage).input_bits
+                compute_ns[stage.name] = hardware.timing.compute_ns(bits)
+            compute_ns = {name: compute_ns[name] for name in _names(stages)}
         if stages and not any(compute_ns.values()):
             raise SpecError("latency table", "no stage of the network takes any time: measure again")
         kept = set(self.assumed) | set(_names(missing))

@@ -109,7 +109,6 @@ def test_quantised(form: str, kind: str, bits: tuple[int, int], tmp_path: Path) 
     assert "barrier" not in {node.op for node in network.nodes}
     found = {(stage.weight_bits, stage.input_bits) for stage in network.stages}
     assert found == {bits}
-    assert any("bits of their own" in warning for warning in network.warnings)
     again = Network.from_document(network.to_dict(), "again")
     assert (again.nodes, again.sha256) == (network.nodes, network.sha256)
     assert network.sha256 != plain.sha256

@@ -13,7 +13,7 @@ from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Linear, Name
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.records import Record
-from rramalloc.results.allocation import Count, Foldable, NetworkId, Product
+from rramalloc.results.allocation import Count, Foldable, NetworkId, Product, layer_bits
 
 
 class ExportedLayer(Foldable):
@@ -21,7 +21,8 @@ class ExportedLayer(Foldable):
 
     index: from 0, in network order; input, output: channels, height, width; pads: top, left, bottom, right;
     windows: output pixels; demand: arrays of one copy; arrays: of all copies; block: windows (height, width)
-    that a copy computes in a step, with mapping "sdk" only.
+    that a copy computes in a step, with mapping "sdk" only; weight_bits, input_bits: where layers have bits
+    of their own.
     """
 
     index: int
@@ -38,6 +39,8 @@ class ExportedLayer(Foldable):
     demand: Count
     replication: Count
     arrays: Product
+    weight_bits: int | None = None
+    input_bits: int | None = None
 
 
 class ExportedEdge(Record):
@@ -64,6 +67,7 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
     """The stages, in network order."""
     network, graph = subject.network, subject.graph
     rows = []
+    of_layers = layer_bits(graph.stages, subject.hardware)
     for index, stage in enumerate(graph.stages[place] for place in graph.network_order):
         conv = None if isinstance(stage, Linear) else stage
         copies = subject.copies[stage.name]
@@ -84,6 +88,7 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
                 replication=copies,
                 arrays=subject.arrays(stage, copies),
                 block=subject.blocks[stage.name] if subject.options.mapping == "sdk" else None,
+                **of_layers.get(stage.name, {}),
             )
         )
     return tuple(rows)

@@ -112,6 +112,7 @@ class _MnsimLayer:
 def export(subject: Subject) -> Bundle:
     """SimConfig.ini, network.py and run.py. Raises UnsupportedError."""
     subject.refuse_modes(_TOOL)
+    subject = subject.in_one_precision(_TOOL)
     storage = _storage(subject)
     layers = _layers(subject, storage)
     tiles = sum(layer.tiles(storage.pes[0] * storage.pes[1]) for layer in layers)

@@ -76,6 +76,7 @@ class _Place(NamedTuple):
 def export(subject: Subject) -> Bundle:
     """NetWork.csv, pipelineSpeedUp.json, settings.json and run.py. Raises UnsupportedError."""
     subject.refuse_modes(_TOOL)
+    subject = subject.in_one_precision(_TOOL)
     rows, remarks = _rows(subject)
     crossbar, precision = subject.hardware.crossbar, subject.hardware.precision
     slices = subject.hardware.slices_per_weight

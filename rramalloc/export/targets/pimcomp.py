@@ -49,6 +49,7 @@ class _Cores(NamedTuple):
 def export(subject: Subject) -> Bundle:
     """network.json, replication.json, config.json, run.json and run.py. Raises UnsupportedError."""
     subject.refuse_modes(_TOOL)
+    subject = subject.in_one_precision(_TOOL)
     if sum(isinstance(node, Input) for node in subject.network.nodes) > 1:
         raise subject.refused(None, _TOOL, "starts at one input, this network has several")
     nodes = node_list(subject, _TOOL)

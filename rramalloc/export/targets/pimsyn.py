@@ -27,6 +27,7 @@ _RESOLUTIONS: Final = (1, 2, 4)
 def export(subject: Subject) -> Bundle:
     """network.json, duplication.json, allocation.json and run.py. Raises UnsupportedError."""
     subject.refuse_modes(_TOOL)
+    subject = subject.in_one_precision(_TOOL)
     _check_arrays(subject)
     for node in subject.network.nodes:
         shape = subject.network.shapes[node.name]

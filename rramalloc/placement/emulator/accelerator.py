@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rramalloc.errors import MisplacedError, UnsupportedError
@@ -32,16 +32,17 @@ class Accelerator:
 
     @classmethod
     def programmed(
-        cls, arrays: Sequence[PlacedArray], held: dict[str, Blocks], storage: Storage,
+        cls, arrays: Sequence[PlacedArray], held: dict[str, Blocks], storage: Mapping[str, Storage],
         weights: Callable[[str], Ints],
     ) -> Accelerator:  # fmt: skip
         """All arrays programmed, each with the block that its entry names.
 
-        weights: (groups, outputs, rows of a group) of a layer by name.
+        storage: by layer name; weights: (groups, outputs, rows of a group) of a layer by name.
         Raises MisplacedError for an entry that no block fits and for an array that stands twice,
         UnsupportedError if cells are too many.
         """
-        size = sum(array.rows * array.columns for array in arrays) * storage.cell_type.itemsize
+        bytes_of_cell = {layer: own.cell_type.itemsize for layer, own in storage.items()}
+        size = sum(array.rows * array.columns * bytes_of_cell.get(array.layer, 1) for array in arrays)
         if size > MEMORY_LIMIT_BYTES:
             reason = f"its cells take {size >> 20} MiB, the limit is {MEMORY_LIMIT_BYTES >> 20}"
             raise UnsupportedError("placement", f"{reason}: verify an allocation of fewer arrays")
@@ -52,7 +53,7 @@ class Accelerator:
         for layer in held:
             kept = weights(layer)
             for number in numbers.get(layer, ()):
-                found[number] = storage.block(_block(held[layer], arrays[number], number), kept)
+                found[number] = storage[layer].block(_block(held[layer], arrays[number], number), kept)
         machine = cls(held)
         for number, array in enumerate(arrays):
             if number not in found:

@@ -12,6 +12,7 @@ Source: Shafiee et al., ISCA 2016 (offset); docs/sources/model.md 3 (bitlines of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,11 @@ class Storage:
         weight_bits, cell_bits = hardware.precision.weight_bits, hardware.crossbar.cell_bits
         differential = hardware.precision.signed == "differential"
         return cls(weight_bits, cell_bits, hardware.slices_per_weight, differential, hardware.dense_groups)
+
+    @classmethod
+    def of_layers(cls, hardware: Hardware, stages: Iterable[Stage]) -> dict[str, Storage]:
+        """The storage of every stage by name, in the precision that it is computed with."""
+        return {stage.name: cls.of(hardware.of_layer(stage)) for stage in stages}
 
     def groups(self, stage: Stage) -> int:
         """Groups of a stage whose weights are stored apart."""

@@ -20,8 +20,8 @@ One layer on the arrays: blocks of windows to copies, sums over row blocks, slic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -252,11 +252,11 @@ _ROWS = 2**22
 
 @dataclass(frozen=True, slots=True)
 class Emulator:
-    """Computes node after node; what is written when is kept by whoever calls."""
+    """Computes node after node; what is written when is kept by whoever calls. storage: by stage name."""
 
     network: Network
     accelerator: Accelerator
-    storage: Storage
+    storage: Mapping[str, Storage]
     converters: Converters
     schedule: Schedule
     weights: Weights
@@ -267,13 +267,16 @@ class Emulator:
         """Output of a node that is no input, (channels, height, width); sums and products in full."""
         if not isinstance(node, Stage):
             return computed(node, inputs, self.network.shapes[node.name], self.width)
+        width = self.width.entering(node)
+        tensor = inputs[0] >> (self.width.bits - width.bits)
         if node.name not in self.schedule.stage:
-            return self._on_host(node, inputs[0])
+            return self._on_host(node, tensor)
         fold, grid = fold_for(self.network, node, self.folds), self.schedule.grid(node.name)
         return Layer(
-            self.network, node, self.accelerator, self.storage, self.converters,
-            self.schedule.copies(node.name), grid, ParallelWindow.of(node, grid, fold), fold,
-        ).sums(inputs[0])  # fmt: skip
+            self.network, node, self.accelerator, self.storage[node.name],
+            replace(self.converters, width=width.bits), self.schedule.copies(node.name), grid,
+            ParallelWindow.of(node, grid, fold), fold,
+        ).sums(tensor)  # fmt: skip
 
     def narrowed(self, sums: Ints, shift: int) -> Ints:
         """Sums brought back to the width of a tensor: shifted, rounded down, saturated."""

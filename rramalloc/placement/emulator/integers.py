@@ -1,8 +1,8 @@
 """Integers of the emulated accelerator: their width, and how sums are brought back to it.
 
 Every tensor holds signed integers of `width` bits, the narrower of inputs and outputs of the hardware, so
-that each layer's inputs fit its converters. Sums (and products) are shifted right by a number of bits of
-their layer, rounding down, and saturate.
+that each layer's inputs fit its converters. A layer with fewer input bits of its own takes the highest of
+them. Sums (and products) are shifted right by a number of bits of their layer, rounding down, and saturate.
 
 What can be verified: sums that stay exact, tensors that fit the memory, work that ends.
 """
@@ -42,7 +42,8 @@ def check_exact(network: Network, hardware: Hardware, lines: MappingOf[str, int]
     precision, width = hardware.precision, Width.of(hardware.precision).bits
     for stage in network.stages:
         rows = (lines or {}).get(stage.name, window_rows(network, stage)).bit_length()
-        _demand_bits(network, stage, rows + precision.weight_bits + width - 1)
+        own = precision.of_layer(stage)
+        _demand_bits(network, stage, rows + own.weight_bits + min(width, own.input_bits) - 1)
     for node in network.nodes:
         if isinstance(node, Elementwise):
             many = len(node.inputs)
@@ -124,6 +125,10 @@ class Width:
     def of(cls, precision: Precision) -> Width:
         """The width of all tensors."""
         return cls(min(precision.input_bits, precision.output_bits))
+
+    def entering(self, layer: Stage) -> Width:
+        """The width of the inputs of a layer: its own input bits where they are fewer."""
+        return self if layer.input_bits is None else Width(min(self.bits, layer.input_bits))
 
     @property
     def low(self) -> int:

@@ -34,6 +34,7 @@ from rramalloc.network.node import (
     Pool,
     Regrid,
     Select,
+    Stage,
     Take,
     Upsample,
 )
@@ -181,6 +182,8 @@ class Reference:
     def output(self, node: Node, inputs: Sequence[Reals]) -> Reals:
         """Output of a node that is no input; sums and products in full."""
         shape = self.network.shapes[node.name]
+        if isinstance(node, Stage) and node.input_bits is not None:
+            inputs = [self._highest_bits(inputs[0], node.input_bits)]
         if isinstance(node, Linear):
             return _linear(inputs[0], self.weights.of(node)).reshape(shape)
         if isinstance(node, Conv):
@@ -196,6 +199,11 @@ class Reference:
         if isinstance(node, Pool) and self.way(node) == "direct":
             return pool_directly(node, inputs[0], shape, self.low)
         return self._digital(node, inputs).reshape(shape)
+
+    def _highest_bits(self, tensor: Reals, bits: int) -> Reals:
+        """Integers of so many bits, what is left of a tensor whose integers have more."""
+        step = (self.high - self.low + 1) / 2.0**bits
+        return tensor if step <= 1 else np.floor(tensor / step)
 
     def narrowed(self, sums: Reals, shift: int) -> Reals:
         """Sums divided by 2**shift, rounded down, saturated."""

@@ -265,15 +265,13 @@ def verify_task(
     width = Width.of(hardware.precision)
     timed = hardware.timing.dac_bits if hardware.timing is not None else None
     converters = Converters(adc_bits, noise, timed or max(1, width.bits - 1), width.bits, seed)
-    storage, stages = (
-        Storage.of(hardware),
-        dict(zip(graph.names, zip(graph.stages, graph.grids, strict=True), strict=True)),
-    )
+    storage = Storage.of_layers(hardware, graph.stages)
+    stages = dict(zip(graph.names, zip(graph.stages, graph.grids, strict=True), strict=True))
 
     def stored(name: str) -> Ints:
         stage, grid = stages[name]
         fold = fold_for(network, stage, task.folds)
-        return weights.stored(stage, storage.groups(stage), ParallelWindow.of(stage, grid, fold), fold)
+        return weights.stored(stage, storage[name].groups(stage), ParallelWindow.of(stage, grid, fold), fold)
 
     held = stored_copies(graph, matrices, copies, hardware, task.options.mapping)
     on_arrays = {name: each.of_number for name, each in zip(graph.names, held, strict=True)}

@@ -99,8 +99,8 @@ Real = npt.NDArray[np.floating[Any]]
 class Weights:
     """Weights of every layer, made when asked for: equal calls yield equal weights.
 
-    bits: signed, two's complement; given: real or whole weights by layer name, (C_out, C_in / groups, K_h,
-    K_w); layers without are random.
+    bits: signed, two's complement, of layers that have no `weight_bits` of their own; given: real or whole
+    weights by layer name, (C_out, C_in / groups, K_h, K_w); layers without are random.
     """
 
     network: Network
@@ -112,14 +112,19 @@ class Weights:
         """Where a layer's weights come from."""
         return "file" if stage.name in self.given else "random"
 
+    def bits_of(self, stage: Stage) -> int:
+        """Bits of a layer's weights."""
+        return self.bits if stage.weight_bits is None else stage.weight_bits
+
     def of(self, stage: Stage) -> npt.NDArray[np.signedinteger[Any]]:
         """Integer weights of a layer, (C_out, C_in / groups, K_h, K_w)."""
         if stage.name in self.given:
-            return quantised(self.given[stage.name], self.bits)
+            return quantised(self.given[stage.name], self.bits_of(stage))
         kernel = kernel_of(stage)
         outputs = self.network.shapes[stage.name].channels
         inputs = window_rows(self.network, stage) // (kernel[0] * kernel[1])
-        low, high = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        bits = self.bits_of(stage)
+        low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
         draw = np.random.default_rng((self.seed, 0, crc32(stage.name.encode())))
         size = (outputs, inputs, *kernel)
         return draw.integers(low, high, size=size, dtype=np.min_scalar_type(low).type, endpoint=True)

@@ -67,10 +67,10 @@ def placed_cost(
     rates = _Rates(chip)
     topology = Topology(chip.chips, chip.tiles)
     bits = hardware.precision.output_bits
-    columns = hardware.columns_per_weight
     placed = _placed(placement.arrays, topology)
     terms = {}
     for stage, name in enumerate(graph.names):
+        columns = hardware.of_layer(graph.stages[stage]).columns_per_weight
         stand = placed[name]
         share = int(graph.windows[stage]) / int(copies[stage])
         hops = hops_of_pairs(topology, stand.pairs)

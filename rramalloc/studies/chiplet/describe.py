@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Chip, Hardware
+from rramalloc.hardware.hardware import Chip, Hardware, Timing
 from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Stage
@@ -60,9 +60,8 @@ def describe_network(network: Network, hardware: Hardware, mapping: Mapping, fc:
     if chip.tile_count > MAX_UNITS:
         raise SpecError("chip", f"has {chip.tile_count} tiles, the limit is {MAX_UNITS}")
     graph = StageGraph.build(network, fc)
-    step_ns = timing.compute_ns(hardware.precision.input_bits)
     splits = [
-        tuple(_splits(network, stage, hardware, mapping, chip, step_ns, int(windows)))
+        tuple(_splits(network, stage, hardware, mapping, chip, timing, int(windows)))
         for stage, windows in zip(graph.stages, graph.windows, strict=True)
     ]
     warnings = list(_left_out(chip))
@@ -118,13 +117,14 @@ def _left_out(chip: Chip) -> Iterator[str]:
 
 
 def _splits(
-    network: Network, stage: Stage, hardware: Hardware, mapping: Mapping, chip: Chip, step_ns: float,
+    network: Network, stage: Stage, hardware: Hardware, mapping: Mapping, chip: Chip, timing: Timing,
     windows: int,
 ) -> Iterator[Split]:  # fmt: skip
     """All ways whose share fits in a tile. Raises SpecError if none does."""
     whole = WeightMatrix.of(network, stage, hardware)
     where = f"{network.where}: node {stage.name[:60]!r}"
     output = network.shapes[stage.name]
+    step_ns = timing.compute_ns(hardware.precision.of_layer(stage).input_bits)
     output_bytes = output.channels * output.pixels * hardware.precision.output_bits / BITS_PER_BYTE
     fitting = False
     tiles = 1

@@ -335,8 +335,7 @@ def evaluate(
         reason = "there are none: give strategies, allocations, units to enumerate or a budget of arrays"
         raise SpecError("strategies", reason)
     precision, timing = common_precision(machines, given), machines[0].timing
-    step_ns = None if timing is None else timing.compute_ns(precision.input_bits)
-    tasks = tasks_of(source, parameters, precision, chosen_fc, step_ns)
+    tasks = tasks_of(source, parameters, precision, chosen_fc, timing)
     propose = None
     if arrays is not None:
         options = (given[0].source.options if given else DEFAULT_MAPPING).changed(

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from rramalloc.choices import FullyConnected
 from rramalloc.errors import SpecError, UnsupportedError, suggestion
-from rramalloc.hardware.hardware import Precision
+from rramalloc.hardware.hardware import Precision, Timing
 from rramalloc.hardware.performance import ChipPerformance, Rates
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Linear, Node
@@ -98,11 +98,11 @@ def tasks_of(
     chip: ChipPerformance,
     precision: Precision,
     fc: FullyConnected,
-    step_ns: float | None = None,
+    timing: Timing | None = None,
 ) -> tuple[LayerTask, ...]:
     """Tasks in execution order; classifiers are left out with fc "host".
 
-    step_ns: of [timing], the compute time of a window of a weight layer whose cost the chip does not name.
+    timing: the compute time of a window of a weight layer whose cost the chip does not name is a step of it.
     Raises UnsupportedError if no layer is left, SpecError for an operator without cost.
     Source: docs/sources/companions.md 1.
     """
@@ -115,24 +115,25 @@ def tasks_of(
     for node in network.nodes:
         weighs = isinstance(node, Conv | ConvTranspose | Linear)
         if node.name in layers or (not weighs and chip.cost_ns_per_byte(node.op) is not None):
-            tasks.append(_task(network, node, chip, precision, step_ns))
+            tasks.append(_task(network, node, chip, precision, timing))
     return tuple(tasks)
 
 
 def _task(
-    network: Network, node: Node, chip: ChipPerformance, precision: Precision, step_ns: float | None
+    network: Network, node: Node, chip: ChipPerformance, precision: Precision, timing: Timing | None
 ) -> LayerTask:
     output, sources = network.shapes[node.name], [network.shapes[name] for name in node.inputs]
     values_in = sum(source.channels * source.pixels for source in sources)
-    bytes_in = _bytes(values_in, precision.input_bits)
     weights = 0
     if isinstance(node, Conv | ConvTranspose | Linear):
+        precision = precision.of_layer(node)
         weights = _bytes(node.weight_count(sources[0].channels), precision.weight_bits)
+    bytes_in = _bytes(values_in, precision.input_bits)
     cost, compute_ns = chip.cost_ns_per_byte(node.op), 0.0
     if cost is not None:
         compute_ns = bytes_in * cost
-    elif step_ns is not None:
-        compute_ns = output.pixels * step_ns
+    elif timing is not None:
+        compute_ns = output.pixels * timing.compute_ns(precision.input_bits)
     else:
         raise SpecError(
             f"{network.where}: node {node.name[:60]!r}",

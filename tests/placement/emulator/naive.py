@@ -170,7 +170,7 @@ def layer_of(
     given = Weights(source, machine.precision.weight_bits, 0, {stage.name: weights})
     stored = given.stored(stage, storage.groups(stage), window)
     accelerator = Accelerator.programmed(
-        what.arrays, {stage.name: held.of_number}, storage, lambda name: stored
+        what.arrays, {stage.name: held.of_number}, {stage.name: storage}, lambda name: stored
     )
     converters = Converters(None, 0.0, 1, width, 0)
     return Layer(source, stage, accelerator, storage, converters, copies, graph.grids[0], window)
@@ -182,7 +182,7 @@ def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np
     graph = graph_in_blocks(network, what.options, what.blocks, "test")
     copies = np.array([what.replication[name] for name in graph.names])
     held = stored_copies(graph, stored_weights(graph, machine, None), copies, machine, what.options.mapping)
-    storage, width = Storage.of(machine), Width.of(machine.precision)
+    storage, width = Storage.of_layers(machine, graph.stages), Width.of(machine.precision)
     stages = {
         stage.name: (stage, ParallelWindow.of(stage, grid))
         for stage, grid in zip(graph.stages, graph.grids, strict=True)
@@ -191,7 +191,7 @@ def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np
         what.arrays,
         {name: each.of_number for name, each in zip(graph.names, held, strict=True)},
         storage,
-        lambda name: weights.stored(stages[name][0], storage.groups(stages[name][0]), stages[name][1]),
+        lambda name: weights.stored(stages[name][0], storage[name].groups(stages[name][0]), stages[name][1]),
     )
     emulator = Emulator(
         network, accelerator, storage, Converters(None, 0.0, 1, width.bits, 0),

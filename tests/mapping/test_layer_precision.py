@@ -1,0 +1,154 @@
+"""Layers with bits of their own: columns, reads, bytes, arrays and what is computed, worked by hand."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rramalloc
+from rramalloc.errors import UnsupportedError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.demand import block_arrays, demands
+from rramalloc.network.network import Network
+from rramalloc.placement.emulator.integers import Width
+from rramalloc.placement.emulator.reference import Reference
+from rramalloc.placement.emulator.weights import Weights
+from rramalloc.timing.access import StepTime, bytes_of_block
+from rramalloc.timing.stage_graph import StageGraph
+
+
+def network(**own: dict[str, int]) -> Network:
+    """Two convolutions, 64 channels of 3 x 3, with bits of their own by name."""
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [64, 8, 8]}]
+    for name, source in (("a", "in"), ("b", "a")):
+        nodes.append(
+            {"name": name, "op": "conv", "inputs": [source], "out_channels": 64, "kernel": 3, "pads": 1}
+            | own.get(name, {})
+        )
+    return Network.build("two", nodes)
+
+
+def machine(**more: Any) -> Hardware:
+    """128 x 128 cells of 2 bits, weights of 16, inputs of 16 in reads of 1 bit that take 100 ns."""
+    isaac = load_hardware("isaac").model_copy(update={"chip": None, "unconfirmed": ()})
+    return Hardware.model_validate(isaac.to_dict() | more)
+
+
+def test_columns_and_arrays() -> None:
+    # 576 rows: 5 arrays high. 16 bits: 8 columns a weight, 512 bitlines, 4 wide. 4 bits: 2, 128, 1.
+    one = network(b={"weight_bits": 4})
+    assert demands(one, one.stages, machine()) == [20, 5]
+    # 3 bits: ceil(3 / 2) = 2 columns, differential 4: 256 bitlines.
+    odd = network(b={"weight_bits": 3})
+    precision = {"weight_bits": 16, "input_bits": 16, "output_bits": 16, "signed": "differential"}
+    assert block_arrays(odd, odd.stages[1], machine(), (1, 1)).columns == 128
+    assert block_arrays(odd, odd.stages[1], machine(precision=precision), (1, 1)).columns == 256
+    assert block_arrays(odd, odd.stages[1], machine(), (1, 2)).columns == 256
+
+
+def test_plain_stores_a_weight_in_one_cell() -> None:
+    few = network(a={"weight_bits": 4, "input_bits": 4}, b={"weight_bits": 8})
+    assert demands(few, few.stages, load_hardware("plain")) == [5, 5]
+
+
+def test_the_step_is_that_of_the_layer_with_most_reads() -> None:
+    # own 4 bits: 4 reads of 100 ns; the other layer has 16 of the hardware, or 8 of its own.
+    for bits, step_ns in (({}, 1600.0), ({"input_bits": 8}, 800.0)):
+        source = network(a={"input_bits": 4}, b=bits)
+        step_time = StepTime.of(StageGraph.build(source, "host"), machine())
+        assert step_time is not None
+        assert step_time.compute_ns == step_ns
+
+
+def test_bytes_follow_the_inputs_bits() -> None:
+    # reuse "none": 576 values a window. 4 bits: 288 bytes, 16 bits: 1152; 64 outputs of 16 bits: 128 bytes.
+    memory = {"bandwidth_gb_s": 1.0, "reuse": "none", "scope": "per_layer"}
+    source = network(a={"input_bits": 4})
+    moved = [bytes_of_block(source, stage, (1, 1), machine(memory=memory)) for stage in source.stages]
+    assert moved == [288 + 128, 1152 + 128]
+
+
+def test_bits_reach_inspection_and_allocation() -> None:
+    source = network(a={"weight_bits": 4, "input_bits": 2})
+    inspected = rramalloc.inspect(source, hardware=machine())
+    assert [(layer.weight_bits, layer.input_bits) for layer in inspected.layers] == [(4, 2), (16, 16)]
+    document = rramalloc.optimize(source, arrays=60, hardware=machine()).to_dict()
+    assert [(row["weight_bits"], row["input_bits"]) for row in document["layers"]] == [(4, 2), (16, 16)]
+    plain = rramalloc.optimize(network(), arrays=60, hardware=machine()).to_dict()
+    assert "weight_bits" not in plain["layers"][0]
+
+
+@pytest.mark.parametrize("mapping", ["im2col", "kernel_split", "sdk"])
+def test_emulated_layers_of_any_bits_are_equal(mapping: Any) -> None:
+    draw = random.Random(mapping)
+    for trial in range(4):
+        nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [3, 5, 5]}]
+        for name, last in (("a", "in"), ("b", "a"), ("c", "b")):
+            bits = {"weight_bits": draw.randint(1, 9), "input_bits": draw.randint(1, 9)}
+            own = {field: value for field, value in bits.items() if draw.random() < 0.7}
+            nodes.append({"name": name, "op": "conv", "inputs": [last], "out_channels": 4, "kernel": 2} | own)
+        nodes += [
+            {"name": "f", "op": "flatten", "inputs": ["c"]},
+            {
+                "name": "fc",
+                "op": "linear",
+                "inputs": ["f"],
+                "out_features": 3,
+                "weight_bits": 2,
+                "input_bits": 3,
+            },
+        ]
+        source = Network.build("bits", nodes)
+        hardware = machine(
+            crossbar={"wordlines": 16, "bitlines": 16, "cell_bits": draw.randint(1, 3)},
+            precision={
+                "weight_bits": 5, "input_bits": 6, "output_bits": 6,
+                "signed": draw.choice(("offset", "differential")),
+            },
+            chip={"arrays_per_tile": 16, "straddle": True, "tiles": [4, 4], "chips": [1, 1]},
+        )  # fmt: skip
+        fc: Any = draw.choice(("host", "crossbar"))
+        copies = {"replication": {"a": 2, "b": 1, "c": 3}}
+        result = rramalloc.verify(source, copies["replication"], hardware=hardware, mapping=mapping, fc=fc)
+        assert result.verdict == "equal", (trial, result.difference)
+        # converters of many bits lose nothing, bit by bit
+        result = rramalloc.verify(
+            source, copies["replication"], hardware=hardware, mapping=mapping, fc=fc, adc_bits=40
+        )
+        assert result.verdict == "equal"
+
+
+def test_weights_and_inputs_of_a_layer_have_its_bits() -> None:
+    source = network(a={"weight_bits": 3, "input_bits": 2})
+    stage = source.stages[0]
+    weights = Weights(source, 16, 0)
+    assert (weights.of(stage).min(), weights.of(stage).max()) == (-4, 3)
+    assert Width(6).entering(stage) == Width(2)
+    # 6 bits, -32 ... 31: the highest 2 are floor(x / 16); a kernel of ones sums 9 * 64 of them inside.
+    ones = Weights(source, 16, 0, {"a": np.ones((64, 64, 3, 3), dtype=np.int64)})
+    reference = Reference(source, ones, -32, 31)
+    for value, taken in ((31.0, 1), (16.0, 1), (15.0, 0), (-1.0, -1), (-17.0, -2)):
+        output = reference.output(stage, [np.full((64, 8, 8), value)])
+        assert output[0, 4, 4] == taken * 576
+
+
+@pytest.mark.parametrize("tool", ["neurosim", "mnsim", "pimsyn", "pimcomp"])
+def test_tools_with_one_precision_refuse_two(tool: Any) -> None:
+    mixed = network(a={"weight_bits": 4})
+    with pytest.raises(
+        UnsupportedError, match=r"one precision for all layers.*4/16 and 16/16.*same weight_bits"
+    ):
+        rramalloc.export(mixed, {}, tool, hardware=machine())
+
+
+def test_a_tool_gets_the_precision_that_layers_share() -> None:
+    same = {"weight_bits": 8, "input_bits": 4}
+    exported = rramalloc.export(network(a=same, b=same), {}, "pimsyn", hardware=machine())
+    settings = next(file for file in exported.files if file.name == "allocation.json")
+    # cells of 2 bits, weights of 8
+    assert json.loads(settings.text)["config"] == {"weight_res": 8, "data_res": 4}
