@@ -38,7 +38,8 @@ class Modes(NamedTuple):
     """Modes of one stage, one row each, int64: `low` ... `high` copies all take `batches` batches.
 
     tall, wide: windows of a block; top, left: pixels by which the first block begins outside of the grid;
-    columns: blocks in a row of blocks; total: blocks; arrays: of `low` copies.
+    columns: blocks in a row of blocks; total: blocks; arrays: of `low` copies; period: ticks that a batch of
+    `low` copies lasts, 1 where stages step together.
     """
 
     tall: Ints
@@ -51,6 +52,12 @@ class Modes(NamedTuple):
     high: Ints
     batches: Ints
     arrays: Ints
+    period: Ints
+
+    @property
+    def ticks(self) -> Ints:
+        """Least time that all batches of each mode take."""
+        return self.batches * self.period
 
     def take(self, rows: npt.NDArray[Any]) -> Modes:
         """Some of the rows."""
@@ -202,7 +209,7 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
     _list_modes(economics, most, listed)
     number = listed[:, 0]
     own = blocks[number]
-    modes = Modes(*own[:, :6].T.copy(), *listed[:, 1:].T.copy())
+    modes = Modes(*own[:, :6].T.copy(), *listed[:, 1:].T.copy(), np.ones(size, dtype=np.int64))
     return StageModes(modes, blocks, number)
 
 

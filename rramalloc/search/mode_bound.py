@@ -52,59 +52,69 @@ _LP_ROUNDS, _VIOLATION, _WORTHWHILE = 12, 0.02, 0.02
 _NS_PER_ENTRY, _SECONDS_PER_ROW, _NS_PER_PIVOT_AND_ROW, _SECONDS_PER_CUT = 4.0, 2e-5, 30.0, 3e-5
 """Of table entries, rows and pivots of the relaxation, and sets of modes cut in two: a count of work."""
 _TIGHT_ROUNDS, _TIGHT_ENOUGH = 5, 0.9
+_MARGIN, _UNIT_BITS = 1e-6, 16
+"""Of bounds, in units of the relaxation, and bits of a target counted in them."""
 
 
-def pairs_of(graph: StageGraph) -> tuple[Pairs, list[int]]:
-    """Pairs of stages up to some edges apart in the form that kernels read, and the consumer of each."""
-    n = len(graph.stages)
-    direct: list[dict[int, tuple[Extent, ...]]] = [{} for _ in range(n)]
+_Reached = dict[int, tuple[int, tuple[Extent, ...]]]
+"""Of a stage, by producer: least ticks from a finish there to a start here, and what it needs of it."""
+
+
+def pairs_of(graph: StageGraph, least: Ints) -> tuple[Pairs, list[int]]:
+    """Pairs of stages up to some edges apart in the form that kernels read, and the consumer of each.
+
+    least: ticks that a batch of every stage lasts in any mode.
+    """
+    edges = graph.flat_extents
+    direct: list[_Reached] = [{} for _ in graph.stages]
+    at = 0
     for edge in graph.binding:
-        direct[edge.consumer][edge.producer] = edge.extents
-    known: list[dict[int, tuple[int, tuple[Extent, ...]]]] = [
-        {p: (1, extents) for p, extents in own.items()} for own in direct
-    ]
+        direct[edge.consumer][edge.producer] = int(edges.lag[at]), edge.extents
+        at += len(edge.extents)
+    pairs: list[_Reached] = [own.copy() for own in direct]
     level = direct
-    for hop in range(2, _HOPS + 1):
-        if sum(map(len, known)) >= _ENOUGH_PAIRS:
+    for _ in range(2, _HOPS + 1):
+        if sum(map(len, pairs)) >= _ENOUGH_PAIRS:
             break
-        following: list[dict[int, tuple[Extent, ...]]] = []
+        following: list[_Reached] = []
         for own in level:
-            reached: dict[int, tuple[Extent, ...]] = {}
-            for p, extents in own.items():
-                for g, others in direct[p].items():
-                    composed = [through(a, b) for a in extents for b in others]
-                    reached[g] = union((*reached.get(g, ()), *composed))
+            reached: _Reached = {}
+            for p, (beyond, extents) in own.items():
+                for g, (lag, others) in direct[p].items():
+                    composed = tuple(through(a, b) for a in extents for b in others)
+                    _merge(reached, g, lag + int(least[p]) + beyond, composed)
             following.append(reached)
         level = following
-        for waits, reached in zip(known, level, strict=True):
-            for g, extents in reached.items():
-                nearest, others = waits.get(g, (hop, ()))
-                waits[g] = nearest, union((*others, *extents))
-    return _flat_pairs(graph, known)
+        for waits, reached in zip(pairs, level, strict=True):
+            for g, (beyond, extents) in reached.items():
+                _merge(waits, g, beyond, extents)
+    return _flat_pairs(graph, pairs)
 
 
-def _flat_pairs(
-    graph: StageGraph, known: list[dict[int, tuple[int, tuple[Extent, ...]]]]
-) -> tuple[Pairs, list[int]]:
+def _merge(reached: _Reached, producer: int, beyond: int, extents: tuple[Extent, ...]) -> None:
+    """Another path to a producer: the union of what is needed, the least time."""
+    least, others = reached.get(producer, (beyond, ()))
+    reached[producer] = min(least, beyond), union((*others, *extents))
+
+
+def _flat_pairs(graph: StageGraph, reached: list[_Reached]) -> tuple[Pairs, list[int]]:
     tables: list[npt.NDArray[np.int32]] = []
     offsets: dict[int, int] = {}
     total = 0
-    keep: list[Any] = []
 
     def place(table: npt.NDArray[np.int32]) -> int:
         nonlocal total
         if id(table) not in offsets:
             offsets[id(table)] = total
             tables.append(table)
-            keep.append(table)
             total += len(table)
         return offsets[id(table)]
 
     pointer, fields, consumers = [0], list[tuple[int, ...]](), list[int]()
     check_first, checked = [0], list[int]()
-    for i, own in enumerate(known):
+    for i, own in enumerate(reached):
         for p in sorted(own):
-            hops, extents = own[p]
+            beyond, extents = own[p]
             grid = graph.grids[p]
             for extent in extents:
                 if extent.rows[-1] < 0 or extent.columns[-1] < 0:
@@ -112,28 +122,38 @@ def _flat_pairs(
                 y = int(np.searchsorted(extent.rows, grid.height - 1))
                 x = int(np.searchsorted(extent.columns, grid.width - 1))
                 used = y < len(extent.rows) and x < len(extent.columns)
-                fields.append(
-                    (p, hops, place(extent.rows), place(extent.columns), y if used else -1, x if used else -1)
-                )
+                user = (y, x) if used else (-1, -1)
+                fields.append((p, beyond, place(extent.rows), place(extent.columns), *user))
                 consumers.append(i)
         pointer.append(len(fields))
         height = graph.grids[i].height
         rows = np.unique(np.linspace(0, height - 1, min(height, _CHECKS)).astype(np.int64))
         checked += rows.tolist()
         check_first.append(len(checked))
-    columns = np.array(fields, dtype=np.int64).reshape(-1, 6).T.copy()
-    producer, hop, row, column, user_row, user_column = columns
+    producer, least, row, column, user_row, user_column = (
+        np.array(fields, dtype=np.int64).reshape(-1, 6).T.copy()
+    )
     pairs = Pairs(
-        np.array(pointer, dtype=np.int64), producer, hop, row, column, user_row, user_column,
+        np.array(pointer, dtype=np.int64), producer, least, row, column, user_row, user_column,
         np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
         np.array(check_first, dtype=np.int64), np.array(checked, dtype=np.int64),
     )  # fmt: skip
     return pairs, consumers
 
 
+def _unit(target: int) -> float:
+    """Ticks in which the relaxation counts: a power of two, so that its numbers stay small and exact."""
+    return 2.0 ** max(0, target.bit_length() - _UNIT_BITS)
+
+
+def _limit(target: int) -> float:
+    """What a bound must pass to refute a target: a margin for rounding, relative where times are long."""
+    return target + _MARGIN * _unit(target)
+
+
 @dataclass(frozen=True, eq=False)
 class Labelling:
-    """The modes that are left, cut into labels. runs, arrays: fewest batches and arrays of every label."""
+    """The modes that are left, cut into labels. runs, arrays: least ticks and arrays of every label."""
 
     rows: Rows
     modes: LabelledModes
@@ -167,7 +187,11 @@ class ModeBounder:
     _pairs: Pairs = field(init=False)
 
     def __post_init__(self) -> None:
-        self._pairs, self.consumers = pairs_of(self.problem.graph)
+        least = np.array([each.modes.period.min() for each in self.menu.stages], dtype=np.int64)
+        self._pairs, self.consumers = pairs_of(self.problem.graph, least)
+        edges = {(edge.producer, edge.consumer) for edge in self.problem.graph.binding}
+        ends = zip(self._pairs.producer.tolist(), self.consumers, strict=True)
+        self.direct = np.array([pair in edges for pair in ends], dtype=np.bool_)
         self.stages = len(self.problem.demand)
         self.most_labels = MOST_LABELS if self.stages <= FEW_STAGES else FEW_LABELS
         grids = self.problem.graph.grids
@@ -180,9 +204,9 @@ class ModeBounder:
         return tuple(np.arange(len(each.modes.arrays)) for each in self.menu.stages)
 
     def within_budget(self, rows: Rows, target: int) -> Rows | None:
-        """Leave out modes with more batches than the target, or more arrays than the others leave."""
+        """Leave out modes that last longer than the target, or take more arrays than the others leave."""
         stages = self.menu.stages
-        rows = tuple(own[stages[i].modes.batches[own] <= target] for i, own in enumerate(rows))
+        rows = tuple(own[stages[i].modes.ticks[own] <= target] for i, own in enumerate(rows))
         if not all(len(own) for own in rows):
             return None
         least = np.array([int(stages[i].modes.arrays[own].min()) for i, own in enumerate(rows)])
@@ -216,7 +240,7 @@ class ModeBounder:
             relaxed, kept, weights, took = self._relax(labelling, target)
             seconds += took
             bound = max(bound, relaxed)
-            if bound > target + 1e-6 or kept is None:
+            if bound > _limit(target) or kept is None:
                 return Left(max(bound, target + 1), None, None, None, seconds)
             rows = self._rows_of(labelling, kept)
             if sum(map(len, rows)) >= _TIGHT_ENOUGH * before:
@@ -224,7 +248,7 @@ class ModeBounder:
         return Left(bound, rows, weights, labelling, seconds)
 
     def label(self, rows: Rows, target: int) -> Labelling:
-        """Cut the modes of every stage into labels of similar arrays, batches and first waits."""
+        """Cut the modes of every stage into labels of similar arrays, times and first waits."""
         price = target / self.problem.budget
         labels, orders = [], []
         for i, own in enumerate(rows):
@@ -238,7 +262,7 @@ class ModeBounder:
         parts = [self.menu.stages[i].modes.take(own) for i, own in enumerate(rows)]
         columns = {
             name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("tall", "wide", "top", "left", "columns", "low", "high", "batches")
+            for name in ("tall", "wide", "top", "left", "columns", "low", "high", "batches", "period")
         }
         modes = LabelledModes(
             first=first, label=np.concatenate(labels), size=size, height=self._height, width=self._width,
@@ -248,7 +272,7 @@ class ModeBounder:
         runs, arrays = np.zeros((self.stages, most)), np.zeros((self.stages, most), dtype=np.int64)
         for i, (part, label) in enumerate(zip(parts, labels, strict=True)):
             starts = np.searchsorted(label, np.arange(size[i]))
-            runs[i, : size[i]] = np.minimum.reduceat(part.batches, starts)
+            runs[i, : size[i]] = np.minimum.reduceat(part.ticks, starts)
             arrays[i, : size[i]] = np.minimum.reduceat(part.arrays, starts)
         count = len(self.consumers)
         waits = Waits(
@@ -262,14 +286,14 @@ class ModeBounder:
         """A label for each of these modes: the widest set is cut in two until there are enough."""
         if len(rows) <= self.most_labels:
             modes = self.menu.stages[stage].modes
-            order = np.lexsort((modes.arrays[rows], -modes.batches[rows]))
+            order = np.lexsort((modes.arrays[rows], -modes.ticks[rows]))
             label = np.empty(len(rows), dtype=np.int64)
             label[order] = np.arange(len(rows))
             return label
         modes = self.menu.stages[stage].modes.take(rows)
         first_row = (modes.low - 1) // modes.columns * modes.tall / self._height[stage]
         features = np.stack(
-            [modes.batches.astype(np.float64), price * modes.arrays, target * first_row,
+            [modes.ticks.astype(np.float64), price * modes.arrays, target * first_row,
              target * modes.tall / self._height[stage] * 0.5]
         )  # fmt: skip
         sets = [np.arange(len(rows))]
@@ -286,7 +310,7 @@ class ModeBounder:
             sets[chosen], spread[chosen] = own[low], float(np.ptp(features[:, own[low]], axis=1).max())
             sets.append(own[~low])
             spread.append(float(np.ptp(features[:, own[~low]], axis=1).max()))
-        sets.sort(key=lambda own: (-float(modes.batches[own].min()), float(modes.arrays[own].min())))
+        sets.sort(key=lambda own: (-float(modes.ticks[own].min()), float(modes.arrays[own].min())))
         label = np.empty(len(rows), dtype=np.int64)
         for number, own in enumerate(sets):
             label[own] = number
@@ -317,18 +341,10 @@ class ModeBounder:
         price = 0.0
         while True:
             bound = price_labels(
-                self._pairs,
-                labelling.waits,
-                size,
-                labelling.runs,
-                labelling.arrays,
-                target,
-                price,
-                spare,
-                ways,
-                kept,
-            )
-            if bound > target + 1e-6 or not kept.any(axis=1).all():
+                self._pairs, labelling.waits, size, labelling.runs, labelling.arrays, _limit(target), price,
+                spare, ways, kept,
+            )  # fmt: skip
+            if bound > _limit(target) or not kept.any(axis=1).all():
                 return None
             if price > _DEAREST * self.stages * target / self.problem.budget or spare == 0:
                 break
@@ -345,7 +361,7 @@ class ModeBounder:
         while True:
             reached = program.program.solve()
             rounds += 1
-            if rounds == _LP_ROUNDS or reached > target + 0.5 or reached - value < _WORTHWHILE:
+            if rounds == _LP_ROUNDS or reached > program.target + 0.5 or reached - value < _WORTHWHILE:
                 break
             if not program.separate():
                 break
@@ -354,10 +370,14 @@ class ModeBounder:
 
 
 class _Program:
-    """The relaxation of one labelling: start and finish of every stage, the end, a weight for every label."""
+    """The relaxation of one labelling: start and finish of every stage, the end, a weight for every label.
+
+    Times are counted in units of `unit` ticks.
+    """
 
     def __init__(self, owner: ModeBounder, labelling: Labelling, target: int) -> None:
-        self.owner, self.labelling, self.target = owner, labelling, target
+        self.owner, self.labelling = owner, labelling
+        self.unit, self.target = _unit(target), target / _unit(target)
         self.size = labelling.modes.size
         n = self.stages = owner.stages
         self.first = np.concatenate(([0], np.cumsum(self.size)))
@@ -385,18 +405,18 @@ class _Program:
         rows.append((every, -arrays, -float(self.owner.problem.budget)))
         pairs, waits = self.owner._pairs, labelling.waits
         for e, i in enumerate(self.owner.consumers):
-            p, hops = int(pairs.producer[e]), int(pairs.hops[e])
+            p, beyond = int(pairs.producer[e]), float(pairs.beyond[e])
             if pairs.user_row[e] >= 0:
                 rows.append(self._row(n + i, n + p, [(i, waits.tail[e].astype(np.float64))]))
             if waits.whole[e, : self.size[i]].all():
-                rows.append(self._row(i, n + p, [(i, np.full(len(waits.tail[e]), hops - 1.0))]))
+                rows.append(self._row(i, n + p, [(i, np.full(len(waits.tail[e]), beyond))]))
         self.program.add(rows)
         self._separated(np.full(len(self.owner.consumers), True))
 
     def _row(self, late: int, early: int, parts: list[tuple[int, Floats]]) -> Any:
-        """late >= early + the weighted costs."""
+        """late >= early + the weighted costs, in ticks."""
         columns = np.concatenate([[late, early], *(self._weights(i) for i, _ in parts)])
-        costs = np.concatenate([[1.0, -1.0], *(-costs[: self.size[i]] for i, costs in parts)])
+        costs = np.concatenate([[1.0, -1.0], *(-costs[: self.size[i]] / self.unit for i, costs in parts)])
         return columns, costs, 0.0
 
     def _square(self, values: Floats) -> Floats:
@@ -415,17 +435,18 @@ class _Program:
             square = self._square(np.ones(int(self.first[-1]))) / self.size[:, None]
             solution = Solution(square, np.zeros(n), np.zeros(n))
         else:
-            solution = Solution(self._square(values[self.weight :]), values[:n], values[n : 2 * n])
+            weights, times = self._square(values[self.weight :]), values[: 2 * n] * self.unit
+            solution = Solution(weights, times[:n], times[n:])
         rows = []
         shape = waits.wait.shape[:2]
         for table, ends in ((waits.wait, False), (waits.middle, True)):
             out = Potentials(np.zeros(shape[0]), np.zeros(shape), np.zeros(shape))
-            separate_waits(pairs, table, self.size, solution, ends, -float(self.target), out)
+            separate_waits(pairs, table, self.size, solution, ends, -self.target * self.unit, out)
             if every is None:
-                chosen = np.flatnonzero(out.excess > _VIOLATION)
+                chosen = np.flatnonzero(out.excess > _VIOLATION * self.unit)
                 chosen = np.sort(chosen[np.argsort(-out.excess[chosen], kind="stable")][: 2 * n])
             else:
-                chosen = np.flatnonzero(pairs.hops == 1)
+                chosen = np.flatnonzero(self.owner.direct)
             for e in chosen.tolist():
                 p, i = int(pairs.producer[e]), self.owner.consumers[e]
                 rows.append(self._row((n if ends else 0) + i, p, [(p, out.a[e]), (i, out.b[e])]))
@@ -434,7 +455,7 @@ class _Program:
 
     def result(self, rounds: int) -> tuple[float, npt.NDArray[np.bool_] | None, Floats, float]:
         """The bound that the multipliers prove, and the labels that are left at the target."""
-        limit = np.full(self.weight, float(self.target))
+        limit = np.full(self.weight, self.target)
         base, reduced = self.program.dual(limit)
         least = np.minimum.reduceat(reduced[self.weight :], self.first[:-1])
         bound = base + float(least.sum())
@@ -446,7 +467,7 @@ class _Program:
         weights = self._square(np.clip(self.program.solution[self.weight :], 0.0, 1.0))
         extra = self._square(reduced[self.weight :] - np.repeat(least, self.size))
         exists = np.arange(extra.shape[1]) < self.size[:, None]
-        kept = (bound + extra <= self.target + 1e-6) & exists
+        kept = (bound + extra <= self.target + _MARGIN) & exists
         if not kept.any(axis=1).all():
-            return bound, None, weights, seconds
-        return bound, kept, weights, seconds
+            return bound * self.unit, None, weights, seconds
+        return bound * self.unit, kept, weights, seconds

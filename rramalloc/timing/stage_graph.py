@@ -37,6 +37,8 @@ class FlatEdges(NamedTuple):
     Where the blocks are still to be chosen (`StageGraph.flat_extents`) there are no such tables, but
     height, width: int64, the grid of each stage in pixels; and for every extent of an edge the rows of its
     producer from table[row[e]] on, the columns from table[column[e]] on (see Extent).
+
+    lag: int64, ticks from the finish of a batch of the producer until the consumer can use its pixels.
     """
 
     windows: Ints
@@ -49,6 +51,7 @@ class FlatEdges(NamedTuple):
     row: Ints
     column: Ints
     table: npt.NDArray[np.int32]
+    lag: Ints
 
     def of(self, edge: int, consumer: int) -> npt.NDArray[np.int32]:
         """The needed blocks of one edge into `consumer`."""
@@ -188,6 +191,7 @@ class StageGraph:
             row=np.array([offsets[id(extent.rows)] for _, extent in edges], dtype=np.int64),
             column=np.array([offsets[id(extent.columns)] for _, extent in edges], dtype=np.int64),
             table=np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
+            lag=np.zeros(len(edges), dtype=np.int64),
         )
 
     def needed(self, edge: Edge) -> npt.NDArray[np.int32]:
@@ -222,6 +226,7 @@ class StageGraph:
             row=_NO_INTS,
             column=_NO_INTS,
             table=_NO_TABLE,
+            lag=np.zeros(len(edges), dtype=np.int64),
         )
 
 

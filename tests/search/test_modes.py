@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -38,6 +38,55 @@ class Solved:
     best: int
     ways: list[tuple[int, int, tuple[Mode, ...]]]
     """(makespan, arrays, modes) of every allocation within the budget."""
+    clocks: Clocks | None = None
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Random periods that never fall with more copies, and a random lag of every edge, in ticks."""
+
+    seed: int
+    tick: int
+
+    def period(self, stage: int, block: tuple[int, int], copies: int) -> int:
+        random = Random(f"{self.seed} {stage} {block}")
+        return self.tick * (random.randint(1, 16) + copies * random.choice((0, 0, 1)) // 2)
+
+    def lag(self, producer: int, consumer: int) -> int:
+        return self.tick * Random(f"{self.seed} {producer}-{consumer}").choice((0, 0, 1, 5, 30))
+
+
+def makespan_with_clocks(problem: Problem, modes: tuple[Mode, ...], clocks: Clocks) -> int:
+    """docs/sources/model.md 11, word for word: every batch waits for every pixel that its windows need."""
+    graph = problem.graph
+    available: list[dict[tuple[int, int], int]] = []
+    makespan = 0
+    for i, mode in enumerate(modes):
+        grid = graph.grids[i].recut(mode.block)
+        period = clocks.period(i, mode.block, mode.copies)
+        pixels: dict[tuple[int, int], int] = {}
+        start = -period
+        for first in range(0, grid.total, mode.copies):
+            windows = [
+                (y, x)
+                for block in range(first, min(first + mode.copies, grid.total))
+                for y in range(grid.height)
+                for x in range(grid.width)
+                if (y + grid.phase[0]) // mode.block[0] * grid.columns + (x + grid.phase[1]) // mode.block[1]
+                == block
+            ]
+            start = max(start + period, 0)
+            for edge in (edge for edge in graph.binding if edge.consumer == i):
+                lag = clocks.lag(edge.producer, i)
+                for extent in edge.extents:
+                    for y, x in windows:
+                        pixel = int(extent.rows[y]), int(extent.columns[x])
+                        if min(pixel) >= 0:
+                            start = max(start, available[edge.producer][pixel] + lag)
+            pixels |= dict.fromkeys(windows, start + period)
+        available.append(pixels)
+        makespan = max(makespan, start + period)
+    return makespan
 
 
 def modes_of(problem: Problem, stage: int, most: int) -> Iterator[tuple[Mode, int]]:
@@ -52,8 +101,11 @@ def modes_of(problem: Problem, stage: int, most: int) -> Iterator[tuple[Mode, in
                 yield Mode((tall, wide), copies), arrays.arrays(copies)
 
 
-def solved(random: Random) -> Solved | None:
-    """All allocations of a small random problem; None if there are too many or too few of them."""
+def solved(random: Random, tick: int = 0, most_ways: int = MOST_WAYS) -> Solved | None:
+    """All allocations of a small random problem; None if there are too many or too few of them.
+
+    tick: periods and lags of random multiples of it; 0: stages step together.
+    """
     network = random_network(random, 5, 5, OPS)
     lines = random.choice((8, 16, 32, 64))
     hardware = load_hardware("plain").with_crossbar(lines, lines)
@@ -72,24 +124,28 @@ def solved(random: Random) -> Solved | None:
     edges, grids = problem.graph.flat_extents, problem.graph.grids
     room = np.empty(sum(grid.height * grid.width for grid in grids), dtype=np.int32)
     first = np.empty(len(grids) + 1, dtype=np.int64)
-    ways = []
+    ways: list[tuple[int, int, tuple[Mode, ...]]] = []
+    clocks = Clocks(random.randrange(2**30), tick) if tick else None
     for chosen in product(*choices):
         arrays = sum(taken for _, taken in chosen)
         if arrays > problem.budget:
             continue
         modes = tuple(mode for mode, _ in chosen)
-        if len(ways) > MOST_WAYS:
+        if len(ways) > most_ways:
             return None
+        if clocks is not None:
+            ways.append((makespan_with_clocks(problem, modes, clocks), arrays, modes))
+            continue
         shapes = Shapes.of([grid.recut(mode.block) for grid, mode in zip(grids, modes, strict=True)])
         copies = np.array([mode.copies for mode in modes], dtype=np.int64)
         ways.append((int(batch_starts(edges, shapes, None, copies, NEXT_STEP, room, first)), arrays, modes))
-    return Solved(problem, min(ways)[0], ways)
+    return Solved(problem, min(ways)[0], ways, clocks)
 
 
-def examples(seed: int, count: int) -> Iterator[Solved]:
+def examples(seed: int, count: int, tick: int = 0, most_ways: int = MOST_WAYS) -> Iterator[Solved]:
     random = Random(seed)
     while count:
-        case = solved(random)
+        case = solved(random, tick, most_ways)
         if case is not None:
             count -= 1
             yield case
@@ -108,24 +164,33 @@ def test_bounds_hold_and_the_best_modes_are_found(seed: int) -> None:
     assert missed == 0
 
 
+@pytest.mark.parametrize(("seed", "tick"), [(20, 1), (21, 1), (22, 7), (23, 10**9)])
+def test_bounds_hold_with_own_clocks(seed: int, tick: int) -> None:
+    for case in examples(seed, 12, tick, 300):
+        check_modes_left(case, menu_with_clocks(case))
+
+
+def menu_with_clocks(case: Solved) -> Menu:
+    """The menu with periods; the lags enter the graph."""
+    problem, clocks = case.problem, case.clocks
+    assert clocks is not None
+    edges = problem.graph.flat_extents
+    lags = [clocks.lag(edge.producer, edge.consumer) for edge in problem.graph.binding for _ in edge.extents]
+    problem.graph.__dict__["flat_extents"] = edges._replace(lag=np.array(lags, dtype=np.int64))
+    menu = Menu.of(problem)
+    stages = []
+    for i, each in enumerate(menu.stages):
+        modes = each.modes
+        rows = zip(modes.tall.tolist(), modes.wide.tolist(), modes.low.tolist(), strict=True)
+        periods = [clocks.period(i, (tall, wide), low) for tall, wide, low in rows]
+        stages.append(replace(each, modes=modes._replace(period=np.array(periods, dtype=np.int64))))
+    return replace(menu, stages=tuple(stages))
+
+
 def check_bounds(case: Solved) -> None:
     """No bound is above the optimum, and no mode of an allocation that meets a target is left out."""
     problem = case.problem
-    menu = Menu.of(problem)
-    bounder = ModeBounder(problem, menu)
-    for target in (case.best - 1, case.best, case.best + 2):
-        if target < 1:
-            continue
-        left = bounder.tighten(bounder.everything, target)
-        good = [way for way in case.ways if way[0] <= target]
-        if good:
-            assert left.rows is not None
-            assert left.bound <= case.best + 1e-6
-        for _, _, modes in good:
-            for stage, mode in enumerate(modes):
-                own = menu.stages[stage].modes.take(left.rows[stage])  # type: ignore[index]
-                held = (own.tall == mode.block[0]) & (own.wide == mode.block[1])
-                assert (held & (own.low <= mode.copies) & (mode.copies <= own.high)).any()
+    check_modes_left(case, Menu.of(problem))
     assert root_bound(problem) <= case.best
     batches = [
         max(
@@ -135,6 +200,25 @@ def check_bounds(case: Solved) -> None:
         for _, _, modes in case.ways
     ]
     assert smallest_interval(problem) == min(batches)
+
+
+def check_modes_left(case: Solved, menu: Menu) -> None:
+    """Targets below, at and above the optimum: no bound refutes what an allocation meets."""
+    bounder = ModeBounder(case.problem, menu)
+    tick = case.clocks.tick if case.clocks is not None else 1
+    for target in (case.best - 1, case.best, case.best + 2 * tick):
+        if target < 1:
+            continue
+        left = bounder.tighten(bounder.everything, target)
+        good = [way for way in case.ways if way[0] <= target]
+        if good:
+            assert left.rows is not None
+            assert left.bound <= case.best * (1 + 1e-9)
+        for _, _, modes in good:
+            for stage, mode in enumerate(modes):
+                own = menu.stages[stage].modes.take(left.rows[stage])  # type: ignore[index]
+                held = (own.tall == mode.block[0]) & (own.wide == mode.block[1])
+                assert (held & (own.low <= mode.copies) & (mode.copies <= own.high)).any()
 
 
 def test_fewest_arrays_for_a_target() -> None:

@@ -5,10 +5,14 @@ m, every allocation whose modes are in these labels has
 
   start_i >= start_p + wait(k, m)      finish_i >= start_p + middle(k, m)      finish_i >= finish_p + tail(m)
 
-and start_i >= finish_p + hops - 1 where `whole(m)`: the first batch of i needs the last pixel of p. All of
-them rest on what single pixels need, whatever the order in which blocks compute them, and on these facts
-about a mode with low ... high copies that take the same number of batches: block x is in batch x // high at
-the earliest, and at least batches - x // low batches run from there to the end.
+and start_i >= finish_p + beyond where `whole(m)`: the first batch of i needs the last pixel of p. `beyond` is
+the least time from the finish of a batch of p to the start of one of i that waits for it: over all paths of
+edges, the lags of the edges and the least periods of the stages between.
+
+All of them rest on what single pixels need, whatever the order in which blocks compute them, and on these
+facts about a mode with low ... high copies that take the same number of batches, each of at least `period`
+ticks: the batch with block x finishes (x // high + 1) * period ticks after its stage's start or later, and
+from its start to the end of the stage at least (batches - x // low) * period ticks pass.
 
 Source: docs/sources/model.md 4 and 10; tested against exhaustive search over modes.
 """
@@ -23,8 +27,7 @@ from rramalloc.compiled import compiled, compiled_part
 from rramalloc.search.kernels.cuts import potentials
 
 _FAR = 1e18
-_MOST = 2**40
-_SLACK = 1e-6
+_MOST = 2**60
 
 
 class LabelledModes(NamedTuple):
@@ -42,6 +45,7 @@ class LabelledModes(NamedTuple):
     low: Any
     high: Any
     batches: Any
+    period: Any
     label: Any
     size: Any
     height: Any
@@ -51,15 +55,15 @@ class LabelledModes(NamedTuple):
 class Pairs(NamedTuple):
     """Stages i that wait for ancestors p, grouped by i: pairs pointer[i] ... pointer[i + 1] - 1 belong to i.
 
-    hops: fewest edges between the two; rows of p that the rows of i need stand from table[row] on, columns
-    from table[column] on; user_row, user_column: first row and column of i that need the last ones of p, -1
-    if none does. checks of stage i: rows checked[check_first[i]] ... of its grid at which middles are looked
-    at.
+    beyond: least ticks between the two, see the module; rows of p that the rows of i need stand from
+    table[row] on, columns from table[column] on; user_row, user_column: first row and column of i that need
+    the last ones of p, -1 if none does. checks of stage i: rows checked[check_first[i]] ... of its grid at
+    which middles are looked at.
     """
 
     pointer: Any
     producer: Any
-    hops: Any
+    beyond: Any
     row: Any
     column: Any
     user_row: Any
@@ -94,7 +98,7 @@ def fill_waits(modes: Any, pairs: Any, waits: Any) -> None:
     delivered = np.empty((labels, tallest), dtype=np.int64)
     for i in range(n):
         for e in range(pairs.pointer[i], pairs.pointer[i + 1]):
-            p, hops = pairs.producer[e], pairs.hops[e]
+            p, beyond = pairs.producer[e], pairs.beyond[e]
             rows, columns, table = pairs.row[e], pairs.column[e], pairs.table
             end = table[columns + modes.width[i] - 1]  # last column of p that is needed
             count = pairs.check_first[i + 1] - pairs.check_first[i]
@@ -105,6 +109,7 @@ def fill_waits(modes: Any, pairs: Any, waits: Any) -> None:
                     need_row[m, y], left[m, y] = _MOST, _MOST
             for mode in range(modes.first[i], modes.first[i + 1]):
                 m, low, across = modes.label[mode], modes.low[mode], modes.columns[mode]
+                batches, period = modes.batches[mode], modes.period[mode]
                 tall, wide, top, aside = modes.tall[mode], modes.wide[mode], modes.top[mode], modes.left[mode]
                 r, c = (low - 1) // across, (low - 1) % across
                 needed = table[rows + min((r + 1) * tall - top, modes.height[i]) - 1]
@@ -124,12 +129,12 @@ def fill_waits(modes: Any, pairs: Any, waits: Any) -> None:
                     block = (pairs.user_row[e] + top) // tall * across + (
                         pairs.user_column[e] + aside
                     ) // wide
-                    waits.tail[e, m] = min(waits.tail[e, m], modes.batches[mode] - block // low + hops - 1)
+                    waits.tail[e, m] = min(waits.tail[e, m], (batches - block // low) * period + beyond)
                 for y in range(count):
                     r = (pairs.checked[pairs.check_first[i] + y] + top) // tall
                     needed = table[rows + min((r + 1) * tall - top, modes.height[i]) - 1]
                     need_row[m, y] = min(need_row[m, y], needed)
-                    left[m, y] = min(left[m, y], modes.batches[mode] - (r * across + across - 1) // low)
+                    left[m, y] = min(left[m, y], (batches - (r * across + across - 1) // low) * period)
             if pairs.user_row[e] < 0:
                 for m in range(modes.size[i]):
                     waits.tail[e, m] = -_MOST
@@ -140,33 +145,34 @@ def fill_waits(modes: Any, pairs: Any, waits: Any) -> None:
                     delivered[k, y] = _MOST
             for mode in range(modes.first[p], modes.first[p + 1]):
                 k, high, across = modes.label[mode], modes.high[mode], modes.columns[mode]
+                period = modes.period[mode]
                 tall, wide, top, aside = modes.tall[mode], modes.wide[mode], modes.top[mode], modes.left[mode]
                 column = (end + aside) // wide
-                known, batch = -1, 0
+                row, time = -1, 0
                 for y in range(modes.height[p]):
                     r = (y + top) // tall
-                    if r != known:
-                        known, batch = r, (r * across + column) // high
-                    delivered[k, y] = min(delivered[k, y], batch)
+                    if r != row:
+                        row, time = r, ((r * across + column) // high + 1) * period
+                    delivered[k, y] = min(delivered[k, y], time)
                 for m in range(modes.size[i]):
-                    batch = -_MOST
+                    needed = -_MOST
                     if first_row[m] >= 0:
-                        batch = (first_row[m] + top) // tall * across + (first_column[m] + aside) // wide
-                        batch = batch // high + hops
+                        needed = (first_row[m] + top) // tall * across + (first_column[m] + aside) // wide
                     if whole_row[m] >= 0:
-                        batch = max(batch, ((whole_row[m] + top) // tall * across + column) // high + hops)
-                    waits.wait[e, k, m] = min(waits.wait[e, k, m], batch)
+                        needed = max(needed, (whole_row[m] + top) // tall * across + column)
+                    time = (needed // high + 1) * period + beyond if needed >= 0 else -_MOST
+                    waits.wait[e, k, m] = min(waits.wait[e, k, m], time)
             for k in range(modes.size[p]):
                 for m in range(modes.size[i]):
                     longest = -_MOST
                     for y in range(count):
                         if need_row[m, y] >= 0:
-                            longest = max(longest, delivered[k, need_row[m, y]] + left[m, y] + hops)
+                            longest = max(longest, delivered[k, need_row[m, y]] + left[m, y] + beyond)
                     waits.middle[e, k, m] = longest
 
 
 class Ways(NamedTuple):
-    """Scratch, float64 (stages, labels): least steps and payments on paths to and from every stage.
+    """Scratch, float64 (stages, labels): least ticks and payments on paths to and from every stage.
 
     before: to its start, done: to its finish, without its own payment; ahead: from its start to the end,
     after: from its finish; paid: for the arrays of a label beyond the stage's fewest.
@@ -198,7 +204,7 @@ def _forward(pairs: Any, waits: Any, size: Any, runs: Any, ways: Any) -> None:
                     finished = min(finished, begun + waits.middle[e, k, m])
                 before[i, m] = max(before[i, m], started)
                 if waits.whole[e, m]:
-                    before[i, m] = max(before[i, m], ended + pairs.hops[e] - 1)
+                    before[i, m] = max(before[i, m], ended + pairs.beyond[e])
                 done[i, m] = max(done[i, m], finished, ended + waits.tail[e, m])
         for m in range(size[i]):
             done[i, m] = max(done[i, m], before[i, m] + runs[i, m])
@@ -219,7 +225,7 @@ def _backward(pairs: Any, waits: Any, size: Any, runs: Any, ways: Any) -> None:
             for m in range(size[i]):
                 way = max(0.0, waits.tail[e, m] + after[i, m])
                 if waits.whole[e, m]:
-                    way = max(way, ahead[i, m] + pairs.hops[e] - 1)
+                    way = max(way, ahead[i, m] + pairs.beyond[e])
                 rest = min(rest, way + paid[i, m])
             for k in range(size[p]):
                 after[p, k] = max(after[p, k], rest)
@@ -232,14 +238,13 @@ def _backward(pairs: Any, waits: Any, size: Any, runs: Any, ways: Any) -> None:
 
 @compiled
 def price_labels(
-    pairs: Any, waits: Any, size: Any, runs: Any, arrays: Any, target: int, price: float, spare: int, ways:
-    Any,
-    kept: Any,
+    pairs: Any, waits: Any, size: Any, runs: Any, arrays: Any, limit: float, price: float, spare: int,
+    ways: Any, kept: Any,
 ) -> float:  # fmt: skip
-    """Remove labels (kept becomes False) that cannot meet the target at one price per array; a lower bound.
+    """Remove labels (kept becomes False) that must pass the limit at one price per array; a lower bound.
 
     Every allocation within the budget pays at most price * spare for arrays beyond each stage's fewest, so
-    steps and payments on a path through a label, less that, bound the makespan of all that use it. The bound
+    ticks and payments on a path through a label, less that, bound the makespan of all that use it. The bound
     holds for all labels given; ways.before and ways.after[:] are left as they were computed.
     """
     for i in range(len(size)):
@@ -256,7 +261,7 @@ def price_labels(
         for m in range(size[i]):
             way = max(ways.before[i, m] + ways.ahead[i, m], ways.done[i, m] + ways.after[i, m])
             way += ways.paid[i, m] - bought
-            if way > target + _SLACK:
+            if way > limit:
                 kept[i, m] = False
             least = min(least, way)
         bound = max(bound, least)
