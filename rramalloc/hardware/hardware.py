@@ -87,7 +87,10 @@ class Timing(Record):
     """Time of one step: `step_ns`, or `read_ns` and `dac_bits`, with both ADC fields if columns share an ADC.
 
     read_ns: one analog read; dac_bits: input bits fed per read; adc_ns: one conversion;
-    columns_per_adc: columns that one ADC converts in turn.
+    columns_per_adc: columns that one ADC converts in turn; rows_per_read: wordlines driven at once, None for
+    all. clock: "shared" if all stages step together, which None also means, or "own" if a batch of each
+    stage takes its own whole number of ticks of tick_ns, 1 ns unless given. With an own clock and no time at
+    all, every layer needs a measured latency.
     Raises SpecError unless exactly one of the two ways is given.
     """
 
@@ -96,36 +99,59 @@ class Timing(Record):
     dac_bits: Bits | None = None
     adc_ns: Positive | None = None
     columns_per_adc: Lines | None = None
+    rows_per_read: Lines | None = None
+    clock: Literal["shared", "own"] | None = None
+    tick_ns: Positive | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        derived = (self.read_ns, self.dac_bits, self.adc_ns, self.columns_per_adc)
+        derived = (self.read_ns, self.dac_bits, self.adc_ns, self.columns_per_adc, self.rows_per_read)
         if self.step_ns is not None and any(value is not None for value in derived):
             raise fault(
-                "step_ns is the whole step, it excludes read_ns, dac_bits, adc_ns and columns_per_adc: "
-                "give either step_ns or these"
+                "step_ns is the whole step, it excludes read_ns, dac_bits, adc_ns, columns_per_adc and "
+                "rows_per_read: give either step_ns or these"
             )
-        if self.step_ns is None and (self.read_ns is None or self.dac_bits is None):
+        if self.tick_ns is not None and self.clock != "own":
+            raise fault('tick_ns has no effect unless clock = "own"')
+        if (
+            self.step_ns is None
+            and (self.read_ns is None or self.dac_bits is None)
+            and not self.only_measured
+        ):
             raise fault("needs either step_ns, or both read_ns and dac_bits")
         if (self.adc_ns is None) != (self.columns_per_adc is None):
             raise fault("adc_ns and columns_per_adc belong together: give both or neither")
         return self
 
-    def compute_ns(self, input_bits: int) -> float:
-        """Duration of one step in ns.
+    @property
+    def only_measured(self) -> bool:
+        """Whether it says no more than that every stage has its own clock."""
+        given = self.model_dump(exclude={"clock", "tick_ns"}, exclude_none=True)
+        return self.clock == "own" and not given
 
-        Inputs enter `dac_bits` at a time, so a step is ceil(input_bits / dac_bits) reads. Reads and
-        conversions overlap: a read's slot lasts max(read_ns, adc_ns * columns_per_adc).
-        Source: docs/sources/model.md 7 (input bits / DAC bits * read time, ADC sharing).
+    def compute_ns(
+        self, input_bits: int, crossbar: Crossbar, rows: int | None = None, columns: int | None = None
+    ) -> float:
+        """Time of one step of arrays of which so many rows and columns are in use, all unless given.
+
+        Reads and conversions overlap: a read's slot lasts max(read_ns, adc_ns * columns that an ADC converts
+        in turn). Source: docs/sources/model.md 7 and 11. Raises ValueError if the hardware gives no time.
         """
         if self.step_ns is not None:
             return self.step_ns
-        if self.read_ns is None or self.dac_bits is None:
-            raise AssertionError("checked when the record was made")
+        if self.read_ns is None:
+            raise ValueError("the hardware gives no time of a step")
         slot_ns = self.read_ns
         if self.adc_ns is not None and self.columns_per_adc is not None:
-            slot_ns = max(slot_ns, self.adc_ns * self.columns_per_adc)
-        return slot_ns * _ceil_div(input_bits, self.dac_bits)
+            used = min(crossbar.bitlines if columns is None else columns, crossbar.bitlines)
+            slot_ns = max(slot_ns, self.adc_ns * _ceil_div(self.columns_per_adc * used, crossbar.bitlines))
+        return slot_ns * self.slots(input_bits, crossbar, rows)
+
+    def slots(self, input_bits: int, crossbar: Crossbar, rows: int | None = None) -> int:
+        """Reads of a step: ceil(input_bits / dac_bits) * ceil(rows / rows_per_read), 1 for a whole step."""
+        active = min(crossbar.wordlines if rows is None else rows, crossbar.wordlines)
+        turns = 1 if self.rows_per_read is None else _ceil_div(active, self.rows_per_read)
+        return turns * (1 if self.dac_bits is None else _ceil_div(input_bits, self.dac_bits))
 
 
 class Memory(Record):
@@ -269,6 +295,23 @@ class Hardware(ResultRecord):
         """The same hardware with the precision that a weight layer is computed with."""
         precision = self.precision.of_layer(layer)
         return self if precision is self.precision else self.model_copy(update={"precision": precision})
+
+    @property
+    def own_clock(self) -> bool:
+        """Whether a batch of each stage takes its own time."""
+        return self.timing is not None and self.timing.clock == "own"
+
+    @property
+    def tick_ns(self) -> float:
+        """Length of a tick of own clocks, 1 ns unless given."""
+        return 1.0 if self.timing is None or self.timing.tick_ns is None else self.timing.tick_ns
+
+    @property
+    def compute_ns(self) -> float | None:
+        """Time of one step of whole arrays; None where the hardware gives none."""
+        if self.timing is None or self.timing.only_measured:
+            return None
+        return self.timing.compute_ns(self.precision.input_bits, self.crossbar)
 
     def with_crossbar(self, wordlines: int, bitlines: int) -> Hardware:
         """The same hardware with arrays of another size. Raises SpecError if a size is out of range."""

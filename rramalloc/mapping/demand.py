@@ -158,6 +158,25 @@ def demands(
     ]
 
 
+def active_lines(
+    network: Network, stage: Stage, hardware: Hardware, options: MappingOptions, block: Pair
+) -> Pair:
+    """Wordlines and bitlines of an array that one group of a stage uses in a step: (rows, columns).
+
+    Source: docs/sources/model.md 11; with "kernel_split" and "whole_kernel" the rows of one array.
+    """
+    lines = hardware.crossbar.wordlines
+    if options.mapping in ("im2col", "sdk"):
+        weights = WeightMatrix.of(network, stage, hardware, block)
+        return min(weights.rows, lines), min(weights.columns, hardware.crossbar.bitlines)
+    (size,) = folds(network, [stage], hardware, options) or [UNFOLDED]
+    weights = folded_weights(network, stage, hardware, size)
+    rows = weights.inputs
+    if options.mapping == "whole_kernel":
+        rows = min(weights.inputs, lines // weights.positions) * weights.positions
+    return min(rows, lines), min(weights.columns, hardware.crossbar.bitlines)
+
+
 def stored_classifiers(
     network: Network, stages: Sequence[Stage], hardware: Hardware, options: MappingOptions = DEFAULT_MAPPING
 ) -> dict[str, int]:

@@ -20,13 +20,12 @@ import pulp
 from typing_extensions import override
 
 from rramalloc.errors import SolverError
-from rramalloc.mapping.demand import ModeArrays
 from rramalloc.methods import milp_solvers
 from rramalloc.methods.method import Method
 from rramalloc.methods.milp_solvers import Answer
 from rramalloc.network.geometry import Pair
 from rramalloc.search.breakpoints import breakpoints
-from rramalloc.search.menu import Modes, stage_modes
+from rramalloc.search.menu import Menu, Modes
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.dependencies import Edge
 
@@ -42,25 +41,26 @@ def solve_cbc(problem: Problem, stop: Stop, seed: int) -> Candidate:
 
 
 class Choice(NamedTuple):
-    """One way to run a stage: its arrays and batches; block: None for the graph's own."""
+    """One way to run a stage: its arrays and the time of its batches; block: None for the graph's own."""
 
     copies: int
     block: Pair | None
     arrays: int
-    batches: int
+    length: int
 
 
 class Delays(NamedTuple):
     """What an edge costs, for every choice of its producer (first, reached) and of its consumer (tail).
 
-    first: batches until the pixels are there that the consumer needs first; reached: until all are there
-    that it ever needs, None if that is the end of the producer; tail: batches of the consumer from the first
-    one that needs the last of them.
+    first: time until the pixels are there that the consumer needs first; reached: until all are there that
+    it ever needs, None if that is the end of the producer; tail: time of the consumer from the first batch
+    that needs the last of them; lag: of the transfer between the two.
     """
 
     first: list[int] | None
     reached: list[int] | None
     tail: list[int]
+    lag: int = 0
 
 
 class Choices(ABC):
@@ -109,26 +109,22 @@ class CopiesAlone(Choices):
 
 
 class ModesOfFewestArrays(Choices):
-    """Modes with the fewest arrays for every number of batches, over blocks of all shapes and all copies.
+    """Modes with the fewest arrays for every length, over blocks of all shapes and all copies.
 
-    Every other mode stands behind the one with most arrays that are no more than its own, which takes no more
-    batches. Delays are the least of all modes that a choice stands for, so the optimum bounds the problem.
+    Every other mode stands behind the one with most arrays that are no more than its own, which takes no
+    longer. Delays are the least of all modes that a choice stands for, so the optimum bounds the problem.
     """
 
-    def __init__(self, problem: Problem, modes: ModeArrays) -> None:
+    def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        spare = problem.budget - problem.minimum
-        self._stages = [
-            stage_modes(modes, stage, int(problem.demand[stage]) + spare)
-            for stage in range(len(problem.demand))
-        ]
+        self._stages = Menu.of(problem).stages
         self._kept = [each.fewest for each in self._stages]
 
     @override
     def of(self, stage: int) -> list[Choice]:
         kept = self._stages[stage].modes.take(self._kept[stage])
-        rows = zip(kept.low, kept.tall, kept.wide, kept.arrays, kept.batches, strict=True)
-        return [Choice(int(d), (int(h), int(w)), int(arrays), int(b)) for d, h, w, arrays, b in rows]
+        rows = zip(kept.low, kept.tall, kept.wide, kept.arrays, kept.length, strict=True)
+        return [Choice(int(d), (int(h), int(w)), int(arrays), int(time)) for d, h, w, arrays, time in rows]
 
     @override
     def delays(self, edge: Edge) -> Iterator[Delays]:
@@ -145,24 +141,25 @@ class ModesOfFewestArrays(Choices):
                 first=self._waits(p, first) if min(first) >= 0 else None,
                 reached=None if last == (grid.height - 1, grid.width - 1) else self._waits(p, last),
                 tail=self._tails(i, user),
+                lag=self.problem.graph.lags.get((p, i), 0),
             )
 
     def _waits(self, stage: int, pixel: Pair) -> list[int]:
-        """Fewest batches with which a pixel is computed."""
+        """Least time until a pixel is computed."""
         modes = self._stages[stage].modes
-        return self._least(stage, _block_of(modes, pixel) // modes.high + 1)
+        return self._least(stage, (_block_of(modes, pixel) // modes.high + 1) * modes.period)
 
     def _tails(self, stage: int, pixel: Pair) -> list[int]:
-        """Fewest batches from the one that computes a pixel to the end."""
+        """Least time from the batch that computes a pixel to the end."""
         modes = self._stages[stage].modes
-        return self._least(stage, modes.batches - _block_of(modes, pixel) // modes.low)
+        return self._least(stage, (modes.batches - _block_of(modes, pixel) // modes.low) * modes.period)
 
-    def _least(self, stage: int, batches: npt.NDArray[np.int64]) -> list[int]:
+    def _least(self, stage: int, times: npt.NDArray[np.int64]) -> list[int]:
         """The least over the modes that each choice stands for."""
         arrays = self._stages[stage].modes.arrays
         choice = np.searchsorted(arrays[self._kept[stage]], arrays, side="right") - 1
         least = np.full(len(self._kept[stage]), np.iinfo(np.int64).max)
-        np.minimum.at(least, choice, batches)
+        np.minimum.at(least, choice, times)
         return [int(value) for value in least]
 
 
@@ -186,9 +183,7 @@ def build(problem: Problem) -> SeparableModel:
     """Minimise the end of the last stage subject to the budget and the separable recurrence."""
     program = pulp.LpProblem("separable", pulp.LpMinimize)
     stages = range(len(problem.demand))
-    made: Choices = (
-        CopiesAlone(problem) if problem.modes is None else ModesOfFewestArrays(problem, problem.modes)
-    )
+    made: Choices = ModesOfFewestArrays(problem) if problem.on_menu else CopiesAlone(problem)
     end = program.add_variable("end", lowBound=0)
     pre_op = [program.add_variable(f"pre_{i}", lowBound=0) for i in stages]
     op = [program.add_variable(f"op_{i}", lowBound=0) for i in stages]
@@ -198,7 +193,7 @@ def build(problem: Problem) -> SeparableModel:
         names = [str(each.copies) if each.block is None else f"m{k}" for k, each in enumerate(choices[i])]
         choice = [program.add_variable(f"x_{i}_{name}", cat=pulp.LpBinary) for name in names]
         program += pulp.lpSum(choice) == 1
-        program += op[i] >= pre_op[i] + _sum([each.batches for each in choices[i]], choice)
+        program += op[i] >= pre_op[i] + _sum([each.length for each in choices[i]], choice)
         program += end >= op[i]
         chosen.append(choice)
     program += (
@@ -213,8 +208,8 @@ def build(problem: Problem) -> SeparableModel:
         p, i = edge.producer, edge.consumer
         for delays in made.delays(edge):
             if delays.first is not None:
-                program += pre_op[i] >= pre_op[p] + _sum(delays.first, chosen[p])
-            tail = _sum(delays.tail, chosen[i])
+                program += pre_op[i] >= pre_op[p] + _sum(delays.first, chosen[p]) + delays.lag
+            tail = _sum(delays.tail, chosen[i]) + delays.lag
             if delays.reached is None:
                 program += op[i] >= op[p] + tail
             else:

@@ -33,6 +33,7 @@ from rramalloc.search import repair
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, root_bound, within
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Absolute, StepTime
+from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Timing
@@ -85,7 +86,7 @@ def make_problem(
     """
     if isinstance(arrays, bool) or not 1 <= arrays <= MAX_ARRAYS:
         raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
-    graph = graph or StageGraph.build(network, mapping.fc)
+    graph = timed_graph(network, hardware, mapping, measured, graph)
     demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
     _check_chips(graph, hardware, demand)
     budget = _left_by_classifiers(network, graph, hardware, mapping, demand, arrays)
@@ -143,7 +144,7 @@ def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
     if request.method == "auto" or not objective.by_methods:
         return objective.solve(stop, request.seed)
     candidate = method_named(request.method).solve(problem, stop, request.seed)
-    if problem.modes is not None and candidate.blocks is None:  # its bound is that of copies alone
+    if problem.on_menu and candidate.blocks is None:  # its bound is that of copies in equal steps
         candidate = replace(candidate, lower_bound=1)
     bound = max(candidate.lower_bound, root_bound(problem))
     fitting = repair.fitting(problem, candidate.replication, candidate.blocks)

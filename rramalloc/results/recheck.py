@@ -134,9 +134,10 @@ def finish_by_cumulative_maximum(
     With ready(b) the step in which the inputs of batch b are there and p the length of a batch, start(b) =
     max over a <= b of (ready(a) - a * p) + b * p, the closed form of docs/sources/model.md 4.
     """
-    incoming: list[list[tuple[int, npt.NDArray[np.int32]]]] = [[] for _ in graph.stages]
+    incoming: list[list[tuple[int, int, npt.NDArray[np.int32]]]] = [[] for _ in graph.stages]
     for edge in graph.edges:
-        incoming[edge.consumer].append((edge.producer, graph.needed(edge)))
+        lag = graph.lags.get((edge.producer, edge.consumer), 0)
+        incoming[edge.consumer].append((edge.producer, lag, graph.needed(edge)))
     available: list[npt.NDArray[np.int64]] = []
     finish: list[int] = []
     for stage, edges in enumerate(incoming):
@@ -144,9 +145,9 @@ def finish_by_cumulative_maximum(
         order = np.arange(-(-windows // copies))
         last = np.minimum((order + 1) * copies, windows) - 1
         ready = np.zeros(len(order), dtype=np.int64)
-        for producer, need in edges:
+        for producer, lag, need in edges:
             needed = need[last] // int(replication[producer])
-            ready = np.maximum(ready, np.where(need[last] < 0, 0, available[producer][needed]))
+            ready = np.maximum(ready, np.where(need[last] < 0, 0, available[producer][needed] + lag))
         paced = order * cycles[stage]
         start = np.maximum.accumulate(ready - paced) + paced
         available.append(start + cycles[stage] * (handoff == "next"))

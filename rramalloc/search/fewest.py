@@ -52,7 +52,7 @@ def makespan_of_candidate(problem: Problem, candidate: Candidate) -> int:
 
 
 def _search(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
-    search = solve_to_target if problem.modes is None else mode_search.solve
+    search = mode_search.solve if problem.on_menu else solve_to_target
     return search(problem, stop, seed, target)
 
 
@@ -71,7 +71,7 @@ def _fewest_possible(problem: Problem, target: int, fewest: int) -> int:
 
 def _refuter(problem: Problem, target: int) -> Callable[[int], bool]:
     """Whether propagation, or with modes the relaxation, refutes a target with a budget."""
-    if problem.modes is None:
+    if not problem.on_menu:
         return lambda budget: Bounder(replace(problem, budget=budget)).box(target) is None
     menu = Menu.of(problem)
 

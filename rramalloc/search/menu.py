@@ -9,8 +9,8 @@ and the staircase of fewest arrays for every number of batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +21,11 @@ from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import input_extents, largest_block, smallest_block
 from rramalloc.network.geometry import Pair
-from rramalloc.search.kernels.modes import State
+from rramalloc.search.kernels.modes import Clock, MenuTables, State
 from rramalloc.search.problem import Problem
 from rramalloc.timing.access import StepTime, bytes_of_block
+from rramalloc.timing.kernel import STEPS, TICKS
+from rramalloc.timing.stage_graph import EXACTLY, BatchTicks
 
 Ints = npt.NDArray[np.int64]
 
@@ -38,8 +40,8 @@ class Modes(NamedTuple):
     """Modes of one stage, one row each, int64: `low` ... `high` copies all take `batches` batches.
 
     tall, wide: windows of a block; top, left: pixels by which the first block begins outside of the grid;
-    columns: blocks in a row of blocks; total: blocks; arrays: of `low` copies; period: ticks that a batch of
-    `low` copies lasts, 1 where stages step together.
+    columns: blocks in a row of blocks; total: blocks; arrays, period: of `low` copies, the arrays
+    they take and the ticks of a batch, 1 where all stages step together; more copies never take fewer.
     """
 
     tall: Ints
@@ -55,8 +57,8 @@ class Modes(NamedTuple):
     period: Ints
 
     @property
-    def ticks(self) -> Ints:
-        """Least time that all batches of each mode take."""
+    def length(self) -> Ints:
+        """Steps, or ticks, of all batches."""
         return self.batches * self.period
 
     def take(self, rows: npt.NDArray[Any]) -> Modes:
@@ -86,14 +88,14 @@ class Blocks(NamedTuple):
 
 
 class Stairs(NamedTuple):
-    """Fewest arrays for every number of batches: steps first[i] ... first[i + 1] - 1 of stage i; int64.
+    """Fewest arrays for every length: steps first[i] ... first[i + 1] - 1 of stage i; int64.
 
-    arrays rise and batches fall; block: its number in Blocks.
+    arrays rise and lengths, the time of all batches, fall; block: its number in Blocks.
     """
 
     first: Ints
     arrays: Ints
-    batches: Ints
+    length: Ints
     block: Ints
     copies: Ints
 
@@ -133,31 +135,44 @@ class StageModes:
     """Distinct blocks: tall, wide, top, left, columns, total, groups, sharing, spread, one row each."""
     block: Ints
     """Row of `blocks` of every mode."""
+    clock: Clock
+    """Ticks of a batch of every row of `blocks`."""
 
     def take(self, rows: npt.NDArray[Any]) -> StageModes:
         """Some of the modes."""
-        return StageModes(self.modes.take(rows), self.blocks, self.block[rows])
+        return replace(self, modes=self.modes.take(rows), block=self.block[rows])
+
+    def with_clock(self, ticks: Callable[[Pair], BatchTicks]) -> StageModes:
+        """The same modes, whose batches last so many ticks by their block."""
+        each = [ticks((int(tall), int(wide))) for tall, wide in self.blocks[:, :2]]
+        clock = Clock(
+            np.array([own.least for own in each], dtype=np.int64),
+            np.array([own.per_copy for own in each], dtype=np.float64),
+            TICKS,
+        )
+        access = np.ceil(clock.per_copy[self.block] * self.modes.low * EXACTLY).astype(np.int64)
+        period = np.maximum(clock.least[self.block], access)
+        return replace(self, modes=self.modes._replace(period=period), clock=clock)
 
     def with_copies(self, most: Ints) -> StageModes:
         """The modes with at most so many copies of each block."""
         left = self.take(self.modes.low <= most[self.block])
         high = np.minimum(left.modes.high, most[left.block])
-        return StageModes(left.modes._replace(high=high), left.blocks, left.block)
+        return replace(left, modes=left.modes._replace(high=high))
 
     @property
     def fewest(self) -> Ints:
-        """Rows of `modes` on the staircase: fewest arrays for the batches, fewest batches first in arrays."""
+        """Rows of `modes` on the staircase: fewest arrays for the length, shortest first in arrays."""
         m = self.modes
-        order = np.lexsort((m.tall, m.total, m.batches, m.arrays))
-        batches = m.batches[order]
-        best = np.minimum.accumulate(batches)
+        order = np.lexsort((m.tall, m.total, m.length, m.arrays))
+        best = np.minimum.accumulate(m.length[order])
         falls = np.concatenate(([True], best[1:] < best[:-1]))
         rows: Ints = order[falls]
         return rows
 
 
 def stage_modes(modes: ModeArrays, stage: int, most: int) -> StageModes:
-    """All modes of a stage with up to `most` arrays."""
+    """All modes of a stage with up to `most` arrays, all in one step a batch."""
     node = modes.stages[stage]
     shape = modes.network.shapes[node.name]
     unit, largest = smallest_block(node), largest_block(node, shape)
@@ -203,14 +218,27 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
     blocks = np.stack([ph, pw, top, left, in_row, total, np.full_like(ph, groups), sharing, spread], axis=1)
     one_copy = np.where(sharing > 0, -(-groups // np.maximum(sharing, 1)), groups * spread)
     blocks = blocks[one_copy <= most]
+    return _listed(blocks, most)
+
+
+def copies_only(problem: Problem, stage: int, most: int) -> StageModes:
+    """The modes of a stage whose copies all compute the block of the graph, up to so many arrays."""
+    grid = problem.graph.grids[stage]
+    economics = (1, 0, int(problem.demand[stage]))
+    block = np.array([[*grid.block, *grid.phase, grid.columns, grid.total, *economics]], dtype=np.int64)
+    return _listed(block, most)
+
+
+def _listed(blocks: Ints, most: int) -> StageModes:
+    """All modes with these blocks and up to so many arrays."""
     economics = np.ascontiguousarray(blocks[:, 5:])
     size = int(_list_modes(economics, most, np.zeros((0, 5), dtype=np.int64)))
     listed = np.empty((size, 5), dtype=np.int64)
     _list_modes(economics, most, listed)
     number = listed[:, 0]
-    own = blocks[number]
-    modes = Modes(*own[:, :6].T.copy(), *listed[:, 1:].T.copy(), np.ones(size, dtype=np.int64))
-    return StageModes(modes, blocks, number)
+    columns = [blocks[number, :6], listed[:, 1:], np.ones(size, dtype=np.int64)]
+    steps = Clock(np.ones(len(blocks), dtype=np.int64), np.zeros(len(blocks)), STEPS)
+    return StageModes(Modes(*np.column_stack(columns).T.copy()), blocks, number, steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +248,12 @@ class Menu:
     stages: tuple[StageModes, ...]
     blocks: Blocks
     stairs: Stairs
+    clock: Clock
     unrestricted: bool = True
+
+    def tables(self, budget: int) -> MenuTables:
+        """The menu in the form that compiled searches read, with the arrays that may be used."""
+        return MenuTables(self.blocks, self.stairs, self.clock, budget)
 
     def block(self, number: int) -> Pair:
         """Height and width of a block by its number."""
@@ -231,8 +264,11 @@ class Menu:
         return tuple(self.block(number) for number in state.block.tolist())
 
     def least_interval(self, fits: Callable[[State, int], bool]) -> int:
-        """Fewest batches with which the cheapest modes fit, told by them and their arrays; by bisection."""
-        low, high = 1, int(max(self.stairs.batches[self.stairs.first[:-1]]))
+        """Shortest length of all stages with which the cheapest modes fit, by bisection.
+
+        fits: of these modes and their arrays.
+        """
+        low, high = 1, int(max(self.stairs.length[self.stairs.first[:-1]]))
         while low < high:
             middle = (low + high) // 2
             if fits(*self.cheapest(middle)):
@@ -252,24 +288,24 @@ class Menu:
             numbers.append(first + [self.block(number) for number in range(first, end)].index(block))
         return State(np.array(numbers, dtype=np.int64), copies.astype(np.int64))
 
-    def cheapest(self, batches: int) -> tuple[State, int]:
-        """The fewest arrays with which no stage takes more batches, and their sum; 2**60 if a stage must."""
+    def cheapest(self, length: int) -> tuple[State, int]:
+        """The fewest arrays with which no stage takes longer, and their sum; 2**60 if a stage must."""
         stairs, chosen = self.stairs, []
         total = 0
         for i in range(len(self.stages)):
             own = slice(int(stairs.first[i]), int(stairs.first[i + 1]))
-            fits = np.flatnonzero(stairs.batches[own] <= batches)
+            fits = np.flatnonzero(stairs.length[own] <= length)
             step = own.start + int(fits[0] if len(fits) else own.stop - own.start - 1)
             total += int(stairs.arrays[step]) if len(fits) else 2**60
             chosen.append(step)
         return State(stairs.block[chosen].copy(), stairs.copies[chosen].copy()), total
 
-    def with_batches(self, batches: Ints) -> State:
-        """The fewest arrays for at most so many batches of every stage, or its fewest batches."""
+    def with_length(self, length: Ints) -> State:
+        """The fewest arrays for at most this length of every stage, or its shortest."""
         stairs, chosen = self.stairs, []
         for i in range(len(self.stages)):
             first, end = int(stairs.first[i]), int(stairs.first[i + 1])
-            at = int(np.searchsorted(-stairs.batches[first:end], -int(batches[i])))
+            at = int(np.searchsorted(-stairs.length[first:end], -int(length[i])))
             chosen.append(min(first + at, end - 1))
         return State(stairs.block[chosen].copy(), stairs.copies[chosen].copy())
 
@@ -284,35 +320,39 @@ class Menu:
                 yield self.block(int(stairs.block[step])), int(stairs.copies[step])
 
     @classmethod
-    def of(cls, problem: Problem, *, most_ns: float | None = None, most_batches: int | None = None) -> Menu:
-        """The menu of a problem with modes.
+    def of(cls, problem: Problem, *, most_ns: float | None = None, most_length: int | None = None) -> Menu:
+        """The menu of a problem: blocks and copies, or copies alone.
 
-        most_ns: only modes whose own memory access takes no longer in a step; most_batches: only modes with
-        no more batches. Raises ValueError without modes, BudgetError if the modes left do not fit the budget.
+        most_ns: only modes whose own memory access takes no longer in a step; most_length: only modes
+        whose batches take no longer together. Raises BudgetError if the modes left do not fit the budget.
         """
-        if problem.modes is None:
-            raise ValueError("the problem has no modes")
-        spare = problem.budget - problem.minimum
+        spare, clocks = problem.budget - problem.minimum, problem.graph.clocks
         stages = []
         for stage in range(len(problem.demand)):
-            each = stage_modes(problem.modes, stage, int(problem.demand[stage]) + spare)
+            most_arrays = int(problem.demand[stage]) + spare
+            if problem.modes is None:
+                each = copies_only(problem, stage, most_arrays)
+            else:
+                each = stage_modes(problem.modes, stage, most_arrays)
+            if clocks is not None:
+                each = each.with_clock(partial(clocks, stage))
             if most_ns is not None:
                 per_copy = access_ns_of(problem, stage, each.blocks)
                 most = np.floor(most_ns / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))
                 each = each.with_copies(np.minimum(most, 2.0**40).astype(np.int64))
-            if most_batches is not None:
-                each = each.take(each.modes.batches <= most_batches)
+            if most_length is not None:
+                each = each.take(each.modes.length <= most_length)
             stages.append(each)
         needs = [int(each.modes.arrays.min(initial=2**60)) for each in stages]
         if sum(needs) > problem.budget:
             names = problem.graph.names
             raise BudgetError(sum(needs), problem.budget, list(zip(names, needs, strict=True)))
-        return cls._joined(tuple(stages), most_ns is None and most_batches is None)
+        return cls._joined(tuple(stages), most_ns is None and most_length is None)
 
     @classmethod
     def _joined(cls, stages: tuple[StageModes, ...], unrestricted: bool) -> Menu:
         first_block, first_stair = [0], [0]
-        blocks, stairs = [], []
+        blocks, stairs, clocks = [], [], []
         for each in stages:
             kept = _kept_blocks(each)
             number = np.full(len(each.blocks), -1, dtype=np.int64)
@@ -321,7 +361,7 @@ class Menu:
             modes = each.modes
             stairs.append(
                 np.stack(
-                    [modes.arrays[rows], modes.batches[rows], number[each.block[rows]], modes.low[rows]],
+                    [modes.arrays[rows], modes.length[rows], number[each.block[rows]], modes.low[rows]],
                     axis=1,
                 )
             )
@@ -329,12 +369,18 @@ class Menu:
             np.minimum.at(least, each.block, modes.low)
             np.maximum.at(most, each.block, modes.high)
             blocks.append(np.column_stack([each.blocks[kept], least[kept], most[kept]]))
+            clocks.append((each.clock.least[kept], each.clock.per_copy[kept]))
             first_block.append(first_block[-1] + len(kept))
             first_stair.append(first_stair[-1] + len(rows))
         return cls(
             stages,
             Blocks(np.array(first_block), *np.concatenate(blocks).T.copy()),
             Stairs(np.array(first_stair), *np.concatenate(stairs).T.copy()),
+            Clock(
+                np.concatenate([least for least, _ in clocks]),
+                np.concatenate([per_copy for _, per_copy in clocks]),
+                stages[0].clock.time,
+            ),
             unrestricted,
         )
 
@@ -366,10 +412,10 @@ def _kept_blocks(each: StageModes) -> Ints:
     """Blocks on the staircase, the smallest one, and others that are nearly as cheap somewhere."""
     m, rows = each.modes, each.fewest
     on_stairs = np.unique(each.block[rows])
-    # fewest arrays with at most so many batches, for every mode
-    stair_batches, stair_arrays = m.batches[rows][::-1], m.arrays[rows][::-1]  # batches rise
-    at = np.searchsorted(stair_batches, m.batches, side="right") - 1
-    excess = m.arrays / stair_arrays[at]
+    # fewest arrays for at most this length, for every mode
+    stair_length, stair_arrays = m.length[rows][::-1], m.arrays[rows][::-1]  # lengths rise
+    at = np.searchsorted(stair_length, m.length, side="right") - 1
+    excess = m.arrays / np.maximum(stair_arrays[at], 1)
     near = np.full(len(each.blocks), np.inf)
     np.minimum.at(near, each.block, excess)
     counts = np.zeros(len(each.blocks), dtype=np.int64)

@@ -68,7 +68,7 @@ def pairs_of(graph: StageGraph, least: Ints) -> tuple[Pairs, list[int]]:
     edges = graph.flat_extents
     direct: list[_Reached] = [{} for _ in graph.stages]
     at = 0
-    for edge in graph.binding:
+    for edge in graph.deciding:
         direct[edge.consumer][edge.producer] = int(edges.lag[at]), edge.extents
         at += len(edge.extents)
     pairs: list[_Reached] = [own.copy() for own in direct]
@@ -189,7 +189,7 @@ class ModeBounder:
     def __post_init__(self) -> None:
         least = np.array([each.modes.period.min() for each in self.menu.stages], dtype=np.int64)
         self._pairs, self.consumers = pairs_of(self.problem.graph, least)
-        edges = {(edge.producer, edge.consumer) for edge in self.problem.graph.binding}
+        edges = {(edge.producer, edge.consumer) for edge in self.problem.graph.deciding}
         ends = zip(self._pairs.producer.tolist(), self.consumers, strict=True)
         self.direct = np.array([pair in edges for pair in ends], dtype=np.bool_)
         self.stages = len(self.problem.demand)
@@ -206,7 +206,7 @@ class ModeBounder:
     def within_budget(self, rows: Rows, target: int) -> Rows | None:
         """Leave out modes that last longer than the target, or take more arrays than the others leave."""
         stages = self.menu.stages
-        rows = tuple(own[stages[i].modes.ticks[own] <= target] for i, own in enumerate(rows))
+        rows = tuple(own[stages[i].modes.length[own] <= target] for i, own in enumerate(rows))
         if not all(len(own) for own in rows):
             return None
         least = np.array([int(stages[i].modes.arrays[own].min()) for i, own in enumerate(rows)])
@@ -272,7 +272,7 @@ class ModeBounder:
         runs, arrays = np.zeros((self.stages, most)), np.zeros((self.stages, most), dtype=np.int64)
         for i, (part, label) in enumerate(zip(parts, labels, strict=True)):
             starts = np.searchsorted(label, np.arange(size[i]))
-            runs[i, : size[i]] = np.minimum.reduceat(part.ticks, starts)
+            runs[i, : size[i]] = np.minimum.reduceat(part.length, starts)
             arrays[i, : size[i]] = np.minimum.reduceat(part.arrays, starts)
         count = len(self.consumers)
         waits = Waits(
@@ -286,14 +286,14 @@ class ModeBounder:
         """A label for each of these modes: the widest set is cut in two until there are enough."""
         if len(rows) <= self.most_labels:
             modes = self.menu.stages[stage].modes
-            order = np.lexsort((modes.arrays[rows], -modes.ticks[rows]))
+            order = np.lexsort((modes.arrays[rows], -modes.length[rows]))
             label = np.empty(len(rows), dtype=np.int64)
             label[order] = np.arange(len(rows))
             return label
         modes = self.menu.stages[stage].modes.take(rows)
         first_row = (modes.low - 1) // modes.columns * modes.tall / self._height[stage]
         features = np.stack(
-            [modes.ticks.astype(np.float64), price * modes.arrays, target * first_row,
+            [modes.length.astype(np.float64), price * modes.arrays, target * first_row,
              target * modes.tall / self._height[stage] * 0.5]
         )  # fmt: skip
         sets = [np.arange(len(rows))]
@@ -310,7 +310,7 @@ class ModeBounder:
             sets[chosen], spread[chosen] = own[low], float(np.ptp(features[:, own[low]], axis=1).max())
             sets.append(own[~low])
             spread.append(float(np.ptp(features[:, own[~low]], axis=1).max()))
-        sets.sort(key=lambda own: (-float(modes.ticks[own].min()), float(modes.arrays[own].min())))
+        sets.sort(key=lambda own: (-float(modes.length[own].min()), float(modes.arrays[own].min())))
         label = np.empty(len(rows), dtype=np.int64)
         for number, own in enumerate(sets):
             label[own] = number

@@ -74,7 +74,7 @@ def solve_interval(problem: Problem, stop: Stop, seed: int) -> Candidate:
     if step_time is None or not step_time.moves:
         menu = Menu.of(problem)
         steps = _smallest_interval(problem, menu)
-        candidate = mode_search.solve(problem, stop, seed, 0, Menu.of(problem, most_batches=steps))
+        candidate = mode_search.solve(problem, stop, seed, 0, Menu.of(problem, most_length=steps))
         if _interval(problem, candidate) > steps or not problem.holds(
             candidate.replication, candidate.blocks
         ):
@@ -110,14 +110,13 @@ def _smallest_interval(problem: Problem, menu: Menu) -> int:
 
 
 def _cheapest(menu: Menu, steps: int) -> Candidate:
-    """Fewest arrays with which no stage takes more batches."""
+    """Fewest arrays with which no stage takes longer."""
     state, _ = menu.cheapest(steps)
     return Candidate(state.copies, steps, "", 1e-4, blocks=menu.blocks_of(state))
 
 
 def _interval(problem: Problem, candidate: Candidate) -> int:
-    windows = problem.in_blocks(candidate.blocks).graph.windows
-    return int((-(-windows // candidate.replication)).max())
+    return simulate(problem.in_blocks(candidate.blocks).graph, candidate.replication).interval
 
 
 @dataclass(order=True)

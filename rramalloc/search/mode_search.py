@@ -15,7 +15,7 @@ import numpy as np
 
 from rramalloc.search import auto
 from rramalloc.search.kernels.anneal import Cooling
-from rramalloc.search.kernels.modes import MenuTables, State, anneal_modes, grow_modes, rebalance_modes
+from rramalloc.search.kernels.modes import State, anneal_modes, grow_modes, rebalance_modes
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import Left, ModeBounder, Rows
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop
@@ -141,9 +141,10 @@ class ModeSearch:
 
         Block and copies of that answer are in every menu. Its work is not taken from that for modes.
         """
-        if self.menu.unrestricted:
+        if self.menu.unrestricted and self.problem.modes is not None:
             alone = replace(self.stop, on_progress=None, history=[])
-            plain = auto.solve_to_target(replace(self.problem, modes=None), alone, self.seed, self.target)
+            search = auto.solve_to_target if self.problem.graph.clocks is None else solve
+            plain = search(replace(self.problem, modes=None), alone, self.seed, self.target)
             self.plain_s = plain.seconds or 0.0
             self._keep(self.timer.of_blocks(self.problem.graph.blocks, plain.replication))
 
@@ -205,7 +206,8 @@ class Timer:
 
     def __post_init__(self) -> None:
         grids = self.problem.graph.grids
-        self._starts = np.empty(sum(grid.height * grid.width for grid in grids), dtype=np.int32)
+        dtype = np.int32 if self.problem.graph.clocks is None else np.int64
+        self._starts = np.empty(sum(grid.height * grid.width for grid in grids), dtype=dtype)
         self._first = np.empty(len(grids) + 1, dtype=np.int64)
 
     def allocation(self, state: State) -> ModeAllocation:
@@ -217,7 +219,8 @@ class Timer:
         graph = self.problem.graph
         shapes = Shapes.of(tuple(grid.recut(block) for grid, block in zip(graph.grids, blocks, strict=True)))
         starts, first = self._starts.copy(), self._first.copy()  # both sides of a search may ask at once
-        makespan = int(batch_starts(graph.flat_extents, shapes, None, copies, NEXT_STEP, starts, first))
+        ticks = graph.batch_ticks(copies, blocks)
+        makespan = int(batch_starts(graph.flat_extents, shapes, ticks, copies, NEXT_STEP, starts, first))
         return ModeAllocation(blocks, copies, makespan, self.problem.arrays(copies, blocks))
 
 
@@ -238,7 +241,7 @@ class ModeImprover:
         mixed = (self.seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1
         self._rng = np.array([mixed], dtype=np.uint64)
         self._draw = np.random.Generator(np.random.PCG64(self.seed))
-        self._tables = MenuTables(self.menu.blocks, self.menu.stairs, self.problem.budget)
+        self._tables = self.menu.tables(self.problem.budget)
         self._edges = self.problem.graph.flat_extents
         self._move_s = 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
 
@@ -275,13 +278,15 @@ class ModeImprover:
         return found, spent
 
     def _perturbed(self, start: ModeAllocation) -> State:
-        """The cheapest modes for batches near those of an allocation, each changed by a random factor."""
+        """The cheapest modes for lengths near those of an allocation, each changed by a random factor."""
         spread = _SPREADS[int(self._draw.integers(len(_SPREADS)))]
         factors = 1 - spread + 2 * spread * self._draw.random(len(start.copies))
         grids = zip(self.problem.graph.grids, start.blocks, strict=True)
         totals = np.array([grid.recut(block).total for grid, block in grids], dtype=np.int64)
-        batches = np.floor(-(-totals // start.copies) * factors + 0.5).astype(np.int64)
-        return self.menu.with_batches(np.maximum(batches, 1))
+        ticks = self.problem.graph.batch_ticks(start.copies, start.blocks)
+        length = -(-totals // start.copies) * (1 if ticks is None else ticks)
+        length = np.floor(length * factors + 0.5).astype(np.int64)
+        return self.menu.with_length(np.maximum(length, 1))
 
     def _anneal(self, best: ModeAllocation, enough: int, seconds: float) -> tuple[ModeAllocation, float]:
         """Anneal from the best, from one as fast that a run has drifted to, or from a rival, in turn."""
@@ -401,7 +406,7 @@ class ModeProver:
         blocks, copies = [], []
         for i, own in enumerate(rows):
             modes = self.menu.stages[i].modes
-            row = int(own[np.lexsort((modes.batches[own], modes.arrays[own]))[0]])
+            row = int(own[np.lexsort((modes.length[own], modes.arrays[own]))[0]])
             blocks.append((int(modes.tall[row]), int(modes.wide[row])))
             copies.append(int(modes.low[row]))
         found = self.timer.of_blocks(tuple(blocks), np.array(copies, dtype=np.int64))
@@ -449,7 +454,7 @@ class ModeProver:
         arrays_of = modes.arrays[own]
         below = arrays_of <= cut
         if below.all() or not below.any():
-            order = np.lexsort((modes.batches[own], arrays_of))
+            order = np.lexsort((modes.length[own], arrays_of))
             below = np.zeros(len(own), dtype=np.bool_)
             below[order[: len(own) // 2]] = True
         return [

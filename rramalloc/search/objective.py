@@ -98,7 +98,7 @@ class Latency(Objective):
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
         by_product = self._by_step is not None and self._by_step.moves
-        if self.problem.modes is not None:
+        if self.problem.on_menu:
             return (mode_objectives.solve_latency_ns if by_product else mode_search.solve)(
                 self.problem, stop, seed
             )
@@ -111,7 +111,7 @@ class Latency(Objective):
         steps = max(candidate.lower_bound, root_bound(self.problem))
         if self.unit == "steps" or self.problem.step_time is None:
             return steps
-        if self.problem.modes is not None:
+        if self.problem.on_menu:
             return mode_objectives.root_bound_ns(self.problem)
         shortest_ns = self.problem.step_time.step_ns(self.problem.smallest)
         return max(steps * shortest_ns, bandwidth.root_bound_ns(self.problem))
@@ -120,7 +120,7 @@ class Latency(Objective):
     def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
         from rramalloc.search import front, latency_front
 
-        if self.problem.modes is not None:
+        if self.problem.on_menu:
             return mode_objectives.solve_front(self, stop, seed, on_progress)
         if self.unit == "ns" and self._by_step is not None:
             return latency_front.solve(self.problem, self._by_step, stop, seed, on_progress)
@@ -169,7 +169,7 @@ class Interval(Objective):
     def solve(self, stop: Stop, seed: int) -> Candidate:
         """Smallest interval * step_ns, then the least makespan among the allocations that reach it."""
         problem, step_time = self.problem, self.problem.step_time
-        if problem.modes is not None:
+        if problem.on_menu:
             return mode_objectives.solve_interval(problem, stop, seed)
         steps = interval.fastest_interval(problem)
         least = interval.fewest_copies(problem, steps)
@@ -194,14 +194,14 @@ class Interval(Objective):
     def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
         from rramalloc.search import interval_front
 
-        if self.problem.modes is not None:
+        if self.problem.on_menu:
             return mode_objectives.solve_front(self, stop, seed, on_progress)
         return interval_front.solve(self.problem, self._by_step)
 
     def _least(self) -> float:
         """The smallest value by trying every interval, of allocations that tiles need not hold."""
         problem = replace(self.problem, tiles=None)
-        if problem.modes is not None:
+        if problem.on_menu:
             if self._by_step is None:
                 return mode_objectives.smallest_interval(problem)
             return mode_objectives.solve_interval(problem, Stop(), 0).objective_bound or 0.0
@@ -271,7 +271,7 @@ class Sequential(Objective):
     def value(self, timing: Timing) -> float:
         step_time = None if self._by_step is None else self._step_time_of(timing)
         if step_time is None:
-            return int(timing.batches.sum())
+            return int((timing.batches * timing.cycles).sum())
         stages = np.arange(len(timing.batches))
         return math.fsum((timing.batches * step_time.alone_ns(stages, timing.replication)).tolist())
 
@@ -305,7 +305,7 @@ FRONTS: dict[FrontObjective, type[Objective]] = {
 @lru_cache(maxsize=4)
 def root_bound(problem: Problem) -> int:
     """Steps that no allocation undercuts, without a search; the same for every method tried on a problem."""
-    if problem.modes is not None:
+    if problem.on_menu:
         return mode_objectives.root_bound(problem)
     return Bounder(problem).root_bound()
 

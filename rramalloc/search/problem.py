@@ -64,6 +64,11 @@ class Problem:
         order = self.graph.network_order
         return [(self.graph.names[stage], int(self.demand[stage])) for stage in order]
 
+    @property
+    def on_menu(self) -> bool:
+        """Whether the search is over modes from a menu: of blocks, or of copies with their own clocks."""
+        return self.modes is not None or self.graph.clocks is not None
+
     @cached_property
     def minimum(self) -> int:
         """Arrays with every stage stored once."""

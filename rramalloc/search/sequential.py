@@ -245,7 +245,7 @@ class LeastSum:
 
 def _choices(problem: Problem, by_step: StepTime | None) -> tuple[StageChoices, Ints | None]:
     """What every stage can do, and with modes the block (height, width) of each choice."""
-    if problem.modes is None:
+    if not problem.on_menu:
         return _joined([_of_copies(problem, stage, by_step) for stage in range(len(problem.demand))], problem)
     if by_step is not None and by_step.transfer is not None:
         raise SpecError("mapping", "'sdk' cannot be optimised for a placement: use --mapping im2col")
@@ -287,7 +287,7 @@ def _of_modes(problem: Problem, menu: Menu, stage: int, by_step: StepTime | None
     """The same of every block; the fewest copies for each number of batches."""
     every = menu.stages[stage]
     modes = every.modes
-    costs = modes.batches.astype(np.float64)
+    costs = modes.length.astype(np.float64)
     if by_step is not None:
         access_ns = access_ns_of(problem, stage, every.blocks)[every.block] * modes.low
         costs = costs * np.maximum(access_ns, by_step.compute_ns)

@@ -58,13 +58,15 @@ class StepTime:
     ) -> StepTime | None:
         """None if neither the hardware nor a measurement says anything of time: results are then in steps.
 
-        measured: step times of all stages, instead of those of the hardware.
+        measured: step times of all stages, instead of those of the hardware. Where stages have their own
+        clocks a step is a tick.
         """
+        if hardware.own_clock:
+            return cls(hardware.tick_ns, np.zeros(len(graph.stages)), shared=False)
         if measured is not None:
             compute_ns = measured.longest_ns
-        elif hardware.timing is not None:
-            bits = [hardware.precision.of_layer(stage).input_bits for stage in graph.stages]
-            compute_ns = max(map(hardware.timing.compute_ns, bits))
+        elif hardware.compute_ns is not None:
+            compute_ns = max(hardware.of_layer(stage).compute_ns or 0.0 for stage in graph.stages)
         else:
             return None
         shared = hardware.memory is not None and hardware.memory.scope == "shared"

@@ -92,9 +92,8 @@ def _cause(timing: Timing, stage: int, batch: int) -> tuple[int, int] | None:
         producer = int(edges.producer[edge])
         block = int(edges.need[edges.offset[edge] + last])
         if block >= 0:
-            ready = int(timing.of_stage(producer)[block // int(copies[producer])]) + int(
-                timing.delay[producer]
-            )
+            ready = int(timing.of_stage(producer)[block // int(copies[producer])])
+            ready += int(timing.delay[producer]) + int(edges.lag[edge])
             if ready == start:
                 return producer, block
     return None

@@ -12,6 +12,9 @@ from rramalloc.mapping.modes import BlockGrid
 
 NEVER: Any = np.int64(2**62)
 """The finish of what must pass a limit."""
+STEPS: Any = np.zeros(0, dtype=np.int32)
+TICKS: Any = np.zeros(0, dtype=np.int64)
+"""Types of times: steps fit 32 bits, ticks need not."""
 NEXT_STEP: Any = np.int64(1)
 """Steps from a start until its pixels can be used with handoff "next"; np.int64, as all else numba passes."""
 _NOTHING = -(2**40)
@@ -74,7 +77,7 @@ def run_stage(
         p = edges.producer[edge]
         ready, inverse = begin[p], 1.0 / copies[p]
         time, last = -period, -1
-        until_used = delay if ticks is None else delay * ticks[p]
+        until_used = edges.lag[edge] + (delay if ticks is None else delay * ticks[p])
         if shapes is None:
             offset = edges.offset[edge]
         else:

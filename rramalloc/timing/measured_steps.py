@@ -64,15 +64,14 @@ class MeasuredSteps(Record):
         Raises MissingLatencyError if there is none, SpecError if no stage takes any time.
         """
         missing = [stage for stage in stages if stage.name not in self.compute_ns]
-        if missing and hardware.timing is None:
+        if missing and hardware.compute_ns is None:
             raise MissingLatencyError(
                 [(stage.name, MeasuredLayer.of(network, stage).text) for stage in missing]
             )
         compute_ns = {name: self.compute_ns[name] for name in _names(stages) if name in self.compute_ns}
-        if hardware.timing is not None:
+        if hardware.compute_ns is not None:
             for stage in missing:
-                bits = hardware.precision.of_layer(stage).input_bits
-                compute_ns[stage.name] = hardware.timing.compute_ns(bits)
+                compute_ns[stage.name] = hardware.of_layer(stage).compute_ns or 0.0
             compute_ns = {name: compute_ns[name] for name in _names(stages)}
         if stages and not any(compute_ns.values()):
             raise SpecError("latency table", "no stage of the network takes any time: measure again")

@@ -74,7 +74,8 @@ def recurrence(
             producer = int(edges.producer[edge])
             need = edges.need[edges.offset[edge] + last]
             dep = need // copies[producer]
-            other, ready = int(ticks[producer]), int(delay[producer])
+            other = int(ticks[producer])
+            ready = int(delay[producer]) + int(edges.lag[edge])
             if need[0] >= 0:
                 pre_op[stage] = max(pre_op[stage], pre_op[producer] + int(dep[0]) * other + ready)
             batch = int(np.searchsorted(dep, dep[-1]))

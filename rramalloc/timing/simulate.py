@@ -17,10 +17,8 @@ from rramalloc.mapping.modes import SINGLE, BlockGrid
 from rramalloc.network.geometry import Pair
 from rramalloc.records import brief
 from rramalloc.timing.kernel import batch_starts, makespans
-from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.timing.stage_graph import MOST_CYCLES, StageGraph
 
-MOST_CYCLES = 2**36
-"""Ticks of a batch: with the most batches that a network may have, all times stay within 64 bits."""
 Replication = npt.NDArray[np.int64]
 """Copies of every stage, in the canonical order of the graph; int64 of length n."""
 
@@ -85,12 +83,12 @@ def simulate(
 ) -> Timing:
     """Exact timing of one allocation given in canonical order.
 
-    cycles: ticks that a batch of each stage lasts; left out, every batch takes one step.
+    cycles: ticks that a batch of each stage lasts; left out, those of the graph's clocks, or one step.
     Raises SpecError if a replication is below 1 or above the stage's blocks, or a batch lasts less than a
     tick or more than MOST_CYCLES. Source: docs/sources/model.md 4, 10 and 11.
     """
     copies = checked(graph, replication)
-    ticks = None if cycles is None else _checked_cycles(graph, cycles)
+    ticks = graph.batch_ticks(copies) if cycles is None else _checked_cycles(graph, cycles)
     own = np.ones_like(copies) if ticks is None else ticks
     room = int((-(-graph.windows // copies)).sum())
     starts = np.empty(room, dtype=np.int32) if ticks is None else np.empty(room, dtype=np.int64)
@@ -103,6 +101,8 @@ def makespan_of_each(
     graph: StageGraph, replications: npt.NDArray[np.int64], handoff: Handoff = "next"
 ) -> npt.NDArray[np.int64]:
     """Exact makespan of every row of `replications`, shape (k, n), in canonical order; unchecked."""
+    if graph.clocks is not None:
+        return np.array([simulate(graph, each, handoff).makespan for each in replications], dtype=np.int64)
     result = np.empty(len(replications), dtype=np.int64)
     makespans(graph.flat_binding, replications, int(handoff == "next"), result)
     return result

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -23,7 +25,23 @@ STAGE_LIMIT = 2**14
 WINDOW_LIMIT = 2**25
 """Windows of all stages together; bounds the memory and time of one simulation."""
 
+MOST_CYCLES = 2**36
+"""Ticks of a batch: with the most batches that a network may have, all times stay within 64 bits."""
+EXACTLY = 1 - 1e-12
+"""A time that is a whole number of ticks but for the rounding of a division takes no tick more."""
+
 Ints = npt.NDArray[np.int64]
+
+
+class BatchTicks(NamedTuple):
+    """Ticks of a batch: the arrays take `least`, the memory `per_copy` for every copy."""
+
+    least: int
+    per_copy: float
+
+    def of(self, copies: int) -> int:
+        """Ticks of a batch of so many copies."""
+        return max(self.least, math.ceil(self.per_copy * copies * EXACTLY))
 
 
 class FlatEdges(NamedTuple):
@@ -46,12 +64,12 @@ class FlatEdges(NamedTuple):
     producer: npt.NDArray[np.int32]
     offset: Ints
     need: npt.NDArray[np.int32]
+    lag: Ints
     height: Ints
     width: Ints
     row: Ints
     column: Ints
     table: npt.NDArray[np.int32]
-    lag: Ints
 
     def of(self, edge: int, consumer: int) -> npt.NDArray[np.int32]:
         """The needed blocks of one edge into `consumer`."""
@@ -69,7 +87,9 @@ class StageGraph:
     stages: in canonical order, producers first, the same for every order of nodes in the file;
     grids: how each stage's output is cut into blocks, [1, 1] unless modes say otherwise;
     edges: every (producer, consumer) pair that exchanges pixels, grouped by consumer;
-    binding: the edges that suffice for exact timing, the others follow from them.
+    binding: the edges that suffice for exact timing, the others follow from them;
+    clocks: ticks of a batch of a stage, by its number and block, None where all stages step together;
+    lags: ticks of transfer by (producer, consumer), 0 for those left out.
     """
 
     network: Network
@@ -77,6 +97,8 @@ class StageGraph:
     grids: tuple[BlockGrid, ...]
     edges: tuple[Edge, ...]
     binding: tuple[Edge, ...]
+    clocks: Callable[[int, Pair], BatchTicks] | None = None
+    lags: MappingOf[Pair, int] = field(default_factory=dict)
     _in_blocks: dict[tuple[Pair, ...], StageGraph] = field(default_factory=dict, repr=False)
     _needed: dict[tuple[object, ...], npt.NDArray[np.int32]] = field(default_factory=dict, repr=False)
 
@@ -141,6 +163,16 @@ class StageGraph:
         """Block (height, width) of each stage."""
         return tuple(grid.block for grid in self.grids)
 
+    def batch_ticks(self, copies: Ints, blocks: Sequence[Pair] | None = None) -> Ints | None:
+        """Ticks of a batch of every stage with so many copies; None where all stages step together.
+
+        blocks: windows that a copy of each stage computes, those of the graph if left out.
+        """
+        if self.clocks is None:
+            return None
+        each = [self.clocks(stage, block) for stage, block in enumerate(blocks or self.blocks)]
+        return np.array([ticks.of(int(d)) for ticks, d in zip(each, copies, strict=True)], dtype=np.int64)
+
     @property
     def lists_all_edges(self) -> bool:
         """Whether `edges` holds all of them; with very many only the binding ones are kept."""
@@ -165,12 +197,12 @@ class StageGraph:
     @cached_property
     def flat_binding(self) -> FlatEdges:
         """The edges that decide the exact timing."""
-        return self._flat(self.binding)
+        return self._flat(self.deciding)
 
     @cached_property
     def flat_extents(self) -> FlatEdges:
         """The edges that decide the exact timing, whatever the blocks."""
-        edges = [(edge, extent) for edge in self.binding for extent in edge.extents]
+        edges = [(edge, extent) for edge in self.deciding for extent in edge.extents]
         offsets: dict[int, int] = {}
         tables: list[npt.NDArray[np.int32]] = []
         total = 0
@@ -184,6 +216,7 @@ class StageGraph:
             windows=self.windows,
             offset=_NO_INTS,
             need=_NO_TABLE,
+            lag=self._lags([edge for edge, _ in edges]),
             height=np.array([grid.height for grid in self.grids], dtype=np.int64),
             width=np.array([grid.width for grid in self.grids], dtype=np.int64),
             pointer=_pointers([edge.consumer for edge, _ in edges], len(self.stages)),
@@ -191,8 +224,15 @@ class StageGraph:
             row=np.array([offsets[id(extent.rows)] for _, extent in edges], dtype=np.int64),
             column=np.array([offsets[id(extent.columns)] for _, extent in edges], dtype=np.int64),
             table=np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
-            lag=np.zeros(len(edges), dtype=np.int64),
         )
+
+    @property
+    def deciding(self) -> tuple[Edge, ...]:
+        """The edges that suffice for exact timing: all of them where transfers take time."""
+        return self.edges if self.lags else self.binding
+
+    def _lags(self, edges: Sequence[Edge]) -> Ints:
+        return np.array([self.lags.get((edge.producer, edge.consumer), 0) for edge in edges], dtype=np.int64)
 
     def needed(self, edge: Edge) -> npt.NDArray[np.int32]:
         """Last block of the producer that blocks 0 ... w of the consumer need, -1 while none is needed."""
@@ -221,12 +261,12 @@ class StageGraph:
             producer=np.array([edge.producer for edge in edges], dtype=np.int32),
             offset=np.array(offset, dtype=np.int64),
             need=np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
+            lag=self._lags(edges),
             height=_NO_INTS,
             width=_NO_INTS,
             row=_NO_INTS,
             column=_NO_INTS,
             table=_NO_TABLE,
-            lag=np.zeros(len(edges), dtype=np.int64),
         )
 
 

@@ -32,7 +32,8 @@ from rramalloc.hardware.loader import load_hardware
     ],
 )
 def test_compute_ns(fields: dict[str, Any], input_bits: int, step_ns: float) -> None:
-    assert Timing(**fields).compute_ns(input_bits) == step_ns
+    crossbar = Crossbar(wordlines=128, bitlines=128, cell_bits=2)
+    assert Timing(**fields).compute_ns(input_bits, crossbar) == step_ns
 
 
 @pytest.mark.parametrize(

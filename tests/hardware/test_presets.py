@@ -49,8 +49,7 @@ def test_preset(name: str) -> None:
     assert crossbar.cell_bits == expected.cell_bits
     assert precision.weight_bits == expected.weight_bits
     assert hardware.columns_per_weight == expected.columns
-    step_ns = hardware.timing.compute_ns(precision.input_bits) if hardware.timing else None
-    assert step_ns == pytest.approx(expected.step_ns)
+    assert hardware.compute_ns == pytest.approx(expected.step_ns)
     assert (hardware.chip.arrays if hardware.chip else None) == expected.arrays
 
 

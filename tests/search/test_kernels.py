@@ -17,7 +17,7 @@ from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.kernels import anneal, climb, cuts, limits, prices, propagate, rebalance, schedule
 from rramalloc.search.lookups import checkpoints, reach
 from rramalloc.search.problem import Problem
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, run_stage
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, STEPS, Shapes, batch_starts, run_stage
 from rramalloc.timing.simulate import makespan_of, simulate
 
 OPS = ("conv", "conv", "add", "maxpool", "concat", "flatten")
@@ -115,7 +115,7 @@ def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> No
     graph = small(random).graph
     copies = random_replication(random, graph)
     flat, windows = graph.flat_binding, graph.windows
-    held, makespan, _ = TIMED(flat, None, copies)
+    held, makespan, _ = TIMED(flat, None, None, copies, STEPS)
     timing = simulate(graph, copies)
     assert makespan == timing.makespan
     assert held.finish.tolist() == timing.finish.tolist()
@@ -126,9 +126,9 @@ def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> No
         RAISED(windows, copies, stage, more)
         exact = makespan_of(graph, more)
         assert makespan - exact <= max(0, drops[stage])
-        reached, _ = RETIME(flat, None, None, copies, more, np.int64(exact - 1), held)
+        reached, _ = RETIME(flat, None, None, None, copies, more, np.int64(exact - 1), held)
         assert reached == NEVER
-        reached, _ = RETIME(flat, None, None, copies, more, NEVER, held)
+        reached, _ = RETIME(flat, None, None, None, copies, more, NEVER, held)
         assert reached == exact
         if random.random() < 0.5:
             UNDO(held)

@@ -20,7 +20,7 @@ from rramalloc.search.kernels.limits import (
     with_batches,
 )
 from rramalloc.search.kernels.schedule import accept, retime, timed
-from rramalloc.timing.kernel import NEVER
+from rramalloc.timing.kernel import NEVER, STEPS
 
 _P_RAISE = 0.7
 """Share of moves that begin by giving a stage more copies; the others take some from a stage first."""
@@ -130,7 +130,7 @@ def anneal(
     fastest for its number of arrays, empty for none.
     """
     hot, cold = cooling.hot, cooling.cold
-    schedule, makespan, _ = timed(graph, None, current)
+    schedule, makespan, _ = timed(graph, None, None, current, STEPS)
     used = arrays_of(limits.demand, current)
     copy_to(best, current)
     shortest, fewest = makespan, used
@@ -145,7 +145,7 @@ def anneal(
         taken = _propose(graph.windows, limits, state, used, new)
         if taken > limits.budget or not placeable(limits.room, new, scratch):
             continue
-        reached, _ = retime(graph, None, None, current, new, limit, schedule)
+        reached, _ = retime(graph, None, None, None, current, new, limit, schedule)
         if reached == NEVER:
             continue
         keep(slots, taken, reached, new)

@@ -9,7 +9,7 @@ import numpy as np
 from rramalloc.compiled import compiled, compiled_part
 from rramalloc.search.kernels.limits import arrays_of, batches_of, copy_to, next_breakpoint
 from rramalloc.search.kernels.schedule import accept, retime, timed, undo
-from rramalloc.timing.kernel import NEVER
+from rramalloc.timing.kernel import NEVER, STEPS
 
 _WORK_PER_STAGE = 16
 """Work of choosing among the moves, as if so many batches of every stage were timed."""
@@ -122,7 +122,7 @@ def _best_move(
     while promise[move] > drop and work < most_work:
         raised(graph.windows, copies, move, new)
         limit = makespan - 1 - int(drop * cost[move])
-        reached, spent = retime(graph, None, None, copies, new, limit, schedule)
+        reached, spent = retime(graph, None, None, None, copies, new, limit, schedule)
         work += spent
         if reached != NEVER:
             undo(schedule)
@@ -137,7 +137,7 @@ def _best_move(
 def climb(graph: Any, limits: Any, most_work: int, copies: Any, best: Any) -> int:
     """Climb from `copies` (changed in place); the best allocation is in `best`. Returns the batches timed."""
     drops, new = np.empty_like(copies), np.empty_like(copies)
-    schedule, makespan, work = timed(graph, None, copies)
+    schedule, makespan, work = timed(graph, None, None, copies, STEPS)
     shortest = makespan
     copy_to(best, copies)
     while work < most_work:
@@ -149,7 +149,7 @@ def climb(graph: Any, limits: Any, most_work: int, copies: Any, best: Any) -> in
         if move < 0:
             break
         raised(graph.windows, copies, move, new)
-        makespan, spent = retime(graph, None, None, copies, new, NEVER, schedule)
+        makespan, spent = retime(graph, None, None, None, copies, new, NEVER, schedule)
         accept(schedule)
         work += spent
         copy_to(copies, new)

@@ -3,11 +3,14 @@ once.
 
 A state is a block and a number of copies for every stage. Moves give a stage fewer or more batches, with the
 block it has or with the one that takes the fewest arrays for them, or change its block at about the same
-batches. Only operations that every machine rounds alike are used, so a seed gives the same run everywhere.
+batches. The length of a stage is the time of all its batches: their number, times the ticks of each where
+stages have their own clocks. Only operations that every machine rounds alike are used, so a seed gives the
+same run everywhere.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +20,7 @@ from rramalloc.search.kernels.anneal import below, draw, jump
 from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
 from rramalloc.search.kernels.schedule import accept, retime, timed
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
+from rramalloc.timing.stage_graph import EXACTLY
 
 _P_BLOCK, _P_RAISE, _P_NUDGE = 0.25, 0.75, 0.85
 """Shares of moves: up to the first another block, up to the second fewer batches, up to the third a copy
@@ -45,6 +49,32 @@ class State(NamedTuple):
 
     block: Any
     copies: Any
+
+
+class Clock(NamedTuple):
+    """Ticks of a batch for every block of the menu, see BatchTicks: int64 and float64.
+
+    time: an empty array of the type that times have.
+    """
+
+    least: Any
+    per_copy: Any
+    time: Any
+
+
+@compiled_part
+def ticks_of_mode(clock: Any, block: int, copies: int) -> int:
+    """Ticks of a batch of so many copies of a block."""
+    return max(clock.least[block], np.int64(math.ceil(clock.per_copy[block] * copies * EXACTLY)))
+
+
+@compiled_part
+def new_ticks(clock: Any, state: Any) -> Any:
+    """Ticks of a batch of every stage."""
+    ticks = np.empty(len(state.block), dtype=np.int64)
+    for i in range(len(ticks)):
+        ticks[i] = ticks_of_mode(clock, state.block[i], state.copies[i])
+    return ticks
 
 
 @compiled_part
@@ -87,12 +117,12 @@ def used_by(blocks: Any, state: Any) -> int:
 
 
 @compiled_part
-def step_with(stairs: Any, i: int, batches: int) -> int:
-    """The step of a staircase with the fewest arrays for at most so many batches; the last one if none is."""
+def step_with(stairs: Any, i: int, length: int) -> int:
+    """The step of a staircase with the fewest arrays for at most this length; the last one if none is."""
     low, high = stairs.first[i], stairs.first[i + 1] - 1
-    while low < high:  # batches fall
+    while low < high:  # lengths fall
         middle = (low + high) // 2
-        if stairs.batches[middle] <= batches:
+        if stairs.length[middle] <= length:
             high = middle
         else:
             low = middle + 1
@@ -112,11 +142,14 @@ def _set(menu: Any, state: Any, i: int, block: int, copies: int) -> int:
 
 @compiled_part
 def _rebatch(menu: Any, state: Any, i: int, batches: int, rng: Any) -> int:
-    """Give stage i at most so many batches, with its own or the cheapest block; the arrays that adds."""
-    if draw(rng) < _P_STAIRS:
-        step = step_with(menu.stairs, i, batches)
-        return _set(menu, state, i, menu.stairs.block[step], menu.stairs.copies[step])
+    """Give stage i at most the length of so many of its batches, with its own or the cheapest block.
+
+    Returns the arrays that this adds.
+    """
     block = state.block[i]
+    if draw(rng) < _P_STAIRS:
+        step = step_with(menu.stairs, i, batches * ticks_of_mode(menu.clock, block, state.copies[i]))
+        return _set(menu, state, i, menu.stairs.block[step], menu.stairs.copies[step])
     return _set(menu, state, i, block, with_batches(menu.blocks.total[block], batches))
 
 
@@ -172,6 +205,8 @@ def _propose(menu: Any, rng: Any, used: int, state: Any) -> tuple[int, int]:
     if kind < _P_BLOCK:
         other = blocks.first[i] + below(rng, blocks.first[i + 1] - blocks.first[i])
         wanted = batches + (below(rng, 3) - 1) * (jump(rng, batches, _LONGEST_LOWER) - below(rng, 2))
+        period = ticks_of_mode(menu.clock, block, state.copies[i])
+        wanted = wanted * period // ticks_of_mode(menu.clock, other, state.copies[i])
         used += _set(menu, state, i, other, with_batches(blocks.total[other], max(wanted, 1)))
     elif kind < _P_RAISE:
         used += _rebatch(menu, state, i, max(batches - jump(rng, batches, _LONGEST_RAISE), 1), rng)
@@ -198,10 +233,11 @@ def _propose(menu: Any, rng: Any, used: int, state: Any) -> tuple[int, int]:
 
 
 class MenuTables(NamedTuple):
-    """What the search reads: Blocks and Stairs of the menu, and the arrays that may be used."""
+    """What the search reads: the menu's Blocks, Stairs and Clock, and the arrays that may be used."""
 
     blocks: Any
     stairs: Any
+    clock: Any
     budget: int
 
 
@@ -211,9 +247,9 @@ def anneal_modes(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, be
 
     rng: uint64 of length 1, not 0, the generator's state.
     """
-    blocks, n = menu.blocks, len(current.block)
-    shapes = new_shapes(blocks, current)
-    schedule, makespan, work = timed(edges, shapes, current.copies)
+    blocks, clock, n = menu.blocks, menu.clock, len(current.block)
+    shapes, ticks = new_shapes(blocks, current), new_ticks(clock, current)
+    schedule, makespan, work = timed(edges, shapes, ticks, current.copies, clock.time)
     used = used_by(blocks, current)
     copy_to(best.block, current.block)
     copy_to(best.copies, current.copies)
@@ -233,12 +269,16 @@ def anneal_modes(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, be
                 reshaped[i] = new.block[i] != current.block[i]
                 if reshaped[i]:
                     set_shape(blocks, new.block[i], i, shapes)
-            reached, timed_now = retime(edges, shapes, reshaped, current.copies, new.copies, limit, schedule)
+                ticks[i] = ticks_of_mode(clock, new.block[i], new.copies[i])
+            reached, timed_now = retime(
+                edges, shapes, ticks, reshaped, current.copies, new.copies, limit, schedule
+            )
             work += timed_now
             if reached == NEVER:
                 for i in range(n):
                     if reshaped[i]:
                         set_shape(blocks, current.block[i], i, shapes)
+                    ticks[i] = ticks_of_mode(clock, current.block[i], current.copies[i])
         if reached == NEVER:
             copy_to(new.block, current.block)
             copy_to(new.copies, current.copies)
@@ -255,15 +295,17 @@ def anneal_modes(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, be
 
 
 @compiled_part
-def _latest_finishes(edges: Any, shapes: Any, copies: Any, first: Any, makespan: int, latest: Any) -> None:
+def _latest_finishes(
+    edges: Any, shapes: Any, ticks: Any, copies: Any, first: Any, makespan: int, latest: Any
+) -> None:  # fmt: skip
     """Latest finish of every batch with which the makespan is kept, consumers first."""
     n = len(copies)
     for batch in range(first[n]):
         latest[batch] = makespan
     for i in range(n - 1, -1, -1):
-        base, batches = first[i], first[i + 1] - first[i]
+        base, batches, period = first[i], first[i + 1] - first[i], ticks[i]
         for batch in range(batches - 2, -1, -1):
-            after = latest[base + batch + 1] - 1
+            after = latest[base + batch + 1] - period
             if after < latest[base + batch]:
                 latest[base + batch] = after
         for edge in range(edges.pointer[i], edges.pointer[i + 1]):
@@ -271,6 +313,7 @@ def _latest_finishes(edges: Any, shapes: Any, copies: Any, first: Any, makespan:
             # batches that end in one row of blocks need one row of the producer's: walk those rows
             across, total, inverse = shapes.columns[i], shapes.total[i], 1.0 / copies[p]
             per_wide, beside = 1.0 / shapes.wide[p], shapes.left[p] + 0.5
+            before = period + edges.lag[edge]
             row = -1
             row_start: Any = np.int64(-1)
             least: Any = np.int64(-1)
@@ -289,13 +332,22 @@ def _latest_finishes(edges: Any, shapes: Any, copies: Any, first: Any, makespan:
                         needed = max(needed, row_start + np.int64((pixel + beside) * per_wide))
                 if needed >= 0:
                     at = first[p] + np.int64((needed + 0.5) * inverse)
-                    if latest[base + batch] - 1 < latest[at]:
-                        latest[at] = latest[base + batch] - 1
+                    if latest[base + batch] - before < latest[at]:
+                        latest[at] = latest[base + batch] - before
+
+
+@compiled_part
+def _most_batches(edges: Any) -> int:
+    """Batches of all stages at most."""
+    most = 0
+    for i in range(len(edges.height)):
+        most += edges.height[i] * edges.width[i]
+    return most
 
 
 @compiled_part
 def _wanted(menu: Any, room: Any, extra: int, wanted: Any) -> int:
-    """The cheapest mode of every stage for its room + `extra` steps; the arrays they take."""
+    """The cheapest mode of every stage for its room + `extra`; the arrays they take."""
     used = 0
     for i in range(len(room)):
         step = step_with(menu.stairs, i, max(room[i] + extra, 1))
@@ -314,31 +366,32 @@ def rebalance_modes(
     gives it the cheapest mode for that room, lengthened equally for all until the budget is met.
     weight: of the new room beside the room of the rounds before, 0 ... 1.
     """
-    blocks, n = menu.blocks, len(current.block)
-    most = 0
+    blocks, clock, n = menu.blocks, menu.clock, len(current.block)
+    most = _most_batches(edges)
+    starts, latest = np.empty(most, dtype=clock.time.dtype), np.empty(most, dtype=clock.time.dtype)
+    longest = 0
     for i in range(n):
-        most += edges.height[i] * edges.width[i]
-    starts, latest = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.int32)
+        longest = max(longest, menu.stairs.length[menu.stairs.first[i]])
     first, room = np.empty(n + 1, dtype=np.int64), np.empty(n, dtype=np.int64)
     smooth = np.zeros(n)
     wanted = State(current.block.copy(), current.copies.copy())
     shortest, work = NEVER, 0
     for turn in range(rounds):
-        shapes = new_shapes(blocks, current)
-        makespan = batch_starts(edges, shapes, None, current.copies, NEXT_STEP, starts, first)
+        shapes, ticks = new_shapes(blocks, current), new_ticks(clock, current)
+        makespan = batch_starts(edges, shapes, ticks, current.copies, NEXT_STEP, starts, first)
         work += _WORK_PER_BATCH * first[n] + _WORK_PER_STAGE * n
         if makespan < shortest and used_by(blocks, current) <= menu.budget:
             shortest = makespan
             copy_to(best.block, current.block)
             copy_to(best.copies, current.copies)
-        _latest_finishes(edges, shapes, current.copies, first, makespan, latest)
+        _latest_finishes(edges, shapes, ticks, current.copies, first, makespan, latest)
         tightest = 0
         for i in range(n):
             own = latest[first[i + 1] - 1] - starts[first[i]]
             smooth[i] = own if turn == 0 else weight * own + (1.0 - weight) * smooth[i]
             room[i] = np.int64(smooth[i])
             tightest = max(tightest, room[i])
-        low, high = 1 - tightest, most
+        low, high = 1 - tightest, longest
         while low < high:
             middle = (low + high) // 2
             if _wanted(menu, room, middle, wanted) <= menu.budget:
@@ -354,24 +407,26 @@ def rebalance_modes(
 
 @compiled_part
 def _critical_batches(
-    edges: Any, shapes: Any, copies: Any, starts: Any, first: Any, makespan: int, eager: bool, counts: Any
+    edges: Any, shapes: Any, ticks: Any, copies: Any, starts: Any, first: Any, eager: bool, counts: Any
 ) -> None:  # fmt: skip
-    """Batches of every stage on one chain of batches that wait for each other from step 0 to the end.
+    """Batches of every stage on one chain of batches that wait for each other from time 0 to the end.
 
     eager: go on to the producer wherever a batch waits for it, else stay in the stage as long as possible.
     """
     n = len(copies)
     i, batch = 0, 0
+    end: Any = np.int64(0)
     for stage in range(n):
         counts[stage] = 0
-        if starts[first[stage + 1] - 1] + 1 == makespan:
-            i, batch = stage, first[stage + 1] - first[stage] - 1
+        finish = starts[first[stage + 1] - 1] + ticks[stage]
+        if finish >= end:
+            i, batch, end = stage, first[stage + 1] - first[stage] - 1, finish
     while True:
         counts[i] += 1
         time = starts[first[i] + batch]
         if time == 0:
             break
-        behind = batch > 0 and starts[first[i] + batch - 1] + 1 == time
+        behind = batch > 0 and starts[first[i] + batch - 1] + ticks[i] == time
         if behind and not eager:
             batch -= 1
             continue
@@ -380,9 +435,11 @@ def _critical_batches(
         for edge in range(edges.pointer[i], edges.pointer[i + 1]):
             p = edges.producer[edge]
             needed = needed_block(edges, shapes, edge, i, p, last)
-            if needed >= 0 and starts[first[p] + needed // copies[p]] + 1 == time:
-                i, batch, found = p, needed // copies[p], True
-                break
+            if needed >= 0:
+                used_from = starts[first[p] + needed // copies[p]] + ticks[p] + edges.lag[edge]
+                if used_from == time:
+                    i, batch, found = p, needed // copies[p], True
+                    break
         if not found:
             batch -= 1
 
@@ -395,37 +452,37 @@ def grow_modes(edges: Any, menu: Any, current: Any, best: Any, most_work: int) -
     whether or not the makespan falls at once, since stages wait for each other.
     """
     blocks, stairs, n = menu.blocks, menu.stairs, len(current.block)
-    most = 0
-    for i in range(n):
-        most += edges.height[i] * edges.width[i]
-    starts, first = np.empty(most, dtype=np.int32), np.empty(n + 1, dtype=np.int64)
+    shapes, ticks = new_shapes(blocks, current), new_ticks(menu.clock, current)
+    starts = np.empty(_most_batches(edges), dtype=menu.clock.time.dtype)
+    first = np.empty(n + 1, dtype=np.int64)
     counts = np.empty(n, dtype=np.int64)
-    shapes = new_shapes(blocks, current)
     used, shortest, work, eager = used_by(blocks, current), NEVER, 0, False
     while work < most_work:
-        makespan = batch_starts(edges, shapes, None, current.copies, NEXT_STEP, starts, first)
+        makespan = batch_starts(edges, shapes, ticks, current.copies, NEXT_STEP, starts, first)
         work += 2 * first[n]
         if makespan < shortest and used <= menu.budget:
             shortest = makespan
             copy_to(best.block, current.block)
             copy_to(best.copies, current.copies)
-        _critical_batches(edges, shapes, current.copies, starts, first, makespan, eager, counts)
+        _critical_batches(edges, shapes, ticks, current.copies, starts, first, eager, counts)
         eager = not eager
         chosen, step, most_saved = -1, 0, 0.0
         for i in range(n):
             if counts[i] == 0:
                 continue
-            batches = first[i + 1] - first[i]
+            time = counts[i] * ticks[i]
+            length = (first[i + 1] - first[i]) * ticks[i]
             own = arrays_of_mode(blocks, current.block[i], current.copies[i])
-            begin = step_with(stairs, i, batches - 1)
+            begin = step_with(stairs, i, length - 1)
             for other in range(begin, min(begin + _STEPS_AHEAD, stairs.first[i + 1])):
                 added = stairs.arrays[other] - own
-                saved = counts[i] * (1.0 - stairs.batches[other] / batches) / max(added, 1)
-                if stairs.batches[other] < batches and used + added <= menu.budget and saved > most_saved:
+                saved = time * (1.0 - stairs.length[other] / length) / max(added, 1)
+                if stairs.length[other] < length and used + added <= menu.budget and saved > most_saved:
                     chosen, step, most_saved = i, other, saved
         if chosen < 0:
             break
         used += stairs.arrays[step] - arrays_of_mode(blocks, current.block[chosen], current.copies[chosen])
         current.block[chosen], current.copies[chosen] = stairs.block[step], stairs.copies[step]
         set_shape(blocks, current.block[chosen], chosen, shapes)
+        ticks[chosen] = ticks_of_mode(menu.clock, current.block[chosen], current.copies[chosen])
     return shortest, work

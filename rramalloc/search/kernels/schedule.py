@@ -13,7 +13,7 @@ from rramalloc.timing.kernel import NEVER, NEXT_STEP, run_stage
 class Schedule(NamedTuple):
     """The schedule of an allocation, and room for that of a neighbour.
 
-    starts: int32, two places for the batch starts of every stage; begin[i]: where those in force stand,
+    starts: two places for the batch starts of every stage; begin[i]: where those in force stand,
     spare[i]: the other place; finish: of every stage, new_finish: where `moved`, stages whose places the last
     `retime` swapped because their starts changed.
     """
@@ -28,11 +28,12 @@ class Schedule(NamedTuple):
 
 @compiled_part
 def retime(
-    edges: Any, shapes: Any, reshaped: Any, old: Any, new: Any, limit: int, schedule: Any
+    edges: Any, shapes: Any, ticks: Any, reshaped: Any, old: Any, new: Any, limit: int, schedule: Any
 ) -> tuple[int, int]:  # fmt: skip
     """(makespan, work) after the copies `old` became `new`; only what depends on the change is timed again.
 
-    edges, shapes: as for `run_stage`; reshaped: where shapes are given, stages whose blocks changed as well.
+    edges, shapes, ticks: as for `run_stage`; reshaped: where shapes are given, stages whose blocks changed
+    as well.
 
     The makespan is NEVER if it is above `limit`, and the schedule stays as it was. work: batches times edges
     that were timed, and one for each stage.
@@ -53,7 +54,7 @@ def retime(
         finish = schedule.finish[i]
         if touched:
             finish, batches = run_stage(
-                edges, shapes, None, i, new, begin, spare[i], NEXT_STEP, limit, starts
+                edges, shapes, ticks, i, new, begin, spare[i], NEXT_STEP, limit, starts
             )
             if finish == NEVER:
                 undo(schedule)
@@ -94,21 +95,24 @@ def accept(schedule: Any) -> None:
 
 
 @compiled_part
-def timed(edges: Any, shapes: Any, copies: Any) -> tuple[Any, int, int]:
-    """(schedule, makespan, work) of an allocation; edges, shapes: as for `run_stage`."""
+def timed(edges: Any, shapes: Any, ticks: Any, copies: Any, time: Any) -> tuple[Any, int, int]:
+    """(schedule, makespan, work) of an allocation; edges, shapes, ticks: as for `run_stage`.
+
+    time: an empty array of the type that times have.
+    """
     n = len(copies)
     begin, spare = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    total = np.int64(0)
+    total: Any = np.int64(0)
     for i in range(n):
         begin[i] = 2 * total
         most = edges.windows[i] if shapes is None else edges.height[i] * edges.width[i]
         spare[i] = begin[i] + most
         total += most
     schedule = Schedule(
-        np.empty(2 * total, dtype=np.int32), begin, spare, np.zeros(n, dtype=np.int64),
+        np.empty(2 * total, dtype=time.dtype), begin, spare, np.zeros(n, dtype=np.int64),
         np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_),
     )  # fmt: skip
     none, every = np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.bool_)
-    makespan, work = retime(edges, shapes, every, none, copies, NEVER, schedule)
+    makespan, work = retime(edges, shapes, ticks, every, none, copies, NEVER, schedule)
     accept(schedule)
     return schedule, makespan, work

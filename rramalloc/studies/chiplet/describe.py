@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Chip, Hardware, Timing
+from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Stage
@@ -48,8 +48,8 @@ def describe_network(network: Network, hardware: Hardware, mapping: Mapping, fc:
 
     Raises SpecError without [chip] or [timing], and for a stage that the whole chip cannot hold.
     """
-    chip, timing = hardware.chip, hardware.timing
-    if chip is None or timing is None:
+    chip = hardware.chip
+    if chip is None or hardware.compute_ns is None:
         missing = "[chip]" if chip is None else "[timing]"
         raise SpecError(
             f"hardware {hardware.name[:60]!r}", f"needs {missing} to describe a network on its tiles"
@@ -61,7 +61,7 @@ def describe_network(network: Network, hardware: Hardware, mapping: Mapping, fc:
         raise SpecError("chip", f"has {chip.tile_count} tiles, the limit is {MAX_UNITS}")
     graph = StageGraph.build(network, fc)
     splits = [
-        tuple(_splits(network, stage, hardware, mapping, chip, timing, int(windows)))
+        tuple(_splits(network, stage, hardware, mapping, chip, int(windows)))
         for stage, windows in zip(graph.stages, graph.windows, strict=True)
     ]
     warnings = list(_left_out(chip))
@@ -117,14 +117,13 @@ def _left_out(chip: Chip) -> Iterator[str]:
 
 
 def _splits(
-    network: Network, stage: Stage, hardware: Hardware, mapping: Mapping, chip: Chip, timing: Timing,
-    windows: int,
+    network: Network, stage: Stage, hardware: Hardware, mapping: Mapping, chip: Chip, windows: int
 ) -> Iterator[Split]:  # fmt: skip
     """All ways whose share fits in a tile. Raises SpecError if none does."""
     whole = WeightMatrix.of(network, stage, hardware)
     where = f"{network.where}: node {stage.name[:60]!r}"
     output = network.shapes[stage.name]
-    step_ns = timing.compute_ns(hardware.precision.of_layer(stage).input_bits)
+    step_ns = hardware.of_layer(stage).compute_ns or 0.0
     output_bytes = output.channels * output.pixels * hardware.precision.output_bits / BITS_PER_BYTE
     fitting = False
     tiles = 1

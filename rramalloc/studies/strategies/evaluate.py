@@ -334,8 +334,8 @@ def evaluate(
     if not (tables or allocated or units or arrays):
         reason = "there are none: give strategies, allocations, units to enumerate or a budget of arrays"
         raise SpecError("strategies", reason)
-    precision, timing = common_precision(machines, given), machines[0].timing
-    tasks = tasks_of(source, parameters, precision, chosen_fc, timing)
+    precision = common_precision(machines, given)
+    tasks = tasks_of(source, parameters, precision, chosen_fc, machines[0])
     propose = None
     if arrays is not None:
         options = (given[0].source.options if given else DEFAULT_MAPPING).changed(

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from rramalloc.choices import FullyConnected
 from rramalloc.errors import SpecError, UnsupportedError, suggestion
-from rramalloc.hardware.hardware import Precision, Timing
+from rramalloc.hardware.hardware import Hardware, Precision
 from rramalloc.hardware.performance import ChipPerformance, Rates
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Linear, Node
@@ -98,11 +98,11 @@ def tasks_of(
     chip: ChipPerformance,
     precision: Precision,
     fc: FullyConnected,
-    timing: Timing | None = None,
+    machine: Hardware | None = None,
 ) -> tuple[LayerTask, ...]:
     """Tasks in execution order; classifiers are left out with fc "host".
 
-    timing: the compute time of a window of a weight layer whose cost the chip does not name is a step of it.
+    machine: a window of a weight layer whose cost the chip does not name takes a step of it.
     Raises UnsupportedError if no layer is left, SpecError for an operator without cost.
     Source: docs/sources/companions.md 1.
     """
@@ -115,25 +115,26 @@ def tasks_of(
     for node in network.nodes:
         weighs = isinstance(node, Conv | ConvTranspose | Linear)
         if node.name in layers or (not weighs and chip.cost_ns_per_byte(node.op) is not None):
-            tasks.append(_task(network, node, chip, precision, timing))
+            tasks.append(_task(network, node, chip, precision, machine))
     return tuple(tasks)
 
 
 def _task(
-    network: Network, node: Node, chip: ChipPerformance, precision: Precision, timing: Timing | None
+    network: Network, node: Node, chip: ChipPerformance, precision: Precision, machine: Hardware | None
 ) -> LayerTask:
     output, sources = network.shapes[node.name], [network.shapes[name] for name in node.inputs]
     values_in = sum(source.channels * source.pixels for source in sources)
-    weights = 0
+    weights, step_ns = 0, None
     if isinstance(node, Conv | ConvTranspose | Linear):
         precision = precision.of_layer(node)
         weights = _bytes(node.weight_count(sources[0].channels), precision.weight_bits)
+        step_ns = None if machine is None else machine.of_layer(node).compute_ns
     bytes_in = _bytes(values_in, precision.input_bits)
     cost, compute_ns = chip.cost_ns_per_byte(node.op), 0.0
     if cost is not None:
         compute_ns = bytes_in * cost
-    elif timing is not None:
-        compute_ns = output.pixels * timing.compute_ns(precision.input_bits)
+    elif step_ns is not None:
+        compute_ns = output.pixels * step_ns
     else:
         raise SpecError(
             f"{network.where}: node {node.name[:60]!r}",

@@ -317,7 +317,7 @@ def test_a_step_of_the_hardware_is_the_cost_of_a_window() -> None:
     units = ChipPerformance(**{k: v for k, v in (worked.CHIP | ROOMY).items() if k != "ns_per_byte"})
     isaac = rramalloc.load_hardware("isaac").model_copy(update={"units": units})
     evaluation = evaluate("alexnet", isaac, units=(1, 1))
-    step_ns = isaac.timing.compute_ns(isaac.precision.input_bits)  # type: ignore[union-attr]
+    step_ns = isaac.compute_ns
     assert evaluation.document.tasks[0].compute_ns == 3025 * step_ns
     with pytest.raises(SpecError, match=r"no default and no \[timing\]"):
         evaluate("alexnet", units, units=(1, 1))

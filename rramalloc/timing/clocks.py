@@ -1,0 +1,72 @@
+"""Own clocks: how many ticks a batch of every stage lasts, in any mode (docs/sources/model.md 11)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import active_lines
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.geometry import Pair
+from rramalloc.network.network import Network
+from rramalloc.timing.access import bytes_of_block
+from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.stage_graph import EXACTLY, MOST_CYCLES, BatchTicks, StageGraph
+
+
+def timed_graph(
+    network: Network, hardware: Hardware, options: MappingOptions, measured: MeasuredSteps | None = None,
+    graph: StageGraph | None = None,
+) -> StageGraph:  # fmt: skip
+    """The stages of a network, with their own clocks if the hardware says so.
+
+    measured: the time of a step of every stage instead of the hardware's; graph: of this network and fc, if
+    it is there already. Raises UnsupportedError as `StageGraph.build`; SpecError if own clocks have no time
+    or take more than MOST_CYCLES ticks.
+    """
+    graph = graph or StageGraph.build(network, options.fc)
+    if not hardware.own_clock:
+        return graph
+    if measured is None and hardware.compute_ns is None:
+        raise SpecError(
+            f"hardware {hardware.name[:60]!r}",
+            'clock = "own" needs the time of a step in [timing] (step_ns, or read_ns and dac_bits), or a '
+            "latency table",
+        )
+    return replace(graph, clocks=_Clocks(graph, hardware, options, measured), _in_blocks={}, _needed={})
+
+
+@dataclass(frozen=True, eq=False)
+class _Clocks:
+    """Ticks of a batch of every stage and block; called with the number of a stage and its block."""
+
+    graph: StageGraph
+    hardware: Hardware
+    options: MappingOptions
+    measured: MeasuredSteps | None
+
+    def __call__(self, stage: int, block: Pair) -> BatchTicks:
+        node, network = self.graph.stages[stage], self.graph.network
+        hardware = self.hardware.of_layer(node)
+        tick_ns = hardware.tick_ns
+        if self.measured is not None:
+            compute_ns = self.measured.compute_ns[node.name]
+        elif hardware.timing is not None:
+            rows, columns = active_lines(network, node, hardware, self.options, block)
+            compute_ns = hardware.timing.compute_ns(
+                hardware.precision.input_bits, hardware.crossbar, rows, columns
+            )
+        access_ns = 0.0
+        if hardware.memory is not None:
+            access_ns = bytes_of_block(network, node, block, hardware) / hardware.memory.bandwidth_gb_s
+            if hardware.memory.scope == "shared":
+                access_ns *= len(self.graph.stages)
+        if (longest_ns := max(compute_ns, access_ns)) > MOST_CYCLES * tick_ns:
+            raise SpecError(
+                f"hardware {hardware.name[:60]!r}",
+                f"a step of {node.name[:60]!r} lasts {longest_ns:.4g} ns, more than {MOST_CYCLES} ticks of "
+                f"{tick_ns:g} ns: give a longer tick_ns",
+            )
+        return BatchTicks(max(1, math.ceil(compute_ns / tick_ns * EXACTLY)), access_ns / tick_ns)
