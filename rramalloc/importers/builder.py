@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -131,7 +132,8 @@ class GraphBuilder:
         Raises UnsupportedError for operators with weights that are not modelled, unless `allow_partial`, and
         if no stage is left; SpecError, NetworkError.
         """
-        nodes = self.nodes if ends is None else needed(self.nodes, ends)
+        ends = None if ends is None else list(ends)
+        nodes = _joined_barriers(self.nodes if ends is None else needed(self.nodes, ends), set(ends or ()))
         kept = {node.name for node in nodes}
         unmodelled = [
             Unmodelled(name=name, operator=operator, weights=weights, macs=macs)
@@ -158,6 +160,30 @@ class GraphBuilder:
             unmodelled=unmodelled,
             approximations=approximations,
         )
+
+
+def _joined_barriers(nodes: Sequence[Node], ends: set[str]) -> list[Node]:
+    """One barrier for several with only pixelwise nodes between them: the later ones add no wait.
+
+    ends: nodes whose shapes must stay.
+    """
+    readers = Counter(name for node in nodes for name in set(node.inputs))
+    by_name: dict[str, Node] = {}
+    renamed: dict[str, str] = {}
+    for node in nodes:
+        if any(name in renamed for name in node.inputs):
+            node = node.model_copy(update={"inputs": tuple(renamed.get(name, name) for name in node.inputs)})
+        if isinstance(node, Barrier) and len(node.inputs) == 1 and node.name not in ends:
+            chain = by_name[node.inputs[0]]
+            while isinstance(chain, Pixelwise) and readers[chain.name] == 1 and chain.name not in ends:
+                chain = by_name[chain.inputs[0]]
+            if isinstance(chain, Barrier) and readers[chain.name] == 1 and chain.name not in ends:
+                by_name[chain.name] = chain.model_copy(update={"shape": node.shape})
+                renamed[node.name] = node.inputs[0]
+                readers[node.inputs[0]] = readers[node.name]
+                continue
+        by_name[node.name] = node
+    return list(by_name.values())
 
 
 def module_name(path: str, kind: str, operator: str) -> str:

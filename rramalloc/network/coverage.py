@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from rramalloc.network.counts import macs, weights
 from rramalloc.network.network import Network
-from rramalloc.network.node import Approximation, Input, Stage, Unmodelled
+from rramalloc.network.node import Approximation, Barrier, Flatten, GlobalPool, Input, Stage, Unmodelled
 from rramalloc.records import Record
 
 _MOST_NAMES = 3
@@ -28,8 +28,8 @@ class Coverage(Record):
     use it; macs: multiply-accumulates for one input; stored_again: weights that several stages share and
     that are stored for each of them; host: weight layers left to the host, untimed; unmodelled: operators
     with weights that no stage stands for; approximated: nodes that stand for an operator only approximately;
-    barriers: nodes that wait for all pixels of their inputs; free_digital: digital nodes, which take no
-    steps of their own.
+    barriers: nodes that wait for all pixels of their inputs, where those come one by one; free_digital:
+    digital nodes, which take no steps of their own.
     """
 
     weights: OnArrays
@@ -64,7 +64,7 @@ class Coverage(Record):
             host=tuple(stage.name for stage in network.stages if stage.name not in timed),
             unmodelled=network.unmodelled,
             approximated=network.approximations,
-            barriers=tuple(node.name for node in network.nodes if node.op == "barrier"),
+            barriers=_waiting(network),
             free_digital=sum(not isinstance(node, Input | Stage) for node in network.nodes),
         )
 
@@ -114,6 +114,21 @@ class Coverage(Record):
         if self.stored_again:
             words.append(f"{self.stored_again:,} weights stored again for layers that share them")
         return "; ".join(words)
+
+
+def _waiting(network: Network) -> tuple[str, ...]:
+    """Barriers of which some input has pixels that are not all there at once."""
+    at_once: set[str] = set()
+    waiting: list[str] = []
+    for node in network.nodes:
+        ready = bool(node.inputs) and at_once.issuperset(node.inputs)
+        if isinstance(node, Barrier) and not ready:
+            waiting.append(node.name)
+        digital = not isinstance(node, Input | Stage)
+        whole = isinstance(node, Barrier | GlobalPool | Flatten) or network.shapes[node.name].pixels == 1
+        if whole or (digital and ready):
+            at_once.add(node.name)
+    return tuple(waiting)
 
 
 def _percent(share: OnArrays) -> str:

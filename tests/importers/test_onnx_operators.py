@@ -11,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rramalloc.errors import RramallocError, SpecError, UnsupportedError
-from rramalloc.importers.onnx import from_model, importer
+from rramalloc.importers.onnx import from_model
+from rramalloc.importers.onnx import visit as visiting
 from rramalloc.importers.onnx.tensors import NO_PADS, Tensor
 from rramalloc.network.network import Network
 
@@ -84,7 +85,7 @@ def inferred(proto: Any, name: str) -> tuple[int, ...]:
 @pytest.fixture(autouse=True)
 def _tensors_agree_with_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every ONNX tensor that the reader tracks has the shape of the node that yields it."""
-    visit = importer._visit
+    visit = visiting._results
 
     def checked(drawing: Any, step: Any, declared: Any) -> Any:
         results = visit(drawing, step, declared)
@@ -94,7 +95,7 @@ def _tensors_agree_with_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert len(value.dims) == len(value.layout)
         return results
 
-    monkeypatch.setattr(importer, "_visit", checked)
+    monkeypatch.setattr(visiting, "_results", checked)
 
 
 STEM = node("Conv", "x w", "c", "stem")
@@ -190,7 +191,7 @@ AFTER_STEM = [  # c: 16 x 12 x 10; operator, its inputs, attributes, constants, 
     ("ScatterND", "c i u", {}, [ints("i", [[0, 0]]), weight("u", 1, 12, 10)], 21, "barrier", "16 x 12 x 10"),
     ("GatherElements", "c i", {}, [ints("i", [[[[1, 2]]]])], 21, "barrier", "1 x 2 x 1"),
     ("GatherND", "c i", {}, [ints("i", [[0, 1], [0, 2]])], 21, "barrier", "12 x 2 x 10"),
-    ("Einsum", "c k", {"equation": "nchw,co->nohw"}, [weight("k", 16, 5)], 21, "barrier", "5 x 12 x 10"),
+    ("Einsum", "c k", {"equation": "nchw,co->nohw"}, [weight("k", 16, 5)], 21, "linear", "5 x 12 x 10"),
     ("OneHot", "c k v", {}, [ints("k", 3), weight("v", 2)], 21, "barrier", None),
     ("RoiAlign", "c r i", {"output_height": 7, "output_width": 6}, [weight("r", 1, 4), ints("i", [0])], 21,
      "barrier", "16 x 7 x 6"),

@@ -89,6 +89,8 @@ def layouts_of(dims: Dims) -> tuple[Layout, ...]:
         options = options if dims[0] == 1 or rank == 1 else ["YC"]
     elif rank == 3:
         options = ["1CY", "1YC", "1YX"] if dims[0] == 1 else ["CYX", "YXC"]
+    elif rank == 4:
+        options = ["1CYX", "1YXC"]
     else:
         return tuple(dict.fromkeys((gridded(dims, [1]), gridded(dims, [rank - 1]))))
     return tuple(dict.fromkeys(lettered(dims, option) for option in options))

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rramalloc.errors import SpecError
 from rramalloc.importers.torch.archive import read_program
-from rramalloc.importers.torch.call import TensorBuilder
-from rramalloc.importers.torch.graph import Dims, Program
-from rramalloc.importers.torch.lowering import lower
-from rramalloc.importers.torch.operators import RULES
+from rramalloc.importers.torch.graph import Dims
+from rramalloc.importers.torch.lowering import network_of
 from rramalloc.network.network import Network
 from rramalloc.records import brief, is_whole
 
@@ -29,7 +27,7 @@ def read(path: str | os.PathLike[str], *, allow_partial: bool = False) -> Networ
     Raises FileError, SpecError, NetworkError, UnsupportedError.
     """
     where = os.fspath(path)
-    return _network(read_program(path), where, Path(path).stem or "network", allow_partial=allow_partial)
+    return network_of(read_program(path), where, Path(path).stem or "network", allow_partial=allow_partial)
 
 
 def from_torch(
@@ -65,13 +63,7 @@ def from_torch(
     label = type(module).__name__.lower() if name is None else name
     where = f"PyTorch module {label[:60]!r}"
     program = live_program(module, _shapes(example_shape, where), where)
-    return _network(program, where, label, allow_partial=allow_partial)
-
-
-def _network(program: Program, where: str, name: str, *, allow_partial: bool) -> Network:
-    nodes = TensorBuilder(where)
-    lower(program, nodes, RULES)
-    return nodes.network(name, "torch.export", allow_partial=allow_partial)
+    return network_of(program, where, label, allow_partial=allow_partial)
 
 
 def _shapes(given: Any, where: str) -> tuple[Dims, ...]:

@@ -1,127 +1,140 @@
-"""One ATen call during the conversion: typed access to its arguments, and the nodes it emits."""
+"""One ATen call: typed access to its arguments, and the ONNX operators that it is written as."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from rramalloc.errors import NetworkError, SpecError
-from rramalloc.importers.axes import MAX_TAKEN, runs_of
-from rramalloc.importers.builder import GraphBuilder, module_name
-from rramalloc.importers.torch.graph import Argument, Dims, Operation, Ref, references
-from rramalloc.importers.torch.layout import Layout, Tensor, default_layout
+import numpy as np
+import onnx
+
+from rramalloc.errors import SpecError
+from rramalloc.importers.axes import Dims
+from rramalloc.importers.onnx.drawing import Drawing
+from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value
+from rramalloc.importers.onnx.visit import unknown, visit
+from rramalloc.importers.torch.graph import Argument, Operation, Ref, references
 from rramalloc.records import brief
 
-Result = Tensor | Sequence[Tensor | None]
-Frame = dict[str, Tensor | None]
-"""Tensors by name; one that depends on constants only is absent or None."""
-_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
-_INDEXED = frozenset(
-    (
-        "index",
-        "index_put",
-        "scatter",
-        "scatter_add",
-        "scatter_reduce",
-        "masked_scatter",
-        "grid_sampler",
-        "grid_sampler_2d",
-    )
-)
-"""Operators whose constant operands say where values go, and are no weights."""
-
-
-class TensorBuilder(GraphBuilder):
-    """A graph builder whose nodes must have the shapes that PyTorch states for their tensors."""
-
-    def __init__(self, where: str) -> None:
-        super().__init__(where)
-        self._placed: dict[tuple[str, Layout], str] = {}
-
-    def emit(self, tensor: Tensor, op: str, inputs: Sequence[str], **fields: Any) -> Tensor:
-        """Append the node that computes `tensor`; return the tensor. Raises NetworkError."""
-        place = f"{self.where}: node {brief(tensor.node)}"
-        shape = self.add(tensor.node, op, inputs, f"{place} ({op})", **fields)
-        if shape != tensor.shape:
-            raise NetworkError(
-                place, f"is {shape} by the model's rules and {tensor.shape} in the exported graph"
-            )
-        return tensor
-
-    def placed(self, tensor: Tensor, layout: Layout) -> Tensor:
-        """The tensor with its pixels in another layout: a barrier, made once, unless they lie so already."""
-        if tensor.lies(layout):
-            return Tensor(tensor.node, tensor.dims, layout)
-        key = (tensor.node, layout)
-        if key not in self._placed:
-            moved = Tensor(self.unique(f"{tensor.node}_reordered"), tensor.dims, layout)
-            self._placed[key] = moved.node
-            return self.emit(moved, "barrier", [tensor.node], shape=tuple(moved.shape))
-        return Tensor(self._placed[key], tensor.dims, layout)
+OPSET = 23
+"""Version of the ONNX operators that ATen calls are written as."""
+Frame = dict[str, Value]
+"""Tensors by name; one that is absent is a parameter or another constant."""
+_LARGEST = 2**62
 
 
 class Call:
-    """One ATen call. nodes: where to emit; frame: what the names stand for.
-
-    origins: for constants that only reorder another one, the name of that; name: reserved for the main node.
-    """
+    """One ATen call. frame: what the names stand for; name: reserved for its main node."""
 
     def __init__(
-        self,
-        nodes: TensorBuilder,
-        operation: Operation,
-        shapes: Mapping[str, Dims],
-        frame: Frame,
-        origins: Mapping[str, str],
+        self, drawing: Drawing, operation: Operation, shapes: Mapping[str, Dims], frame: Frame, name: str
     ) -> None:
-        self.nodes, self.operation, self.frame = nodes, operation, frame
-        self._shapes, self._origins = shapes, origins
-        self.name = nodes.unique(_base_name(operation))
-        self._emitted = False
+        self.drawing, self.operation, self.frame, self.name = drawing, operation, frame, name
+        self._shapes = shapes
+
+    @property
+    def place(self) -> str:
+        """How messages call it."""
+        return f"{self.drawing.where}: operation {self.operation.name[:60]!r} ({self.operation.op[:60]})"
 
     def fault(self, field: str, reason: str) -> SpecError:
         """The error to raise for an argument of this call."""
-        place = f"{self.nodes.where}: operation {self.operation.name[:60]!r} ({self.operation.op[:60]})"
-        return SpecError(f"{place}.{field}" if field else place, reason)
+        return SpecError(f"{self.place}.{field}" if field else self.place, reason)
+
+    def run(self, op: str, *values: Value | Sequence[int] | None, **attributes: Any) -> Value:
+        """The first output of an ONNX operator; plain whole numbers stand for a constant vector."""
+        return self.outputs(op, values, (self._main,), **attributes)[0]
+
+    @property
+    def _main(self) -> str:
+        return next((name for name in self.operation.outputs if name), self.operation.name)
+
+    def outputs(
+        self,
+        op: str,
+        values: Sequence[Value | Sequence[int] | None],
+        names: Sequence[str | None],
+        **attributes: Any,
+    ) -> list[Value]:
+        """All outputs of an ONNX operator, named as tensors of the graph. Raises RramallocError."""
+        return visit(self.drawing, self.step(op, values, names, attributes), self._shapes)
+
+    def step(
+        self,
+        op: str,
+        values: Sequence[Value | Sequence[int] | None] = (),
+        names: Sequence[str | None] = (),
+        attributes: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Step:
+        """An ONNX operator in this call's name."""
+        for key, given in attributes.items():
+            listed = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+            if any(isinstance(number, int) and abs(number) > _LARGEST for number in listed):
+                raise self.fault(key, f"got {brief(given)}, a number of PyTorch has 64 bits")
+        proto = onnx.helper.make_node(op, [], [name or "" for name in names], **attributes)
+        operands = tuple(
+            value if isinstance(value, Constant | Tensor | None) else self.numbers(value) for value in values
+        )
+        return Step(proto=proto, name=self.name, place=self.place, opset=OPSET, values=operands)
+
+    def numbers(self, values: Sequence[int]) -> Constant:
+        """A constant vector. Raises SpecError for numbers that do not fit."""
+        if any(abs(number) > _LARGEST for number in values):
+            raise self.fault("", f"got {brief(list(values))}, a number of PyTorch has 64 bits")
+        return Constant(dims=(len(values),), array=np.array(values, dtype=np.int64))
 
     def given(self, key: str) -> Argument:
         """An argument, None if left out."""
         return self.operation.args.get(key)
 
-    def tensor(self, *keys: str) -> Tensor | None:
-        """The tensor under the first key that is there; None if it is constant or left out."""
-        for key in keys:
-            argument = self.given(key)
-            if isinstance(argument, Ref):
-                return self.frame.get(argument.name)
+    def of(self, argument: Argument) -> Value | None:
+        """What an argument stands for: a tensor, or a number as a constant of rank 0; None for others."""
+        if isinstance(argument, Ref):
+            return self.value_of(argument.name)
+        if isinstance(argument, int | float):
+            fits = not isinstance(argument, int) or abs(argument) < _LARGEST
+            return Constant(dims=(), array=np.array(argument) if fits else None)
         return None
 
-    def operand(self, *keys: str) -> Tensor:
-        """Like `tensor`, but without one the first tensor that is not constant."""
-        return self.tensor(*keys) or self.tensors()[0]
+    def value_of(self, name: str) -> Value:
+        """The tensor of a name: computed from the input, or a constant."""
+        known = self.frame.get(name)
+        return known if known is not None else self.constant(name)
 
-    def tensors(self) -> list[Tensor]:
-        """All operands that are not constant, in order."""
-        found = (
-            self.frame.get(ref.name)
-            for argument in self.operation.args.values()
-            for ref in references(argument)
-        )
-        return [tensor for tensor in found if tensor is not None]
+    def constant(self, name: str) -> Constant:
+        """A parameter, a buffer, or what is computed from such alone."""
+        return Constant(dims=self.dims_of(name), origin=name)
 
-    def dims(self, *keys: str) -> Dims | None:
-        """Dimensions of a tensor argument, constant or not; None without one."""
+    def value(self, *keys: str) -> Value:
+        """The tensor under the first key that is there. Raises SpecError if none is."""
         for key in keys:
-            argument = self.given(key)
-            if isinstance(argument, Ref):
-                return self.dims_of(argument.name)
-        return None
+            value = self.of(self.given(key)) if self.given(key) is not None else None
+            if value is not None:
+                return value
+        raise self.fault(keys[0], "is left out")
 
-    def origin(self, *keys: str) -> str:
-        """The parameter behind a constant operand."""
-        name = next(ref.name for ref in map(self.given, keys) if isinstance(ref, Ref))
-        return self._origins.get(name, name)
+    def optional(self, key: str) -> Value | None:
+        """The tensor or number of an argument, None if left out."""
+        return self.of(self.given(key))
+
+    def main(self) -> Value:
+        """The tensor that an operator of one operand works on."""
+        if any(isinstance(self.given(key), Ref) for key in ("self", "input")):
+            return self.value("self", "input")
+        return next(value for value in self.operands() if isinstance(value, Tensor))
+
+    def operands(self) -> list[Value]:
+        """All tensors among the arguments, in order."""
+        found = (self.of(ref) for argument in self.operation.args.values() for ref in references(argument))
+        return [value for value in found if value is not None]
+
+    def dims(self, value: Value) -> Dims:
+        """Shape of an operand."""
+        if value.dims is None:
+            raise self.fault("", "the shape of a constant operand is not stated")
+        return value.dims
 
     def dims_of(self, name: str) -> Dims:
         """Dimensions of a tensor by name. Raises SpecError if the graph does not state them."""
@@ -154,7 +167,15 @@ class Call:
             raise self.fault(key, f"must be {count} whole numbers of at least 0, got {brief(value)}")
         return tuple(item for item in items if isinstance(item, int))
 
-    def axes(self, key: str, rank: int) -> tuple[int, ...]:
+    def whole(self, key: str) -> Dims:
+        """A list of whole numbers, empty if left out."""
+        value = self.given(key)
+        items = value if isinstance(value, tuple) else () if value is None else (value,)
+        if not all(type(item) is int for item in items):
+            raise self.fault(key, f"must be fixed whole numbers, got {brief(value)}")
+        return tuple(item for item in items if isinstance(item, int))
+
+    def axes(self, key: str, rank: int) -> Dims:
         """Axes counted from 0, one number or a list; all axes if left out or empty."""
         value = self.given(key)
         items = value if isinstance(value, tuple) else () if value is None else (value,)
@@ -169,112 +190,19 @@ class Call:
             raise self.fault(key, f"must be an axis from {-rank} to {rank - 1}, got {brief(value)}")
         return value % rank
 
-    def emit(
-        self,
-        op: str,
-        inputs: Sequence[Tensor],
-        dims: Dims,
-        layout: Layout,
-        *,
-        suffix: str = "",
-        **fields: Any,
-    ) -> Tensor:
-        """Append a node. Without a suffix it takes the name of the call, further ones a number."""
-        if suffix or self._emitted:
-            name = self.nodes.unique(self.name + suffix)
-        else:
-            self._emitted, name = True, self.name
-        tensor = Tensor(name, dims, layout)
-        return self.nodes.emit(tensor, op, [source.node for source in inputs], **fields)
-
-    def select(self, source: Tensor, dims: Dims, layout: Layout, *, suffix: str = "") -> Tensor:
-        """The same pixels with other channels."""
-        channels = Tensor("", dims, layout).shape.channels
-        return self.emit("select", [source], dims, layout, suffix=suffix, channels=channels)
-
-    def barrier(
-        self, sources: Sequence[Tensor], dims: Dims, layout: Layout | None = None, *, suffix: str = ""
-    ) -> Tensor:
-        """A node that waits for all pixels of its inputs."""
-        layout = default_layout(dims) if layout is None else layout
-        shape = tuple(Tensor("", dims, layout).shape)
-        return self.emit("barrier", sources, dims, layout, suffix=suffix, shape=shape)
-
-    def collapsed(self, source: Tensor, *, suffix: str = "_whole") -> Tensor:
-        """All channels at one pixel, once every pixel is there; the tensor itself if it has one pixel."""
-        if source.shape.pixels == 1:
-            return source
-        dims = (source.shape.channels,)
-        return self.barrier([source], dims, Layout(), suffix=suffix)
-
-    def whole(self, source: Tensor, *, suffix: str) -> Tensor:
-        """An operand of which every pixel of the result needs every pixel: pooled to one."""
-        if source.shape.pixels == 1:
-            return source
-        return self.emit("global_maxpool", [source], (source.shape.channels,), Layout(), suffix=suffix)
-
-    def taken(
-        self,
-        source: Tensor,
-        axis: int,
-        indices: Sequence[int],
-        dims: Dims,
-        layout: Layout,
-        *,
-        suffix: str = "",
-    ) -> Tensor | None:
-        """These places along an axis that is a side of the grid, -1 for zeros; None for any other axis."""
-        own = source.essential
-        side = next((grid for grid in (0, 1) if own[grid] == (axis,)), None)
-        if side is None or max(len(indices), source.dims[axis]) > MAX_TAKEN:
-            return None
-        runs: dict[str, Any] = {("rows", "columns")[side]: runs_of(indices)}
-        return self.emit("take", [source], dims, layout, suffix=suffix, **runs)
-
-    def placed(self, source: Tensor, layout: Layout) -> Tensor:
-        """The tensor with its pixels in `layout`."""
-        return self.nodes.placed(source, layout)
-
-    def unknown(self, note: str = "") -> Result:
-        """Every output waits for all pixels of all inputs; note: why, if the operator itself is known."""
-        sources = list(dict.fromkeys(self.tensors()))
-        results: list[Tensor | None] = []
-        for name in self.operation.outputs:
-            dims = self.dims_of(name) if name is not None else None
-            same = next((source for source in sources if source.dims == dims), None)
-            results.append(
-                None if dims is None else self.barrier(sources, dims, same.layout if same else None)
-            )
-        made = [result.node for result in results if result is not None]
-        if made:
-            op, weights = self.operation.op, 0 if note else self._weights()
-            lost = ", its weights take no arrays" if weights else ""
-            self.nodes.approximate(made, op, note or f"is not known: treated as a barrier{lost}")
-            if weights:
-                macs = weights * math.prod(sources[0].dims[:-1]) if op in _RECURRENT else None
-                self.nodes.leave_out(made, op, weights, macs)
-        return results
-
-    def _weights(self) -> int:
-        """Constant weights of an operator without a rule: matrices that are no indices."""
-        op, args = self.operation.op, self.operation.args
-        values = [args.get("params")] if op in _RECURRENT else args.values()
-        matrices = [
-            self._shapes.get(ref.name, ())
-            for argument in values
-            for ref in references(argument)
-            if self.frame.get(ref.name) is None
-        ]
-        long = [dims for dims in matrices if sum(extent > 1 for extent in dims) > 1]
-        return 0 if op in _INDEXED else sum(math.prod(dims) for dims in long)
+    def unknown(self, note: str = "") -> list[Value]:
+        """Every output waits for all pixels of all operands; note: why, if the operator itself is known."""
+        op = self.operation.op
+        tensors = [value for value in self.operands() if isinstance(value, Tensor)]
+        unique = list({(value.node, value.dims): value for value in tensors}.values())
+        values = unique if note or op in _MOVES else self.operands()
+        return unknown(self.drawing, self.step(op, values, self.operation.outputs, {}), self._shapes, note)
 
 
-def same_values(first: Dims, second: Dims) -> bool:
-    """Do two shapes hold equally many values?"""
-    return math.prod(first) == math.prod(second)
-
-
-def _base_name(operation: Operation) -> str:
-    if not operation.module:
-        return operation.name
-    return module_name(operation.module, operation.module_type, operation.name)
+_MOVES = frozenset(
+    (
+        "index", "index_put", "scatter", "scatter_add", "scatter_reduce", "masked_scatter", "grid_sampler",
+        "grid_sampler_2d",
+    )
+)  # fmt: skip
+"""Operators whose constant operands say where values go, and are no weights."""

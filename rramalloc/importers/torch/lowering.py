@@ -2,77 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from rramalloc.errors import SpecError, UnsupportedError
-from rramalloc.importers.torch.call import Call, Frame, Result, TensorBuilder
-from rramalloc.importers.torch.graph import (
-    Argument,
-    Dims,
-    Graph,
-    Operation,
-    Program,
-    Ref,
-    references,
-)
-from rramalloc.importers.torch.layout import (
-    ContradictionError,
-    Layout,
-    Tensor,
-    default_layout,
-    image_layout,
-    signal_layout,
-)
+from rramalloc.errors import NetworkError, SpecError, UnsupportedError
+from rramalloc.importers.axes import Dims, Layout, shape_of
+from rramalloc.importers.builder import module_name
+from rramalloc.importers.onnx.drawing import Drawing, Uses, barrier
+from rramalloc.importers.onnx.shapes import shown
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, usual
+from rramalloc.importers.onnx.visit import Drawn, fewest_barriers
+from rramalloc.importers.torch.call import Call, Frame
+from rramalloc.importers.torch.graph import Argument, Graph, Operation, Program, Ref, references
+from rramalloc.importers.torch.operators import READERS, RULES
+from rramalloc.network.network import Network
 
-Handler = Callable[[Call], Result]
 _INLINED = ("higher_order.wrap_with_set_grad_enabled", "higher_order.wrap_with_autocast")
-_VIEWS = (
-    "view reshape _unsafe_view flatten unflatten squeeze unsqueeze permute transpose t movedim alias detach "
-    "slice select narrow chunk split split_with_sizes unbind expand expand_as view_as"
-)
-_VIEW_OPS = frozenset(_VIEWS.split())
-_REORDERINGS = (
-    "permute", "transpose", "t", "alias", "detach", "view", "reshape", "_unsafe_view",
-    "squeeze", "unsqueeze", "clone", "contiguous", "to", "_to_copy", "dequantize",
+_VIEWS = frozenset(
+    (
+        "view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "permute",
+        "transpose", "t", "movedim", "alias", "detach", "slice", "select", "narrow", "chunk", "split",
+        "split_with_sizes", "unbind", "expand", "expand_as", "view_as",
+    )
+)  # fmt: skip
+_REORDERINGS = frozenset(
+    (
+        "permute", "transpose", "t", "alias", "detach", "view", "reshape", "_unsafe_view", "squeeze",
+        "unsqueeze", "clone", "contiguous", "to", "_to_copy", "dequantize", "dequantize_per_tensor",
+        "dequantize_per_channel",
+    )
 )  # fmt: skip
 """Calls that keep all values of a constant, perhaps in another order."""
-_PIXEL_LAYERS = ("linear", "matmul", "layer_norm")
+_SHAPE_ONLY = frozenset(
+    f"{prefix}{name}{suffix}"
+    for name in ("zeros", "ones", "full", "empty", "rand", "randn")
+    for prefix, suffix in (("new_", ""), ("", "_like"))
+) | {"fill", "zero"}
+"""Calls whose result does not depend on the values of their operand."""
 
 
-def lower(program: Program, nodes: TensorBuilder, handlers: Mapping[str, Handler]) -> None:
-    """Append the nodes of a whole program. Raises SpecError, UnsupportedError."""
+def network_of(program: Program, where: str, name: str, *, allow_partial: bool) -> Network:
+    """The network of a whole program. Raises SpecError, NetworkError, UnsupportedError."""
+    inputs = {tensor: _input_dims(program, tensor, where) for tensor in program.user_inputs}
+    drawing, ends = fewest_barriers(inputs, lambda layouts: _drawn(program, where, inputs, layouts))
+    return drawing.network(name, "torch.export", allow_partial=allow_partial, ends=ends)
+
+
+def _input_dims(program: Program, name: str, where: str) -> Dims:
+    """Shape of an input; an image or signal alone, without a batch, may have any first axis."""
+    place = f"{where}: input {name[:60]!r}"
+    dims = program.graph.shapes.get(name)
+    if dims is None:
+        raise SpecError(place, "the graph states no shape")
+    if 0 in dims:
+        raise SpecError(place, f"has no elements: its shape is {dims}")
+    if len(dims) in (2, 4, 5) and dims[0] != 1:
+        raise SpecError(
+            place, f"the first axis is the batch and must be 1, its shape is {dims}: export with batch 1"
+        )
+    return dims
+
+
+def _drawn(program: Program, where: str, inputs: Mapping[str, Dims], layouts: Mapping[str, Layout]) -> Drawn:
+    graph = program.graph
+    drawing = Drawing(where, 1, _uses(graph), ())
+    modules = {operation.module for operation in graph.operations}  # a layer keeps its name
     frame: Frame = {}
-    modules = {operation.module for operation in program.graph.operations}  # a layer keeps its name
-    for name in program.user_inputs:
-        dims = program.graph.shapes.get(name)
-        if dims is None:
-            raise SpecError(f"{nodes.where}: input {name[:60]!r}", "the graph states no shape")
-        layout = _input_layout(program.graph, name, dims)
-        if any(axis not in range(len(dims)) for group in layout for axis in group):
-            raise SpecError(
-                f"{nodes.where}: input {name[:60]!r}", f"its shape {dims} does not fit its reader"
-            )
-        _check_input(f"{nodes.where}: input {name[:60]!r}", dims, layout)
-        tensor = Tensor(nodes.unique(f"{name}_input" if name in modules else name), dims, layout)
-        frame[name] = nodes.emit(tensor, "input", (), shape=tuple(tensor.shape))
-    _Scope(nodes, handlers, program.graph, frame).run()
+    for name, dims in inputs.items():
+        node = drawing.unique(f"{name}_input" if name in modules else name)
+        drawing.add(
+            node, "input", (), f"{where}: input {name[:60]!r}", shape=tuple(shape_of(dims, layouts[name]))
+        )
+        frame[name] = tensor(node, dims, layouts[name])
+    _Scope(drawing, graph, frame).run()
+    returned = (frame.get(ref.name) for argument in graph.outputs for ref in references(argument))
+    ends = [value.node for value in returned if isinstance(value, Tensor)]
+    return drawing, ends or [node.name for node in drawing.nodes]
+
+
+def _uses(graph: Graph) -> Uses:
+    """Which ONNX operators read a tensor, and as which operand."""
+    uses: dict[str, list[tuple[str, int]]] = {}
+    for operation in graph.operations:
+        reader = READERS.get(operation.op, operation.op)
+        for position, argument in enumerate(operation.args.values()):
+            for ref in references(argument):
+                uses.setdefault(ref.name, []).append((reader, position))
+    return uses
 
 
 class _Scope:
-    """One graph. roots: for every view the tensor whose memory it shows; origins: as of Call."""
+    """One graph. roots: for every view the tensor whose memory it shows."""
 
-    def __init__(
-        self,
-        nodes: TensorBuilder,
-        handlers: Mapping[str, Handler],
-        graph: Graph,
-        frame: Frame,
-        origins: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        self.nodes, self.handlers, self.graph, self.frame = nodes, handlers, graph, frame
+    def __init__(self, drawing: Drawing, graph: Graph, frame: Frame) -> None:
+        self.drawing, self.graph, self.frame = drawing, graph, frame
         self.roots: dict[str, str] = {}
-        self.origins = dict(origins)
 
     def run(self) -> None:
         for operation in self.graph.operations:
@@ -80,9 +104,12 @@ class _Scope:
                 self._nested(operation)
                 continue
             self._note_view(operation)
-            operands = (ref.name for value in operation.args.values() for ref in references(value))
-            if any(self.frame.get(name) is not None for name in operands):
-                self._operation(Call(self.nodes, operation, self.graph.shapes, self.frame, self.origins))
+            call = Call(self.drawing, operation, self.graph.shapes, self.frame, "")
+            operands = call.operands()[operation.op in _SHAPE_ONLY :]
+            if any(isinstance(value, Tensor) for value in operands):
+                self._operation(call)
+            else:
+                self._constant(call)
 
     def _operation(self, call: Call) -> None:
         operation = call.operation
@@ -91,31 +118,42 @@ class _Scope:
         for name in operation.outputs:
             if name is not None and 0 in call.dims_of(name):
                 raise call.fault("", f"its result has no elements: {call.dims_of(name)}")
-        handler = self.handlers.get(operation.op, Call.unknown)
-        try:
-            result = handler(call)
-        except ContradictionError:
-            raise call.fault("", "the shapes of its operands and results contradict each other") from None
-        results = [result] if isinstance(result, Tensor) else result
-        self.frame.update(
-            (name, made) for name, made in zip(operation.outputs, results, strict=False) if name
-        )
+        call.name = self.drawing.unique(_base_name(operation))
+        result = RULES.get(operation.op, Call.unknown)(call)
+        results = [result] if isinstance(result, Tensor | Constant) else list(result)
+        results += results[-1:] * (len(operation.outputs) - len(results))
+        for name, made in zip(operation.outputs, results, strict=False):
+            if name is not None:
+                self.frame[name] = _stated(call, made, call.dims_of(name))
         first = next(iter(operation.args.values()), None)
-        if not isinstance(first, Ref):
-            return
-        if operation.in_place and results and results[0] is not None:
-            self._overwrite(call, first.name, self.roots.get(first.name, first.name), results[0])
+        if operation.in_place and isinstance(first, Ref) and operation.outputs[0]:
+            self._overwrite(call, first.name, self.frame[operation.outputs[0]])
+
+    def _constant(self, call: Call) -> None:
+        """What constants alone make is a constant; one that only reorders another keeps its origin."""
+        operation = call.operation
+        first = next(iter(operation.args.values()), None)
+        for name in operation.outputs:
+            if name is None or name not in self.graph.shapes:
+                continue
+            value = call.constant(name)
+            if operation.op in _REORDERINGS and isinstance(first, Ref):
+                source = call.value_of(first.name)
+                if isinstance(source, Constant):
+                    value = replace(value, origin=source.origin, bits=source.bits)
+            self.frame[name] = value
+        if operation.in_place and isinstance(first, Ref) and operation.outputs[0] in self.frame:
+            self._overwrite(call, first.name, self.frame[operation.outputs[0]])
 
     def _note_view(self, operation: Operation) -> None:
         first = next(iter(operation.args.values()), None)
-        if operation.op in _REORDERINGS and isinstance(first, Ref) and operation.outputs[0]:
-            self.origins[operation.outputs[0]] = self.origins.get(first.name, first.name)
-        if operation.op in _VIEW_OPS and isinstance(first, Ref):
+        if operation.op in _VIEWS and isinstance(first, Ref):
             root = self.roots.get(first.name, first.name)
             self.roots.update((name, root) for name in operation.outputs if name)
 
-    def _overwrite(self, call: Call, name: str, root: str, result: Tensor) -> None:
+    def _overwrite(self, call: Call, name: str, result: Value) -> None:
         """The first operand is now the result; every other name for its memory depends on both."""
+        root = self.roots.get(name, name)
         self.frame[name] = result
         others = {other for other, source in self.roots.items() if source == root} | {root}
         for other in sorted(others - {name}):
@@ -123,13 +161,15 @@ class _Scope:
             if dims == result.dims:
                 self.frame[other] = result
                 continue
-            sources = [result] if old is None else [old, result]
-            layout = old.layout if old else default_layout(dims)
-            self.frame[other] = call.barrier(sources, dims, layout, suffix="_written")
+            sources = [value for value in (old, result) if isinstance(value, Tensor)]
+            if not sources:
+                continue
+            layout = old.layout if isinstance(old, Tensor) else usual(dims)
+            self.frame[other] = barrier(self.drawing, call.step("copy"), sources, dims, layout, "written")
 
     def _nested(self, operation: Operation) -> None:
         """Graphs under no_grad or autocast are read in place; control flow cannot be."""
-        place = f"{self.nodes.where}: operation {operation.name[:60]!r}"
+        place = f"{self.drawing.where}: operation {operation.name[:60]!r}"
         name = ".".join(operation.target.split(".")[:2])
         values = list(operation.args.values())
         graph = next((value for value in values if isinstance(value, Graph)), None)
@@ -143,12 +183,29 @@ class _Scope:
             for inside, outside in zip(graph.inputs, values[values.index(graph) + 1 :], strict=False)
             if isinstance(inside, Ref) and isinstance(outside, Ref)
         }
-        inner: Frame = {inside: self.frame.get(outside) for inside, outside in names.items()}
-        origins = {inside: self.origins.get(outside, outside) for inside, outside in names.items()}
-        _Scope(self.nodes, self.handlers, graph, inner, origins).run()
+        outer = Call(self.drawing, operation, self.graph.shapes, self.frame, "")
+        inner: Frame = {inside: outer.value_of(outside) for inside, outside in names.items()}
+        _Scope(self.drawing, graph, inner).run()
         for output, result in zip(operation.outputs, _flat(graph.outputs), strict=False):
-            if output is not None:
-                self.frame[output] = inner.get(result.name) if isinstance(result, Ref) else None
+            if output is not None and isinstance(result, Ref) and result.name in inner:
+                self.frame[output] = inner[result.name]
+
+
+def _stated(call: Call, value: Value, dims: Dims) -> Value:
+    """A result, which must have the shape that PyTorch states. Raises NetworkError."""
+    if value.dims == dims:
+        return value
+    if isinstance(value, Constant):
+        return replace(value, dims=dims, array=None)
+    raise NetworkError(
+        call.place, f"is {shown(value.dims)} by the model's rules and {shown(dims)} in the exported graph"
+    )
+
+
+def _base_name(operation: Operation) -> str:
+    if not operation.module:
+        return operation.name
+    return module_name(operation.module, operation.module_type, operation.name)
 
 
 def _flat(arguments: Iterable[Argument]) -> Iterable[Argument]:
@@ -157,42 +214,3 @@ def _flat(arguments: Iterable[Argument]) -> Iterable[Argument]:
             yield from argument
         else:
             yield argument
-
-
-def _check_input(place: str, dims: Dims, layout: Layout) -> None:
-    if 0 in dims:
-        raise SpecError(place, f"has no elements: its shape is {dims}")
-    first_is_batch = len(dims) > 1 and 0 not in layout.rows and not (len(dims) == 3 and layout.cols == (2,))
-    if first_is_batch and dims[0] != 1:
-        raise SpecError(
-            place, f"the first axis is the batch and must be 1, its shape is {dims}: export with batch 1"
-        )
-
-
-def _input_layout(graph: Graph, name: str, dims: Dims) -> Layout:
-    """Decided by the first layer that reads the input; without one the default for the rank."""
-    rank = len(dims)
-    same = {name}
-    for operation in graph.operations:
-        if operation.op == "embedding" and operation.args.get("indices") == Ref(name):
-            return Layout(tuple(range(1, rank)))
-        first = next(iter(operation.args.values()), None)
-        if not isinstance(first, Ref) or first.name not in same:
-            continue
-        if any(word in operation.op for word in ("conv", "pool", "upsample")):
-            return signal_layout(rank) if _is_signal(operation, graph) else image_layout(rank)
-        if operation.op == "batch_norm" and rank == 3:
-            return signal_layout(rank)
-        if operation.op in _PIXEL_LAYERS and rank == 4:
-            return Layout((1,), (2,))
-        same.update(output for output in operation.outputs if output and graph.shapes.get(output) == dims)
-    if rank == 3 and dims[0] > 1 and dims[1] == 1:
-        return Layout((0,))
-    return default_layout(dims)
-
-
-def _is_signal(operation: Operation, graph: Graph) -> bool:
-    weight = operation.args.get("weight")
-    if isinstance(weight, Ref):
-        return len(graph.shapes.get(weight.name, ())) == 3
-    return "1d" in operation.op

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,8 +10,20 @@ from functools import partial
 from typing import Any
 
 from rramalloc.importers.axes import INNER, Atom, Dims, Layout, canonical, shape_of
-from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, channelled, expand, relayout, select
+from rramalloc.importers.onnx.drawing import (
+    Drawing,
+    Handler,
+    barrier,
+    channelled,
+    expand,
+    relayout,
+    select,
+    take,
+)
+from rramalloc.importers.onnx.operators.arrange import reshape_to
 from rramalloc.importers.onnx.operators.elementwise import combine
+from rramalloc.importers.onnx.operators.normalise import over
+from rramalloc.importers.onnx.operators.reduce import reduced
 from rramalloc.importers.onnx.shapes import MAX_DIM, broadcast, shown
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, gridded, tensor
@@ -32,9 +45,9 @@ def linear(drawing: Drawing, step: Step, x: Tensor, axis: int, features: int, we
     return tensor(drawing.emit(step, "linear", [x.node], out_features=features, **kept), dims, layout)
 
 
-def _product(drawing: Drawing, step: Step, a: Value, b: Value, first: int = 0, second: int = 1) -> Tensor:
+def _product(drawing: Drawing, step: Step, a: Value, b: Value) -> Tensor:
     """MatMul of operands with at least one that is data. Raises NetworkError if inner lengths differ."""
-    left, right = step.dims(first), step.dims(second)
+    left, right = _sizes(step, a), _sizes(step, b)
     if not left or not right:
         raise step.mismatch("inputs", "a scalar cannot be multiplied as a matrix")
     inner = left[-1], right[-2] if len(right) > 1 else right[0]
@@ -49,6 +62,13 @@ def _product(drawing: Drawing, step: Step, a: Value, b: Value, first: int = 0, s
     if isinstance(a, Constant) and isinstance(b, Tensor):
         return _by_weight(drawing, step, b, left, a, after=False)
     raise step.unsupported("none of its operands is data")
+
+
+def _sizes(step: Step, value: Value) -> Dims:
+    """Shape of an operand. Raises UnsupportedError if it is not known."""
+    if value.dims is None:
+        raise step.unsupported("the shape of a constant operand is not known: simplify the model before")
+    return value.dims
 
 
 def _by_weight(
@@ -145,7 +165,7 @@ def matmul(drawing: Drawing, step: Step) -> Sequence[Value]:
 
 def quantised_matmul(drawing: Drawing, step: Step) -> Sequence[Value]:
     """QLinearMatMul: operands are inputs 0 and 3."""
-    return [_product(drawing, step, step.need(0), step.need(3), 0, 3)]
+    return [_product(drawing, step, step.need(0), step.need(3))]
 
 
 def gemm(drawing: Drawing, step: Step, second: int = 1, bias_at: int = 2) -> Sequence[Value]:
@@ -180,6 +200,185 @@ def _flip(step: Step, index: int, flip: bool) -> Value:
     return replace(tensor(value.node, dims[::-1], value.layout[::-1]), bits=value.bits)
 
 
+def attention(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """Attention, MultiHeadAttention: queries times keys, a mask, softmax, times values.
+
+    ONNX Runtime's own Attention holds the weights of all three projections, applied before.
+    """
+    if step.proto.domain == "com.microsoft" and step.op == "Attention":
+        heads, weight = step.integer("num_heads", 0), step.dims(1)
+        x = linear(drawing, step, step.data(), 2, weight[-1], _constant(step, 1))
+        sizes = step.integers("qkv_hidden_sizes") or (weight[-1] // 3,) * 3
+        ends = list(itertools.accumulate(sizes))
+        parts: list[Value] = [
+            take(drawing, step, x, 2, range(end - size, end), f"part{at}")
+            for at, (size, end) in enumerate(zip(sizes, ends, strict=True))
+        ]
+        mask, counts = None, (heads, heads)
+    else:
+        parts = [step.need(index) for index in range(3)]
+        mask = step.value(5 if step.op == "MultiHeadAttention" else 3)
+        heads = step.integer("q_num_heads", step.integer("num_heads", 0))
+        counts = heads, step.integer("kv_num_heads", heads)
+    if len(parts) != 3:
+        raise step.fault("qkv_hidden_sizes", f"got {len(parts)} lengths, there are three projections")
+    if len(_sizes(step, parts[0])) != 3:
+        return [_attended(drawing, step, *parts, mask=mask)]
+    split = [_headed(drawing, step, x, counts[min(at, 1)]) for at, x in enumerate(parts)]
+    merged = _permuted(step, _attended(drawing, step, *split, mask=mask), (0, 2, 1, 3))
+    batch, tokens, count, size = _sizes(step, merged)
+    return [_shaped(drawing, step, merged, (batch, tokens, count * size))]
+
+
+def _constant(step: Step, index: int) -> Constant:
+    value = step.need(index)
+    if isinstance(value, Tensor):
+        raise step.unsupported(f"its weights (input {index}) are computed from data")
+    return value
+
+
+def _headed(drawing: Drawing, step: Step, x: Value, heads: int) -> Value:
+    """(batch, tokens, channels) as (batch, heads, tokens, channels of a head)."""
+    dims = _sizes(step, x)
+    if len(dims) != 3 or heads < 1 or dims[2] % heads:
+        raise step.mismatch("num_heads", f"{brief(heads)} heads do not divide data of {shown(dims)}")
+    return _permuted(step, _shaped(drawing, step, x, (*dims[:2], heads, dims[2] // heads)), (0, 2, 1, 3))
+
+
+def _attended(drawing: Drawing, step: Step, q: Value, k: Value, v: Value, *, mask: Value | None) -> Tensor:
+    rank = len(_sizes(step, q))
+    if min(rank, len(_sizes(step, k)), len(_sizes(step, v))) < 2:
+        raise step.mismatch("Q", "queries, keys and values are matrices")
+    k, v = (_repeated(drawing, step, x, _sizes(step, q)) for x in (k, v))
+    order = list(range(len(_sizes(step, k))))
+    scores = _product(drawing, step, q, _permuted(step, k, (*order[:-2], order[-1], order[-2])))
+    if isinstance(mask, Tensor):
+        scores = combine(drawing, step, "add", [scores, mask], "mask")
+    weights = over(drawing, step, scores, (len(scores.dims) - 1,), "softmax")
+    return _product(drawing, step, weights, v)
+
+
+def _repeated(drawing: Drawing, step: Step, x: Value, like: Dims) -> Value:
+    """Keys or values with as many heads as the queries: each is used by several of those."""
+    dims = _sizes(step, x)
+    if len(dims) != 4 or len(like) != 4 or dims[1] == like[1] or like[1] % dims[1]:
+        return x
+    times = like[1] // dims[1]
+    if isinstance(x, Constant):
+        return replace(x, dims=(dims[0], like[1], *dims[2:]), array=None)
+    one = _shaped(drawing, step, x, (*dims[:2], 1, *dims[2:]))
+    many = combine(drawing, step, "add", [one, Constant(dims=(*dims[:2], times, *dims[2:]))], "heads")
+    return _shaped(drawing, step, many, (dims[0], like[1], *dims[2:]))
+
+
+def _permuted(step: Step, x: Value, perm: Sequence[int]) -> Value:
+    """The operand with its axes in another order."""
+    dims = [_sizes(step, x)[axis] for axis in perm]
+    if isinstance(x, Constant):
+        return replace(x, dims=tuple(dims), array=None)
+    return replace(tensor(x.node, dims, [x.layout[axis] for axis in perm]), bits=x.bits)
+
+
+def _shaped(drawing: Drawing, step: Step, x: Value, dims: Dims) -> Value:
+    """The operand in another shape."""
+    if x.dims == dims:
+        return x
+    if isinstance(x, Constant):
+        return replace(x, dims=dims, array=None)
+    return replace(reshape_to(drawing, step, x, dims), bits=x.bits)
+
+
+def einsum(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """Einsum, one pair of operands after the other; letters that only one of a pair has are summed before."""
+    terms, wanted = _letters(step)
+    values = [step.need(index) for index in range(len(terms))]
+    value, term = values[0], terms[0]
+    for at in range(1, len(terms)):
+        kept = {letter for later in (wanted, *terms[at + 1 :]) for letter in later}
+        value, term = _pair(drawing, step, (value, term), (values[at], terms[at]), kept)
+    value, term = _summed(drawing, step, value, term, set(wanted))
+    return [_permuted(step, value, [term.index(letter) for letter in wanted])]
+
+
+def _letters(step: Step) -> tuple[list[str], str]:
+    """The letters of every operand and of the result, dots written out. Raises SpecError, NetworkError."""
+    equation = step.text("equation", "").replace(" ", "")
+    left, arrow, wanted = equation.partition("->")
+    terms, sizes = left.split(","), dict[str, int]()
+    if len(terms) != len(step.values):
+        raise step.fault("equation", f"{brief(equation)} names {len(terms)} of {len(step.values)} operands")
+    most = 0
+    for at, term in enumerate(terms):
+        rank = len(step.dims(at))
+        missing = rank - len(term.replace("...", ""))
+        if term.count("...") > 1 or missing < 0 or (missing and "..." not in term):
+            raise step.fault("equation", f"{brief(term)} does not name the {rank} axes of operand {at}")
+        most = max(most, missing)
+        terms[at] = term.replace("...", _SPARE[:missing][::-1])
+        for letter, size in zip(terms[at], step.dims(at), strict=True):
+            if sizes.setdefault(letter, size) != size:
+                raise step.mismatch("inputs", f"axis {letter!r} is {sizes[letter]} and {size} long")
+    every = "".join(terms)
+    if not arrow:
+        wanted = "..." + "".join(sorted(c for c in set(every) - set(_SPARE) if every.count(c) == 1))
+    wanted = wanted.replace("...", _SPARE[:most][::-1])
+    plain = all(len(set(term)) == len(term) for term in (*terms, wanted)) and most <= len(_SPARE)
+    if not plain or not set(wanted) <= set(every):
+        raise step.unsupported(f"the equation {brief(equation)} takes diagonals or names new axes")
+    return terms, wanted
+
+
+_SPARE = "αβγδεζηθ"
+"""Letters that stand for the axes of three dots, from the last one on."""
+
+
+def _summed(drawing: Drawing, step: Step, x: Value, term: str, kept: set[str]) -> tuple[Value, str]:
+    """The sum over all axes whose letters are not kept."""
+    axes = tuple(axis for axis, letter in enumerate(term) if letter not in kept)
+    if not axes:
+        return x, term
+    rest = "".join(letter for letter in term if letter in kept)
+    if isinstance(x, Constant):
+        dims = tuple(size for axis, size in enumerate(_sizes(step, x)) if axis not in axes)
+        return replace(x, dims=dims, array=None), rest
+    return reduced(drawing, step, x, axes, False, "global_avgpool"), rest
+
+
+def _pair(
+    drawing: Drawing, step: Step, first: tuple[Value, str], second: tuple[Value, str], kept: set[str]
+) -> tuple[Value, str]:
+    """The product of two operands by letters: element by element, or matrices."""
+    (a, left), (b, right) = first, second
+    a, left = _summed(drawing, step, a, left, kept | set(right))
+    b, right = _summed(drawing, step, b, right, kept | set(left))
+    shared = [letter for letter in left if letter in right]
+    inner = [letter for letter in shared if letter not in kept]
+    batch = [letter for letter in shared if letter in kept]
+    rows = [letter for letter in left if letter not in right]
+    columns = [letter for letter in right if letter not in left]
+    a = _permuted(step, a, [left.index(letter) for letter in (*batch, *rows, *inner)])
+    b = _permuted(step, b, [right.index(letter) for letter in (*batch, *inner, *columns)])
+    ends = len(batch), len(batch) + len(rows)
+    lead, high = _sizes(step, a)[: ends[0]], _sizes(step, a)[ends[0] : ends[1]]
+    wide = _sizes(step, b)[len(batch) + len(inner) :]
+    term = "".join((*batch, *rows, *columns))
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        return Constant(dims=(*lead, *high, *wide)), term
+    if not inner:
+        a = _shaped(drawing, step, a, (*lead, *high, *[1] * len(wide)))
+        b = _shaped(drawing, step, b, (*lead, *[1] * len(high), *wide))
+        return combine(drawing, step, "mul", [a, b]), term
+    length = math.prod(_sizes(step, a)[ends[1] :])
+    if not isinstance(b, Constant) or batch:
+        a = _shaped(drawing, step, a, (*lead, math.prod(high), length))
+        b = _shaped(drawing, step, b, (*lead, length, math.prod(wide)))
+    else:
+        a = _shaped(drawing, step, a, (*high, length))
+        b = _shaped(drawing, step, b, (length, math.prod(wide)))
+    y = _product(drawing, step, a, b)
+    return _shaped(drawing, step, y, (*lead, *high, *wide)), term
+
+
 def few_bits(drawing: Drawing, step: Step) -> Sequence[Value]:
     """MatMulNBits: N columns of K weights, packed; attributes say how many of how many bits."""
     features, inner, bits = step.integer("N", 0), step.integer("K", 0), step.integer("bits", 4)
@@ -203,5 +402,8 @@ HANDLERS: dict[str, Handler] = {
     "MatMulNBits": few_bits,
     "QLinearMatMul": quantised_matmul,
     "Gemm": gemm,
+    "Attention": attention,
+    "MultiHeadAttention": attention,
+    "Einsum": einsum,
     "QGemm": partial(gemm, second=3, bias_at=6),
 }

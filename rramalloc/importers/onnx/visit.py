@@ -1,0 +1,155 @@
+"""What one operator makes of its inputs, and the meaning of inputs that leads to the fewest barriers.
+
+The operators of every importer are ONNX operators here: others are written as such before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx
+
+from rramalloc.errors import SpecError
+from rramalloc.importers.axes import Dims, Layout
+from rramalloc.importers.builder import needed
+from rramalloc.importers.onnx import protos
+from rramalloc.importers.onnx.constants import evaluate
+from rramalloc.importers.onnx.drawing import Drawing, barrier
+from rramalloc.importers.onnx.inputs import layouts_of
+from rramalloc.importers.onnx.operators import HANDLERS
+from rramalloc.importers.onnx.outputs import has_rule, outputs_of
+from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, usual
+from rramalloc.records import brief
+
+Drawn = tuple[Drawing, list[str]]
+"""The nodes of a graph, and those of its outputs."""
+_DOMAINS = ("", "ai.onnx", "com.microsoft")
+_MAX_TRIALS = 8
+_REORDERINGS = (
+    "Identity", "Cast", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "QuantizeLinear",
+    "DequantizeLinear",
+)  # fmt: skip
+_KEEPS_BITS = (
+    *_REORDERINGS, "Clip", "Concat", "DepthToSpace", "Expand", "Gather", "MaxPool", "Pad", "Relu", "Slice",
+    "SpaceToDepth", "Split",
+)  # fmt: skip
+"""Operators whose results are values of their first input, or 0."""
+_RECURRENT = ("LSTM", "GRU", "RNN")
+
+
+def visit(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> list[Value]:
+    """Every output of an operator, with its bits; a constant that only reorders another one keeps its origin.
+
+    declared: shapes that the file states, for operators without a rule.
+    """
+    results = _results(drawing, step, declared)
+    first = step.values[0] if step.values else None
+    kept = first.origin if isinstance(first, Constant) and step.op in _REORDERINGS else ""
+    bits = _bits(step)
+    outputs: list[Value] = []
+    for index, name in enumerate(step.proto.output):
+        value = replace(results[min(index, len(results) - 1)], bits=bits)
+        outputs.append(replace(value, origin=kept or name) if isinstance(value, Constant) else value)
+    return outputs
+
+
+def fewest_barriers(data: Mapping[str, Dims], draw: Callable[[Mapping[str, Layout]], Drawn]) -> Drawn:
+    """The likely meaning of the inputs' axes, which no file states, that takes the fewest barriers."""
+    layouts = {name: layouts_of(dims)[0] for name, dims in data.items()}
+    best = draw(layouts)
+    for name, dims in list(data.items())[:_MAX_TRIALS]:
+        for layout in layouts_of(dims)[1:]:
+            if not _barriers(best):
+                return best
+            try:
+                trial = draw({**layouts, name: layout})
+            except SpecError:
+                continue
+            if _barriers(trial) < _barriers(best):
+                best, layouts[name] = trial, layout
+    return best
+
+
+def _barriers(drawn: Drawn) -> int:
+    drawing, ends = drawn
+    return drawing.moves + sum(node.op == "barrier" for node in needed(drawing.nodes, ends))
+
+
+def _bits(step: Step) -> int | None:
+    """Bits of the whole numbers that the results are or were made of, None if they are not quantised."""
+    first = step.values[0] if step.values else None
+    if step.op == "Constant":
+        proto = step.tensor_attribute("value")
+        return None if proto is None else protos.bits_of(proto.data_type)
+    if step.op == "QuantizeLinear":
+        zero = step.value(2)
+        kind = step.integer("output_dtype", onnx.TensorProto.UINT8)
+        return zero.bits if zero is not None else protos.bits_of(kind)
+    if step.op == "DynamicQuantizeLinear":
+        return 8
+    if step.op.startswith("QLinear") or step.op == "QGemm":  # the zero point of the result has its type
+        return max((value.bits for value in step.values if value is not None and value.bits), default=None)
+    return first.bits if first is not None and step.op in _KEEPS_BITS else None
+
+
+def _results(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
+    known = step.proto.domain in _DOMAINS
+    if known and step.op in ("Shape", "Size") and step.need(0).dims is not None:
+        return [_measure(step)]
+    if all(not isinstance(value, Tensor) for value in step.values):
+        return evaluate(step, drawing.room)
+    handler = HANDLERS.get(step.op) if known else None
+    return handler(drawing, step) if handler is not None else unknown(drawing, step, declared)
+
+
+def _measure(step: Step) -> Constant:
+    dims = step.dims(0)
+    if step.op == "Size":
+        return Constant(dims=(), array=np.array(np.prod(dims, dtype=np.float64)).astype(np.int64))
+    start, end = step.integer("start", 0), step.integer("end", len(dims))
+    array = np.array(dims[slice(start, end)], dtype=np.int64)
+    return Constant(dims=array.shape, array=array)
+
+
+def unknown(drawing: Drawing, step: Step, declared: Mapping[str, Dims], because: str = "") -> list[Value]:
+    """A barrier for every output of an operator without a rule; because: why, if it is known itself."""
+    data = [value for value in step.values if isinstance(value, Tensor)]
+    results: list[Value] = []
+    for index, (name, dims) in enumerate(zip(step.proto.output, outputs_of(step), strict=True)):
+        shape = declared.get(name) if dims is None else dims
+        if shape is None and name:
+            raise step.unsupported(
+                f"the operator is not known and the shape of its output {brief(name)} is not in the file: "
+                f"run onnx.shape_inference on the model, or add the shape to graph.value_info"
+            )
+        if shape is None or not name:
+            results.append(Constant(dims=None))
+            continue
+        layout = data[0].layout if data[0].dims == shape else usual(shape)
+        results.append(barrier(drawing, step, data, shape, layout, f"{index}" if index else ""))
+    made = [result.node for result in results if isinstance(result, Tensor)]
+    if made:
+        weights = 0 if because else _weights(step)
+        treatment = "is not known: treated as a barrier" + ", its weights take no arrays" * bool(weights)
+        drawing.approximate(made, step.label, because or treatment)
+        if weights:
+            macs = (
+                weights * step.dims(0)[1 if step.integer("layout", 0) else 0]
+                if step.op in _RECURRENT
+                else None
+            )
+            drawing.leave_out(made, step.label, weights, macs)
+    return results
+
+
+def _weights(step: Step) -> int:
+    """Constant weights of an operator without a rule: matrices that are no indices and not only moved."""
+    if has_rule(step) and step.op not in (*_RECURRENT, "Einsum", "MatMul"):
+        return 0
+    values = step.values[1:3] if step.op in _RECURRENT else step.values  # without biases and states
+    matrices = (value.dims or () for value in values if isinstance(value, Constant))
+    return sum(math.prod(dims) for dims in matrices if sum(size > 1 for size in dims) > 1)
