@@ -24,11 +24,12 @@ from rramalloc.search.kernels.mode_tables import (
     Potentials,
     Waits,
     Ways,
+    cover,
     fill_waits,
     price_labels,
     separate_waits,
 )
-from rramalloc.search.menu import Menu
+from rramalloc.search.menu import Menu, Modes
 from rramalloc.search.problem import Problem
 from rramalloc.search.relaxation import LinearProgram
 from rramalloc.timing.dependencies import Extent, through, union
@@ -51,6 +52,9 @@ every stage, and the ratio of successive ones."""
 _LP_ROUNDS, _VIOLATION, _WORTHWHILE = 12, 0.02, 0.02
 _NS_PER_ENTRY, _SECONDS_PER_ROW, _NS_PER_PIVOT_AND_ROW, _SECONDS_PER_CUT = 4.0, 2e-5, 30.0, 3e-5
 """Of table entries, rows and pivots of the relaxation, and sets of modes cut in two: a count of work."""
+_DEAR, _MILD, _BUSY = 8.0, 0.5, 0.4
+"""Weights of what tells modes apart: arrays, in target / budget; the time of a stage alone; and how long a
+producer is taken to run, in targets. Best of several on five root bounds."""
 _TIGHT_ROUNDS, _TIGHT_ENOUGH = 5, 0.9
 _MARGIN, _UNIT_BITS = 1e-6, 16
 """Of bounds, in units of the relaxation, and bits of a target counted in them."""
@@ -283,7 +287,7 @@ class ModeBounder:
         return Labelling(rows, modes, runs, arrays, waits)
 
     def _cut(self, stage: int, rows: Ints, target: int, price: float) -> Ints:
-        """A label for each of these modes: the widest set is cut in two until there are enough."""
+        """A label for each of these modes; labels are sorted as staircases are, which cuts rest on."""
         if len(rows) <= self.most_labels:
             modes = self.menu.stages[stage].modes
             order = np.lexsort((modes.arrays[rows], -modes.length[rows]))
@@ -291,30 +295,34 @@ class ModeBounder:
             label[order] = np.arange(len(rows))
             return label
         modes = self.menu.stages[stage].modes.take(rows)
-        first_row = (modes.low - 1) // modes.columns * modes.tall / self._height[stage]
-        features = np.stack(
-            [modes.length.astype(np.float64), price * modes.arrays, target * first_row,
-             target * modes.tall / self._height[stage] * 0.5]
-        )  # fmt: skip
-        sets = [np.arange(len(rows))]
-        spread = [float(np.ptp(features, axis=1).max())]
-        while len(sets) < self.most_labels:
-            chosen = int(np.argmax(spread))
-            if spread[chosen] <= 0:
-                break
-            own = sets[chosen]
-            values = features[:, own]
-            axis = int(np.ptp(values, axis=1).argmax())
-            middle = (values[axis].min() + values[axis].max()) / 2
-            low = values[axis] <= middle
-            sets[chosen], spread[chosen] = own[low], float(np.ptp(features[:, own[low]], axis=1).max())
-            sets.append(own[~low])
-            spread.append(float(np.ptp(features[:, own[~low]], axis=1).max()))
-        sets.sort(key=lambda own: (-float(modes.length[own].min()), float(modes.arrays[own].min())))
+        features = self._features(stage, modes, target, _DEAR * price)
+        order = np.argsort(features.sum(axis=1), kind="stable")
+        found = np.empty(len(rows), dtype=np.int64)
+        count = cover(features[order], self.most_labels, float(np.ptp(features, axis=0).max()), found)
         label = np.empty(len(rows), dtype=np.int64)
-        for number, own in enumerate(sets):
-            label[own] = number
-        return label
+        label[order] = found
+        least = np.full((2, count), np.inf)
+        np.minimum.at(least[0], label, modes.length)
+        np.minimum.at(least[1], label, modes.arrays)
+        place = np.empty(count, dtype=np.int64)
+        place[np.lexsort((least[1], -least[0]))] = np.arange(count)
+        return place[label]
+
+    def _features(self, stage: int, modes: Modes, target: int, price: float) -> Floats:
+        """What a mode costs in steps, alone and by what it makes others wait: one row for each mode."""
+        height = int(self._height[stage])
+        rate = _BUSY * target / height
+        low, high, period = modes.low, modes.high, modes.period
+        rows, columns = np.divmod(low - 1, modes.columns)
+        need = (rows + 1) * modes.tall - modes.top - 1 + (columns + 1) / modes.columns
+        features = [_MILD * modes.length, price * modes.arrays, rate * need, rate * modes.tall]
+        for y in np.unique([0, 1, 3, height // 4, height // 2, 3 * height // 4]):
+            last = (y + modes.top) // modes.tall * modes.columns + modes.columns - 1
+            features.append((last // high + 1) * period)
+        for y in np.unique([height // 2, height - 4, height - 2]):
+            last = (y + modes.top) // modes.tall * modes.columns + modes.columns - 1
+            features.append(_MILD * (modes.batches - last // low) * period)
+        return np.stack(features, axis=1).astype(np.float64)
 
     def _rows_of(self, labelling: Labelling, kept: npt.NDArray[np.bool_]) -> Rows:
         first, label = labelling.modes.first, labelling.modes.label

@@ -28,6 +28,7 @@ from rramalloc.search.kernels.cuts import potentials
 
 _FAR = 1e18
 _MOST = 2**60
+_BISECTIONS = 10
 
 
 class LabelledModes(NamedTuple):
@@ -82,92 +83,188 @@ class Waits(NamedTuple):
     whole: Any
 
 
+@compiled_part
+def _cover_within(features: Any, most: int, slack: float, centres: Any, label: Any) -> int:
+    """Centres of which every mode is dominated by one up to `slack`: how many, most + 1 if there are more."""
+    count = 0
+    for mode in range(len(features)):
+        closest, chosen = slack, -1
+        for c in range(count):
+            excess = 0.0
+            for f in range(features.shape[1]):
+                excess = max(excess, features[centres[c], f] - features[mode, f])
+                if excess > closest:
+                    break
+            if excess < closest or (excess == closest and chosen < 0):
+                closest, chosen = excess, c
+                if excess == 0.0:
+                    break
+        if chosen < 0:
+            if count == most:
+                return most + 1
+            centres[count], chosen = mode, count
+            count += 1
+        label[mode] = chosen
+    return count
+
+
+@compiled
+def cover(features: Any, most: int, largest: float, label: Any) -> int:
+    """Cut modes into at most so many labels; label: int64, written; how many there are.
+
+    A label is what one of its modes dominates up to a slack in every feature (smaller is better), and that
+    slack, at most `largest`, is about the smallest that needs no more labels. So a label is hardly better
+    than a mode in it, however many worse modes it holds. The modes should come best first.
+    """
+    centres = np.empty(most, dtype=np.int64)
+    low, high = 0.0, largest
+    count = _cover_within(features, most, low, centres, label)
+    if count <= most:
+        return count
+    for _ in range(_BISECTIONS):
+        slack = (low + high) / 2
+        if _cover_within(features, most, slack, centres, label) <= most:
+            high = slack
+        else:
+            low = slack
+    return _cover_within(features, most, high, centres, label)
+
+
+class _Reaches(NamedTuple):
+    """What the modes of a label have in common, for every stage and label m: see `_fill_reaches`.
+
+    Rows and columns are counted from the top and from the left. first_row, first_column: least that the first
+    batch reaches to; above: least rows above the row of blocks that it ends in; bottom[:, :, y]: least rows
+    down to the end of the blocks of the checked row y; left: least ticks from their start to the end of the
+    stage; delivered[:, :, y]: least ticks until row y is complete.
+    """
+
+    first_row: Any
+    first_column: Any
+    above: Any
+    bottom: Any
+    left: Any
+    delivered: Any
+
+
+@compiled_part
+def _fill_reaches(modes: Any, pairs: Any, reaches: Any) -> None:
+    for i in range(len(modes.size)):
+        base, count = pairs.check_first[i], pairs.check_first[i + 1] - pairs.check_first[i]
+        for mode in range(modes.first[i], modes.first[i + 1]):
+            m, low, across = modes.label[mode], modes.low[mode], modes.columns[mode]
+            tall, top = modes.tall[mode], modes.top[mode]
+            r = (low - 1) // across
+            end = min((r + 1) * tall - top, modes.height[i])
+            reaches.first_row[i, m] = min(reaches.first_row[i, m], end)
+            end = ((low - 1) % across + 1) * modes.wide[mode] - modes.left[mode]
+            reaches.first_column[i, m] = min(reaches.first_column[i, m], end, modes.width[i])
+            reaches.above[i, m] = min(reaches.above[i, m], max(r * tall - top, 0))
+            row, end, time = -1, 0, 0
+            for y in range(count):
+                r = (pairs.checked[base + y] + top) // tall
+                if r != row:
+                    row, end = r, min((r + 1) * tall - top, modes.height[i])
+                    time = (modes.batches[mode] - (r * across + across - 1) // low) * modes.period[mode]
+                reaches.bottom[i, m, y] = min(reaches.bottom[i, m, y], end)
+                reaches.left[i, m, y] = min(reaches.left[i, m, y], time)
+        _fill_delivered(modes, i, modes.width[i] - 1, reaches.delivered[i])
+
+
+@compiled_part
+def _fill_delivered(modes: Any, p: int, end: int, delivered: Any) -> None:
+    """Least ticks of every label until each row of p is complete up to a column."""
+    for k in range(modes.size[p]):
+        for y in range(modes.height[p]):
+            delivered[k, y] = _MOST
+    for mode in range(modes.first[p], modes.first[p + 1]):
+        k, tall, top = modes.label[mode], modes.tall[mode], modes.top[mode]
+        last, per_batch = (end + modes.left[mode]) // modes.wide[mode], 1.0 / modes.high[mode]
+        y, r = 0, 0
+        while y < modes.height[p]:
+            time = (np.int64((last + 0.5) * per_batch) + 1) * modes.period[mode]
+            following = min((r + 1) * tall - top, modes.height[p])
+            while y < following:
+                delivered[k, y] = min(delivered[k, y], time)
+                y += 1
+            r, last = r + 1, last + modes.columns[mode]
+
+
 @compiled
 def fill_waits(modes: Any, pairs: Any, waits: Any) -> None:
     """Write the tables of all pairs. wait and middle are -_MOST where nothing is needed."""
     n, labels = len(modes.size), waits.wait.shape[1]
-    tallest = 0
+    tallest, checks = 0, 0
     for i in range(n):
         tallest = max(tallest, modes.height[i])
-    checks = 0
-    for i in range(n):
         checks = max(checks, pairs.check_first[i + 1] - pairs.check_first[i])
+    reaches = _Reaches(
+        np.full((n, labels), _MOST), np.full((n, labels), _MOST), np.full((n, labels), _MOST),
+        np.full((n, labels, checks), _MOST), np.full((n, labels, checks), _MOST),
+        np.full((n, labels, tallest), _MOST),
+    )  # fmt: skip
+    _fill_reaches(modes, pairs, reaches)
     first_row, first_column = np.empty(labels, dtype=np.int64), np.empty(labels, dtype=np.int64)
-    whole_row = np.empty(labels, dtype=np.int64)
-    need_row, left = np.empty((labels, checks), dtype=np.int64), np.empty((labels, checks), dtype=np.int64)
-    delivered = np.empty((labels, tallest), dtype=np.int64)
+    whole_row, needed = np.empty(labels, dtype=np.int64), np.empty(labels, dtype=np.int64)
+    partly = np.empty((labels, tallest), dtype=np.int64)
     for i in range(n):
         for e in range(pairs.pointer[i], pairs.pointer[i + 1]):
             p, beyond = pairs.producer[e], pairs.beyond[e]
             rows, columns, table = pairs.row[e], pairs.column[e], pairs.table
             end = table[columns + modes.width[i] - 1]  # last column of p that is needed
-            count = pairs.check_first[i + 1] - pairs.check_first[i]
             for m in range(modes.size[i]):
-                first_row[m], first_column[m], whole_row[m] = _MOST, _MOST, _MOST
-                waits.tail[e, m], waits.whole[e, m] = _MOST, 1
-                for y in range(count):
-                    need_row[m, y], left[m, y] = _MOST, _MOST
-            for mode in range(modes.first[i], modes.first[i + 1]):
-                m, low, across = modes.label[mode], modes.low[mode], modes.columns[mode]
-                batches, period = modes.batches[mode], modes.period[mode]
-                tall, wide, top, aside = modes.tall[mode], modes.wide[mode], modes.top[mode], modes.left[mode]
-                r, c = (low - 1) // across, (low - 1) % across
-                needed = table[rows + min((r + 1) * tall - top, modes.height[i]) - 1]
-                beside = table[columns + min((c + 1) * wide - aside, modes.width[i]) - 1]
-                if beside < 0:
-                    needed = -1
-                above = -1
-                if r > 0:
-                    above = table[rows + r * tall - top - 1]
-                first_row[m] = min(first_row[m], needed)
-                first_column[m] = min(first_column[m], beside)
-                whole_row[m] = min(whole_row[m], above)
-                at_end = needed == modes.height[p] - 1 and beside == modes.width[p] - 1
-                if not (at_end or (above == modes.height[p] - 1 and end == modes.width[p] - 1)):
-                    waits.whole[e, m] = 0
-                if pairs.user_row[e] >= 0:
-                    block = (pairs.user_row[e] + top) // tall * across + (
-                        pairs.user_column[e] + aside
-                    ) // wide
-                    waits.tail[e, m] = min(waits.tail[e, m], (batches - block // low) * period + beyond)
-                for y in range(count):
-                    r = (pairs.checked[pairs.check_first[i] + y] + top) // tall
-                    needed = table[rows + min((r + 1) * tall - top, modes.height[i]) - 1]
-                    need_row[m, y] = min(need_row[m, y], needed)
-                    left[m, y] = min(left[m, y], (batches - (r * across + across - 1) // low) * period)
-            if pairs.user_row[e] < 0:
-                for m in range(modes.size[i]):
-                    waits.tail[e, m] = -_MOST
+                first_row[m] = table[rows + reaches.first_row[i, m] - 1]
+                first_column[m] = table[columns + reaches.first_column[i, m] - 1]
+                if first_column[m] < 0:
+                    first_row[m] = -1
+                above = reaches.above[i, m]
+                whole_row[m] = table[rows + above - 1] if above > 0 else -1
+                bottom, right = modes.height[p] - 1, modes.width[p] - 1
+                waits.whole[e, m] = (first_row[m] == bottom and first_column[m] == right) or (
+                    whole_row[m] == bottom and end == right
+                )
+                waits.tail[e, m] = _MOST if pairs.user_row[e] >= 0 else -_MOST
+            if pairs.user_row[e] >= 0:
+                for mode in range(modes.first[i], modes.first[i + 1]):
+                    m = modes.label[mode]
+                    block = (pairs.user_row[e] + modes.top[mode]) // modes.tall[mode] * modes.columns[mode]
+                    block += (pairs.user_column[e] + modes.left[mode]) // modes.wide[mode]
+                    time = (modes.batches[mode] - block // modes.low[mode]) * modes.period[mode] + beyond
+                    waits.tail[e, m] = min(waits.tail[e, m], time)
+            delivered = reaches.delivered[p]
+            if end < modes.width[p] - 1:
+                delivered = partly
+                _fill_delivered(modes, p, end, delivered)
             for k in range(modes.size[p]):
                 for m in range(modes.size[i]):
                     waits.wait[e, k, m] = _MOST
-                for y in range(modes.height[p]):
-                    delivered[k, y] = _MOST
+            block_tall, block_wide = -1, -1
             for mode in range(modes.first[p], modes.first[p + 1]):
-                k, high, across = modes.label[mode], modes.high[mode], modes.columns[mode]
-                period = modes.period[mode]
+                k, per_batch, period = modes.label[mode], 1.0 / modes.high[mode], modes.period[mode]
                 tall, wide, top, aside = modes.tall[mode], modes.wide[mode], modes.top[mode], modes.left[mode]
-                column = (end + aside) // wide
-                row, time = -1, 0
-                for y in range(modes.height[p]):
-                    r = (y + top) // tall
-                    if r != row:
-                        row, time = r, ((r * across + column) // high + 1) * period
-                    delivered[k, y] = min(delivered[k, y], time)
+                if tall != block_tall or wide != block_wide:
+                    block_tall, block_wide, across = tall, wide, modes.columns[mode]
+                    for m in range(modes.size[i]):
+                        needed[m] = -1
+                        if first_row[m] >= 0:
+                            needed[m] = (first_row[m] + top) // tall * across + (
+                                first_column[m] + aside
+                            ) // wide
+                        if whole_row[m] >= 0:
+                            whole = (whole_row[m] + top) // tall * across + (end + aside) // wide
+                            needed[m] = max(needed[m], whole)
                 for m in range(modes.size[i]):
-                    needed = -_MOST
-                    if first_row[m] >= 0:
-                        needed = (first_row[m] + top) // tall * across + (first_column[m] + aside) // wide
-                    if whole_row[m] >= 0:
-                        needed = max(needed, (whole_row[m] + top) // tall * across + column)
-                    time = (needed // high + 1) * period + beyond if needed >= 0 else -_MOST
+                    time = -_MOST
+                    if needed[m] >= 0:
+                        time = (np.int64((needed[m] + 0.5) * per_batch) + 1) * period + beyond
                     waits.wait[e, k, m] = min(waits.wait[e, k, m], time)
             for k in range(modes.size[p]):
                 for m in range(modes.size[i]):
                     longest = -_MOST
-                    for y in range(count):
-                        if need_row[m, y] >= 0:
-                            longest = max(longest, delivered[k, need_row[m, y]] + left[m, y] + beyond)
+                    for y in range(pairs.check_first[i + 1] - pairs.check_first[i]):
+                        row = table[rows + reaches.bottom[i, m, y] - 1]
+                        if row >= 0:
+                            longest = max(longest, delivered[k, row] + reaches.left[i, m, y] + beyond)
                     waits.middle[e, k, m] = longest
 
 
