@@ -85,7 +85,17 @@ class ResultRecord(Result, Record):
     rows_in: ClassVar[str] = ""
     columns: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[frozenset[str]] = frozenset(
-        {"fold", "block", "cycles", "utilisation", "weight_bits", "input_bits"}
+        {
+            "fold",
+            "block",
+            "cycles",
+            "utilisation",
+            "weight_bits",
+            "input_bits",
+            "energy_pj",
+            "edp",
+            "area_um2",
+        }
     )
     unlisted: ClassVar[frozenset[str]] = frozenset()
 

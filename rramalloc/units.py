@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
-Unit = Literal["steps", "ns", "arrays"]
+Unit = Literal["steps", "ns", "arrays", "pJ", "pJ ns", "um2"]
 LONGEST_NAME, LONGEST_LINE = 60, 240
 """Characters of a name, and of a line, beyond which it is cut."""
 
@@ -16,10 +17,24 @@ def steps(value: int) -> str:
 
 def duration(value_ns: float) -> str:
     """A time in the unit that reads best, with four figures: 366.4 us."""
-    for unit, factor in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if value_ns >= factor:
-            return f"{rounded(value_ns / factor)} {unit}"
-    return f"{value_ns:.4g} ns"
+    return _scaled(value_ns, (("s", 1e9), ("ms", 1e6), ("us", 1e3)), "ns")
+
+
+def _scaled(value: float, units: Iterable[tuple[str, float]], smallest: str) -> str:
+    for unit, factor in units:
+        if value >= factor:
+            return f"{rounded(value / factor)} {unit}"
+    return f"{value:.4g} {smallest}"
+
+
+def energy(value_pj: float) -> str:
+    """An energy in the unit that reads best, with four figures: 12.34 uJ."""
+    return _scaled(value_pj, (("J", 1e12), ("mJ", 1e9), ("uJ", 1e6), ("nJ", 1e3)), "pJ")
+
+
+def area(value_um2: float) -> str:
+    """An area: 62.5 mm2."""
+    return _scaled(value_um2, (("mm2", 1e6),), "um2")
 
 
 def share(part: float) -> str:
@@ -44,12 +59,20 @@ def size(value_bytes: float) -> str:
 
 def quantity(value: float, unit: str) -> str:
     """The value or bound of an objective: "4,009 steps", "1,200 arrays", "53.2 us"."""
-    return duration(value) if unit == "ns" else counted(int(value), unit.removesuffix("s"))
+    return _continuous(value, unit) or counted(int(value), unit.removesuffix("s"))
 
 
 def plain_quantity(value: float, unit: str) -> str:
     """The same for a terminal: "4009 steps", "1200 arrays", "53.2 us"."""
-    return duration(value) if unit == "ns" else number_of(int(value), unit.removesuffix("s"))
+    return _continuous(value, unit) or number_of(int(value), unit.removesuffix("s"))
+
+
+def _continuous(value: float, unit: str) -> str:
+    """A value whose unit is not one of counts, empty for one that is."""
+    shown = {"ns": duration, "pJ": energy, "um2": area}
+    if unit in shown:
+        return shown[unit](value)
+    return f"{value:.4g} {unit}" if unit == "pJ ns" else ""
 
 
 def one_line(text: str, longest: int = LONGEST_LINE) -> str:

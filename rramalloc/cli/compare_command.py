@@ -11,7 +11,7 @@ from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
 from rramalloc.progress import of_comparison
-from rramalloc.units import duration, number_of, plain_quantity
+from rramalloc.units import area, duration, energy, number_of, plain_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,11 +91,14 @@ def _listed(methods: str | None) -> list[str] | None:
 
 def _print(comparison: Comparison, output_format: parameters.Format, *, quiet: bool) -> None:
     from rramalloc.results.comparison import SCALARS
+    from rramalloc.timing.metrics import EnergyArea, without_missing
 
     if output_format == "json":
         print_json(comparison.to_dict())
     elif output_format == "csv":
-        print_csv(SCALARS, [[getattr(row, field) for field in SCALARS] for row in comparison.rows])
+        measured = any(without_missing(row.model_dump()).keys() >= {"edp"} for row in comparison.rows)
+        fields = [field for field in SCALARS if measured or field not in EnergyArea._fields]
+        print_csv(fields, [[getattr(row, field) for field in fields] for row in comparison.rows])
     else:
         rows = [_cells(row) for row in comparison.rows]
         shown = [name for name in _HEADINGS if any(row[name] is not None for row in rows)]
@@ -107,12 +110,12 @@ def _print(comparison: Comparison, output_format: parameters.Format, *, quiet: b
 
 _HEADINGS = (
     "arrays", "method", "makespan", "ratio", "interval", "used", "recurrence", "published", "latency",
-    "seconds", "clock s", "best", "worst", "remark",
+    "energy", "EDP [pJ ns]", "area", "seconds", "clock s", "best", "worst", "remark",
 )  # fmt: skip
 """Columns of the table; those without any value are left out."""
 _SPARE = (
     "published", "recurrence", "clock s", "best", "worst", "remark", "used", "seconds", "interval",
-    "latency",
+    "area", "EDP [pJ ns]", "energy", "latency",
 )  # fmt: skip
 
 
@@ -128,6 +131,9 @@ def _cells(row: Row) -> dict[str, Any]:
         "recurrence": row.recurrence,
         "published": row.published,
         "latency": None if row.latency_ns is None else duration(row.latency_ns),
+        "energy": None if row.energy_pj is None else energy(row.energy_pj),
+        "EDP [pJ ns]": None if row.edp is None else f"{row.edp:.4g}",
+        "area": None if row.area_um2 is None else area(row.area_um2),
         "seconds": None if row.seconds is None else f"{row.seconds:.3f}",
         "clock s": None if row.clock_s is None else f"{row.clock_s:.3f}",
         "best": row.best if seeded else None,

@@ -34,8 +34,23 @@ _COLUMNS = {
     "finish": "finish",
     "fold": "fold",
     "utilisation": "utilisation",
+    "energy [pJ]": "energy_pj",
+    "area [um2]": "area_um2",
 }
-_SPARE = ("Tail", "PreOp", "NormalOp", "Op", "fold", "utilisation", "start", "demand", "finish", "windows")
+_SPARE = (
+    "area [um2]",
+    "energy [pJ]",
+    "Tail",
+    "PreOp",
+    "NormalOp",
+    "Op",
+    "fold",
+    "utilisation",
+    "start",
+    "demand",
+    "finish",
+    "windows",
+)
 
 
 Arrays = Annotated[
@@ -164,6 +179,7 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
         yield "step", duration(allocation.step_ns)
         yield "latency", duration(allocation.latency_ns)
         yield "throughput", f"{allocation.throughput_per_s:.6g} inputs/s"
+    yield from parameters.energy_lines(allocation)
     if allocation.placed is not None:
         rounds, slowest = allocation.placed.rounds, max(allocation.placed.transfer_ns.values())
         end = "nothing changed in the last" if allocation.placed.converged else "the best of them"

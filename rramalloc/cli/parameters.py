@@ -10,12 +10,17 @@ from rramalloc import choices
 from rramalloc.choices import FullyConnected
 from rramalloc.cli import complete
 from rramalloc.errors import SpecError
+from rramalloc.units import area, energy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rramalloc.hardware.hardware import Hardware as HardwareRecord
     from rramalloc.mapping.options import MappingOptions
     from rramalloc.network.coverage import Coverage
+    from rramalloc.results.allocation import Allocation
     from rramalloc.results.inspection import Inspection
+    from rramalloc.results.simulation import Simulation
 
 _DIMENSIONS = 8
 
@@ -95,6 +100,19 @@ def mapping_words(chosen: MappingOptions | Inspection) -> str:
 class _Covering(Protocol):
     @property
     def coverage(self) -> Coverage | None: ...
+
+
+def energy_lines(result: Allocation | Simulation) -> Iterator[tuple[str, str]]:
+    """Energy and area of an allocation, for hardware that says more than steps."""
+    if result.hardware.energy is None:
+        if result.hardware.timing is not None:
+            yield "energy", "not given by the hardware"
+        return
+    given = (result.energy_pj, result.dynamic_pj, result.static_pj)
+    total, dynamic, static = ("not given" if value is None else energy(value) for value in given)
+    yield "energy", f"{total} an input (dynamic: {dynamic}, static: {static})"
+    yield "EDP", "not given" if result.edp is None else f"{result.edp:.4g} pJ ns"
+    yield "area", "not given" if result.area_um2 is None else area(result.area_um2)
 
 
 def coverage_line(result: _Covering) -> list[tuple[str, str]]:

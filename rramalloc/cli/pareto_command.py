@@ -23,11 +23,14 @@ _COLUMNS = {
     "makespan": "makespan",
     "interval": "interval",
     "latency": "latency_ns",
+    "energy [pJ]": "energy_pj",
+    "EDP [pJ ns]": "edp",
+    "area [um2]": "area_um2",
     "value": "value",
     "lower bound": "lower_bound",
     "gap": "gap",
 }
-_SPARE = ("value", "latency", "interval", "gap", "lower bound")
+_SPARE = ("area [um2]", "EDP [pJ ns]", "energy [pJ]", "value", "latency", "interval", "gap", "lower bound")
 
 
 Arrays = Annotated[

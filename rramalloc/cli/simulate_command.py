@@ -28,8 +28,21 @@ _COLUMNS = {
     "stall": "stall_steps",
     "fold": "fold",
     "utilisation": "utilisation",
+    "energy [pJ]": "energy_pj",
+    "area [um2]": "area_um2",
 }
-_SPARE = ("windows", "demand", "batches", "fold", "utilisation", "arrays", "start", "replication")
+_SPARE = (
+    "area [um2]",
+    "energy [pJ]",
+    "windows",
+    "demand",
+    "batches",
+    "fold",
+    "utilisation",
+    "arrays",
+    "start",
+    "replication",
+)
 
 
 def simulate(
@@ -99,6 +112,7 @@ def _show(result: Simulation, *, quiet: bool) -> None:
     lines.append(("recurrences", models))
     if result.latency_ns is not None and result.step_ns is not None:
         lines.append(("latency", f"{duration(result.latency_ns)}, {duration(result.step_ns)} a step"))
+    lines += parameters.energy_lines(result)
     lines.append(("critical path", result.critical_path_text))
     lines += parameters.coverage_line(result)
     print_lines(lines)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
-    BeforeValidator,
     FailFast,
     Field,
     SerializerFunctionWrapHandler,
@@ -206,10 +205,45 @@ class Chip(Record):
         return self.arrays_per_chip * self.chips[0] * self.chips[1]
 
 
-def _without_effect(value: object) -> object:
-    if value is not None:
-        raise fault("has no effect in this version, which computes no energy and no area: leave it out")
-    return value
+class Energy(Record):
+    """Energy and area, of one array unless said otherwise; what is left out is not given, never 0.
+
+    Parameters
+    ----------
+    read_pj
+        Energy of reading an array in one slot, converters included; of a whole step without `dac_bits`.
+    leakage_mw
+        Power of an array all the time, used or not.
+    area_um2
+        Area of an array, converters included.
+    pj_per_byte
+        Energy to move a byte between tiles.
+    periphery_um2
+        Area of a tile beside its arrays.
+
+    Raises
+    ------
+    SpecError
+        A value has no effect without another one: pj_per_byte without read_pj, periphery_um2 without
+        area_um2.
+
+    References
+    ----------
+    docs/sources/model.md 12.
+    """
+
+    read_pj: NonNegative | None = None
+    leakage_mw: NonNegative | None = None
+    area_um2: NonNegative | None = None
+    pj_per_byte: NonNegative | None = None
+    periphery_um2: NonNegative | None = None
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        for value, needed in (("pj_per_byte", "read_pj"), ("periphery_um2", "area_um2")):
+            if getattr(self, value) is not None and getattr(self, needed) is None:
+                raise fault(f"{value} is a part of what {needed} gives: give both, or leave {value} out")
+        return self
 
 
 class Counting(Record):
@@ -248,7 +282,7 @@ class Hardware(ResultRecord):
     timing: Timing | None = None
     memory: Memory | None = None
     chip: Chip | None = None
-    energy: Annotated[None, BeforeValidator(_without_effect)] = None
+    energy: Energy | None = None
     counting: Counting | None = None
     units: ChipPerformance | None = None
     unconfirmed: FieldNames = ()
@@ -270,6 +304,12 @@ class Hardware(ResultRecord):
     def _tiles_to_fill(self) -> Self:
         if self.counting is not None and self.counting.row_blocks == "first_fit" and self.chip is None:
             raise fault('counting.row_blocks = "first_fit" needs the tiles of [chip]')
+        return self
+
+    @model_validator(mode="after")
+    def _tiles_have_periphery(self) -> Self:
+        if self.energy is not None and self.energy.periphery_um2 is not None and self.chip is None:
+            raise fault("energy.periphery_um2 is the area of a tile, it needs the tiles of [chip]")
         return self
 
     @property
@@ -314,11 +354,22 @@ class Hardware(ResultRecord):
         return self.timing.compute_ns(self.precision.input_bits, self.crossbar)
 
     def with_crossbar(self, wordlines: int, bitlines: int) -> Hardware:
-        """The same hardware with arrays of another size. Raises SpecError if a size is out of range."""
+        """The same hardware with arrays of another size; energy and area of an array are then not confirmed.
+
+        Raises SpecError if a size is out of range.
+        """
         crossbar = Crossbar(wordlines=wordlines, bitlines=bitlines, cell_bits=self.crossbar.cell_bits)
         sizes = ("crossbar.wordlines", "crossbar.bitlines")
         unconfirmed = tuple(name for name in self.unconfirmed if name not in sizes)
+        if crossbar != self.crossbar:
+            unconfirmed += tuple(name for name in self._of_arrays if name not in unconfirmed)
         return self.model_copy(update={"crossbar": crossbar, "unconfirmed": unconfirmed})
+
+    @property
+    def _of_arrays(self) -> tuple[str, ...]:
+        """Names of the values of [energy] that hold for the arrays as they are."""
+        given = {} if self.energy is None else self.energy.model_dump(exclude_none=True)
+        return tuple(f"energy.{name}" for name in ("read_pj", "leakage_mw", "area_um2") if name in given)
 
     @model_serializer(mode="wrap")
     def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

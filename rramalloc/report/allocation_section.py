@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rramalloc.report.layers import buffer_blocks, layer_table, replication_chart
 from rramalloc.report.section import Block, Detail, Fact, Note, Section, section_of
 from rramalloc.report.timed import Timed
 from rramalloc.report.timeline import timeline_chart
 from rramalloc.results.allocation import Allocation, Layer
 from rramalloc.results.simulation import Simulation
-from rramalloc.units import counted, duration, quantity, rounded, share, steps
+from rramalloc.units import area, counted, duration, energy, quantity, rounded, share, steps
 
 _LEAD = "What limits it."
 _LACKS = (
@@ -27,6 +29,7 @@ def allocation_section(allocation: Allocation, timed: Timed | None, detail: Deta
             "Arrays used", f"{arrays.used:,}", f"of a budget of {arrays.budget:,}; least {arrays.minimum:,}"
         ),
         Fact("Interval", steps(allocation.interval), _rate(allocation.throughput_per_s)),
+        *_energy(allocation),
     )
     return section_of(
         "Allocation",
@@ -52,6 +55,7 @@ def simulation_section(simulation: Simulation, timed: Timed, detail: Detail) -> 
         Fact("Arrays used", f"{simulation.arrays:,}"),
         Fact("Interval", steps(simulation.interval), _rate(simulation.throughput_per_s)),
         Fact("Tight recurrence", steps(simulation.recurrence), "a lower bound of this allocation"),
+        *_energy(simulation),
     )
     return section_of(
         "Simulation",
@@ -85,6 +89,16 @@ def _makespan(result: Allocation | Simulation) -> Fact:
     absolute = "" if result.latency_ns is None else duration(result.latency_ns)
     step = "" if result.step_ns is None else f", {duration(result.step_ns)} a step"
     return Fact("Makespan", steps(result.makespan), absolute + step)
+
+
+def _energy(result: Allocation | Simulation) -> Iterator[Fact]:
+    """What the hardware gives of energy and area."""
+    if result.energy_pj is not None or result.dynamic_pj is not None or result.static_pj is not None:
+        parts = (("dynamic", result.dynamic_pj), ("static", result.static_pj))
+        words = ", ".join(f"{name} {'not given' if pj is None else energy(pj)}" for name, pj in parts)
+        yield Fact("Energy", "not given" if result.energy_pj is None else energy(result.energy_pj), words)
+    if result.area_um2 is not None:
+        yield Fact("Area", area(result.area_um2))
 
 
 def _gap(allocation: Allocation) -> tuple[str, str]:

@@ -45,7 +45,7 @@ _HOVER = {
     "method": "method", "makespan": "makespan", "ratio": "ratio", "gap [%]": "gap", "arrays used": "used",
 }  # fmt: skip
 _KINDS: dict[str, Any] = {"method": "text", "proof": "text", "repaired": "text", "gap": "percent"}
-_FLOATS = ("ratio", "seconds", "clock_s", "step_ns", "latency_ns")
+_FLOATS = ("ratio", "seconds", "clock_s", "step_ns", "latency_ns", "energy_pj", "edp", "area_um2")
 _SHOWN = (
     "arrays",
     "method",
@@ -57,6 +57,9 @@ _SHOWN = (
     "recurrence",
     "published",
     "latency_ns",
+    "energy_pj",
+    "edp",
+    "area_um2",
     "seconds",
     "clock_s",
     "best",

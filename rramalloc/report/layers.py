@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from rramalloc.chart import (
@@ -23,7 +23,7 @@ from rramalloc.chart import (
 from rramalloc.report.section import FIGURE, Block, Column, Detail, Table, shown
 from rramalloc.results.allocation import Allocation, Layer
 from rramalloc.results.simulation import BufferedEdge, Simulation
-from rramalloc.units import counted, size, steps
+from rramalloc.units import area, counted, energy, size, steps
 
 _LINEAR = 100
 """Copies up to which their axis is linear."""
@@ -85,6 +85,10 @@ def _block(layer: Layer) -> str:
     return "x".join(map(str, layer.block or (1, 1)))
 
 
+def _given(value: float | None, words: Callable[[float], str]) -> str:
+    return "not given" if value is None else words(value)
+
+
 def _numbered(count: int) -> Axis:
     return Axis("layer, in network order", -0.6, count - 0.4, whole=True)
 
@@ -116,6 +120,7 @@ def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table
     used = max(1, sum(layer.arrays for layer in layers))
     folded = any(layer.fold is not None for layer in layers)
     blocks = any(layer.block is not None for layer in layers)
+    measured = any(layer.energy_pj is not None or layer.area_um2 is not None for layer in layers)
     precise = any(layer.weight_bits is not None for layer in layers)
     heads = (
         Column("#", "int"), Column("Layer"), Column("Windows", "int"), Column("Demand", "int"),
@@ -124,6 +129,7 @@ def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table
         Column("Finish", "int"), Column("Stall", "int"), *([Column("Fold")] if folded else []),
         *([Column("Block"), Column("Utilisation", "percent")] if blocks else []),
         *([Column("Weight bits", "int"), Column("Input bits", "int")] if precise else []),
+        *([Column("Energy"), Column("Area")] if measured else []),
     )  # fmt: skip
     rows = [
         (
@@ -133,6 +139,7 @@ def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table
             *(["x".join(map(str, layer.fold or (1, 1)))] if folded else []),
             *([_block(layer), layer.utilisation] if blocks else []),
             *([layer.weight_bits, layer.input_bits] if precise else []),
+            *([_given(layer.energy_pj, energy), _given(layer.area_um2, area)] if measured else []),
         )
         for number, layer in enumerate(layers, 1)
     ]  # fmt: skip

@@ -20,6 +20,7 @@ from rramalloc.plots import AllocationPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.metrics import without_missing
 from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-allocation/1"] = "rramalloc-allocation/1"
@@ -65,6 +66,21 @@ class Arrays(Record):
     minimum: Count
 
 
+_OPTIONAL = (
+    "fold",
+    "block",
+    "cycles",
+    "modes",
+    "weight_bits",
+    "input_bits",
+    "dynamic_pj",
+    "static_pj",
+    "energy_pj",
+    "area_um2",
+)
+"""Fields of rows that stand last, and only where they have a value."""
+
+
 class Foldable(Record):
     """A row about a stage, which may be folded (docs/sources/companions.md 3).
 
@@ -79,12 +95,7 @@ class Foldable(Record):
     @model_serializer(mode="wrap")
     def _with_optional_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = handler(self)
-        optional = [
-            name
-            for name in ("fold", "block", "cycles", "modes", "weight_bits", "input_bits")
-            if name in document
-        ]
-        last = {name: document.pop(name) for name in optional}
+        last = {name: document.pop(name) for name in _OPTIONAL if name in document}
         if document.get("utilisation", 0.0) is None:
             del document["utilisation"]
         return document | {name: value for name, value in last.items() if value is not None}
@@ -126,7 +137,7 @@ class LayerModes(Record):
         document: dict[str, Any] = handler(self)
         if self.block is None:
             document.pop("block", None)
-        return document
+        return without_missing(document)
 
 
 class Layer(Foldable):
@@ -138,6 +149,9 @@ class Layer(Foldable):
     out of files, unless stages have clocks of their own: all times are ticks then (docs/sources/model.md 11).
     utilisation: share of the cells of its arrays that hold weights; there where `block` is. weight_bits,
     input_bits: there where a layer of the network has bits of its own.
+
+    dynamic_pj, static_pj, energy_pj, area_um2: of its arrays, there where the hardware gives them
+    (docs/sources/model.md 12).
     """
 
     name: Name
@@ -156,6 +170,10 @@ class Layer(Foldable):
     utilisation: float | None = None
     weight_bits: int | None = None
     input_bits: int | None = None
+    dynamic_pj: float | None = None
+    static_pj: float | None = None
+    energy_pj: float | None = None
+    area_um2: float | None = None
 
 
 class Progress(Record):
@@ -185,10 +203,12 @@ class Allocation(ResultRecord):
     "ns" or "arrays"); no allocation within the budget is below lower_bound; gap: (objective_value -
     lower_bound) / objective_value; proof: what shows the bound, in words; seconds: work of the search in
     seconds of a reference core, counted and not measured, so that equal runs give equal files (None for
-    methods that do not count it); step_ns, latency_ns,
-    throughput_per_s: None without [timing]; history: how best and bound met; host: weight layers left to
-    the host, untimed; warnings: what was assumed or ignored; coverage: how much of the network this is
-    about (None in files of older versions); placed: None unless the step includes the transfer between tiles.
+    methods that do not count it); step_ns, latency_ns, throughput_per_s: None without [timing]; dynamic_pj,
+    static_pj, energy_pj, edp, area_um2: energy for one input in its two parts and in sum, its product with
+    the latency in pJ ns, and area, None where the hardware does not give them; history: how best and bound
+    met; host: weight layers left to the host, untimed; warnings: what was assumed or ignored; coverage: how
+    much of the network this is about (None in files of older versions); placed: None unless the step includes
+    the transfer between tiles.
     """
 
     rows_in = "layers"
@@ -225,6 +245,11 @@ class Allocation(ResultRecord):
     step_ns: float | None
     latency_ns: float | None
     throughput_per_s: float | None
+    dynamic_pj: float | None = None
+    static_pj: float | None = None
+    energy_pj: float | None = None
+    edp: float | None = None
+    area_um2: float | None = None
     layers: tuple[Layer, ...]
     history: tuple[Progress, ...] = ()
     host: tuple[str, ...] = ()
@@ -243,9 +268,12 @@ class Allocation(ResultRecord):
         return {layer.name: layer.block for layer in self.layers if layer.block is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the allocation file; `placed` is there only if transfer was counted."""
+        """The document of the allocation file.
+
+        `placed` is there only if transfer was counted, energy and area if the hardware gives any of them.
+        """
         left_out = {"placed"} if self.placed is None else set()
-        return self.model_dump(mode="json", exclude=left_out)
+        return without_missing(self.model_dump(mode="json", exclude=left_out))
 
     @property
     def plot(self) -> AllocationPlots:

@@ -33,14 +33,15 @@ class Row(LayerModes):
 
     network: name; arrays: the budget; makespan, interval, used: of the allocation in `replication`, exact;
     objective_value: of that allocation, in the comparison's objective_unit; ratio: objective_value over that
-    of `auto` at this budget, or over the best if `auto` was not compared; seconds: work counted in seconds
-    of a reference core, None where a method counts none; clock_s: measured seconds of a run, only if asked
-    for, and all that depends on the machine; lower_bound: of the objective, in its unit, the best bound that
-    any method proved at this budget; gap: (objective_value - lower_bound) / objective_value; recurrence,
+    of `auto` at this budget, or over the best if `auto` was not compared; seconds: work counted in seconds of
+    a reference core, None where a method counts none; clock_s: measured seconds of a run, only if asked for,
+    and all that depends on the machine; lower_bound: of the objective, in its unit, the best bound that any
+    method proved at this budget; gap: (objective_value - lower_bound) / objective_value; recurrence,
     published: steps by the models (docs/sources/model.md 5), published None unless the network is a chain it
-    covers; step_ns, latency_ns: None without [timing]; repaired: copies were taken
-    away because what the method asked for did not fit; runs: seeds tried; best, median, worst: makespans of
-    the best, the middle (the lower of two) and the worst run; the row is of the middle one.
+    covers; step_ns, latency_ns: None without [timing]; dynamic_pj, static_pj, energy_pj, edp, area_um2: as in
+    Allocation, None where not given; repaired: copies were taken away because what the method asked for did
+    not fit; runs: seeds tried; best, median, worst: makespans of the best, the middle (the lower of two) and
+    the worst run; the row is of the middle one.
     """
 
     network: str
@@ -59,6 +60,11 @@ class Row(LayerModes):
     published: Steps | None
     step_ns: float | None
     latency_ns: float | None
+    dynamic_pj: float | None = None
+    static_pj: float | None = None
+    energy_pj: float | None = None
+    edp: float | None = None
+    area_um2: float | None = None
     repaired: bool
     runs: Count
     best: Steps

@@ -35,6 +35,7 @@ from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.metrics import EnergyModel, Metrics, left_out, totals
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Timing
 from rramalloc.timing.stage_graph import StageGraph
@@ -91,6 +92,8 @@ def make_problem(
     _check_chips(graph, hardware, demand)
     budget = _left_by_classifiers(network, graph, hardware, mapping, demand, arrays)
     problem = Problem(graph, demand, budget, StepTime.of(graph, hardware, measured))
+    if hardware.energy is not None:
+        problem = replace(problem, energy=EnergyModel(graph, hardware, mapping))
     if mapping.mapping == "sdk":
         problem = replace(problem, modes=ModeArrays(network, graph.stages, hardware))
     if hardware.chip is None:
@@ -172,7 +175,7 @@ def checked_allocation(
     value = objective.value(timing)
     bound = within(value, objective.bound(found))
     recheck_bound(value, bound, objective.unit, request.method)
-    coverage = Coverage.of(network, graph.names)
+    coverage, metrics = Coverage.of(network, graph.names), checked.problem.metrics(timing)
     return Allocation(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
@@ -199,12 +202,14 @@ def checked_allocation(
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,
         throughput_per_s=absolute.throughput_per_s,
+        **totals(metrics),
         layers=layers_of(
             timing,
             checked.demand.tolist(),
             checked.taken.tolist(),
             folds(network, graph.stages, hardware, request.mapping),
             hardware,
+            metrics,
             in_blocks=problem.modes is not None,
         ),
         history=tuple(
@@ -222,7 +227,7 @@ def checked_allocation(
 
 def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
     """What is assumed of the hardware, for a budget of `arrays`."""
-    warnings = []
+    warnings = [*left_out(hardware)]
     if hardware.unconfirmed:
         warnings.append(f"hardware {hardware.name}: not confirmed: {', '.join(hardware.unconfirmed)}")
     if hardware.chip is not None and arrays > hardware.chip.arrays:
@@ -255,7 +260,7 @@ def input_warnings(
 
 def layers_of(
     timing: Timing, demand: Sequence[int], taken: Sequence[int], sizes: Sequence[Pair] | None,
-    hardware: Hardware, *, in_blocks: bool, with_cycles: bool = False,
+    hardware: Hardware, metrics: Metrics | None, *, in_blocks: bool, with_cycles: bool = False,
 ) -> tuple[Layer, ...]:  # fmt: skip
     """One row per stage in network order.
 
@@ -285,6 +290,7 @@ def layers_of(
             if in_blocks
             else None,
             **bits.get(graph.names[stage], {}),
+            **({} if metrics is None else metrics.of_stage(stage)),
             cycles=int(timing.cycles[stage]) if with_cycles else None,
         )
         for stage in graph.network_order

@@ -28,9 +28,10 @@ class ParetoOptions(MappingOptions):
 class FrontPoint(LayerModes):
     """One allocation that no other known one dominates.
 
-    arrays: used; makespan, interval: exact, in steps; step_ns, latency_ns: None without [timing]; value:
-    what is minimised, in the front's unit; lower_bound: no allocation with fewer arrays than the next
-    point has a smaller value; gap: (value - lower_bound) / value.
+    arrays: used; makespan, interval: exact, in steps; step_ns, latency_ns: None without [timing]; dynamic_pj,
+    static_pj, energy_pj, edp, area_um2: as in Allocation, None where not given; value: what is minimised, in
+    the front's unit; lower_bound: no allocation with fewer arrays than the next point has a smaller value;
+    gap: (value - lower_bound) / value.
     """
 
     arrays: Count
@@ -38,6 +39,11 @@ class FrontPoint(LayerModes):
     interval: Steps
     step_ns: float | None
     latency_ns: float | None
+    dynamic_pj: float | None = None
+    static_pj: float | None = None
+    energy_pj: float | None = None
+    edp: float | None = None
+    area_um2: float | None = None
     value: int | float
     lower_bound: int | float
     gap: float

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from rramalloc.choices import Handoff
@@ -25,8 +26,9 @@ from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import Segment, critical_path, describe
 from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.metrics import EnergyModel, left_out, totals, without_missing
 from rramalloc.timing.published import chain_layers, published
-from rramalloc.timing.simulate import Timing
+from rramalloc.timing.simulate import Replication, Timing
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted
 
@@ -37,7 +39,10 @@ _TOO_MANY_EDGES = "more edges between stages than can be listed: buffers are lef
 
 
 class TimedLayer(Layer):
-    """A layer of an allocation with the steps it waits for inputs after its first batch."""
+    """A layer of an allocation with the steps it waits for inputs after its first batch.
+
+    dynamic_pj, static_pj, energy_pj, area_um2: there where the hardware gives them.
+    """
 
     stall_steps: Steps
 
@@ -69,8 +74,9 @@ class Simulation(ResultRecord):
 
     recurrence: steps by the tight recurrence, a lower bound of makespan; published: steps by the published
     recurrence, None where it does not apply, as to blocks and cycles; step_ns ... throughput_per_s: None
-    without [timing] and with cycles, where all times are ticks; latency_table: measured step times, None if
-    those of the hardware hold; coverage: how much of the network this is about.
+    without [timing] and with cycles, where all times are ticks; dynamic_pj, static_pj, energy_pj, edp,
+    area_um2: as in Allocation, None where not given; latency_table: measured step times, None if those of the
+    hardware hold; coverage: how much of the network this is about.
     """
 
     rows_in = "layers"
@@ -98,6 +104,11 @@ class Simulation(ResultRecord):
     step_ns: float | None
     latency_ns: float | None
     throughput_per_s: float | None
+    dynamic_pj: float | None = None
+    static_pj: float | None = None
+    energy_pj: float | None = None
+    edp: float | None = None
+    area_um2: float | None = None
     layers: tuple[TimedLayer, ...]
     edges: tuple[BufferedEdge, ...]
     critical_path: tuple[CriticalSegment, ...]
@@ -105,6 +116,10 @@ class Simulation(ResultRecord):
     latency_table: MeasuredSteps | None = None
     coverage: Coverage | None = None
     warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the file; energy and area are there if the hardware gives any of them."""
+        return without_missing(super().to_dict())
 
     @property
     def plot(self) -> SimulationPlots:
@@ -138,20 +153,30 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         options = options.changed(mapping="sdk")
     if options.mapping == "sdk":
         modes = ModeArrays(network, graph.stages, hardware)
-        demand = modes.each(in_blocks.blocks, np.ones_like(copies))
-        taken = modes.each(in_blocks.blocks, copies)
+
+        def arrays_of(copies: Replication) -> npt.NDArray[Any]:
+            return modes.each(in_blocks.blocks, copies)
     else:
-        demand = np.array(demands(network, graph.stages, hardware, options), dtype=object)
-        taken = demand * copies
-    layers = layers_of(
-        timing, demand.tolist(), taken.tolist(), folds(network, graph.stages, hardware, options),
-        hardware, in_blocks=bool(given.blocks) or options.mapping == "sdk",
-        with_cycles=bool(given.cycles),
-    )  # fmt: skip
+        one_copy = np.array(demands(network, graph.stages, hardware, options), dtype=object)
+
+        def arrays_of(copies: Replication) -> npt.NDArray[Any]:
+            taken: npt.NDArray[Any] = one_copy * copies
+            return taken
+
+    demand, taken = arrays_of(np.ones_like(copies)), arrays_of(copies)
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
     untold = bool(given.cycles) and absolute.step_ns is not None
     if given.cycles:  # times are ticks, and nothing says how long a tick is
         absolute = Absolute(None, None, None)
+    metrics = None
+    if hardware.energy is not None:
+        model = EnergyModel(graph, hardware, options)
+        metrics = model.measure(in_blocks, copies, arrays_of, absolute.latency_ns)
+    layers = layers_of(
+        timing, demand.tolist(), taken.tolist(), folds(network, graph.stages, hardware, options),
+        hardware, metrics, in_blocks=bool(given.blocks) or options.mapping == "sdk",
+        with_cycles=bool(given.cycles),
+    )  # fmt: skip
     path = critical_path(timing)
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
     return Simulation(
@@ -168,6 +193,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,
         throughput_per_s=absolute.throughput_per_s,
+        **totals(metrics),
         layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
         edges=buffered_edges(timing, hardware.precision.output_bits),
         critical_path=critical_segments(path),
@@ -179,6 +205,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
             *(() if graph.lists_all_edges else (_TOO_MANY_EDGES,)),
             *(() if measured is None else measured.warnings),
             *((_NO_TICK,) if untold else ()),
+            *left_out(hardware),
             *((_SDK,) if options.mapping != given.options.mapping else ()),
         ),
     )

@@ -16,7 +16,8 @@ from rramalloc.mapping.tiles import Classes, Tiles
 from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
 from rramalloc.timing.access import StepTime
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.metrics import EnergyModel, Metrics
+from rramalloc.timing.simulate import Replication, Timing
 from rramalloc.timing.stage_graph import StageGraph
 
 Blocks = tuple[Pair, ...]
@@ -34,7 +35,8 @@ class Problem:
     budget: arrays that may be used; step_time: None if results are in steps;
     least, most: bounds on the copies of each stage, None for 1 and for its windows;
     tiles: of the chips, if copies may not straddle them, None if only the budget counts;
-    modes: with mapping `sdk` what every block of windows takes, None if all copies are of the graph's blocks.
+    modes: with mapping `sdk` what every block of windows takes, None if all copies are of the graph's blocks;
+    energy: what the hardware says of energy and area, None if nothing.
     Raises BudgetError, TileError or PlacementError if one copy of every stage does not fit.
     """
 
@@ -46,6 +48,7 @@ class Problem:
     most: Replication | None = None
     tiles: Tiles | None = None
     modes: ModeArrays | None = None
+    energy: EnergyModel | None = None
 
     def __post_init__(self) -> None:
         if self.minimum > self.budget:
@@ -96,6 +99,19 @@ class Problem:
         if blocks is None or self.modes is None:
             return replication * self.demand
         return self.modes.each(blocks, replication)
+
+    def metrics(self, timing: Timing) -> Metrics | None:
+        """Energy and area of an allocation; None where the hardware has no [energy]."""
+        if self.energy is None:
+            return None
+        blocks, step_time = timing.graph.blocks, self.in_blocks(timing.graph.blocks).step_time
+        latency_ns = None if step_time is None else timing.makespan * step_time.step_ns(timing.replication)
+        return self.energy.measure(
+            timing.graph,
+            timing.replication,
+            lambda copies: self.arrays_of_stages(copies, blocks),
+            latency_ns,
+        )
 
     def in_blocks(self, blocks: Blocks | None) -> Problem:
         """This problem with the blocks of all stages fixed, for timing and for the length of a step."""

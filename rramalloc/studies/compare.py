@@ -23,6 +23,7 @@ from rramalloc.results.recheck import CheckedTiming, check_candidate
 from rramalloc.search.objective import Latency, Objective, within
 from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
 from rramalloc.timing.access import Absolute
+from rramalloc.timing.metrics import totals
 from rramalloc.timing.published import ChainLayer, chain_layers, published
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.version import __version__
@@ -292,6 +293,7 @@ def _row(
         published=published(chain, [copies[layer.name] for layer in chain]).steps if chain else None,
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,
+        **totals(run.checked.problem.metrics(timing)),
         repaired=run.candidate.repaired,
         runs=len(found.runs),
         best=found.runs[0].makespan,

@@ -26,6 +26,7 @@ from rramalloc.search.front import Front, Point, Progress
 from rramalloc.search.objective import FRONTS, Objective
 from rramalloc.search.problem import Candidate, Stop
 from rramalloc.timing.access import Absolute
+from rramalloc.timing.metrics import totals
 from rramalloc.version import __version__
 
 DEFAULT_BASELINES = ("uniform", "proportional", "bottleneck", "lagrange", "gain")
@@ -96,6 +97,7 @@ def _checked(objective: Objective, point: Point) -> FrontPoint:
         interval=timing.interval,
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,
+        **totals(checked.problem.metrics(timing)),
         value=value,
         lower_bound=bound,
         gap=(value - bound) / value,

@@ -50,10 +50,10 @@ def test_complete_file(tmp_path: Path) -> None:
     assert hardware.chip.hop_ns_tile == 1.0
 
 
-def test_a_section_without_effect_is_refused(tmp_path: Path) -> None:
+def test_a_value_without_effect_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "mine.toml")
-    path.write_text(path.read_text() + "\n[energy]\nread_pj = 0.5\n")
-    with pytest.raises(SpecError, match="energy: has no effect in this version"):
+    path.write_text(path.read_text() + "\n[energy]\npj_per_byte = 0.5\n")
+    with pytest.raises(SpecError, match="pj_per_byte is a part of what read_pj gives"):
         load_hardware(path)
 
 

@@ -1,0 +1,182 @@
+"""Energy and area of an allocation, from what a hardware's [energy] gives (docs/sources/model.md 12)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.hardware.hardware import Energy, Hardware
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.timing.access import BITS_PER_BYTE
+from rramalloc.timing.simulate import Replication
+from rramalloc.timing.stage_graph import StageGraph
+
+Reals = npt.NDArray[np.float64]
+ArraysOf = Callable[[Replication], npt.NDArray[np.int64]]
+"""Arrays that so many copies of every stage take."""
+
+
+class EnergyArea(NamedTuple):
+    """Energy [pJ] for one input, its product with the latency [pJ ns], and area; None where not given."""
+
+    dynamic_pj: float | None = None
+    static_pj: float | None = None
+    energy_pj: float | None = None
+    edp: float | None = None
+    area_um2: float | None = None
+
+
+def totals(metrics: Metrics | None) -> dict[str, float | None]:
+    """Energy and area by the names of their fields in results, None where not given."""
+    return (EnergyArea() if metrics is None else metrics.total)._asdict()
+
+
+def without_missing(document: dict[str, Any]) -> dict[str, Any]:
+    """A document without the fields of energy and area if none of them is given."""
+    if any(document.get(name) is not None for name in EnergyArea._fields):
+        return document
+    return {name: value for name, value in document.items() if name not in EnergyArea._fields}
+
+
+def left_out(hardware: Hardware) -> tuple[str, ...]:
+    """What energy and area are without, as the hardware does not give it."""
+    energy, words = hardware.energy or Energy(), []
+    if energy.read_pj is not None and energy.pj_per_byte is None:
+        words.append(f"hardware {hardware.name}: no pj_per_byte is given: energy is without moved bytes")
+    if energy.area_um2 is not None and hardware.chip is not None and energy.periphery_um2 is None:
+        words.append(f"hardware {hardware.name}: no periphery_um2 is given: area is that of arrays alone")
+    return tuple(words)
+
+
+@dataclass(frozen=True, eq=False)
+class EnergyModel:
+    """What one network on a hardware with [energy] takes.
+
+    graph: in any blocks; only its stages and edges matter.
+    """
+
+    graph: StageGraph
+    hardware: Hardware
+    options: MappingOptions
+
+    @property
+    def energy(self) -> Energy:
+        """The hardware's [energy], of nothing given where it has none."""
+        return self.hardware.energy or Energy()
+
+    @cached_property
+    def sent_bytes(self) -> Reals:
+        """Bytes that every stage sends to others: once to each, all pixels that it needs."""
+        graph, bits = self.graph, self.hardware.precision.output_bits
+        sent = np.zeros(len(graph.stages))
+        for edge in graph.edges:
+            pixels = edge.last_pixel(graph.grids[edge.producer].width) + 1
+            channels = graph.network.shapes[graph.names[edge.producer]].channels
+            sent[edge.producer] += pixels * channels * bits / BITS_PER_BYTE
+        return sent
+
+    @property
+    def moved_pj(self) -> Reals:
+        """Energy of the bytes that every stage sends, 0 where it is not given."""
+        return self.sent_bytes * (self.energy.pj_per_byte or 0.0)
+
+    def pj_per_read(self, graph: StageGraph) -> Reals | None:
+        """Energy of a step of one array of every stage with the blocks of `graph`: slots * read_pj."""
+        read_pj = self.energy.read_pj
+        if read_pj is None:
+            return None
+        return np.array([self._slots(graph, stage) * read_pj for stage in range(len(graph.stages))])
+
+    def leaking_arrays(self, used: int) -> int:
+        """Arrays that leak: those of the chips, or those used where the hardware has no [chip] or too few."""
+        return used if self.hardware.chip is None else max(used, self.hardware.chip.arrays)
+
+    def area_um2(self, used: int) -> float | None:
+        """Area of so many arrays, and of the periphery of the fewest tiles that hold them."""
+        energy, chip = self.energy, self.hardware.chip
+        if energy.area_um2 is None:
+            return None
+        tiles = 0 if chip is None else -(-used // chip.arrays_per_tile)
+        return used * energy.area_um2 + tiles * (energy.periphery_um2 or 0.0)
+
+    def measure(
+        self, graph: StageGraph, copies: Replication, arrays_of: ArraysOf, latency_ns: float | None
+    ) -> Metrics:
+        """Energy and area of an allocation.
+
+        graph: in the blocks of the allocation; latency_ns: of one input, None where no time is given.
+        """
+        taken = arrays_of(copies).astype(np.float64)
+        blocks = np.array([grid.total for grid in graph.grids], dtype=np.int64)
+        per_read, dynamic = self.pj_per_read(graph), None
+        if per_read is not None:
+            reads = array_reads(blocks, copies, arrays_of).astype(np.float64)
+            dynamic = reads * per_read + self.moved_pj
+        static, leak_mw = None, self.energy.leakage_mw
+        idle_pj = 0.0
+        if leak_mw is not None and latency_ns is not None:
+            static, used = leak_mw * taken * latency_ns, int(taken.sum())
+            idle_pj = leak_mw * (self.leaking_arrays(used) - used) * latency_ns
+        area = self.energy.area_um2
+        return Metrics(
+            dynamic, static, idle_pj, None if area is None else area * taken,
+            self.area_um2(int(taken.sum())), latency_ns,
+        )  # fmt: skip
+
+    def _slots(self, graph: StageGraph, stage: int) -> int:
+        timing = self.hardware.timing
+        if timing is None or timing.dac_bits is None:
+            return 1
+        return -(-self.hardware.precision.of_layer(graph.stages[stage]).input_bits // timing.dac_bits)
+
+
+def array_reads(
+    blocks: npt.NDArray[np.int64], copies: Replication, arrays_of: ArraysOf
+) -> npt.NDArray[np.int64]:
+    """Arrays read for one input, each once per batch that uses it: those of all copies in a full batch.
+
+    Without shared arrays that is blocks * arrays of one copy. The last batch reads only the arrays of the
+    copies that it needs.
+    """
+    full, rest = np.divmod(blocks, copies)
+    reads: npt.NDArray[np.int64] = full * arrays_of(copies) + arrays_of(rest)
+    return reads
+
+
+@dataclass(frozen=True, eq=False)
+class Metrics:
+    """Energy for one input and area of an allocation; None where the hardware does not give it.
+
+    dynamic_pj, static_pj, area_um2: of every stage, canonical order; idle_pj: static energy of the arrays of
+    the chips that are not used; total_um2: with the periphery of tiles.
+    """
+
+    dynamic_pj: Reals | None
+    static_pj: Reals | None
+    idle_pj: float
+    area_um2: Reals | None
+    total_um2: float | None
+    latency_ns: float | None
+
+    @property
+    def total(self) -> EnergyArea:
+        """Of all stages, with what belongs to none of them."""
+        dynamic = None if self.dynamic_pj is None else math.fsum(self.dynamic_pj.tolist())
+        static = None if self.static_pj is None else math.fsum([*self.static_pj.tolist(), self.idle_pj])
+        energy = None if dynamic is None or static is None else dynamic + static
+        edp = None if energy is None or self.latency_ns is None else energy * self.latency_ns
+        return EnergyArea(dynamic, static, energy, edp, self.total_um2)
+
+    def of_stage(self, stage: int) -> dict[str, float]:
+        """Energy and area of one stage by the names of their fields, what is not given left out."""
+        each = {"dynamic_pj": self.dynamic_pj, "static_pj": self.static_pj, "area_um2": self.area_um2}
+        given = {name: float(values[stage]) for name, values in each.items() if values is not None}
+        if "dynamic_pj" in given and "static_pj" in given:
+            given["energy_pj"] = given["dynamic_pj"] + given["static_pj"]
+        return given

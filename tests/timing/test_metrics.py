@@ -1,0 +1,173 @@
+"""Energy and area, every number worked by hand from docs/sources/model.md 12."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rramalloc
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.network.network import Network
+from rramalloc.timing.metrics import array_reads
+
+ENERGY = {"read_pj": 10.0, "leakage_mw": 0.5, "area_um2": 100.0, "pj_per_byte": 2.0}
+
+
+def machine(**more: Any) -> Hardware:
+    """8 x 8 cells of one bit, weights of one, 4-bit inputs read bit by bit in 5 ns."""
+    document: dict[str, Any] = {
+        "name": "m", "source": "test",
+        "crossbar": {"wordlines": 8, "bitlines": 8, "cell_bits": 1},
+        "precision": {"weight_bits": 1, "input_bits": 4, "output_bits": 16, "signed": "offset"},
+        "timing": {"read_ns": 5.0, "dac_bits": 1},
+        "energy": ENERGY,
+    }  # fmt: skip
+    return Hardware.model_validate({name: value for name, value in (document | more).items() if value})
+
+
+def chain() -> Network:
+    """`a`: 3 x 3 kernel, 2 -> 8 channels on 4 x 4 windows (18 rows, 3 arrays); `b`: 1 x 1, 8 -> 8."""
+    return Network.build(
+        "chain",
+        [
+            {"name": "in", "op": "input", "shape": [2, 4, 4]},
+            {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 8, "kernel": 3, "pads": 1},
+            {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 8, "kernel": 1},
+        ],
+    )
+
+
+COPIES = {"a": 3, "b": 2}
+
+
+def test_every_term_by_hand() -> None:
+    result = rramalloc.simulate(chain(), COPIES, hardware=machine())
+    # 4 slots of 10 pJ. a: 16 blocks * 3 arrays, and 16 pixels of 8 channels of 2 bytes to b: 256 bytes.
+    reads = {"a": 16 * 3 * 4 * 10.0, "b": 16 * 1 * 4 * 10.0}
+    moved = 256 * 2.0
+    assert [layer.dynamic_pj for layer in result.layers] == [reads["a"] + moved, reads["b"]]
+    # a: 6 batches, steps 0 ... 5. b needs pixels 0, 1 of a: starts at 1; 8 batches: ends at 9.
+    assert (result.makespan, result.step_ns, result.latency_ns) == (9, 20.0, 180.0)
+    # arrays 3 * 3 + 2 * 1 = 11
+    assert result.arrays == 11
+    assert [layer.static_pj for layer in result.layers] == [0.5 * 9 * 180, 0.5 * 2 * 180]
+    assert result.dynamic_pj == 1920 + 640 + 512
+    assert result.static_pj == 0.5 * 11 * 180
+    assert result.energy_pj == 3072 + 990
+    assert result.edp == 4062 * 180
+    assert result.area_um2 == 1100
+    assert [layer.area_um2 for layer in result.layers] == [900, 200]
+
+
+def test_chips_leak_whole_and_tiles_have_a_periphery() -> None:
+    chip = {"arrays_per_tile": 4, "straddle": True, "tiles": [2, 4], "chips": [1, 1]}
+    result = rramalloc.simulate(
+        chain(), COPIES, hardware=machine(chip=chip, energy=ENERGY | {"periphery_um2": 50.0})
+    )
+    # 32 arrays leak, 11 of them are of layers; 11 arrays take three tiles of four.
+    assert result.static_pj == 0.5 * 32 * 180
+    assert sum(layer.static_pj or 0 for layer in result.layers) == 0.5 * 11 * 180
+    assert result.area_um2 == 1100 + 3 * 50
+
+
+def test_copies_that_share_an_array_share_its_read() -> None:
+    # b has 8 rows and 8 columns: none share. 1 x 1, 2 -> 2 channels: 4 copies on the diagonal of an array.
+    source = Network.build(
+        "small",
+        [
+            {"name": "in", "op": "input", "shape": [2, 1, 10]},
+            {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 1},
+        ],
+    )
+    modes = {"replication": {"c": 6}, "block": {"c": [1, 1]}}
+    result = rramalloc.simulate(source, modes, hardware=machine(), mapping="sdk")
+    # 10 blocks by 6 copies on 2 arrays: a batch of 6 reads both, one of 4 reads the first alone.
+    assert (result.arrays, result.dynamic_pj) == (2, (2 + 1) * 4 * 10.0)
+    alone = rramalloc.simulate(source, {"c": 6}, hardware=machine(), mapping="im2col")
+    assert (alone.arrays, alone.dynamic_pj) == (6, 10 * 4 * 10.0)
+
+
+def test_reads_of_batches() -> None:
+    arrays = np.array([3, 1])
+    reads = array_reads(np.array([16, 16]), np.array([3, 2]), lambda copies: copies * arrays)
+    assert reads.tolist() == [48, 16]
+
+
+def test_slots_follow_a_layers_own_inputs() -> None:
+    source = chain().to_dict()
+    source["nodes"][1]["input_bits"] = 3
+    network = Network.from_document(source, "own")
+    result = rramalloc.simulate(network, COPIES, hardware=machine())
+    assert result.layers[0].dynamic_pj == 16 * 3 * 3 * 10.0 + 512
+
+
+@pytest.mark.parametrize(
+    ("energy", "given"),
+    [
+        (None, set()),
+        ({"read_pj": 1.0}, {"dynamic_pj"}),
+        ({"leakage_mw": 1.0}, {"static_pj"}),
+        ({"area_um2": 1.0}, {"area_um2"}),
+        ({"read_pj": 1.0, "leakage_mw": 0.0}, {"dynamic_pj", "static_pj", "energy_pj", "edp"}),
+    ],
+)
+def test_what_is_not_given_is_null(energy: dict[str, float] | None, given: set[str]) -> None:
+    hardware = machine(energy=energy)
+    names = {"dynamic_pj", "static_pj", "energy_pj", "edp", "area_um2"}
+    for result in (
+        rramalloc.simulate(chain(), COPIES, hardware=hardware),
+        rramalloc.optimize(chain(), arrays=20, hardware=hardware),
+    ):
+        document = result.to_dict()
+        assert {name for name in names if document.get(name) is not None} == given
+        assert (names <= set(document)) == bool(given)
+        rows = {name for name in names if name in document["layers"][0]}
+        assert rows == given - {"edp"}
+
+
+def test_without_a_time_nothing_leaks_but_reads_count() -> None:
+    result = rramalloc.simulate(chain(), COPIES, hardware=machine(timing=None))
+    # without dac_bits a step is one read
+    assert (result.dynamic_pj, result.static_pj, result.energy_pj) == (16 * 3 * 10 + 160 + 512, None, None)
+
+
+def test_optimize_and_simulate_agree() -> None:
+    found = rramalloc.optimize(chain(), arrays=20, hardware=machine())
+    timed = rramalloc.simulate(chain(), found.replication, hardware=machine())
+    for name in ("dynamic_pj", "static_pj", "energy_pj", "edp", "area_um2"):
+        assert getattr(found, name) == getattr(timed, name)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"energy": {"pj_per_byte": 1.0}}, "give both"),
+        ({"energy": {"area_um2": 1.0, "periphery_um2": 1.0}}, r"tiles of \[chip\]"),
+        ({"energy": {"read_pj": -1.0}}, "read_pj"),
+        ({"energy": {"read_pJ": 1.0}}, "did you mean read_pj"),
+    ],
+)
+def test_values_without_effect_are_refused(more: dict[str, Any], words: str, tmp_path: Any) -> None:
+    import tomllib
+
+    text = machine().to_dict() | more
+    lines = [f"name = '{text['name']}'", f"source = '{text['source']}'"]
+    for table, values in text.items():
+        if isinstance(values, dict):
+            lines += [f"[{table}]", *(f"{name} = {value!r}" for name, value in values.items())]
+    path = tmp_path / "m.toml"
+    path.write_text("\n".join(lines))
+    assert tomllib.loads(path.read_text())
+    with pytest.raises(SpecError, match=words):
+        rramalloc.optimize(chain(), arrays=20, hardware=path)
+
+
+def test_other_arrays_leave_energy_unconfirmed() -> None:
+    other = machine().with_crossbar(16, 8)
+    assert other.unconfirmed == ("energy.read_pj", "energy.leakage_mw", "energy.area_um2")
+    assert machine().with_crossbar(8, 8).unconfirmed == ()
+    result = rramalloc.optimize(chain(), arrays=20, hardware=machine(), crossbar="16x8")
+    assert any("energy.read_pj" in warning for warning in result.warnings)
