@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from rramalloc.studies.strategies.evaluation import Evaluation as Evaluation
     from rramalloc.studies.sweep.run import sweep as sweep
     from rramalloc.studies.sweep.run import sweep_status as sweep_status
+    from rramalloc.studies.tune.tune import tune as tune
+    from rramalloc.studies.tune.tuning import Tuning as Tuning
     from rramalloc.timing.latency_table import load_latency_table as load_latency_table
     from rramalloc.version import __version__ as __version__
 
@@ -65,6 +67,7 @@ _HOMES = {
     "Placement": "rramalloc.placement.placement",
     "RramallocError": "rramalloc.errors",
     "Simulation": "rramalloc.results.simulation",
+    "Tuning": "rramalloc.studies.tune.tuning",
     "__version__": "rramalloc.version",
     "chiplet_compare": "rramalloc.studies.chiplet.chiplet_cost",
     "chiplet_cost": "rramalloc.studies.chiplet.chiplet_cost",
@@ -92,6 +95,7 @@ _HOMES = {
     "simulate": "rramalloc.api",
     "sweep": "rramalloc.studies.sweep.run",
     "sweep_status": "rramalloc.studies.sweep.run",
+    "tune": "rramalloc.studies.tune.tune",
     "verify": "rramalloc.placement.emulator.verify",
 }
 _PACKAGES = ("export", "report")

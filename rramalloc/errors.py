@@ -298,3 +298,7 @@ class WorkerError(RramallocError):
 
 class SolverError(RramallocError):
     """An external solver failed or returned an allocation that does not hold; says which and how."""
+
+
+class SimulatorError(RramallocError):
+    """A simulator gave no figure for an allocation, or none at all; says why and what helps."""

@@ -89,3 +89,8 @@ def of_front(points: int, part: float) -> str:
 def of_sweep(points: int, done: int, failed: int) -> str:
     """The line of `sweep`."""
     return f"{done} of {number_of(points, 'point')}, {failed} failed"
+
+
+def of_tuning(done: int, total: int, best: float | None) -> str:
+    """The line of `tune`."""
+    return f"{done} of {number_of(total, 'evaluation')}, best {'none yet' if best is None else f'{best:.6g}'}"

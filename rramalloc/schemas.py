@@ -19,6 +19,7 @@ _RECORDS = {
     "sweep": "rramalloc.studies.sweep.rows:SweepDocument",
     "sweep-spec": "rramalloc.studies.sweep.spec:Spec",
     "sweep-status": "rramalloc.studies.sweep.rows:SweepStatus",
+    "tuning": "rramalloc.studies.tune.tuning:Tuning",
     "inspection": "rramalloc.results.inspection:Inspection",
     "comparison": "rramalloc.results.comparison:Comparison",
     "fold": "rramalloc.results.filter_folding:FilterFold",

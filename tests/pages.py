@@ -25,7 +25,7 @@ from rramalloc.cli.main import main
 
 _BLOCK = re.compile(r"(?:File `(?P<file>[\w.-]+)`:\n\n?)?```(?P<kind>\w+)\n(?P<text>.*?)```", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
-SEARCHES = re.compile(r"\b(optimize|compare|pareto|sweep|place)\b|--enumerate")
+SEARCHES = re.compile(r"\b(optimize|compare|pareto|sweep|place|tune)\b|--enumerate")
 """Commands and calls whose answer a better search may change."""
 FREE = ("proof", "search", "gap", "critical path", "seconds")
 """Labels of lines that tell how a search went: only the label must agree."""

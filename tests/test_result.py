@@ -28,6 +28,15 @@ HOSTILE = "<script>alert('&')</script>\n"
 TAGS = {"div", "p", "small", "table", "thead", "tbody", "tr", "th", "td"}
 
 
+class Steps:
+    """A simulator whose figure is the makespan."""
+
+    name = HOSTILE
+
+    def evaluate(self, network: Network, allocation: rramalloc.Allocation) -> float:
+        return allocation.makespan
+
+
 def hostile_network() -> Network:
     nodes = [
         {"name": "in", "op": "input", "shape": [3, 6, 6]},
@@ -62,7 +71,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         rramalloc.chiplet_cost(network, allocation, placement), rramalloc.estimate_latency(network, table),
         rramalloc.evaluate(network, ChipPerformance(**worked.CHIP), allocations={HOSTILE: 2}),
         export(network, allocation, "pimcomp"), rramalloc.chiplet_compare([described, described]),
-        rramalloc.chiplet_optimize(network, hardware=hardware, work=0),
+        rramalloc.chiplet_optimize(network, hardware=hardware, work=0), rramalloc.tune(network, 4, Steps()),
     )  # fmt: skip
     return {type(result).__name__: result for result in found}
 
@@ -71,7 +80,7 @@ KINDS = (
     "Allocation", "ChipletComparison", "ChipletCost", "ChipletSchedule", "Comparison",
     "Evaluation", "Export", "FilterFold", "Hardware", "Inspection",
     "LatencyEstimate", "LatencyTable", "Network", "NetworkFold", "ParetoFront", "Placement", "Simulation",
-    "SweepResult", "SweepStatus", "Verification",
+    "SweepResult", "SweepStatus", "Tuning", "Verification",
 )  # fmt: skip
 
 

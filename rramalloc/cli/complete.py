@@ -40,6 +40,13 @@ def targets(incomplete: str) -> list[str]:
     return _beginning(incomplete, target_names())
 
 
+def simulators(incomplete: str) -> list[str]:
+    """Tools that `tune` asks; where none fits, the shell completes files."""
+    from rramalloc.studies.tune.simulators import simulator_names
+
+    return _beginning(incomplete, simulator_names())
+
+
 def schemas(incomplete: str) -> list[str]:
     """File formats that have a schema."""
     from rramalloc.schemas import schema_names

@@ -24,6 +24,7 @@ _OUTPUTS = (
     "description",
     "propose",
     "onnx",
+    "store",
 )
 """Parameters that name a file or folder to write; any other that names a file is read."""
 

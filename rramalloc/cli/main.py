@@ -25,6 +25,7 @@ from rramalloc.cli.place_command import place
 from rramalloc.cli.report_command import report
 from rramalloc.cli.simulate_command import simulate
 from rramalloc.cli.sweep_command import sweep
+from rramalloc.cli.tune_command import tune
 from rramalloc.cli.verify_command import verify
 from rramalloc.errors import RramallocError
 
@@ -47,7 +48,7 @@ def _add(*commands: Callable[..., None], kind: type[Command] = Command) -> None:
         app.command(cls=kind)(command)
 
 
-_add(optimize, inspect, simulate, compare, pareto, sweep)
+_add(optimize, inspect, simulate, compare, pareto, sweep, tune)
 _add(evaluate, kind=ManyFiles)
 _add(fold)
 app.add_typer(latency_commands.app, name="latency")

@@ -49,6 +49,15 @@ def parameters(name: str) -> list[str]:
     return list(inspect.signature(call).parameters)
 
 
+class Steps:
+    """A simulator whose figure is the makespan."""
+
+    name = "steps"
+
+    def evaluate(self, network: rramalloc.Network, allocation: rramalloc.Allocation) -> float:
+        return allocation.makespan
+
+
 def usable(tmp_path: Path) -> dict[str, Any]:
     """One good value for the arguments that have no default."""
     network = rramalloc.Network.build("small", NET)
@@ -63,6 +72,7 @@ def usable(tmp_path: Path) -> dict[str, Any]:
         "chip": str(tmp_path / "missing.toml"), "source": network, "table": str(tmp_path / "table.csv"),
         "text": "simulated", "samples": str(tmp_path / "samples.jsonl"), "fold": FOLD,
         "pixels": np.zeros((8, 8, 4)), "weights": np.zeros((4, 2, 2, 4)), "work": 0,
+        "simulator": Steps(),
     }  # fmt: skip
 
 

@@ -15,13 +15,13 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from rramalloc.choices import RowsFormat
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import folder_names, make_folder, open_to_write, remove_file
+from rramalloc.studies.database import check_health, opened, sqlite_errors, transaction
 from rramalloc.studies.parquet import parquet_schema, require_parquet, write_parquet
 from rramalloc.studies.sweep.rows import SweepRow
 
@@ -32,7 +32,7 @@ Place = Callable[[str], int | None]
 
 _APPLICATION_ID = int.from_bytes(b"rram")
 _BLOCK = 4096
-_BUSY_S = 30.0
+_KIND = "sweep"
 _TABLES = (
     f"PRAGMA application_id = {_APPLICATION_ID}",
     "CREATE TABLE sweep (document TEXT, points INTEGER, computed INTEGER, seconds REAL)",
@@ -71,11 +71,11 @@ class Store:
         self._path = os.path.join(folder, DATABASE)
         try:
             self._stack.enter_context(_locked(folder))
-            self._database = self._stack.enter_context(_opened(self._path, "rwc"))
-            with _errors(self._path):
+            self._database = self._stack.enter_context(opened(self._path, "rwc", _KIND))
+            with sqlite_errors(self._path, _KIND):
                 self._database.execute("PRAGMA journal_mode = WAL")
                 self._database.execute("PRAGMA synchronous = FULL")
-                _check_health(self._database)
+                check_health(self._database)
                 self._create()
                 self._adopt(document, places)
                 self.damaged = self._drop_damaged()
@@ -100,7 +100,7 @@ class Store:
         """Numbers of the points that have no row when their block is reached, in rising order."""
         for first in range(0, self._points, _BLOCK):
             numbers = range(first, min(first + _BLOCK, self._points))
-            with _errors(self._path):
+            with sqlite_errors(self._path, _KIND):
                 query = "SELECT number FROM rows WHERE number BETWEEN ? AND ?"
                 there = {number for (number,) in self._database.execute(query, (numbers[0], numbers[-1]))}
             yield from (number for number in numbers if number not in there)
@@ -109,19 +109,19 @@ class Store:
         """Keep rows of points, each with its number; they are on the disk when this returns."""
         records = [_record(number, row) for number, row in rows]
         if records:
-            with _errors(self._path), _transaction(self._database):
+            with sqlite_errors(self._path, _KIND), transaction(self._database):
                 self._database.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", records)
             self.done += len(records)
             self.failed += sum(failed for _, failed, _, _ in records)
 
     def keep_rate(self, computed: int, seconds: float) -> None:
         """Keep for `--status` how many points this call has computed, in which time."""
-        with _errors(self._path):
+        with sqlite_errors(self._path, _KIND):
             self._database.execute("UPDATE sweep SET computed = ?, seconds = ?", (computed, seconds))
 
     def finish(self, rows_format: RowsFormat) -> None:
         """Write all rows to the file that others read, and leave the database as a single file."""
-        with _errors(self._path):
+        with sqlite_errors(self._path, _KIND):
             stored = stored_rows(self._database, self._path)
             target = os.path.join(self._folder, ROWS_FILES[rows_format])
             (_write_csv if rows_format == "csv" else _write_parquet)(target, stored)
@@ -136,7 +136,7 @@ class Store:
         if count and application != _APPLICATION_ID:
             raise FileError(self._path, "is no database of a sweep: name another folder")
         if not count:
-            with _transaction(self._database):
+            with transaction(self._database):
                 for statement in _TABLES:
                     self._database.execute(statement)
 
@@ -145,7 +145,7 @@ class Store:
         before = self._database.execute("SELECT document, points FROM sweep").fetchone()
         if before == (document.encode(), self._points):
             return
-        with _transaction(self._database):
+        with transaction(self._database):
             if before is not None:
                 self._move_rows(places())
             self._database.execute("DELETE FROM sweep")
@@ -169,7 +169,7 @@ class Store:
 
     def _drop_damaged(self) -> int:
         damaged = [(number,) for number, _, text in _checked(self._database) if text is None]
-        with _transaction(self._database):
+        with transaction(self._database):
             self._database.executemany("DELETE FROM rows WHERE number = ?", damaged)
             self._database.execute("DELETE FROM rows WHERE number NOT BETWEEN 0 AND ?", (self._points - 1,))
         return len(damaged)
@@ -228,7 +228,7 @@ def _check_free(folder: str) -> None:
 def _locked(folder: str) -> Iterator[None]:
     """One writer at a time: an exclusive transaction on an empty database, which ends with its process."""
     path = os.path.join(folder, LOCK)
-    with _opened(path, "rwc", busy_s=0) as lock:
+    with opened(path, "rwc", _KIND, busy_s=0) as lock:
         try:
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
@@ -246,54 +246,10 @@ def _reading(folder: str) -> Iterator[tuple[sqlite3.Connection, str]]:
         if os.path.exists(folder):
             _check_free(folder)
         raise FileError(folder, "holds no sweep yet: start it with this folder first")
-    with _opened(path, "rw") as database:
+    with opened(path, "rw", _KIND) as database:
         database.execute("BEGIN")  # one state of the database for all that is read
-        _check_health(database)
+        check_health(database)
         yield database, path
-
-
-@contextlib.contextmanager
-def _opened(path: str, mode: str, busy_s: float = _BUSY_S) -> Iterator[sqlite3.Connection]:
-    """A connection whose text arrives as bytes, so that damaged text is not an error of decoding."""
-    with _errors(path):
-        address = f"{Path(path).resolve().as_uri()}?mode={mode}"
-        with contextlib.closing(
-            sqlite3.connect(address, uri=True, timeout=busy_s, isolation_level=None)
-        ) as database:
-            database.text_factory = bytes
-            yield database
-
-
-def _check_health(database: sqlite3.Connection) -> None:
-    """Raise sqlite3.DatabaseError if the structure of a database is damaged."""
-    (health,) = database.execute("PRAGMA quick_check(1)").fetchone()
-    if health != b"ok":
-        raise sqlite3.DatabaseError(health.decode(errors="replace").splitlines()[-1])
-
-
-@contextlib.contextmanager
-def _errors(path: str) -> Iterator[None]:
-    """What SQLite refuses becomes a FileError about the file."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
-            words = f"is damaged or no database of a sweep ({error}): delete it to compute the sweep again"
-            raise FileError(path, words) from None
-        raise FileError(path, str(error)) from None
-
-
-@contextlib.contextmanager
-def _transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """All statements of the block, or none of them."""
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        database.execute("ROLLBACK")
-        raise
-    database.execute("COMMIT")
 
 
 def _record(number: int, row: dict[str, Any]) -> tuple[int, int, str, bytes]:

@@ -1,0 +1,1 @@
+"""`tune`: the allocation that is best in the user's own simulator."""

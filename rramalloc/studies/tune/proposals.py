@@ -1,0 +1,218 @@
+"""Allocations to ask a simulator about: near-optimal ones first, then what a calibration expects most of."""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import mul
+
+import numpy as np
+
+from rramalloc.choices import ObjectiveName
+from rramalloc.errors import RramallocError
+from rramalloc.results.optimize import Request, propose
+from rramalloc.search.breakpoints import breakpoints
+from rramalloc.search.problem import Problem, Stop
+from rramalloc.studies.tune.calibration import Calibration
+from rramalloc.timing.simulate import Replication
+
+Start = tuple[str, Replication]
+"""Where an allocation comes from, and its copies in canonical order."""
+
+_OBJECTIVES: tuple[ObjectiveName, ...] = ("latency", "interval", "sequential")
+_SHARES = (0.85, 0.6)
+"""Of the budget: simulators that charge for transfer may be faster with fewer copies."""
+_CAPS = (0.5, 0.25)
+"""Most copies of a stage, as shares of the most that the fastest allocation gives to any."""
+_BASELINES = ("proportional", "balance", "lagrange")
+_MOVES = (1, 1, 2, 3, 5)
+"""Stages that one step raises or lowers; drawn evenly."""
+P_FILL, P_LOWER, P_DOWN = 0.6, 0.2, 0.3
+"""How often a step spends all arrays that are left, how often it only gives arrays back, and how often a
+stage goes down otherwise."""
+_GENERATIONS, _PARENTS = 4, 12
+_SIMULATED_WINDOWS = 2e7
+_FEWEST, _MOST = 60, 300
+"""Allocations of a generation."""
+_EXPLORATION = 0.1
+"""Share of proposals that go where least is sure."""
+
+
+def starting_allocations(problem: Problem, stop: Callable[[], Stop], seed: int) -> Iterator[Start]:
+    """Near-optimal allocations of several objectives, budgets and limits of copies, and of baselines."""
+    fastest: Replication | None = None
+    for objective in _OBJECTIVES:
+        found = _searched(problem, stop(), Request(objective=objective, seed=seed))
+        if found is not None:
+            fastest = found if fastest is None else fastest
+            yield objective, found
+    for share in _SHARES:
+        budget = max(problem.minimum, int(share * problem.budget))
+        found = _searched(replace(problem, budget=budget), stop(), Request(seed=seed))
+        if found is not None:
+            yield f"latency with {share:.0%} of the arrays", found
+    if fastest is not None:
+        for share in _CAPS:
+            most = np.minimum(problem.graph.windows, max(1, int(share * int(fastest.max()))))
+            found = _searched(replace(problem, most=most), stop(), Request(seed=seed))
+            if found is not None:
+                yield f"latency with at most {int(most.max())} copies", found
+    for method in _BASELINES:
+        found = _searched(problem, stop(), Request(method=method, seed=seed))
+        if found is not None:
+            yield method, found
+
+
+def _searched(problem: Problem, stop: Stop, request: Request) -> Replication | None:
+    """What a search proposes; None where a baseline does not apply."""
+    try:
+        found = propose(problem, request, stop).replication
+    except RramallocError:
+        return None
+    return found if problem.fits(found) else None
+
+
+@dataclass(eq=False)
+class Neighbourhood:
+    """Draws allocations near others, all within the budget; what it draws goes on from call to call."""
+
+    problem: Problem
+    seed: int
+
+    def __post_init__(self) -> None:
+        self._draw = random.Random(self.seed)  # noqa: S311
+        limits = zip(self.problem.graph.windows.tolist(), self.problem.largest.tolist(), strict=True)
+        self._useful: list[list[int]] = [breakpoints(windows, most).tolist() for windows, most in limits]
+        self._least: list[int] = self.problem.smallest.tolist()
+        self._demand: list[int] = self.problem.demand.tolist()
+
+    @property
+    def size(self) -> int:
+        """Allocations of a generation: fewer where one takes long to simulate."""
+        return int(np.clip(_SIMULATED_WINDOWS / float(self.problem.graph.windows.sum()), _FEWEST, _MOST))
+
+    def near(self, start: Replication) -> Replication:
+        """A few stages raised or lowered by one or several numbers of batches, others lowered to fit."""
+        copies, draw = start.tolist(), self._draw
+        lower_only = draw.random() < P_LOWER
+        stages = draw.sample(range(len(copies)), min(draw.choice(_MOVES), len(copies)))
+        for stage in stages:
+            self._step(copies, stage, -1 if lower_only or draw.random() < P_DOWN else 1)
+        return self._fitted(copies, stages, fill=not lower_only and draw.random() < P_FILL)
+
+    def mixed(self, first: Replication, second: Replication) -> Replication:
+        """Every stage as in one of two allocations, lowered to fit."""
+        pairs = zip(first.tolist(), second.tolist(), strict=True)
+        return self._fitted([self._draw.choice(pair) for pair in pairs], (), fill=True)
+
+    def choose(self, count: int) -> int:
+        """A number below `count`, smaller ones more often."""
+        return int(count * self._draw.random() ** 2)
+
+    def chance(self, probability: float) -> bool:
+        """Whether something happens that does with this probability."""
+        return self._draw.random() < probability
+
+    def _step(self, copies: list[int], stage: int, way: int) -> None:
+        """Raise or lower a stage by one number of batches, or by up to a quarter of all there are."""
+        useful, draw = self._useful[stage], self._draw
+        reach = 1 if draw.random() < 0.5 else 1 + draw.randrange(max(1, len(useful) // 4))
+        place = bisect_right(useful, copies[stage]) - 1 if way > 0 else bisect_left(useful, copies[stage])
+        to = min(max(place + way * reach, 0), len(useful) - 1)
+        copies[stage] = max(useful[to], self._least[stage])
+
+    def _fitted(self, copies: list[int], kept: Collection[int], *, fill: bool) -> Replication:
+        """The copies lowered until everything fits, those in `kept` last, then raised again if asked for."""
+        spare = self.problem.budget - sum(map(mul, copies, self._demand))
+        others = [stage for stage in range(len(copies)) if stage not in kept]
+        for group in (others, list(kept)):
+            while spare < 0 and (lowered := self._lower(copies, group)):
+                spare += lowered
+        while not self.problem.holds(np.array(copies)):  # the budget is kept: copies do not fit the tiles
+            spare += self._lower(copies, others) or self._lower(copies, kept)
+        fitted = np.array(copies)
+        if not fill:
+            return fitted
+        self._fill(copies, spare)
+        filled = np.array(copies)
+        return filled if self.problem.holds(filled) else fitted
+
+    def _lower(self, copies: list[int], group: Collection[int]) -> int:
+        """Lower one stage of a group by one number of batches; the arrays that frees, 0 if none can go.
+
+        Stages are drawn in proportion to their arrays: one that has many loses few of its copies.
+        """
+        able = [stage for stage in group if copies[stage] > self._least[stage]]
+        if not able:
+            return 0
+        (stage,) = self._draw.choices(able, [copies[stage] * self._demand[stage] for stage in able])
+        useful = self._useful[stage]
+        to = max(useful[bisect_left(useful, copies[stage]) - 1], self._least[stage])
+        freed, copies[stage] = (copies[stage] - to) * self._demand[stage], to
+        return freed
+
+    def _fill(self, copies: list[int], spare: int) -> None:
+        """Raise stages in random order as long as something fits the budget."""
+        able = self._draw.sample(range(len(copies)), len(copies))
+        while able:
+            left = []
+            for stage in able:
+                useful = self._useful[stage]
+                place = bisect_right(useful, copies[stage])
+                if place < len(useful):
+                    need = (useful[place] - copies[stage]) * self._demand[stage]
+                    if need <= spare:
+                        copies[stage], spare = useful[place], spare - need
+                        left.append(stage)
+            able = left
+
+
+def proposals(
+    calibration: Calibration, near: Neighbourhood, ranked: Sequence[Replication], best: float,
+    seen: Mapping[tuple[int, ...], object], count: int,
+) -> list[tuple[Replication, float]]:  # fmt: skip
+    """Allocations with the highest expected improvement, with the figure that is expected of each.
+
+    ranked: allocations that have a figure, the best first; best: the logarithm of the best figure; seen: what
+    is not to be proposed. The improvement is bred: neighbours of the best, neighbours of those that promise
+    most, and so on.
+    """
+    pool: dict[tuple[int, ...], tuple[float, float, float, Replication]] = {}
+    parents = list(ranked[:_PARENTS])
+    for _ in range(_GENERATIONS):
+        born: dict[tuple[int, ...], Replication] = {}
+        for _ in range(near.size):
+            parent = parents[near.choose(len(parents))]
+            child = near.near(parent)
+            if len(parents) > 1 and near.chance(0.2):
+                child = near.mixed(parent, parents[near.choose(len(parents))])
+            key = tuple(child.tolist())
+            if key not in seen and key not in pool:
+                born[key] = child
+        if born:
+            means, deviations = calibration.expect(list(born.values()))
+            for (key, child), mean, deviation in zip(born.items(), means, deviations, strict=True):
+                pool[key] = (-expected_improvement(best, mean, deviation), mean, deviation, child)
+        promising = sorted(pool.items(), key=lambda item: (item[1][:2], item[0]))[:_PARENTS]
+        parents = [child for _, (_, _, _, child) in promising] or parents
+    chosen: list[tuple[Replication, float]] = []
+    while pool and len(chosen) < count:
+        if near.chance(_EXPLORATION):
+            key = max(pool, key=lambda key: (pool[key][2] - 0.5 * pool[key][1], key))
+        else:
+            key = min(pool, key=lambda key: (pool[key][:2], key))
+        _, mean, _, copies = pool.pop(key)
+        chosen.append((copies, math.exp(mean)))
+    return chosen
+
+
+def expected_improvement(best: float, mean: float, deviation: float) -> float:
+    """Mean amount by which a normal variable is below `best` (Jones 1998, doi:10.1023/A:1008306431147)."""
+    deviation = max(deviation, 1e-12)
+    score = (best - mean) / deviation
+    density = math.exp(-0.5 * score**2) / math.sqrt(2 * math.pi)
+    below = 0.5 * math.erfc(-score / math.sqrt(2))
+    return deviation * (score * below + density)

@@ -1,0 +1,374 @@
+"""Simulators that judge allocations: a lab's own class, any command, and the tools that exports are for.
+
+Other packages name a function from the words of `--simulator` to a Simulator as an entry point of the group
+`rramalloc.simulators`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import IO, NamedTuple, Protocol, runtime_checkable
+
+from rramalloc.choices import Mapping as MappingName
+from rramalloc.errors import SimulatorError, SpecError, UnknownNameError
+from rramalloc.export.export import export
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.network.network import Network
+from rramalloc.results.allocation import Allocation
+
+PLACE = "{allocation}"
+"""Stands in a command for the path of the allocation's file."""
+GROUP = "rramalloc.simulators"
+_TAIL_BYTES = 1 << 16
+_POLL_S = 0.05
+
+
+class Simulator(Protocol):
+    """What judges allocations; a lab's own tool is one small class.
+
+    Answers are kept by its name: another version or setting of a tool needs another one.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is, with every setting that changes a figure."""
+
+    def evaluate(self, network: Network, allocation: Allocation) -> float:
+        """The figure of an allocation, lower is better.
+
+        It may be called from several threads at once. Whatever it raises, and a figure that is negative or
+        no number, is kept as a failed evaluation with its reason.
+        """
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """A simulator whose tool also chooses an allocation of its own."""
+
+    def choose(self, network: Network, hardware: Hardware, arrays: int) -> Choice:
+        """Its choice and the figure of that. Raises SimulatorError."""
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """A simulator whose evaluations can be ended from outside."""
+
+    def interrupt(self) -> None:
+        """End every running evaluation."""
+
+
+class Choice(NamedTuple):
+    """What a tool chooses itself: its figure, copies by layer name, and the arrays that the tool counts."""
+
+    figure: float
+    replication: Mapping[str, int]
+    arrays: int
+
+
+class Surroundings(NamedTuple):
+    """Hardware and mapping that a tool counts arrays with."""
+
+    hardware: Hardware
+    mapping: MappingName
+
+
+def checked_figure(value: object) -> float:
+    """A figure as a finite number that is not negative. Raises SimulatorError."""
+    try:
+        figure = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise SimulatorError(f"gave no number: {str(value)[:60]!r}") from None
+    if not math.isfinite(figure) or figure < 0:
+        raise SimulatorError(f"gave {figure}: a figure must be finite and not negative")
+    return figure
+
+
+@dataclass
+class Process:
+    """Runs commands, each as a group of processes of its own that ends with its time or on request.
+
+    timeout_s: of one command.
+    """
+
+    timeout_s: float
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def interrupt(self) -> None:
+        """End every running command, and those that begin later at once."""
+        self._ended.set()
+
+    def run(self, command: Sequence[str]) -> str:
+        """The end of what a command prints. Raises SimulatorError if it fails or takes too long."""
+        try:
+            process = subprocess.Popen(  # noqa: S603 - what the user asks for
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise SimulatorError(f"{command[0]} cannot be started: {error.strerror or error}") from None
+        out, err = _Tail(process.stdout), _Tail(process.stderr)
+        end_s = time.monotonic() + self.timeout_s
+        code: int | None = None
+        try:
+            while code is None and time.monotonic() < end_s and not self._ended.is_set():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    code = process.wait(_POLL_S)
+        finally:
+            _end(process)
+        text, said = out.text(), err.text()
+        if code is None:
+            if self._ended.is_set():
+                raise InterruptedError
+            raise SimulatorError(f"no answer within {self.timeout_s:g} s")
+        if code != 0:
+            last = (said.strip() or text.strip()).splitlines()[-1:]
+            ended = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+            raise SimulatorError(f"{ended}{f': {last[0][:200]}' if last else ''}")
+        return text
+
+
+class _Tail:
+    """Reads a pipe to its end and keeps the last part, whatever a tool writes."""
+
+    def __init__(self, pipe: IO[bytes] | None) -> None:
+        self._kept, self._pipe = bytearray(), pipe
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        if self._pipe is None:
+            return
+        with self._pipe as pipe:
+            while chunk := os.read(pipe.fileno(), _TAIL_BYTES):
+                self._kept += chunk
+                del self._kept[:-_TAIL_BYTES]
+
+    def text(self) -> str:
+        """What came last."""
+        self._thread.join(1.0)  # a process that left the group may keep the pipe open
+        return bytes(self._kept).decode(errors="replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # nothing is left of the group
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@dataclass
+class CommandSimulator:
+    """Any program: the last line that it prints is the figure.
+
+    words: the command and its arguments, run without a shell, in which `{allocation}` is the path of the
+    allocation's file; timeout_s: of one evaluation.
+    """
+
+    words: tuple[str, ...]
+    timeout_s: float
+
+    def __post_init__(self) -> None:
+        self._process = Process(self.timeout_s)
+
+    @property
+    def name(self) -> str:
+        """The command."""
+        return shlex.join(self.words)
+
+    def evaluate(self, network: Network, allocation: Allocation) -> float:
+        """The last line that the command prints. Raises SimulatorError."""
+        with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
+            path = Path(folder) / "allocation.json"
+            allocation.save(path)
+            text = self._process.run([word.replace(PLACE, str(path)) for word in self.words])
+        lines = text.rstrip().splitlines()
+        if not lines:
+            raise SimulatorError("printed nothing: the last line must be the figure")
+        return checked_figure(lines[-1].strip())
+
+    def interrupt(self) -> None:
+        """End every running evaluation."""
+        self._process.interrupt()
+
+
+@dataclass
+class ExportedTool:
+    """A tool that allocations are exported to: each is exported, and run.py of the export runs the tool.
+
+    tool: name of the target; checkout: folders of its sources; options: more words for run.py;
+    timeout_s: of one evaluation.
+    """
+
+    tool: str
+    checkout: tuple[str, ...]
+    options: tuple[str, ...]
+    timeout_s: float
+
+    def __post_init__(self) -> None:
+        self._process = Process(self.timeout_s)
+
+    @property
+    def name(self) -> str:
+        """The tool with its options."""
+        return shlex.join((self.tool, *self.options))
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """Hardware and mapping that the tool counts with."""
+        return TOOLS[self.tool].surroundings()
+
+    def evaluate(self, network: Network, allocation: Allocation) -> float:
+        """The figure that run.py prints last. Raises SimulatorError, RramallocError."""
+        with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
+            export(network, allocation, TOOLS[self.tool].target).save(folder)
+            return _figure(self._run(Path(folder)))
+
+    def choose(self, network: Network, hardware: Hardware, arrays: int) -> Choice:
+        """The allocation that the tool itself makes. Raises SimulatorError, RramallocError."""
+        tool = TOOLS[self.tool]
+        if tool.own is None:
+            raise SimulatorError(f"{self.tool} chooses no copies for a number of arrays")
+        own = [word.format(arrays=arrays) for word in tool.own]
+        with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
+            export(network, {}, tool.target, hardware=hardware, mapping=tool.mapping).save(folder)
+            text = self._run(Path(folder), *own)
+        lines = [line.split() for line in text.splitlines()]
+        layers = [words for words in lines if words[:1] == ["layer"] and words[-4:-3] == ["copies"]]
+        return Choice(
+            figure=_figure(text),
+            replication={" ".join(words[1:-4]): int(words[-3]) for words in layers},
+            arrays=sum(int(words[-1]) for words in layers),
+        )
+
+    def interrupt(self) -> None:
+        """End every running evaluation."""
+        self._process.interrupt()
+
+    def _run(self, folder: Path, *options: str) -> str:
+        words = [sys.executable, str(folder / "run.py"), *self.checkout, *self.options, *options]
+        return self._process.run(words)
+
+
+def _figure(text: str) -> float:
+    """The number at the end of what run.py prints."""
+    lines = text.rstrip().splitlines()
+    if not lines:
+        raise SimulatorError("run.py printed nothing")
+    return checked_figure(lines[-1].split()[-1])
+
+
+class Tool(NamedTuple):
+    """A tool that `--simulator` names.
+
+    target: of the export; mapping: how it lays weights out; hardware: that it counts arrays with;
+    checkouts: programs whose folders run.py takes; own: words for run.py to let the tool choose, None if it
+    does not choose for a number of arrays.
+    """
+
+    target: str
+    mapping: MappingName
+    hardware: Callable[[], Hardware]
+    checkouts: tuple[str, ...]
+    own: tuple[str, ...] | None
+
+    def surroundings(self) -> Surroundings:
+        """Hardware and mapping that the tool counts with."""
+        return Surroundings(self.hardware(), self.mapping)
+
+
+def _pimsyn_hardware() -> Hardware:
+    """Arrays of 256 x 256 cells of 4 bits, a weight in each."""
+    plain = load_hardware("plain").with_crossbar(256, 256)
+    precision = plain.precision.model_copy(update={"weight_bits": 4, "input_bits": 4, "output_bits": 4})
+    crossbar = plain.crossbar.model_copy(update={"cell_bits": 4})
+    return plain.model_copy(update={"name": "pimsyn", "precision": precision, "crossbar": crossbar})
+
+
+TOOLS: Mapping[str, Tool] = {
+    "mnsim": Tool("mnsim", "whole_kernel", lambda: load_hardware("mnsim"), ("MNSIM-2.0",), ()),
+    "neurosim": Tool("neurosim", "im2col", lambda: load_hardware("neurosim"), ("DNN_NeuroSim_V1.4",), None),
+    "pimcomp": Tool("pimcomp", "im2col", lambda: load_hardware("pimcomp"), ("PIMCOMP-NN",), ("--own",)),
+    "pimsyn": Tool("pimsyn", "im2col", _pimsyn_hardware, ("PIMSYN-NN",), ("--own", "{arrays}")),
+}
+
+
+def simulator_named(text: str, *, tool_paths: Sequence[str] = (), timeout_s: float = 600.0) -> Simulator:
+    """The simulator that the text of `--simulator` means.
+
+    Parameters
+    ----------
+    text
+        A command with `{allocation}` among its words, or the name of a tool and options for its run.py.
+    tool_paths
+        Folders of the tool's sources; left out, the environment variable RRAMALLOC_TOOL names them.
+    timeout_s
+        Seconds for one evaluation.
+
+    Raises
+    ------
+    SpecError
+        The text is no command line, or it is not said where the tool's sources are.
+    UnknownNameError
+        There is no such tool.
+    """
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise SpecError("simulator", f"is no command line ({str(error).lower()}): {text[:60]!r}") from None
+    if any(PLACE in word for word in words):
+        return CommandSimulator(words, timeout_s)
+    name = words[0] if words else ""
+    if name in TOOLS:
+        return ExportedTool(name, _checkouts(name, tool_paths), words[1:], timeout_s)
+    foreign = _foreign()
+    if name in foreign:
+        try:
+            made: Simulator = foreign[name].load()(words)
+        except (ImportError, AttributeError) as error:
+            reason = f"the entry point {foreign[name].value!r} cannot be imported: {error}"
+            raise SpecError(f"simulator {name!r}", reason) from error
+        return made
+    if len(words) > 1:
+        reason = (
+            f"must be one of {', '.join(simulator_names())} with options, or a command with {PLACE} where"
+        )
+        raise SpecError("simulator", f"{reason} it takes the path of the allocation, got {text[:60]!r}")
+    raise UnknownNameError("simulator", name, simulator_names())
+
+
+def simulator_names() -> tuple[str, ...]:
+    """Names that `--simulator` takes besides commands; those of other packages last."""
+    return (*TOOLS, *sorted(set(_foreign()) - set(TOOLS)))
+
+
+def _foreign() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _checkouts(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Folders of a tool's sources. Raises SpecError."""
+    programs, variable = TOOLS[name].checkouts, f"RRAMALLOC_{name.upper()}"
+    if not given:
+        given = [part for part in os.environ.get(variable, "").split(os.pathsep) if part]
+    if len(given) != len(programs):
+        what = " and ".join(programs)
+        reason = f"needs the folder of {what}: name it with --tool-path, or in {variable}"
+        raise SpecError(f"simulator {name!r}", f"{reason}; got {len(given)} folders")
+    for folder in given:
+        if not os.path.isdir(folder):
+            raise SpecError(f"simulator {name!r}", f"{folder[:200]} is no folder")
+    return tuple(os.path.abspath(folder) for folder in given)

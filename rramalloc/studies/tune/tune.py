@@ -1,0 +1,535 @@
+"""`tune`: the allocation that is best in the user's own simulator.
+
+The search proposes, the simulator decides. Near-optimal allocations of several objectives come first; then a
+model calibrated on all answers so far proposes, round by round, what promises most.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+import numpy as np
+
+from rramalloc.choices import FullyConnected
+from rramalloc.choices import Mapping as MappingName
+from rramalloc.errors import RramallocError, SimulatorError, UnsupportedError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
+from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.mapping.options import DEFAULT_MAPPING
+from rramalloc.network.network import Network
+from rramalloc.progress import followed, of_tuning
+from rramalloc.records import check_range
+from rramalloc.results.allocation import Allocation, NetworkId
+from rramalloc.results.optimize import Request, checked_allocation, make_problem
+from rramalloc.search.objective import root_bound
+from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.studies.budgets import budget, minimum_arrays
+from rramalloc.studies.tune.answers import Answer, Answers
+from rramalloc.studies.tune.calibration import Calibration, Form, spearman
+from rramalloc.studies.tune.proposals import Neighbourhood, Start, proposals, starting_allocations
+from rramalloc.studies.tune.simulators import (
+    Choice,
+    Chooser,
+    ExportedTool,
+    Interruptible,
+    Simulator,
+    checked_figure,
+    simulator_named,
+)
+from rramalloc.studies.tune.tuning import Judged, ModelError, OwnChoice, TuneOptions, Tuning
+from rramalloc.timing.simulate import Replication, makespan_of
+from rramalloc.version import __version__
+
+DEFAULT_TIMEOUT_S = 600.0
+_METHOD = "tune"
+_SEARCH_WORK = 20
+"""Units of search for each of the first allocations."""
+_FIRST_SHARE, _LEAST_FIRST = 0.25, 8
+"""Evaluations before there is a model: this share, and no fewer than that."""
+_HOPELESS = 10
+"""Failures in a row from the first on after which a simulator is given up."""
+_LEAST_FITTED = 5
+_ASKED_AGAIN, _TIMES = 4, 3
+"""Of a simulator that does not repeat itself: the best so many are asked so often."""
+_CHOSEN_ANEW = 1.4
+"""Growth of the answers after which the form of the model is chosen anew."""
+_LEFT_OUT_FOLDS = 5
+_POLL_S = 0.1
+_GRACE_S = 5.0
+"""That an evaluation which keeps its own time may take longer."""
+
+Key = tuple[int, ...]
+TuneProgress = Callable[[int, int, float | None], None]
+"""Called with (evaluations done, evaluations in all, best figure) after every answer."""
+
+
+class _Cancel(Protocol):
+    """What ends a run from outside."""
+
+    interrupted: bool
+
+
+@dataclass
+class TuneCancel:
+    """Ends a run from outside: running evaluations are ended, and the best so far is the result."""
+
+    interrupted: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Candidate:
+    """An allocation that is judged, in the order of questions."""
+
+    copies: Replication
+    origin: str
+    expected: float | None
+    answers: list[Answer]
+
+    @property
+    def figures(self) -> list[float]:
+        return [answer.figure for answer in self.answers if answer.figure is not None]
+
+    @property
+    def figure(self) -> float | None:
+        """The median of its figures; None if it failed or has no answer."""
+        if not self.figures or any(answer.figure is None for answer in self.answers):
+            return None
+        return statistics.median(self.figures)
+
+
+def tune(
+    network: NetworkLike,
+    arrays: int | str,
+    simulator: str | Simulator,
+    *,
+    evaluations: int = 100,
+    jobs: int = 1,
+    seed: int = 0,
+    store: str | os.PathLike[str] | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    tool_paths: Sequence[str] = (),
+    hardware: HardwareLike | None = None,
+    crossbar: CrossbarLike | None = None,
+    mapping: MappingName | None = None,
+    fc: FullyConnected = "host",
+    input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
+    on_progress: TuneProgress | None = None,
+    progress: bool = True,
+    cancel: TuneCancel | None = None,
+) -> Tuning:
+    """The allocation that is best in a simulator.
+
+    Parameters
+    ----------
+    network
+        A Network, a file, or the name of a shipped network.
+    arrays
+        The budget: a number, or "x2" for twice the minimum.
+    simulator
+        A tool with options for its run.py ("pimsyn", "pimcomp --mode high-throughput"), a command with
+        `{allocation}` that prints the figure as its last line, or an object with `name` and
+        `evaluate(network, allocation)`. Lower figures are better.
+    evaluations
+        Answers after which the search ends; those that the store has count too.
+    jobs
+        Evaluations at a time, which are proposed together: the result depends on it.
+    seed
+        Of the search.
+    store
+        SQLite file that keeps every answer; the same call goes on from it.
+    timeout_s
+        Seconds for one evaluation.
+    tool_paths
+        Folders of the sources of a tool; left out, the environment variable RRAMALLOC_TOOL names them.
+    hardware, crossbar, mapping, fc
+        As for `optimize`; left out, hardware and mapping are those that the tool counts arrays with.
+    input_shapes, allow_partial
+        As for `optimize`.
+    on_progress
+        Called after every answer; progress: show a line in a notebook.
+    cancel
+        Set its `interrupted` to end early with the best so far.
+
+    Returns
+    -------
+    Tuning
+        The best allocation, every allocation that was judged, and how well the model explains the simulator.
+
+    Raises
+    ------
+    SimulatorError
+        The simulator gave no figure for any allocation.
+    RramallocError
+        BudgetError, FileError, SpecError, UnknownNameError, UnsupportedError.
+    """
+    check_range("evaluations", evaluations, 1, 10**6)
+    check_range("jobs", jobs, 1, 1024)
+    check_range("seed", seed, 0, 2**53)
+    check_range("timeout_s", timeout_s, 1e-3, 10**7)
+    judge = simulator
+    if isinstance(judge, str):
+        judge = simulator_named(judge, tool_paths=tool_paths, timeout_s=timeout_s)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    if isinstance(judge, ExportedTool):
+        around = judge.surroundings
+        hardware, mapping = hardware or around.hardware, mapping or around.mapping
+    machine = as_hardware(DEFAULT_PRESET if hardware is None else hardware, crossbar)
+    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc)
+    if options.mapping == "sdk":
+        raise UnsupportedError("mapping", "'sdk': tune moves whole copies, which have no blocks: use im2col")
+    size = budget(arrays, minimum_arrays(source, machine, options))
+    asked = TuneOptions(
+        **dict(options), simulator=judge.name, evaluations=evaluations, jobs=jobs, seed=seed,
+        timeout_s=timeout_s,
+    )  # fmt: skip
+    subject: dict[str, object] = {
+        "network": source.sha256, "hardware": machine.to_dict(), "mapping": options.model_dump(mode="json"),
+        "simulator": judge.name,
+    }  # fmt: skip
+    with Answers(store, subject) as answers, followed(on_progress, progress, of_tuning) as tell:
+        tuner = Tuner(source, machine, size, asked, judge, answers, cancel or TuneCancel(), tell)
+        return tuner.run()
+
+
+@dataclass(eq=False)
+class Tuner:
+    """One run: what was asked and answered so far."""
+
+    network: Network
+    hardware: Hardware
+    arrays: int
+    options: TuneOptions
+    simulator: Simulator
+    answers: Answers
+    cancel: _Cancel
+    on_progress: TuneProgress | None = None
+    asked: int = 0
+    deterministic: bool | None = None
+    warnings: list[str] = field(default_factory=list)
+    candidates: dict[Key, _Candidate] = field(default_factory=dict)
+    _choice: tuple[Form, float] | None = None
+    _chosen_at: int = 0
+
+    def __post_init__(self) -> None:
+        self.mapping = DEFAULT_MAPPING.changed(mapping=self.options.mapping, fc=self.options.fc)
+        self.problem: Problem = make_problem(self.network, self.hardware, self.arrays, self.mapping)
+        self._near = Neighbourhood(self.problem, self.options.seed)
+
+    @property
+    def left(self) -> int:
+        """Evaluations that may still be asked for; none once the run is interrupted."""
+        return 0 if self.cancel.interrupted else self.options.evaluations - self.asked
+
+    def run(self) -> Tuning:
+        """Ask, calibrate and propose until the evaluations are used up."""
+        own = self._own_choice()
+        self._ask(self._first(own))
+        self._ask_again()
+        while self.left > self._reserved:
+            proposed = self._propose(min(self.options.jobs, self.left - self._reserved))
+            if not proposed:
+                break  # there is no other allocation within the budget
+            self._ask(proposed)
+        if self.deterministic is False:
+            self._settle()
+        return self._result(own)
+
+    # Allocations to judge ---------------------------------------------------------------------------------
+
+    def _own_choice(self) -> Choice | None:
+        """What the tool chooses itself, if it does."""
+        if not isinstance(self.simulator, Chooser):
+            return None
+        try:
+            return self.simulator.choose(self.network, self.hardware, self.arrays)
+        except InterruptedError:
+            return None
+        except RramallocError as error:
+            self.warnings.append(f"{self.simulator.name} makes no choice of its own: {error}"[:300])
+            return None
+
+    def _first(self, own: Choice | None) -> list[_Candidate]:
+        """The first questions: what searches find, the tool's own choice, and allocations around them."""
+        count = min(max(_LEAST_FIRST, round(_FIRST_SHARE * self.options.evaluations)), self.left)
+        found: dict[Key, _Candidate] = {}
+
+        def add(start: Start) -> None:
+            origin, copies = start
+            key = tuple(copies.tolist())
+            if len(found) < count and key not in found:
+                found[key] = _Candidate(copies, origin, None, [])
+
+        names, stop = self.problem.graph.names, lambda: Stop(work=_SEARCH_WORK)
+        starts = starting_allocations(self.problem, stop, self.options.seed)
+        for start in starts:
+            add(start)
+            break
+        if own is not None:
+            copies = np.array([own.replication.get(name, 1) for name in names], dtype=np.int64)
+            copies = np.clip(copies, self.problem.smallest, self.problem.largest)
+            if self.problem.fits(copies):
+                add((f"own choice of {self.simulator.name}", copies))
+            else:
+                self.warnings.append(
+                    f"the choice of {self.simulator.name} takes {self.problem.arrays(copies)} arrays as they "
+                    f"are counted here: it is no candidate"
+                )
+        for start in starts:
+            if self.cancel.interrupted:
+                break
+            add(start)
+        centres = [candidate.copies for candidate in found.values()]
+        for _ in range(20 * count):  # few allocations may be there at all
+            add(("around these", self._near.near(centres[self._near.choose(len(centres))])))
+        return list(found.values())
+
+    def _propose(self, count: int) -> list[_Candidate]:
+        """What the calibrated model expects most of; neighbours of the best while there is none."""
+        ranked = self._ranked()
+        if len(ranked) < _LEAST_FITTED:
+            centres = [each.copies for each in ranked or self.candidates.values()]
+            near = (self._near.near(centres[self._near.choose(len(centres))]) for _ in range(200))
+            fresh = {tuple(copies.tolist()): copies for copies in near}
+            return [_Candidate(copies, "around these", None, [])
+                    for key, copies in fresh.items() if key not in self.candidates][:count]  # fmt: skip
+        calibration = self._calibrated(ranked)
+        best = float(np.log(max(ranked[0].figure or 0.0, 1e-300)))
+        copies = [each.copies for each in ranked]
+        found = proposals(calibration, self._near, copies, best, self.candidates, count)
+        return [_Candidate(copies, "calibration", expected, []) for copies, expected in found]
+
+    def _calibrated(self, ranked: Sequence[_Candidate]) -> Calibration:
+        """The model of all figures; its form is chosen anew now and then."""
+        copies, figures = [each.copies for each in ranked], [each.figure or 0.0 for each in ranked]
+        order = np.random.Generator(np.random.PCG64(0)).permutation(len(ranked))  # ranks must not be folds
+        copies, figures = [copies[at] for at in order], [figures[at] for at in order]
+        if self._choice is None or len(ranked) > _CHOSEN_ANEW * self._chosen_at:
+            self._choice, self._chosen_at = None, len(ranked)
+        calibration = Calibration.fit(self.problem.graph, copies, figures, self._choice)
+        self._choice = calibration.choice
+        return calibration
+
+    def _ranked(self) -> list[_Candidate]:
+        """Candidates that have a figure, the best first."""
+        done = [(each.figure, key) for key, each in self.candidates.items() if each.figure is not None]
+        return [self.candidates[key] for _, key in sorted(done)]
+
+    # Questions and answers --------------------------------------------------------------------------------
+
+    @property
+    def _reserved(self) -> int:
+        """Evaluations kept back to ask the best again, where the simulator does not repeat itself."""
+        if self.deterministic is not False:
+            return 0
+        return min((_ASKED_AGAIN + 1) * (_TIMES - 1), self.options.evaluations // 3)
+
+    def _ask_again(self) -> None:
+        """Ask about the best once more: equal figures show that the simulator repeats itself."""
+        ranked = self._ranked()
+        if ranked and self.left > 0 and self.options.evaluations > _LEAST_FIRST:
+            self._ask([ranked[0]])
+            first, *again = ranked[0].answers
+            if again:
+                self.deterministic = again[0].figure == first.figure
+                if not self.deterministic:
+                    self.warnings.append(
+                        f"{self.simulator.name} gives different figures for the same allocation: "
+                        f"{first.figure} and {again[0].figure if again[0].figure is not None else 'none'}; "
+                        f"the best are asked again, and medians count"
+                    )
+
+    def _settle(self) -> None:
+        """Ask about the best and the first allocation again, so that luck does not choose."""
+        ranked = self._ranked()
+        first = next(iter(self.candidates.values()))
+        chosen = {id(each): each for each in (*ranked[:_ASKED_AGAIN], first)}
+        for _ in range(_TIMES):
+            again = [each for each in chosen.values() if len(each.answers) < _TIMES]
+            self._ask(again[: self.left])
+
+    def _ask(self, questions: Sequence[_Candidate]) -> None:
+        """Put questions to the simulator, `jobs` at a time; answers count in the order of questions."""
+        waiting: list[_Candidate] = []
+        for candidate in questions:
+            self.candidates.setdefault(tuple(candidate.copies.tolist()), candidate)
+            known = self.answers.get(
+                candidate.copies.tolist(), len(candidate.answers), self.options.timeout_s
+            )
+            if known is None:
+                waiting.append(candidate)
+            else:
+                self._take(candidate, known)
+        for candidate, answer in self._evaluated(waiting):
+            kept = self.answers.keep(candidate.copies.tolist(), len(candidate.answers), answer)
+            self._take(candidate, kept)
+        if self.asked >= _HOPELESS and not self._ranked():
+            self._give_up()
+
+    def _take(self, candidate: _Candidate, answer: Answer) -> None:
+        candidate.answers.append(answer)
+        self.asked += 1
+        if self.on_progress is not None:
+            ranked = self._ranked()
+            self.on_progress(self.asked, self.options.evaluations, ranked[0].figure if ranked else None)
+
+    def _evaluated(self, questions: Sequence[_Candidate]) -> Iterable[tuple[_Candidate, Answer]]:
+        """Each question with its answer, as they come; those that an interruption ends are left out.
+
+        Threads are not waited for at the end: one that hangs must not keep the program alive.
+        """
+        done: SimpleQueue[tuple[int, Answer | None]] = SimpleQueue()
+        begun: dict[int, float] = {}
+        waiting = list(enumerate(questions))[::-1]
+        limit_s = self.options.timeout_s + _GRACE_S
+        while waiting or begun:
+            while waiting and len(begun) < self.options.jobs and not self.cancel.interrupted:
+                number, candidate = waiting.pop()
+                begun[number] = time.monotonic()
+                allocation = self._allocation(candidate.copies)
+                threading.Thread(target=self._evaluate, args=(number, allocation, done), daemon=True).start()
+            if self.cancel.interrupted:
+                if isinstance(self.simulator, Interruptible):
+                    self.simulator.interrupt()
+                return
+            late = [number for number, since in begun.items() if time.monotonic() - since > limit_s]
+            for number in late:
+                del begun[number]
+                words = f"no answer within {self.options.timeout_s:g} s"
+                yield questions[number], Answer(None, words, self.options.timeout_s)
+            try:
+                number, answer = done.get(timeout=_POLL_S)
+            except Empty:
+                continue
+            if number in begun:
+                del begun[number]
+                if answer is not None:
+                    yield questions[number], answer
+
+    def _evaluate(
+        self, number: int, allocation: Allocation, done: SimpleQueue[tuple[int, Answer | None]]
+    ) -> None:
+        """Put one question in a thread of its own."""
+        begun = time.monotonic()
+        answer: Answer | None
+        try:
+            answer = Answer(checked_figure(self.simulator.evaluate(self.network, allocation)))
+        except InterruptedError:
+            answer = None
+        except SimulatorError as error:
+            late = time.monotonic() - begun >= self.options.timeout_s
+            answer = Answer(None, str(error), self.options.timeout_s if late else None)
+        except Exception as error:  # noqa: BLE001 - a simulator is other people's code
+            answer = Answer(None, f"{type(error).__name__}: {error}"[:300])
+        done.put((number, answer))
+
+    def _give_up(self) -> None:
+        """Raise SimulatorError with the first reason."""
+        reasons = [answer.failure for each in self.candidates.values() for answer in each.answers]
+        first = next((reason for reason in reasons if reason), "no reason")
+        words = f"simulator {self.simulator.name[:200]!r} failed on all of {self.asked} allocations: {first}"
+        raise SimulatorError(f"{words}; run it by hand on an allocation from `rramalloc optimize -o`")
+
+    # The result -------------------------------------------------------------------------------------------
+
+    def _allocation(self, copies: Replication) -> Allocation:
+        """An allocation with everything that its file holds."""
+        candidate = Candidate(copies, root_bound(self.problem), "none: chosen by a simulator")
+        request = Request(mapping=self.mapping, method=_METHOD, seed=self.options.seed)
+        return checked_allocation(
+            self.network, self.hardware, self.arrays, self.problem, request, Stop(work=0), candidate
+        )
+
+    def _result(self, own: Choice | None) -> Tuning:
+        ranked = self._ranked()
+        if not ranked:
+            if self.cancel.interrupted:
+                raise KeyboardInterrupt
+            self._give_up()
+        settled = [each for each in ranked if self.deterministic is not False or len(each.answers) >= _TIMES]
+        best = (settled or ranked)[0]
+        allocation = self._allocation(best.copies)
+        judged = tuple(
+            self._judged(number, each)
+            for number, each in enumerate(
+                (each for each in self.candidates.values() if each.answers), start=1
+            )
+        )
+        failures = [each.failure for each in judged if each.failure is not None]
+        if failures:
+            self.warnings.append(
+                f"{len(failures)} allocations failed in the simulator, the first: {failures[0]}"
+            )
+        first = next(iter(self.candidates.values()))
+        return Tuning(
+            rramalloc_version=__version__,
+            network=NetworkId.of(self.network),
+            hardware=self.hardware,
+            options=self.options,
+            arrays=self.arrays,
+            own=None if own is None else OwnChoice(
+                figure=own.figure, arrays=own.arrays, replication=dict(own.replication)
+            ),
+            before=first.figure,
+            figure=best.figure or 0.0,
+            allocation=allocation,
+            evaluations=self.asked,
+            failed=sum(answer.figure is None for each in self.candidates.values() for answer in each.answers),
+            deterministic=self.deterministic,
+            model=self._model(ranked),
+            judged=judged,
+            warnings=(*allocation.warnings, *self.warnings),
+        )  # fmt: skip
+
+    def _judged(self, number: int, candidate: _Candidate) -> Judged:
+        graph, figures = self.problem.graph, candidate.figures
+        copies = candidate.copies.tolist()
+        failures = [answer.failure for answer in candidate.answers if answer.failure is not None]
+        return Judged(
+            number=number,
+            origin=candidate.origin,
+            figure=candidate.figure,
+            expected=candidate.expected,
+            failure=failures[0] if failures else None,
+            answers=len(candidate.answers),
+            spread=max(figures) - min(figures) if len(figures) > 1 else None,
+            arrays=self.problem.arrays(candidate.copies),
+            makespan=makespan_of(graph, candidate.copies),
+            replication={graph.names[stage]: copies[stage] for stage in graph.network_order},
+        )
+
+    def _model(self, ranked: Sequence[_Candidate]) -> ModelError | None:
+        """The last model, and how well models without a part of the answers predict that part."""
+        if len(ranked) < 2 * _LEFT_OUT_FOLDS:
+            return None
+        calibration = self._calibrated(ranked)
+        figures = [each.figure or 0.0 for each in ranked]
+        predicted = np.zeros(len(ranked))
+        for fold in range(_LEFT_OUT_FOLDS):
+            kept = [place for place in range(len(ranked)) if place % _LEFT_OUT_FOLDS != fold]
+            left = [place for place in range(len(ranked)) if place % _LEFT_OUT_FOLDS == fold]
+            partial = Calibration.fit(
+                self.problem.graph, [ranked[at].copies for at in kept], [figures[at] for at in kept],
+                calibration.choice,
+            )  # fmt: skip
+            predicted[left] = partial.predict([ranked[at].copies for at in left])
+        errors = np.log(np.maximum(figures, 1e-300) / np.maximum(predicted, 1e-300))
+        names, clocks = self.problem.graph.names, calibration.clocks
+        return ModelError(
+            form=calibration.choice[0],
+            answers=len(ranked),
+            residual=calibration.residual,
+            left_out=float(np.sqrt((errors**2).mean())),
+            spearman=spearman(figures, predicted.tolist()),
+            fixed=clocks.fixed,
+            batch=dict(zip(names, clocks.batch.tolist(), strict=True)),
+            per_copy=dict(zip(names, clocks.per_copy.tolist(), strict=True)),
+        )

@@ -1,0 +1,173 @@
+"""`rramalloc tune`: what it prints and writes, how it ends, and that nothing is lost however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli.conftest import Run
+from studies.tune.toys import SUM, script
+
+SLOW = SUM + "\nimport time\ntime.sleep(0.2)\n"
+
+
+def options(folder: Path, text: str = SUM, store: str = "answers.sqlite") -> tuple[object, ...]:
+    simulator = ("--simulator", script(folder, text), "--store", folder / store)
+    return ("--arrays", 24, *simulator, "--evaluations", 12)
+
+
+def answers(store: Path) -> int:
+    """Answers that are on the disk; 0 before the file is there."""
+    try:
+        with sqlite3.connect(store.resolve().as_uri() + "?mode=ro", uri=True) as database:
+            (count,) = database.execute("SELECT count(*) FROM answers").fetchone()
+    except sqlite3.OperationalError:
+        return 0
+    return int(count)
+
+
+def test_the_best_is_written_and_printed(run: Run, tiny: Path, tmp_path: Path) -> None:
+    best = tmp_path / "best.json"
+    outcome = run("tune", tiny, *options(tmp_path), "-o", best, "--format", "json")
+    assert outcome.code == 0
+    document = outcome.json
+    allocation = json.loads(best.read_text())
+    assert document["allocation"] == allocation
+    figure = sum(layer["batches"] * (place + 1) for place, layer in enumerate(allocation["layers"]))
+    assert document["figure"] == figure <= document["before"]
+    assert document["evaluations"] == 12
+    assert answers(tmp_path / "answers.sqlite") == 12
+
+
+def test_a_table_and_its_summary(run: Run, tiny: Path, tmp_path: Path) -> None:
+    outcome = run("tune", tiny, *options(tmp_path))
+    assert outcome.code == 0
+    for label in ("simulator", "evaluations  12 of 12", "before", "tuned", "model"):
+        assert f"\n{label}" in outcome.out
+    quiet = run("tune", tiny, *options(tmp_path), "-q")
+    assert (quiet.out, quiet.err) == (outcome.out, "")
+    rows = run("tune", tiny, *options(tmp_path), "--format", "csv").rows
+    assert rows[0]["origin"] == "latency"
+    assert len(rows) == 11  # one was asked about twice
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        pytest.param(("--arrays", "24", "--simulator", "pimcmop"), 1, "did you mean pimcomp", id="tool"),
+        pytest.param(("--arrays", "24", "--simulator", "echo 1"), 1, "{allocation}", id="no place"),
+        pytest.param(("--arrays", "1", "--simulator", "echo {allocation}"), 1, "needs", id="budget"),
+        pytest.param(("--arrays", "24", "--simulator", "echo {allocation}"), 1, "no number", id="rubbish"),
+        pytest.param(("--arrays", "24", "--simulator", "pimsyn"), 1, "RRAMALLOC_PIMSYN", id="no checkout"),
+        pytest.param(
+            ("--arrays", "24", "--simulator", "a {allocation}", "--jobs", "0"), 1, "jobs", id="no jobs"
+        ),
+        pytest.param(("--arrays", "24"), 2, "--simulator", id="no simulator"),
+        pytest.param(
+            ("--arrays", "many", "--simulator", "a {allocation}"), 2, "number", id="budget in words"
+        ),
+    ],
+)
+def test_what_cannot_be_served(
+    run: Run, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...],
+    code: int, words: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RRAMALLOC_PIMSYN", raising=False)
+    outcome = run("tune", tiny, *arguments)
+    assert outcome.code == code
+    assert words in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def test_killed_and_resumed(run: Run, start: Start, tiny: Path, tmp_path: Path) -> None:
+    """SIGKILL, again and again: answers that were there are used, and the result is that of a quiet run."""
+    whole = run("tune", tiny, *options(tmp_path), "--format", "json", "-q").out
+    slow = options(tmp_path, SLOW, "killed.sqlite")
+    store, before = tmp_path / "killed.sqlite", 0
+    for _ in range(2):
+        process = start("tune", tiny, *slow, "--format", "json", "-q")
+        while (there := answers(store)) < before + 2:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert there >= before
+        before = there
+    resumed = start("tune", tiny, *slow, "--format", "json", "-q")
+    out, err = resumed.communicate()
+    assert (resumed.returncode, err) == (0, "")
+    assert json.loads(out)["judged"] == json.loads(whole)["judged"]
+    assert answers(store) == 12
+
+
+def test_two_at_once(start: Start, tiny: Path, tmp_path: Path) -> None:
+    """Both end with the same result, and one file has every answer once."""
+    arguments = ("tune", tiny, *options(tmp_path, SLOW), "--format", "json", "-q")
+    both = [start(*arguments), start(*arguments)]
+    ends = [process.communicate() for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert ends[0] == ends[1]
+    assert answers(tmp_path / "answers.sqlite") == 12
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_an_interruption_writes_the_best_so_far(start: Start, tiny: Path, tmp_path: Path) -> None:
+    store, best = tmp_path / "answers.sqlite", tmp_path / "best.json"
+    hangs = SUM + f"\nimport os, time\nos.path.exists({str(tmp_path / 'hang')!r}) and time.sleep(1000)\n"
+    process = start("tune", tiny, *options(tmp_path, hangs)[:-1], 1000, "-o", best, "--format", "json")
+    while answers(store) < 3:
+        time.sleep(0.01)
+    (tmp_path / "hang").touch()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert process.returncode == 130
+    assert "interrupted: this is the best found so far" in err
+    assert json.loads(best.read_text()) == json.loads(out)["allocation"]
+
+
+def test_an_interruption_before_any_answer(start: Start, tiny: Path, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    text = f"import time\nopen({str(begun)!r}, 'w').close()\ntime.sleep(1000)\n"
+    process = start("tune", tiny, *options(tmp_path, text))
+    while not begun.exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert process.returncode == 130
+
+
+def test_a_tool_of_another_package(
+    run: Run, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry point of the group rramalloc.simulators is a name of --simulator."""
+    package = tmp_path / "site"
+    information = package / "mine-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[rramalloc.simulators]\nmine = mine_tool:simulator\n")
+    (package / "mine_tool.py").write_text(
+        "class Mine:\n"
+        "    def __init__(self, words):\n        self.name = ' '.join(words)\n"
+        "    def evaluate(self, network, allocation):\n        return allocation.interval\n"
+        "simulator = Mine\n"
+    )
+    monkeypatch.syspath_prepend(package)
+    outcome = run(
+        "tune", tiny, "--arrays", 24, "--simulator", "mine --fast", "--store", tmp_path / "s",
+        "--evaluations", 9, "--format", "json", "-q",
+    )  # fmt: skip
+    sys.modules.pop("mine_tool", None)
+    assert outcome.code == 0
+    assert outcome.json["options"]["simulator"] == "mine --fast"
+    assert outcome.json["figure"] == outcome.json["allocation"]["interval"]

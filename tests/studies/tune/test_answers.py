@@ -1,0 +1,84 @@
+"""The file of answers: several processes write it, the first answer stays, and damage is seen."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from rramalloc.errors import FileError
+from rramalloc.studies.tune.answers import Answer, Answers
+
+SUBJECT: dict[str, object] = {"simulator": "a"}
+
+
+def test_answers_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with Answers(path, SUBJECT) as answers:
+        assert answers.get([1, 2], 0, 10) is None
+        answers.keep([1, 2], 0, Answer(5.0))
+        answers.keep([1, 2], 1, Answer(None, "it broke"))
+    with Answers(path, SUBJECT) as answers:
+        assert answers.get([1, 2], 0, 10) == Answer(5.0)
+        assert answers.get([1, 2], 1, 10) == Answer(None, "it broke")
+        assert answers.get([1, 2], 2, 10) is None
+        assert answers.reused == 2
+    with Answers(path, {"simulator": "b"}) as answers:
+        assert answers.get([1, 2], 0, 10) is None
+
+
+def test_the_first_answer_counts(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with Answers(path, SUBJECT) as first, Answers(path, SUBJECT) as second:
+        assert first.keep([1], 0, Answer(5.0)) == Answer(5.0)
+        assert second.keep([1], 0, Answer(6.0)) == Answer(5.0)
+        assert second.get([1], 0, 10) == Answer(5.0)
+
+
+def test_more_patience_asks_again(tmp_path: Path) -> None:
+    with Answers(tmp_path / "a.sqlite", SUBJECT) as answers:
+        answers.keep([1], 0, Answer(None, "late", 10.0))
+        assert answers.get([1], 0, 10) == Answer(None, "late", 10.0)
+        assert answers.get([1], 0, 20) is None
+        assert answers.keep([1], 0, Answer(7.0)) == Answer(7.0)
+        assert answers.get([1], 0, 10) == Answer(7.0)
+
+
+def test_a_changed_answer_is_asked_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with Answers(path, SUBJECT) as answers:
+        answers.keep([1], 0, Answer(5.0))
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE answers SET figure = 1.0")
+    with Answers(path, SUBJECT) as answers:
+        assert answers.get([1], 0, 10) is None
+        assert answers.keep([1], 0, Answer(5.0)) == Answer(5.0)
+        assert answers.get([1], 0, 10) == Answer(5.0)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param(
+            b"no database at all, only words" * 100, "is damaged or no database of a tuning", id="text"
+        ),
+        pytest.param(None, "is no database of a tuning", id="another program's"),
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, content: bytes | None, words: str) -> None:
+    path = tmp_path / "a.sqlite"
+    if content is None:
+        with sqlite3.connect(path) as database:
+            database.execute("CREATE TABLE mine (a)")
+    else:
+        path.write_bytes(content)
+    before = path.read_bytes()
+    with pytest.raises(FileError, match=words):
+        Answers(path, SUBJECT)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="folder"):
+        Answers(tmp_path / "missing" / "a.sqlite", SUBJECT)

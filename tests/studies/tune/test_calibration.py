@@ -1,0 +1,102 @@
+"""Calibration: clocks that are known are recovered, and allocations that were left out are predicted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from studies.tune.toys import GRAPH
+
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
+from rramalloc.results.optimize import Request, make_problem, propose
+from rramalloc.search.problem import Stop
+from rramalloc.studies.tune.calibration import (
+    FORMS,
+    Calibration,
+    Clocks,
+    Form,
+    Process,
+    active_batches,
+    exact_time,
+    spearman,
+)
+from rramalloc.studies.tune.proposals import Neighbourhood
+from rramalloc.timing.simulate import simulate
+from rramalloc.timing.stage_graph import StageGraph
+
+ALEXNET = load("alexnet")
+ALEXNET_GRAPH = StageGraph.build(ALEXNET, "host")
+
+
+def allocations(count: int, seed: int = 0) -> list[np.ndarray]:
+    problem = make_problem(ALEXNET, load_hardware("plain"), 512)
+    near = Neighbourhood(problem, seed)
+    found = [propose(problem, Request(), Stop(work=20)).replication]
+    while len(found) < count:
+        found.append(near.near(found[near.choose(len(found))]))
+    return found
+
+
+def test_times_by_hand() -> None:
+    """16 x 16 and two times 8 x 8 windows: with 16, 8 and 8 copies 16, 8 and 8 batches."""
+    copies, lengths = np.array([16, 8, 8]), np.array([1.0, 5.0, 2.0])
+    assert exact_time(GRAPH, "sum", copies, lengths) == 16 + 40 + 16
+    assert exact_time(GRAPH, "interval", copies, lengths) == 40
+    assert active_batches(GRAPH, "interval", copies, lengths).tolist() == [0, 8, 0]
+    assert active_batches(GRAPH, "sum", copies, lengths).tolist() == [16, 8, 8]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_active_batches_are_the_slopes_of_the_time(form: Form) -> None:
+    lengths = np.array([30.0, 11.0, 40.0, 20.0, 17.0])
+    for copies in allocations(6):
+        active = active_batches(ALEXNET_GRAPH, form, copies, lengths)
+        assert active @ lengths == pytest.approx(exact_time(ALEXNET_GRAPH, form, copies, lengths), rel=2e-3)
+
+
+def test_known_clocks_are_recovered() -> None:
+    ticks = np.array([60, 200, 90, 150, 40])
+    answers = allocations(40)
+    figures = [float(simulate(ALEXNET_GRAPH, each, "next", ticks).makespan) for each in answers]
+    found = Calibration.fit(ALEXNET_GRAPH, answers, figures)
+    assert found.choice[0] == "makespan"
+    assert found.residual < 0.02
+    # the clocks of stages that lie on critical paths; the others cannot show in any figure
+    lengths = found.clocks.lengths(np.median(np.array(answers), axis=0))
+    active = sum(active_batches(ALEXNET_GRAPH, "makespan", each, ticks.astype(float)) for each in answers)
+    seen = active * ticks > 0.1 * (active * ticks).sum()
+    assert seen.sum() >= 2
+    assert lengths[seen] == pytest.approx(ticks[seen], rel=0.1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_left_out_allocations_are_predicted(form: Form) -> None:
+    ticks, per_copy = np.array([60.0, 200, 90, 150, 40]), np.array([0.0, 2, 5, 0, 1])
+    answers = allocations(60)
+    figures = [1000 + exact_time(ALEXNET_GRAPH, form, each, ticks + per_copy * each) for each in answers]
+    found = Calibration.fit(ALEXNET_GRAPH, answers[:40], figures[:40])
+    rank = spearman(found.predict(answers[40:]).tolist(), figures[40:])
+    assert rank is not None
+    assert rank > 0.95
+
+
+def test_what_clocks_do_not_explain_is_interpolated() -> None:
+    """A process goes through its points, and is as unsure as it can be far from them."""
+    points = np.linspace(0, 4, 9)[:, None]
+    process = Process.fit(points, np.sin(points[:, 0]))
+    mean, deviation = process.expect(np.array([[0.75], [2.0], [100.0]]))
+    assert mean[:2] == pytest.approx(np.sin([0.75, 2.0]), abs=0.02)
+    assert mean[2] == pytest.approx(0, abs=1e-6)
+    assert deviation[1] < deviation[0] < deviation[2]
+
+
+def test_rank_correlation_by_hand() -> None:
+    assert spearman([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
+    assert spearman([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1)
+    assert spearman([1, 2, 3], [1, 3, 2]) == pytest.approx(0.5)
+    assert spearman([1, 1, 1], [1, 3, 2]) is None
+
+
+def test_lengths_grow_with_copies() -> None:
+    clocks = Clocks(5.0, np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.5]))
+    assert clocks.lengths(np.array([4, 4, 4])).tolist() == [1, 6, 5]

@@ -1,0 +1,149 @@
+"""Commands as simulators: what they print, how they fail, and that nothing of them stays."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from studies.tune.toys import NETWORK, script
+
+import rramalloc
+from rramalloc.errors import RramallocError, SimulatorError, SpecError, UnknownNameError
+from rramalloc.studies.tune.simulators import CommandSimulator, ExportedTool, simulator_named
+
+ALLOCATION = rramalloc.optimize(NETWORK, 24)
+LONG_S = 60.0
+"""No test waits for it: an end that comes early is a fault of the machine, not of a test."""
+
+
+def figure(folder: Path, text: str, timeout_s: float = LONG_S) -> float:
+    simulator = simulator_named(script(folder, text), timeout_s=timeout_s)
+    return simulator.evaluate(NETWORK, ALLOCATION)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("print('words'); print(7)", 7.0, id="last line"),
+        pytest.param("print('1e3  '); print()", 1000.0, id="spaces and empty lines behind it"),
+        pytest.param("import sys; print('x' * 10**7); print(3); print('y' * 10**6, file=sys.stderr)",
+                     3.0, id="long"),
+        pytest.param("import sys, json; print(json.load(open(sys.argv[1]))['makespan'])",
+                     float(ALLOCATION.makespan), id="the whole allocation"),
+        pytest.param("import sys; print(sys.stdin.read() or 5)", 5.0, id="no input"),
+    ],
+)  # fmt: skip
+def test_the_last_line_is_the_figure(tmp_path: Path, text: str, expected: float) -> None:
+    assert figure(tmp_path, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param("import sys; print(7); sys.exit('it broke')", "ended with code 1: it broke", id="code"),
+        pytest.param("import os; print(7, flush=True); os.kill(os.getpid(), 11)", "signal 11", id="crash"),
+        pytest.param("1 / 0", "ZeroDivisionError", id="traceback"),
+        pytest.param("pass", "printed nothing", id="nothing"),
+        pytest.param("print('fast')", "no number: 'fast'", id="words"),
+        pytest.param("print('7 ns')", "no number: '7 ns'", id="unit"),
+        pytest.param("print('nan')", "nan", id="nan"),
+        pytest.param("print('-inf')", "inf", id="infinite"),
+        pytest.param("print(-1)", "negative", id="negative"),
+        pytest.param(r"import sys; sys.stdout.buffer.write(b'\xff\xfe')", "no number", id="no text"),
+    ],
+)
+def test_failures_say_why(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(SimulatorError, match=reason):
+        figure(tmp_path, text)
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    simulator = simulator_named(f"{tmp_path}/missing {{allocation}}")
+    with pytest.raises(SimulatorError, match="cannot be started"):
+        simulator.evaluate(NETWORK, ALLOCATION)
+
+
+HANGS = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+open({path!r}, "w").write(str(child.pid))
+time.sleep(1000)
+"""
+
+
+def test_one_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    path = tmp_path / "child"
+    with pytest.raises(SimulatorError, match="no answer within 3 s"):
+        figure(tmp_path, HANGS.format(path=str(path)), timeout_s=3)
+    assert path.exists()
+    _wait_until_gone(int(path.read_text()))
+
+
+def test_an_interruption_ends_it(tmp_path: Path) -> None:
+    path = tmp_path / "child"
+    simulator = simulator_named(script(tmp_path, HANGS.format(path=str(path))), timeout_s=LONG_S)
+    assert isinstance(simulator, CommandSimulator)
+    seen: list[InterruptedError] = []
+
+    def ask() -> None:
+        try:
+            simulator.evaluate(NETWORK, ALLOCATION)
+        except InterruptedError as error:
+            seen.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while not (path.exists() and path.read_text()):
+        time.sleep(0.01)
+    simulator.interrupt()
+    thread.join()
+    assert len(seen) == 1
+    _wait_until_gone(int(path.read_text()))
+
+
+def _wait_until_gone(process: int) -> None:
+    while True:
+        try:
+            os.kill(process, 0)
+            stat = Path(f"/proc/{process}/stat")
+            if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
+                return  # ended; whoever adopted it has not looked yet
+        except ProcessLookupError:
+            return
+        time.sleep(0.01)
+
+
+def test_words_are_not_given_to_a_shell(tmp_path: Path) -> None:
+    marker = tmp_path / "made"
+    command = f"{sys.executable} -c 'print(1)' {{allocation}} ; touch {marker}"
+    assert simulator_named(command).evaluate(NETWORK, ALLOCATION) == 1
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        pytest.param("pimcmop", UnknownNameError, "did you mean pimcomp", id="misspelt"),
+        pytest.param("", UnknownNameError, "known", id="empty"),
+        pytest.param("python mine.py", SpecError, "{allocation}", id="no place"),
+        pytest.param("'python", SpecError, "no command line", id="quote"),
+        pytest.param("mnsim", SpecError, "--tool-path", id="no checkout"),
+    ],
+)
+def test_what_is_no_simulator(text: str, kind: type[RramallocError], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        simulator_named(text)
+
+
+def test_tools_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = simulator_named("pimsyn --genes 2", tool_paths=[str(tmp_path)])
+    monkeypatch.setenv("RRAMALLOC_PIMSYN", str(tmp_path))
+    assert given == simulator_named("pimsyn --genes 2")
+    assert isinstance(given, ExportedTool)
+    assert given.name == "pimsyn --genes 2"
+    with pytest.raises(SpecError, match="is no folder"):
+        simulator_named("mnsim", tool_paths=[str(tmp_path / "missing")])

@@ -1,0 +1,196 @@
+"""`tune` with simulators whose answers are known: it keeps the best, repeats itself and loses nothing."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from pathlib import Path
+
+import pytest
+from studies.tune.toys import GRAPH, NETWORK, SUM, Faulty, OwnClocks, script
+
+import rramalloc
+from rramalloc.errors import SimulatorError, UnsupportedError
+from rramalloc.network.network import Network
+from rramalloc.results.allocation import Allocation
+from rramalloc.studies.tune.tune import TuneCancel
+
+
+def clocks() -> OwnClocks:
+    return OwnClocks((3, 40, 7), (0, 0, 2))
+
+
+def test_the_best_answer_is_the_result() -> None:
+    simulator = clocks()
+    tuning = rramalloc.tune(NETWORK, 24, simulator, evaluations=30)
+    figures = [row.figure for row in tuning.judged if row.figure is not None]
+    assert tuning.figure == min(figures)
+    assert tuning.before == figures[0]
+    assert tuning.figure < tuning.before
+    assert tuning.evaluations == 30
+    assert tuning.allocation.arrays.used <= 24
+    again = clocks()
+    assert again.evaluate(NETWORK, tuning.allocation) == tuning.figure
+    # all but the one that was asked twice are different allocations within the budget
+    assert len(set(simulator.asked)) == len(simulator.asked) - 1 == len(tuning.judged)
+    assert all(row.arrays <= 24 for row in tuning.judged)
+
+
+def test_no_allocation_of_a_small_problem_is_better() -> None:
+    simulator = clocks()
+    demand = {layer.name: layer.demand for layer in rramalloc.inspect(NETWORK).layers}
+    arrays = [demand[name] for name in GRAPH.names]
+    best = min(
+        simulator.evaluate(NETWORK, rramalloc.tune(NETWORK, 9, _Only(copies), evaluations=1).allocation)
+        if copies is None
+        else _time(simulator, copies)
+        for copies in itertools.product(*(range(1, 1 + 14 // need) for need in arrays))
+        if sum(need * count for need, count in zip(arrays, copies, strict=True)) <= 14
+    )
+    assert rramalloc.tune(NETWORK, 14, simulator, evaluations=60).figure == best
+
+
+class _Only:
+    name = "only"
+
+    def __init__(self, copies: object) -> None:
+        self.copies = copies
+
+    def evaluate(self, network: Network, allocation: Allocation) -> float:
+        return 1.0
+
+
+def _time(simulator: OwnClocks, copies: tuple[int, ...]) -> float:
+    from rramalloc.timing.simulate import simulate
+
+    lengths = simulator.ticks + simulator.per_copy * copies
+    return float(simulate(GRAPH, copies, "next", lengths).makespan)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_equal_calls_give_equal_bytes(jobs: int) -> None:
+    first, second = (
+        json.dumps(rramalloc.tune(NETWORK, 24, clocks(), evaluations=24, jobs=jobs, seed=5).to_dict())
+        for _ in range(2)
+    )
+    assert first == second
+
+
+def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
+    whole = rramalloc.tune(NETWORK, 24, clocks(), evaluations=30).to_dict()
+    store = tmp_path / "answers.sqlite"
+    rramalloc.tune(NETWORK, 24, clocks(), evaluations=12, store=store)
+    simulator = clocks()
+    rramalloc.tune(NETWORK, 24, simulator, evaluations=30, store=store)
+    last = clocks()
+    resumed = rramalloc.tune(NETWORK, 24, last, evaluations=30, store=store).to_dict()
+    assert resumed == whole
+    assert last.asked == []
+
+
+def test_answers_are_of_one_simulator_network_and_hardware(tmp_path: Path) -> None:
+    store = tmp_path / "answers.sqlite"
+    rramalloc.tune(NETWORK, 24, clocks(), evaluations=8, store=store)
+    renamed = clocks()
+    renamed.name = "another"
+    for simulator, hardware in ((renamed, "plain"), (clocks(), "isaac")):
+        rramalloc.tune(NETWORK, "x3", simulator, evaluations=8, store=store, hardware=hardware)
+        assert len(simulator.asked) == 8
+
+
+def test_failures_are_rows_with_reasons() -> None:
+    tuning = rramalloc.tune(NETWORK, 24, Faulty(), evaluations=30)
+    for row in tuning.judged:
+        copies = row.replication["conv1"]
+        assert (row.figure, row.failure) == (
+            (None, f"{copies} is even") if copies % 2 == 0 else (copies, None)
+        )
+    assert tuning.figure == 1
+    assert tuning.failed == sum(row.figure is None for row in tuning.judged) > 0
+    assert any("is even" in warning for warning in tuning.warnings)
+
+
+class Never:
+    name = "never"
+
+    def evaluate(self, network: Network, allocation: Allocation) -> float:
+        raise ZeroDivisionError("no luck")
+
+
+def test_a_simulator_that_always_fails_is_given_up() -> None:
+    with pytest.raises(SimulatorError, match=r"failed on all of \d+ allocations: ZeroDivisionError: no luck"):
+        rramalloc.tune(NETWORK, 24, Never(), evaluations=1000)
+
+
+@pytest.mark.parametrize("figure", [float("nan"), float("inf"), -1.0, "many", None])
+def test_rubbish_is_no_figure(figure: object) -> None:
+    class Rubbish:
+        name = "rubbish"
+
+        def evaluate(self, network: Network, allocation: Allocation) -> float:
+            return figure  # type: ignore[return-value]
+
+    with pytest.raises(SimulatorError, match="gave"):
+        rramalloc.tune(NETWORK, 24, Rubbish(), evaluations=12)
+
+
+class Noisy(OwnClocks):
+    """Figures with errors of some per cent, drawn anew for every question."""
+
+    def __init__(self) -> None:
+        super().__init__((3, 40, 7), (0, 0, 2))
+        self._draw = random.Random(1)
+
+    def evaluate(self, network: Network, allocation: Allocation) -> float:
+        return super().evaluate(network, allocation) * (1 + 0.05 * self._draw.random())
+
+
+def test_a_simulator_that_does_not_repeat_itself_is_asked_again() -> None:
+    simulator = Noisy()
+    tuning = rramalloc.tune(NETWORK, 24, simulator, evaluations=40)
+    assert tuning.deterministic is False
+    assert any("different figures for the same allocation" in warning for warning in tuning.warnings)
+    again = [row for row in tuning.judged if row.answers > 1]
+    assert len(again) >= 4
+    assert all(row.spread is not None and row.spread > 0 for row in again)
+    assert tuning.judged[0].answers == 3
+    assert tuning.before is not None
+    assert tuning.figure <= tuning.before
+    assert len(simulator.asked) <= 40
+    assert tuning.figure == min(row.figure for row in tuning.judged if row.figure and row.answers == 3)
+
+
+def test_one_that_repeats_itself_is_asked_twice_once() -> None:
+    tuning = rramalloc.tune(NETWORK, 24, clocks(), evaluations=20)
+    assert tuning.deterministic is True
+    assert sorted(row.answers for row in tuning.judged) == [1] * 18 + [2]
+
+
+def test_an_interruption_returns_the_best_so_far() -> None:
+    cancel = TuneCancel()
+
+    def stop(done: int, total: int, best: float | None) -> None:
+        cancel.interrupted = done >= 7
+
+    tuning = rramalloc.tune(NETWORK, 24, clocks(), evaluations=1000, on_progress=stop, cancel=cancel)
+    assert tuning.evaluations == 7
+
+
+def test_fewer_allocations_than_evaluations_end_the_search() -> None:
+    """One array more than the minimum: only few allocations are there, and all are judged once."""
+    least = rramalloc.inspect(NETWORK).minimum
+    tuning = rramalloc.tune(NETWORK, least, clocks(), evaluations=50)
+    assert len(tuning.judged) == 1
+    assert tuning.evaluations == 2
+
+
+def test_a_command_is_a_simulator(tmp_path: Path) -> None:
+    tuning = rramalloc.tune(NETWORK, 24, script(tmp_path, SUM), evaluations=12)
+    layers = tuning.allocation.layers
+    assert tuning.figure == sum(layer.batches * (place + 1) for place, layer in enumerate(layers))
+
+
+def test_blocks_of_windows_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="im2col"):
+        rramalloc.tune(NETWORK, 24, clocks(), mapping="sdk")
