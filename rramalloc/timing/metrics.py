@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Energy, Hardware
+from rramalloc.mapping.demand import active_lines
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.geometry import Pair
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
@@ -91,7 +93,7 @@ class EnergyModel:
         read_pj = self.energy.read_pj
         if read_pj is None:
             return None
-        return np.array([self._slots(graph, stage) * read_pj for stage in range(len(graph.stages))])
+        return np.array([self.slots(stage, block) * read_pj for stage, block in enumerate(graph.blocks)])
 
     def leaking_arrays(self, used: int) -> int:
         """Arrays that leak: those of the chips, or those used where the hardware has no [chip] or too few."""
@@ -129,11 +131,14 @@ class EnergyModel:
             self.area_um2(int(taken.sum())), latency_ns,
         )  # fmt: skip
 
-    def _slots(self, graph: StageGraph, stage: int) -> int:
-        timing = self.hardware.timing
-        if timing is None or timing.dac_bits is None:
+    def slots(self, stage: int, block: Pair) -> int:
+        """Reads of an array in a step of a stage with this block; 1 where a step is not cut into reads."""
+        if self.hardware.timing is None:
             return 1
-        return -(-self.hardware.precision.of_layer(graph.stages[stage]).input_bits // timing.dac_bits)
+        node = self.graph.stages[stage]
+        hardware = self.hardware.of_layer(node)
+        rows, _ = active_lines(self.graph.network, node, hardware, self.options, block)
+        return self.hardware.timing.slots(hardware.precision.input_bits, hardware.crossbar, rows)
 
 
 def array_reads(

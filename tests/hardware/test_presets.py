@@ -68,6 +68,36 @@ def test_every_value_of_a_preset_states_its_origin(name: str) -> None:
             assert "#" in line or above.startswith("#"), line
 
 
+class Tile(NamedTuple):
+    """What a paper says of a tile: power in mW with every array read without pause, area in mm2."""
+
+    arrays: int
+    power_mw: float
+    area_mm2: float
+
+
+@pytest.mark.parametrize(
+    ("name", "tile"),
+    [
+        pytest.param("isaac", Tile(96, 330.0, 0.372), id="Shafiee et al., ISCA 2016, table I"),
+        pytest.param("puma", Tile(128, 373.8, 0.479), id="Ankit et al., ASPLOS 2019, table 3"),
+    ],
+)
+def test_power_and_area_of_a_published_tile(name: str, tile: Tile) -> None:
+    """A read of 301 pJ in 100 ns is 3.01 mW; 96 of them and 96 times 0.4255 mW are 329.8 mW."""
+    hardware = load_hardware(name)
+    energy, timing, chip = hardware.energy, hardware.timing, hardware.chip
+    assert energy is not None
+    assert timing is not None
+    assert chip is not None
+    assert chip.arrays_per_tile == tile.arrays
+    values = (energy.read_pj, energy.leakage_mw, energy.area_um2, energy.periphery_um2, timing.read_ns)
+    read_pj, leakage_mw, area_um2, periphery_um2, read_ns = (value or 0.0 for value in values)
+    power_mw = tile.arrays * (read_pj / read_ns + leakage_mw)
+    assert power_mw == pytest.approx(tile.power_mw, rel=0.02)
+    assert (tile.arrays * area_um2 + periphery_um2) / 1e6 == pytest.approx(tile.area_mm2, rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("preset", "field"),
     [

@@ -104,6 +104,19 @@ def test_slots_follow_a_layers_own_inputs() -> None:
     assert result.layers[0].dynamic_pj == 16 * 3 * 3 * 10.0 + 512
 
 
+def test_slots_follow_the_rows_of_a_layer() -> None:
+    # a has 18 rows, 8 of an array; b has 8: 3 turns of 3 rows; c has 2 rows: one turn.
+    nodes = [
+        *chain().to_dict()["nodes"],
+        {"name": "s", "op": "conv", "inputs": ["in"], "out_channels": 8, "kernel": 1},
+    ]
+    network = Network.build("rows", nodes)
+    timing = {"read_ns": 5.0, "dac_bits": 1, "rows_per_read": 3}
+    result = rramalloc.simulate(network, COPIES, hardware=machine(timing=timing))
+    reads = {layer.name: layer.dynamic_pj for layer in result.layers}
+    assert reads == {"a": 16 * 3 * (4 * 3) * 10.0 + 512, "b": 16 * (4 * 3) * 10.0, "s": 16 * 4 * 10.0}
+
+
 @pytest.mark.parametrize(
     ("energy", "given"),
     [
