@@ -8,7 +8,7 @@ from typing import Any
 
 from rramalloc.errors import NetworkError, SpecError, UnsupportedError
 from rramalloc.network.geometry import Shape
-from rramalloc.network.network import Network
+from rramalloc.network.network import MAX_NAME, Network
 from rramalloc.network.node import (
     Approximation,
     Barrier,
@@ -23,6 +23,7 @@ from rramalloc.network.node import (
     Node,
     Pixelwise,
     Pool,
+    Recurrent,
     Regrid,
     Select,
     ShapeFault,
@@ -33,7 +34,6 @@ from rramalloc.network.node import (
 )
 from rramalloc.units import counted
 
-MAX_NAME = 900
 _MOST_SHOWN = 5
 _COMPOSITE = ("MultiheadAttention", "torch.nn.modules.transformer.", "torch.nn.modules.container.")
 _KINDS: Mapping[str, Any] = {
@@ -41,6 +41,7 @@ _KINDS: Mapping[str, Any] = {
     "conv": Conv,
     "conv_transpose": ConvTranspose,
     "linear": Linear,
+    "recurrent": Recurrent,
     "maxpool": Pool,
     "avgpool": Pool,
     "global_avgpool": GlobalPool,

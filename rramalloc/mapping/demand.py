@@ -14,10 +14,10 @@ from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel, useful_sizes
 from rramalloc.mapping.modes import NO_BLOCKS, BlockArrays, BlocksByName, Ints, input_extent, smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
-from rramalloc.network.counts import groups_of, kernel_of
+from rramalloc.network.counts import groups_of, inputs_of, kernel_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import ConvTranspose, Linear, Stage
+from rramalloc.network.node import ConvTranspose, PixelLayer, Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,10 @@ class WeightMatrix:
         By default that is the smallest block that the stage can have.
         Source: docs/sources/model.md 3 and 10.
         """
-        channels = network.input_shape(stage).channels
+        channels = inputs_of(network, stage)
         high, wide = block or smallest_block(stage)
         positions = input_extent(stage, 0, high) * input_extent(stage, 1, wide)
-        if isinstance(stage, Linear):
+        if isinstance(stage, PixelLayer):
             groups, outputs = 1, stage.out_features
         else:
             groups = groups_stored(stage, hardware)
@@ -261,8 +261,8 @@ def fold_refusal(network: Network, stage: Stage) -> str | None:
 
 def filter_of(network: Network, stage: Stage) -> Filter:
     """The weights of a stage as a filter; a linear layer has a kernel of one pixel."""
-    channels = network.input_shape(stage).channels
-    if isinstance(stage, Linear):
+    channels = inputs_of(network, stage)
+    if isinstance(stage, PixelLayer):
         return Filter(outputs=stage.out_features, kernel=(1, 1), inputs=channels)
     return Filter(
         outputs=stage.out_channels,

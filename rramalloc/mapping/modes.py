@@ -22,7 +22,7 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Crossbar
 from rramalloc.network.counts import kernel_of
 from rramalloc.network.geometry import Pair, Shape
-from rramalloc.network.node import ConvTranspose, Linear, Stage
+from rramalloc.network.node import ConvTranspose, PixelLayer, Stage
 
 Ints = npt.NDArray[np.int64]
 SINGLE: Pair = (1, 1)
@@ -60,7 +60,7 @@ class BlockGrid(NamedTuple):
             phase = (stage.pads[0] % stage.stride[0], stage.pads[1] % stage.stride[1])
         grid = cls(shape.height, shape.width, (block[0], block[1]), phase)
         where = f"block of {stage.name[:60]!r}"
-        if isinstance(stage, Linear) and block != SINGLE:
+        if isinstance(stage, PixelLayer) and block != SINGLE:
             raise SpecError(
                 where,
                 f"must be [1, 1], got [{block[0]}, {block[1]}]: the windows of a linear layer share no input",
@@ -125,7 +125,7 @@ def smallest_block(stage: Stage) -> Pair:
 
 def largest_block(stage: Stage, shape: Shape) -> Pair:
     """The smallest block that covers the whole output, which is the largest that is of use."""
-    if isinstance(stage, Linear):
+    if isinstance(stage, PixelLayer):
         return SINGLE
     if not isinstance(stage, ConvTranspose):
         return shape.height, shape.width
@@ -176,7 +176,7 @@ def input_extent(stage: Stage, axis: int, count: int) -> int:
 
 def input_extents(stage: Stage, axis: int, most: int) -> Ints:
     """Different input rows (axis 0) or columns (1) that 1, 2 ... `most` neighbouring windows read."""
-    if isinstance(stage, Linear):
+    if isinstance(stage, PixelLayer):
         return np.ones(most, dtype=np.int64)
     kernel, stride, dilation = kernel_of(stage)[axis], stage.stride[axis], stage.dilation[axis]
     if isinstance(stage, ConvTranspose):  # each pixel counts from the first window that reads it
@@ -193,7 +193,7 @@ def input_extents(stage: Stage, axis: int, most: int) -> Ints:
 
 def input_step(stage: Stage, axis: int, count: int) -> int:
     """Input rows (axis 0) or columns (1) by which the next `count` windows lie further on."""
-    if isinstance(stage, Linear):
+    if isinstance(stage, PixelLayer):
         return 1
     stride = stage.stride[axis]
     return count // stride if isinstance(stage, ConvTranspose) else count * stride

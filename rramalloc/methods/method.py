@@ -59,8 +59,8 @@ class Method:
 def most_copies(problem: Problem) -> Replication:
     """Windows of every stage, or the problem's own limit; whatever the budget is."""
     if problem.most is None:
-        return problem.graph.windows
-    most: Replication = np.minimum(problem.graph.windows, problem.most)
+        return problem.graph.most_copies
+    most: Replication = np.minimum(problem.graph.most_copies, problem.most)
     return most
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import ConvTranspose, Linear, Stage
+from rramalloc.network.node import ConvTranspose, PixelLayer, Recurrent, Stage
 
 
 def kernel_of(stage: Stage) -> Pair:
     """Kernel height and width; a linear layer is a 1 x 1 convolution of its grid."""
-    return (1, 1) if isinstance(stage, Linear) else stage.kernel
+    return (1, 1) if isinstance(stage, PixelLayer) else stage.kernel
 
 
 def groups_of(stage: Stage) -> int:
     """Groups of a convolution; 1 for a linear layer."""
-    return 1 if isinstance(stage, Linear) else stage.groups
+    return 1 if isinstance(stage, PixelLayer) else stage.groups
+
+
+def inputs_of(network: Network, stage: Stage) -> int:
+    """Channels that the weights of a stage act on: of its input, or of the state of a recurrence."""
+    return stage.hidden if isinstance(stage, Recurrent) else network.input_shape(stage).channels
 
 
 def windows(network: Network, stage: Stage) -> int:

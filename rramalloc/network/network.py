@@ -22,6 +22,7 @@ from rramalloc.network.node import (
     Linear,
     Name,
     Node,
+    Recurrent,
     ShapeFault,
     Stage,
     Unmodelled,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 FORMAT: Literal["rramalloc-network/1"] = "rramalloc-network/1"
 MAX_NODES = 200_000
+MAX_NAME = 900
+"""Longest name that a node of this package's making extends."""
 MAX_WEIGHTS = 2**46
 """Of all stages together: keeps every count of arrays within 64 bits, for any array and precision."""
 _ALL_ON_ARRAYS = "all weight layers are linear layers on a single pixel: on the arrays, not on the host"
@@ -114,8 +117,7 @@ class Network(Result):
             raise NetworkError(place, f"has {len(items)} nodes, the limit is {MAX_NODES}")
         checked = check(_NODES, {"nodes": items}, place)["nodes"]
         _check_names(checked, place)
-        ordered = topological(checked, place)
-        shapes = _shapes(ordered, place)
+        ordered, shapes = _shapes(topological(checked, place), place)
         _check_weights(ordered, shapes, place)
         network = cls(
             name,
@@ -245,9 +247,18 @@ def _check_names(nodes: list[Node], where: str) -> None:
         raise NetworkError(where, "nodes: there is no node with op 'input'")
 
 
-def _shapes(nodes: list[Node], where: str) -> Mapping[str, Shape]:
+def _shapes(nodes: list[Node], where: str) -> tuple[list[Node], Mapping[str, Shape]]:
+    """The nodes with the shapes of their outputs; a recurrence without its input projection gets one."""
     shapes: dict[str, Shape] = {}
-    for node in nodes:
+    names = {node.name for node in nodes}
+    pending, ordered = nodes[::-1], list[Node]()
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Recurrent) and len(node.inputs) == 1:
+            projection = _projection(node, shapes[node.inputs[0]], names)
+            if projection is not None:
+                pending.append(node.model_copy(update={"inputs": (projection.name,)}))
+                node = projection
         if not isinstance(node, Input) and node.single and len(node.inputs) > 1:
             raise NetworkError(
                 _place(where, node), f"inputs: {node.op} takes one input, got {len(node.inputs)}"
@@ -261,7 +272,24 @@ def _shapes(nodes: list[Node], where: str) -> Mapping[str, Shape]:
                 f"its output would be {shape}; limits: {MAX_PIXELS} pixels, {MAX_EXTENT} channels",
             )
         shapes[node.name] = shape
-    return MappingProxyType(shapes)
+        ordered.append(node)
+    return ordered, MappingProxyType(shapes)
+
+
+def _projection(node: Recurrent, source: Shape, names: set[str]) -> Linear | None:
+    """The linear layer onto all gates that a recurrence needs before it, None if that is its input."""
+    if source.channels == node.out_features:
+        return None
+    name, shared = f"{node.name[:MAX_NAME]}/projection", f"{node.shares}/projection"
+    number = 1
+    while name in names:
+        number += 1
+        name = f"{node.name[:MAX_NAME]}/projection_{number}"
+    names.add(name)
+    return Linear(
+        name=name, inputs=node.inputs, out_features=node.out_features, weight_bits=node.weight_bits,
+        input_bits=node.input_bits, shares=shared if node.shares and shared in names else None,
+    )  # fmt: skip
 
 
 def _check_weights(nodes: list[Node], shapes: Mapping[str, Shape], where: str) -> None:

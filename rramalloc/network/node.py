@@ -205,6 +205,42 @@ class Linear(_WeightLayer):
         return inputs[0]._replace(channels=self.out_features)
 
 
+class Recurrent(_WeightLayer):
+    """The recurrence of an LSTM, a GRU or an RNN on a T x 1 grid: a stage that takes one window a step.
+
+    Its input is the projection of every window onto all gates, a linear layer of its own, which a network
+    puts before it where the input has other channels. A step adds to that the last state times its weights,
+    so it needs the step before: there is one copy.
+    hidden: channels of the state; gates: 4 for an LSTM, 3 for a GRU, 1 for a plain RNN.
+    Source: docs/sources/model.md 11.
+    """
+
+    op: Literal["recurrent"] = "recurrent"
+    hidden: Size
+    gates: Annotated[int, Field(ge=1, le=64)]
+
+    @property
+    def out_features(self) -> int:
+        """Values that its weights yield for a window: all gates."""
+        return self.gates * self.hidden
+
+    def weight_count(self, channels: int) -> int:
+        """Weights without biases, which act on the state: hidden * gates * hidden."""
+        return self.hidden * self.out_features
+
+    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+        """The states, one for every window."""
+        if inputs[0].width != 1:
+            return ShapeFault("inputs", f"must be a T x 1 grid, got {inputs[0]}")
+        if inputs[0].channels != self.out_features:
+            return ShapeFault(
+                "inputs",
+                f"must have {self.out_features} channels, all gates of the state, got {inputs[0].channels}: "
+                f"put a linear node with out_features {self.out_features} before it, the input projection",
+            )
+        return inputs[0]._replace(channels=self.hidden)
+
+
 class Pool(_Consumer):
     """Max or average pooling; `ceil_mode` rounds the output size up."""
 
@@ -420,6 +456,7 @@ Node = Annotated[
     | Conv
     | ConvTranspose
     | Linear
+    | Recurrent
     | Pool
     | GlobalPool
     | Flatten
@@ -433,7 +470,9 @@ Node = Annotated[
     | Barrier,
     Field(discriminator="op"),
 ]
-Stage = Conv | ConvTranspose | Linear
+Stage = Conv | ConvTranspose | Linear | Recurrent
+PixelLayer = Linear | Recurrent
+"""Stages whose windows share no input: one pixel each."""
 
 
 class Unmodelled(Record):

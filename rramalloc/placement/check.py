@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from rramalloc.errors import MisplacedError
 from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName
+from rramalloc.network.counts import inputs_of
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import ConvTranspose, Linear, Stage
+from rramalloc.network.node import ConvTranspose, Linear, PixelLayer, Stage
 from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement
 from rramalloc.records import brief
 
@@ -120,18 +121,19 @@ def _need(
     """
     hardware, mapping = placement.hardware, placement.options.mapping
     wordlines, bitlines = hardware.crossbar.wordlines, hardware.crossbar.bitlines
-    groups = 1 if isinstance(stage, Linear) or hardware.dense_groups else stage.groups
+    groups = 1 if isinstance(stage, PixelLayer) or hardware.dense_groups else stage.groups
     smallest = stage.stride if isinstance(stage, ConvTranspose) else (1, 1)
     block = told or smallest
     number = _blocks_of_windows(network, stage, smallest, block, where)
     high, wide = (_pixels_read(stage, axis, block[axis]) for axis in (0, 1))
     kernel = -(-high // fold[0]) * -(-wide // fold[1])
-    channels = network.input_shape(stage).channels // groups * fold[0] * fold[1]
+    channels = inputs_of(network, stage) // groups * fold[0] * fold[1]
     bits = hardware.precision.weight_bits if stage.weight_bits is None else stage.weight_bits
     slices = -(-bits // hardware.crossbar.cell_bits)
     if hardware.precision.signed == "differential":
         slices *= 2
-    columns = block[0] * block[1] * network.shapes[stage.name].channels // groups * slices
+    outputs = stage.out_features if isinstance(stage, PixelLayer) else stage.out_channels
+    columns = block[0] * block[1] * outputs // groups * slices
     if mapping == "kernel_split":
         segments, rows, most_rows = kernel, channels, wordlines
     else:
@@ -166,7 +168,7 @@ def _pixels_read(stage: Stage, axis: int, windows: int) -> int:
     A transposed convolution starts a window of its kernel at each stride-th output pixel, and kernel
     positions of equal floor(k * dilation / stride) meet the same pixel in it.
     """
-    if isinstance(stage, Linear):
+    if isinstance(stage, PixelLayer):
         return 1
     kernel, stride, dilation = stage.kernel[axis], stage.stride[axis], stage.dilation[axis]
     if isinstance(stage, ConvTranspose):
@@ -184,7 +186,7 @@ def _blocks_of_windows(network: Network, stage: Stage, smallest: Pair, block: Pa
     for axis, extent in enumerate((shape.height, shape.width)):
         cut = stage.pads[axis] % block[axis] if isinstance(stage, ConvTranspose) else 0
         rows = -(-(extent + cut) // block[axis])
-        most = 1 if isinstance(stage, Linear) else extent
+        most = 1 if isinstance(stage, PixelLayer) else extent
         if isinstance(stage, ConvTranspose):
             lead = stage.pads[axis] % smallest[axis]
             most = -(-(extent + lead) // smallest[axis]) * smallest[axis]

@@ -13,7 +13,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.counts import groups_of, kernel_of, macs, weights
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
-from rramalloc.network.node import Linear, Name
+from rramalloc.network.node import Name, PixelLayer
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Block, Count, Foldable, NetworkId, Product, layer_bits
@@ -124,7 +124,7 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
             input=network.input_shape(stage).as_tuple(),
             output=network.shapes[stage.name].as_tuple(),
             kernel=kernel_of(stage),
-            stride=(1, 1) if isinstance(stage, Linear) else stage.stride,
+            stride=(1, 1) if isinstance(stage, PixelLayer) else stage.stride,
             groups=groups_of(stage),
             windows=network.shapes[stage.name].pixels,
             demand=demand[stage.name],

@@ -98,7 +98,7 @@ def recheck(timing: Timing, arrays: Sequence[int], budget: int, lower_bound: int
     """
     for stage, name in enumerate(timing.graph.names):
         copies = int(timing.replication[stage])
-        if not 1 <= copies <= int(timing.graph.windows[stage]):
+        if not 1 <= copies <= int(timing.graph.most_copies[stage]):
             raise SolverError(f"{method} gave {copies} copies of {name!r}: outside 1 ... its windows")
     used = sum(arrays)
     if used > budget:

@@ -18,7 +18,8 @@ _NS_PER_STAGE = 20.0
 
 def smallest_interval(problem: Problem) -> int:
     """Smallest max_i ceil(W_i / d_i) within the budget, of allocations that can be placed."""
-    low, high = 1, int(problem.graph.windows.max())
+    low = int((-(-problem.graph.windows // problem.graph.most_copies)).max())
+    high = int(problem.graph.windows.max())
     while low < high:
         middle = (low + high) // 2
         if problem.holds(fewest_copies(problem, middle)):
@@ -30,7 +31,7 @@ def smallest_interval(problem: Problem) -> int:
 
 def fewest_copies(problem: Problem, interval: int) -> Replication:
     """Fewest copies with which no stage takes more than `interval` batches."""
-    copies: Replication = -(-problem.graph.windows // interval)
+    copies: Replication = np.minimum(-(-problem.graph.windows // interval), problem.graph.most_copies)
     return copies
 
 

@@ -336,6 +336,8 @@ class Menu:
                 each = stage_modes(problem.modes, stage, most_arrays)
             if clocks is not None:
                 each = each.with_clock(partial(clocks, stage))
+            if problem.graph.most_copies[stage] < problem.graph.windows[stage]:
+                each = each.with_copies(np.full(len(each.blocks), problem.graph.most_copies[stage]))
             if most_ns is not None:
                 per_copy = access_ns_of(problem, stage, each.blocks)
                 most = np.floor(most_ns / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))

@@ -85,7 +85,8 @@ class Problem:
     @cached_property
     def largest(self) -> Replication:
         """Most copies of each stage that can be used: its limit, or what the budget leaves for it."""
-        limit = self.graph.windows if self.most is None else np.minimum(self.graph.windows, self.most)
+        limit = self.graph.most_copies
+        limit = limit if self.most is None else np.minimum(limit, self.most)
         spare = self.budget - self.arrays(self.smallest)
         most: Replication = np.minimum(limit, self.smallest + spare // self.demand)
         return np.maximum(most, self.smallest)

@@ -122,14 +122,17 @@ def checked(
     """
     if len(replication) != len(graph.stages):
         raise SpecError("replication", f"has {len(replication)} values for {len(graph.stages)} stages")
-    for grid, name, copies in zip(graph.grids, graph.names, replication, strict=True):
+    limits = graph.most_copies.tolist()
+    for grid, name, most, copies in zip(graph.grids, graph.names, limits, replication, strict=True):
         windows, unit = grid.total, "windows"
         if grid.block != SINGLE:
             unit = f"blocks of {grid.block[0]} x {grid.block[1]} windows"
         whole = isinstance(copies, Integral) and not isinstance(copies, bool)
-        if whole and 1 <= copies <= windows:
+        if whole and 1 <= copies <= most:
             continue
         got = f"got {brief(int(copies) if whole else copies)}"
+        if most < windows:
+            got = f"and a recurrence has one copy, {got}"
         if where is None:
             raise SpecError(f"replication of {name!r}", f"must be between 1 and its {windows} {unit}, {got}")
         raise SpecError(where, f"replication.{name[:60]}: must be from 1 to its {windows} {unit}, {got}")

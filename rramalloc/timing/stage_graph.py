@@ -17,7 +17,7 @@ from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Linear, Stage
+from rramalloc.network.node import Linear, Recurrent, Stage
 from rramalloc.timing.dependencies import Edge, Extent, trace
 
 STAGE_LIMIT = 2**14
@@ -157,6 +157,12 @@ class StageGraph:
     def windows(self) -> Ints:
         """Blocks of each stage, int64: its output pixels where blocks are [1, 1]."""
         return np.array([grid.total for grid in self.grids], dtype=np.int64)
+
+    @cached_property
+    def most_copies(self) -> Ints:
+        """Copies of each stage that can compute at once, int64: its blocks, 1 of a recurrence."""
+        alone = [isinstance(stage, Recurrent) for stage in self.stages]
+        return np.where(alone, 1, self.windows)
 
     @property
     def blocks(self) -> tuple[Pair, ...]:

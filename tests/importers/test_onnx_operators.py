@@ -14,7 +14,11 @@ from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.importers.onnx import from_model
 from rramalloc.importers.onnx import visit as visiting
 from rramalloc.importers.onnx.tensors import NO_PADS, Tensor
+from rramalloc.network.counts import weights
 from rramalloc.network.network import Network
+from rramalloc.network.node import Recurrent
+from rramalloc.timing.simulate import simulate
+from rramalloc.timing.stage_graph import StageGraph
 
 FLOAT = TensorProto.FLOAT
 Dims = Sequence[int | str]
@@ -613,26 +617,21 @@ def test_unknown_operators_become_barriers_with_one_warning() -> None:
     )
 
 
-def test_recurrent_layer_is_a_barrier() -> None:
-    nodes = [node("LSTM", "x u r", "s h", hidden_size=20), node("Squeeze", "s a", "t"), node("MatMul", "t m")]
-    constants = [weight("u", 1, 80, 8), weight("r", 1, 80, 20), ints("a", [1]), weight("m", 20, 5)]
-    network = load(model(nodes, constants, {"x": (30, 1, 8)}))
-    assert last(network) == ("linear", "5 x 30 x 1")
-    assert network.warnings == (
-        "operator LSTM (1 node, first 'lstm') is not known: treated as a barrier, its weights take no arrays",
-    )
-
-
 RECURRENT = [
     pytest.param("LSTM", 4, "forward", id="lstm"),
     pytest.param("GRU", 3, "bidirectional", id="gru both ways"),
-    pytest.param("RNN", 1, "forward", id="rnn"),
+    pytest.param("RNN", 1, "reverse", id="rnn backwards"),
 ]
 
 
 @pytest.mark.parametrize(("op", "gates", "direction"), RECURRENT)
-def test_recurrent_weights_are_refused_or_counted(op: str, gates: int, direction: str) -> None:
-    """Per direction: gates * 20 * 8 input and gates * 20 * 20 recurrent weights, each used in 30 steps."""
+def test_a_recurrent_layer_is_a_projection_and_a_recurrence(op: str, gates: int, direction: str) -> None:
+    """docs/sources/model.md 11: per direction gates * 20 * 8 weights on any copies, gates * 20 * 20 on one.
+
+    Forwards the recurrence ends one step behind the projection of 30 tokens, and the layer behind it one
+    step later: 32. Backwards its first window needs the last token, and the token that it yields first is
+    read last: the layer behind takes its 30 steps once the recurrence has ended, 1 + 30 + 30.
+    """
     many = 2 if direction == "bidirectional" else 1
     rows = gates * 20
     constants = [
@@ -643,13 +642,101 @@ def test_recurrent_weights_are_refused_or_counted(op: str, gates: int, direction
         node(op, "x u r b", "s h", hidden_size=20, direction=direction),
         node("Transpose", "s", "t", perm=[0, 2, 1, 3]), node("Reshape", "t q", "f"), node("MatMul", "f m"),
     ]  # fmt: skip
-    proto = model(nodes, constants, {"x": (30, 1, 8)})
-    with pytest.raises(UnsupportedError, match=rf"{op} '{op.lower()}' .*--allow-partial"):
-        from_model(proto, "net.onnx", {})
-    lost = load(proto).unmodelled
-    assert [(item.name, item.operator) for item in lost] == [(op.lower(), op)]
-    assert lost[0].weights == many * rows * (8 + 20)
-    assert lost[0].macs == lost[0].weights * 30
+    network = load(model(nodes, constants, {"x": (30, 1, 8)}))
+    assert (network.warnings, network.unmodelled, last(network)) == ((), (), ("linear", "5 x 30 x 1"))
+    layers = [stage for stage in network.stages if stage.op == "recurrent"]
+    assert [(stage.hidden, stage.gates) for stage in layers if isinstance(stage, Recurrent)] == [
+        (20, gates)
+    ] * many
+    assert sum(weights(network, stage) for stage in network.stages) == many * rows * (8 + 20) + 20 * many * 5
+    graph = StageGraph.build(network)
+    alone = [stage.op == "recurrent" for stage in graph.stages]
+    assert (graph.most_copies == 1).tolist() == alone
+    steps = simulate(graph, np.ones(len(graph.stages), dtype=np.int64)).makespan
+    assert steps == (32 if direction == "forward" else 61)
+
+
+def test_last_state_of_a_recurrent_layer_needs_all_steps() -> None:
+    nodes = [node("GRU", "x u r", "- h", hidden_size=4), node("Squeeze", "h a", "t"), node("MatMul", "t m")]
+    constants = [weight("u", 1, 12, 8), weight("r", 1, 12, 4), ints("a", [0]), weight("m", 4, 5)]
+    network = load(model(nodes, constants, {"x": (30, 1, 8)}))
+    assert last(network) == ("linear", "5 x 1 x 1")
+    graph = StageGraph.build(network, "crossbar")
+    assert simulate(graph, np.ones(3, dtype=np.int64)).makespan == 32
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param({"x": (30, 2, 8)}, "batch of 2", id="batch"),
+        pytest.param({"x": (30, 1, 9)}, "do not fit 4 gates", id="inputs"),
+        pytest.param({"x": (30, 8)}, "do not fit", id="rank"),
+        pytest.param({"r": (1, 80, 21)}, "do not fit", id="states"),
+        pytest.param({"u": (2, 80, 8)}, "do not fit", id="directions"),
+        pytest.param({"direction": "sideways"}, "must be one of", id="direction"),
+    ],
+)
+def test_recurrent_layers_that_do_not_fit(change: dict[str, Any], reason: str) -> None:
+    shapes: dict[str, Any] = {"x": (30, 1, 8), "u": (1, 80, 8), "r": (1, 80, 20), "direction": "forward"}
+    shapes |= change
+    lstm = node("LSTM", "x u r", hidden_size=20, direction=shapes["direction"])
+    proto = model([lstm], [weight("u", *shapes["u"]), weight("r", *shapes["r"])], {"x": shapes["x"]})
+    with pytest.raises(RramallocError, match=reason):
+        load(proto)
+
+
+EINSUMS = [
+    pytest.param("bthd,hdo->bto", (1, 6, 2, 4), (2, 4, 5), "linear", "5 x 6 x 1", id="heads joined"),
+    pytest.param("bti,iho->btho", (1, 6, 8), (8, 2, 3), "linear", "6 x 6 x 1", id="heads made"),
+    pytest.param("...i,io->...o", (1, 6, 8), (8, 3), "linear", "3 x 6 x 1", id="dots"),
+    pytest.param("io,bti->bto", (8, 3), (1, 6, 8), "linear", "3 x 6 x 1", id="weights first"),
+    pytest.param("bti,i->bti", (1, 6, 8), (8,), "activation", "8 x 6 x 1", id="scaled"),
+]
+
+
+@pytest.mark.parametrize(("equation", "first", "second", "op", "shape"), EINSUMS)
+def test_einsum(equation: str, first: Any, second: Any, op: str, shape: str) -> None:
+    """A product with constants is a linear layer along the letter that disappears."""
+    data = first if len(first) > len(second) or first[0] == 1 else second
+    names = "x k" if data is first else "k x"
+    other = second if data is first else first
+    stem = node("MatMul", "in s", "x", "stem")
+    proto = model(
+        [stem, node("Einsum", names, equation=equation)],
+        [weight("s", data[-1], data[-1]), weight("k", *other)],
+        {"in": data},
+    )
+    network = load(proto)
+    kinds = [item.op for item in network.nodes]
+    assert op in kinds
+    assert "barrier" not in kinds
+    assert last(network)[1] == shape
+
+
+def test_einsum_of_two_computed_operands_is_attention() -> None:
+    nodes = [
+        node("MatMul", "x k", "a"), node("MatMul", "x q", "b"), node("Einsum", "a b", equation="bid,bjd->bij")
+    ]  # fmt: skip
+    network = load(model(nodes, [weight("k", 8, 4), weight("q", 8, 4)], {"x": (1, 6, 8)}))
+    assert ops(network) == "input linear linear global_maxpool select select mul"
+    assert last(network)[1] == "6 x 6 x 1"
+
+
+@pytest.mark.parametrize(
+    ("equation", "reason"),
+    [
+        ("", "names 1 of 2 operands"),
+        ("bti", "names 1 of 2 operands"),
+        ("bt,io->bo", "does not name the 3 axes"),
+        ("btt,to->bo", "axis 't' is 6 and 8 long"),
+        ("bti,io->bz", "diagonals or names new axes"),
+        ("bti,ii->bt", "axis 'i' is 8 and 3 long"),
+        ("......bti,io->bto", "does not name"),
+    ],
+)
+def test_einsums_that_cannot_be(equation: str, reason: str) -> None:
+    with pytest.raises(RramallocError, match=reason):
+        load(model([node("Einsum", "x k", equation=equation)], [weight("k", 8, 3)], {"x": (1, 6, 8)}))
 
 
 def test_constant_matrices_of_custom_operators_are_refused_but_not_indices() -> None:

@@ -451,13 +451,36 @@ def test_barriers_with_one_warning(function: Function, warning: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_weights_in_unknown_operators_are_refused_or_counted() -> None:
-    """4 gates of 4 units with 4 inputs and 4 states: 128 weights, used in 5 steps."""
-    module = Made(lambda m, x: m.fc(m.lstm(x)[0]), lstm=nn.LSTM(4, 4, batch_first=True), fc=nn.Linear(4, 2))
-    with pytest.raises(UnsupportedError, match=r"lstm 'lstm' \(128 weights\).*allow_partial=True"):
+    """Projected states are not modelled: 4 gates of 4 units with 4 inputs and 2 states, and 2 x 4 more."""
+    module = Made(
+        lambda m, x: m.fc(m.lstm(x)[0]), lstm=nn.LSTM(4, 4, proj_size=2, batch_first=True), fc=nn.Linear(2, 2)
+    )
+    with pytest.raises(UnsupportedError, match=r"lstm 'lstm' \(104 weights\).*allow_partial=True"):
         from_torch(module, (1, 5, 4))
     network = from_torch(module, (1, 5, 4), allow_partial=True)
     assert any("take no arrays" in line for line in network.warnings)
-    assert [(item.weights, item.macs) for item in network.unmodelled] == [(128, None)]
+    assert [(item.weights, item.macs) for item in network.unmodelled] == [(104, None)]
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.filterwarnings("ignore")
+def test_recurrent_layers_are_the_same_from_onnx_and_from_pytorch(kind: Any, tmp_path: Path) -> None:
+    """Two layers, both directions; all weights but biases are on arrays."""
+    module = Made(
+        lambda m, x: m.fc(m.rnn(x)[0]),
+        rnn=kind(4, 6, num_layers=2, bidirectional=True, batch_first=True),
+        fc=nn.Linear(12, 3),
+    ).eval()
+    torch.onnx.export(module, (torch.zeros(1, 7, 4),), str(tmp_path / "rnn.onnx"), dynamo=True)
+    networks = load(tmp_path / "rnn.onnx"), from_torch(module, (1, 7, 4))
+    matrices = sum(value.numel() for name, value in module.named_parameters() if "bias" not in name)
+    steps = []
+    for network in networks:
+        assert [stage.op for stage in network.stages].count("recurrent") == 4
+        assert sum(weights(network, stage) for stage in network.stages) == matrices
+        graph = StageGraph.build(network)
+        steps.append(simulate(graph, np.ones(9, dtype=np.int64)).makespan)
+    assert steps[0] == steps[1]
 
 
 def test_modules_that_are_called_twice_share_their_weights() -> None:

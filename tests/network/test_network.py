@@ -278,3 +278,19 @@ def test_a_network_can_be_copied() -> None:
 def test_a_network_can_be_sent_to_another_process() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert pool.submit(attrgetter("sha256"), load("squeezenet")).result() == load("squeezenet").sha256
+
+
+def test_a_recurrence_gets_its_input_projection() -> None:
+    """docs/sources/model.md 11: a recurrent layer is a linear layer onto all gates and the recurrence."""
+    nodes: list[dict[str, Any]] = [
+        {"name": "x", "op": "input", "shape": [8, 30, 1]},
+        {"name": "lstm", "op": "recurrent", "inputs": ["x"], "hidden": 20, "gates": 4},
+    ]
+    network = Network.build("n", nodes)
+    assert [(node.name, node.op) for node in network.nodes[1:]] == [
+        ("lstm/projection", "linear"), ("lstm", "recurrent"),
+    ]  # fmt: skip
+    assert [network.shapes[node.name] for node in network.nodes[1:]] == [(80, 30, 1), (20, 30, 1)]
+    assert Network.from_document(network.to_dict(), "n").nodes == network.nodes
+    with pytest.raises(NetworkError, match="T x 1 grid"):
+        Network.build("n", [{**nodes[0], "shape": [80, 5, 6]}, nodes[1]])

@@ -10,7 +10,7 @@ from rramalloc.export.subject import Subject
 from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.counts import groups_of, kernel_of
-from rramalloc.network.node import Linear, Name
+from rramalloc.network.node import Name, PixelLayer
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.records import Record
 from rramalloc.results.allocation import Count, Foldable, NetworkId, Product, layer_bits
@@ -69,7 +69,7 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
     rows = []
     of_layers = layer_bits(graph.stages, subject.hardware)
     for index, stage in enumerate(graph.stages[place] for place in graph.network_order):
-        conv = None if isinstance(stage, Linear) else stage
+        conv = None if isinstance(stage, PixelLayer) else stage
         copies = subject.copies[stage.name]
         rows.append(
             ExportedLayer(

@@ -38,7 +38,6 @@ _KEEPS_BITS = (
     "SpaceToDepth", "Split",
 )  # fmt: skip
 """Operators whose results are values of their first input, or 0."""
-_RECURRENT = ("LSTM", "GRU", "RNN")
 
 
 def visit(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> list[Value]:
@@ -137,19 +136,13 @@ def unknown(drawing: Drawing, step: Step, declared: Mapping[str, Dims], because:
         treatment = "is not known: treated as a barrier" + ", its weights take no arrays" * bool(weights)
         drawing.approximate(made, step.label, because or treatment)
         if weights:
-            macs = (
-                weights * step.dims(0)[1 if step.integer("layout", 0) else 0]
-                if step.op in _RECURRENT
-                else None
-            )
-            drawing.leave_out(made, step.label, weights, macs)
+            drawing.leave_out(made, step.label, weights, None)
     return results
 
 
 def _weights(step: Step) -> int:
     """Constant weights of an operator without a rule: matrices that are no indices and not only moved."""
-    if has_rule(step) and step.op not in (*_RECURRENT, "Einsum", "MatMul"):
+    if has_rule(step) and step.op not in ("Einsum", "MatMul"):
         return 0
-    values = step.values[1:3] if step.op in _RECURRENT else step.values  # without biases and states
-    matrices = (value.dims or () for value in values if isinstance(value, Constant))
+    matrices = (value.dims or () for value in step.values if isinstance(value, Constant))
     return sum(math.prod(dims) for dims in matrices if sum(size > 1 for size in dims) > 1)

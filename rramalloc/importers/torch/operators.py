@@ -101,6 +101,43 @@ def einsum(call: Call) -> Value | Sequence[Value]:
     return call.run("Einsum", *[call.of(item) for item in operands], equation=equation)
 
 
+def recurrent(call: Call) -> Value | Sequence[Value]:
+    """lstm, gru, rnn: layer after layer, each of one or two directions."""
+    states, weights = call.given("hx"), call.given("params")
+    ways, layers = 2 if call.given("bidirectional") is True else 1, call.number("num_layers", 1)
+    each = 4 if call.given("has_biases") is True else 2
+    refs = [ref for ref in weights if isinstance(ref, Ref)] if isinstance(weights, tuple) else []
+    x, op = call.main(), call.operation.op
+    if len(refs) != layers * ways * each or len(call.dims(x)) != 3:
+        return call.unknown()  # with projected states, or packed sequences
+    listed = states if isinstance(states, tuple) else (states,)
+    begins = [call.of(state) for state in listed if isinstance(state, Ref)]
+    first = call.given("batch_first") is True
+    x = call.run("Transpose", x, perm=(1, 0, 2)) if first else x
+    ends = []
+    for layer in range(layers):
+        own = refs[layer * ways * each : (layer + 1) * ways * each : each]
+        behind = refs[layer * ways * each + 1 :: each][:ways]
+        matrices = []
+        for parts in (own, behind):
+            dims = call.dims_of(parts[0].name)
+            if any(call.dims_of(part.name) != dims or part.name in call.frame for part in parts):
+                return call.unknown("a recurrent layer with computed weights waits for all pixels")
+            matrices.append(Constant(dims=(ways, *dims), origin=parts[0].name))
+        y, end = call.outputs(
+            {"lstm": "LSTM", "gru": "GRU"}.get(op, "RNN"),
+            (x, *matrices, None, None, *[state if isinstance(state, Tensor) else None for state in begins]),
+            (f"{op}{layer}", f"{op}{layer}_end"),
+            direction="bidirectional" if ways == 2 else "forward",
+        )
+        length, _, batch, hidden = call.dims(y)
+        x = call.run("Transpose", y, perm=(0, 2, 1, 3))
+        x = call.run("Reshape", x, (length, batch, ways * hidden))
+        ends.append(end)
+    end = call.run("Concat", *ends, axis=0) if len(ends) > 1 else ends[0]
+    return [call.run("Transpose", x, perm=(1, 0, 2)) if first else x, end]
+
+
 def attention(call: Call) -> Value:
     """scaled_dot_product_attention."""
     q, k, v, mask = (call.optional(key) for key in ("query", "key", "value", "attn_mask"))
@@ -508,6 +545,7 @@ _RULES: dict[Handler, str] = {
     matmul: "matmul mm bmm mv addmm baddbmm addmv addbmm",
     einsum: "einsum",
     attention: "scaled_dot_product_attention",
+    recurrent: "lstm gru rnn_tanh rnn_relu",
     elementwise: "add sub mul div rsub pow maximum minimum where masked_fill clamp clip clamp_min "
     "clamp_max lerp addcmul addcdiv atan2 fmod remainder floor_divide true_divide multiply divide subtract "
     "eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor __and__ __or__ "

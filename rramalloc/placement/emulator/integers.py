@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware, Precision
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, ConvTranspose, Elementwise, Node, Pool, Stage
+from rramalloc.network.node import Conv, ConvTranspose, Elementwise, Node, Pool, Recurrent, Stage
 from rramalloc.records import brief
 
 MEMORY_LIMIT_BYTES = 2**32
@@ -41,6 +41,9 @@ def check_exact(network: Network, hardware: Hardware, lines: MappingOf[str, int]
     """
     precision, width = hardware.precision, Width.of(hardware.precision).bits
     for stage in network.stages:
+        if isinstance(stage, Recurrent):
+            reason = "is a recurrence, which is not emulated: verify the layers before it and behind it apart"
+            raise UnsupportedError(_where(network, stage), reason)
         rows = (lines or {}).get(stage.name, window_rows(network, stage)).bit_length()
         own = precision.of_layer(stage)
         _demand_bits(network, stage, rows + own.weight_bits + min(width, own.input_bits) - 1)

@@ -21,8 +21,8 @@ from rramalloc.network.node import (
     ConvTranspose,
     Flatten,
     GlobalPool,
-    Linear,
     Node,
+    PixelLayer,
     Pool,
     Regrid,
     Stage,
@@ -61,7 +61,7 @@ def windows_of(tensor: npt.NDArray[Any], geometry: Geometry) -> npt.NDArray[Any]
 
 def last_written(written: Steps, node: Stage | Pool, output: Shape) -> Steps:
     """Step from which each window can be read: the latest of its pixels; shape of the output grid."""
-    if isinstance(node, Linear):
+    if isinstance(node, PixelLayer):
         return written
     for axis, outputs in enumerate((output.height, output.width)):
         border = [(0, int(axis == 0)), (0, int(axis == 1))]

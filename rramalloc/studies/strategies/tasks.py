@@ -12,7 +12,7 @@ from rramalloc.errors import SpecError, UnsupportedError, suggestion
 from rramalloc.hardware.hardware import Hardware, Precision
 from rramalloc.hardware.performance import ChipPerformance, Rates
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, ConvTranspose, Linear, Node
+from rramalloc.network.node import Node, Stage
 from rramalloc.records import brief
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.stage_graph import timed_stages
@@ -113,7 +113,7 @@ def tasks_of(
         )
     tasks = []
     for node in network.nodes:
-        weighs = isinstance(node, Conv | ConvTranspose | Linear)
+        weighs = isinstance(node, Stage)
         if node.name in layers or (not weighs and chip.cost_ns_per_byte(node.op) is not None):
             tasks.append(_task(network, node, chip, precision, machine))
     return tuple(tasks)
@@ -125,7 +125,7 @@ def _task(
     output, sources = network.shapes[node.name], [network.shapes[name] for name in node.inputs]
     values_in = sum(source.channels * source.pixels for source in sources)
     weights, step_ns = 0, None
-    if isinstance(node, Conv | ConvTranspose | Linear):
+    if isinstance(node, Stage):
         precision = precision.of_layer(node)
         weights = _bytes(node.weight_count(sources[0].channels), precision.weight_bits)
         step_ns = None if machine is None else machine.of_layer(node).compute_ns

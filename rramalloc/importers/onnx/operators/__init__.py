@@ -9,6 +9,7 @@ from rramalloc.importers.onnx.operators import (
     elementwise,
     matmul,
     normalise,
+    recurrent,
     reduce,
     resize,
     transposed,
@@ -23,6 +24,7 @@ HANDLERS: dict[str, Handler] = {
     **arrange.HANDLERS,
     **channels.HANDLERS,
     **normalise.HANDLERS,
+    **recurrent.HANDLERS,
     **reduce.HANDLERS,
     **resize.HANDLERS,
 }

@@ -30,7 +30,9 @@ from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, gridded, t
 from rramalloc.records import brief
 
 
-def linear(drawing: Drawing, step: Step, x: Tensor, axis: int, features: int, weights: Constant) -> Tensor:
+def linear(
+    drawing: Drawing, step: Step, x: Tensor, axis: int, features: int, weights: Constant, suffix: str = ""
+) -> Tensor:
     """Constant weights applied along one axis; every other axis is the grid."""
     bits = x.bits
     pixels = [k for k, size in enumerate(x.dims) if size > 1 and k != axis]
@@ -42,7 +44,7 @@ def linear(drawing: Drawing, step: Step, x: Tensor, axis: int, features: int, we
     dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
     layout = tuple(() if k == axis else role for k, role in enumerate(x.layout))
     kept: dict[str, Any] = {"weights": weights.origin, "weight_bits": weights.bits, "input_bits": bits}
-    return tensor(drawing.emit(step, "linear", [x.node], out_features=features, **kept), dims, layout)
+    return tensor(drawing.emit(step, "linear", [x.node], suffix, out_features=features, **kept), dims, layout)
 
 
 def _product(drawing: Drawing, step: Step, a: Value, b: Value) -> Tensor:
