@@ -73,7 +73,7 @@ class _Line:
 
 def of_search(best: int, bound: int) -> str:
     """The line of `optimize`."""
-    return f"best {number_of(best, 'step')}, bound {bound} (gap {(best - bound) / best:.1%})"
+    return f"best {best}, bound {bound} (gap {(best - bound) / best:.1%})"
 
 
 def of_comparison(arrays: int, method: str, done: int, total: int) -> str:

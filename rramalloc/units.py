@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-Unit = Literal["steps", "ns", "arrays", "pJ", "pJ ns", "um2"]
+Unit = Literal["steps", "ticks", "ns", "arrays", "pJ", "pJ ns", "um2"]
+"""Of values and bounds of objectives; ticks where stages have their own clocks."""
 LONGEST_NAME, LONGEST_LINE = 60, 240
 """Characters of a name, and of a line, beyond which it is cut."""
 
 
-def steps(value: int) -> str:
-    """ "1 step", "4,009 steps"."""
-    return counted(value, "step")
+def steps(value: int, unit: str = "step") -> str:
+    """ "1 step", "4,009 steps"; unit: "tick" where stages have their own clocks."""
+    return counted(value, unit)
 
 
 def duration(value_ns: float) -> str:

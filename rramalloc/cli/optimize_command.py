@@ -26,6 +26,7 @@ _COLUMNS = {
     "block": "block",
     "replication": "replication",
     "arrays": "arrays",
+    "cycles": "cycles",
     "NormalOp": "normal_op",
     "PreOp": "pre_op",
     "Tail": "tail",
@@ -49,6 +50,7 @@ _SPARE = (
     "start",
     "demand",
     "finish",
+    "cycles",
     "windows",
 )
 
@@ -165,8 +167,11 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
     yield "network", f"{allocation.network.name}, {number_of(len(allocation.layers), 'stage')}"
     yield "hardware", parameters.hardware_words(hardware, parameters.mapping_words(allocation.options))
     yield "arrays", f"{arrays.used} used of {arrays.budget} (at least {arrays.minimum} are needed)"
-    yield "makespan", number_of(allocation.makespan, "step")
-    yield "interval", f"{number_of(allocation.interval, 'step')} between inputs when inputs stream"
+    yield "makespan", number_of(allocation.makespan, allocation.time_unit)
+    yield (
+        "interval",
+        f"{number_of(allocation.interval, allocation.time_unit)} between inputs when inputs stream",
+    )
     if allocation.objective == "sequential":
         yield "sequential", f"{plain_quantity(allocation.objective_value, allocation.objective_unit)} in sum"
     yield "lower bound", plain_quantity(allocation.lower_bound, allocation.objective_unit)
@@ -175,8 +180,9 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
     measured = allocation.options.latency_table
     if measured is not None:
         yield "measured", f"{duration(measured.longest_ns)} a step in the slowest stage, {measured.slowest}"
-    if allocation.step_ns is not None and allocation.latency_ns is not None:
-        yield "step", duration(allocation.step_ns)
+    if allocation.latency_ns is not None:
+        length_ns = allocation.step_ns or allocation.tick_ns or 0.0
+        yield allocation.time_unit, duration(length_ns)
         yield "latency", duration(allocation.latency_ns)
         yield "throughput", f"{allocation.throughput_per_s:.6g} inputs/s"
     yield from parameters.energy_lines(allocation)

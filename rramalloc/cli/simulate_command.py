@@ -97,6 +97,7 @@ def simulate(
 
 def _show(result: Simulation, *, quiet: bool) -> None:
     """Buffers and summary below the table of layers."""
+    unit = result.time_unit
     edges = [(edge.producer, edge.consumer, edge.buffer_pixels, edge.buffer_bytes) for edge in result.edges]
     if edges:
         names = ("producer", "consumer", "buffer pixels", "buffer bytes")
@@ -104,14 +105,15 @@ def _show(result: Simulation, *, quiet: bool) -> None:
         typer.echo()
     lines = [
         ("arrays", str(result.arrays)),
-        ("makespan", number_of(result.makespan, "step")),
-        ("interval", f"{number_of(result.interval, 'step')} between inputs when inputs stream"),
+        ("makespan", number_of(result.makespan, unit)),
+        ("interval", f"{number_of(result.interval, unit)} between inputs when inputs stream"),
     ]
-    models = f"tight {number_of(result.recurrence, 'step')}"
+    models = f"tight {number_of(result.recurrence, unit)}"
     models += "" if result.published is None else f", published {number_of(result.published, 'step')}"
     lines.append(("recurrences", models))
-    if result.latency_ns is not None and result.step_ns is not None:
-        lines.append(("latency", f"{duration(result.latency_ns)}, {duration(result.step_ns)} a step"))
+    if result.latency_ns is not None:
+        length_ns = result.step_ns or result.tick_ns or 0.0
+        lines.append(("latency", f"{duration(result.latency_ns)}, {duration(length_ns)} a {unit}"))
     lines += parameters.energy_lines(result)
     lines.append(("critical path", result.critical_path_text))
     lines += parameters.coverage_line(result)

@@ -28,7 +28,9 @@ def allocation_section(allocation: Allocation, timed: Timed | None, detail: Deta
         Fact(
             "Arrays used", f"{arrays.used:,}", f"of a budget of {arrays.budget:,}; least {arrays.minimum:,}"
         ),
-        Fact("Interval", steps(allocation.interval), _rate(allocation.throughput_per_s)),
+        Fact(
+            "Interval", steps(allocation.interval, allocation.time_unit), _rate(allocation.throughput_per_s)
+        ),
         *_energy(allocation),
     )
     return section_of(
@@ -39,7 +41,7 @@ def allocation_section(allocation: Allocation, timed: Timed | None, detail: Deta
         limit=_limit(allocation.layers, allocation.makespan) if timed is None else timed.limit,
         lead=_LEAD,
         blocks=_blocks(allocation, timed, detail),
-        headline=f"{steps(allocation.makespan)}, {_gap_words(allocation)}",
+        headline=f"{steps(allocation.makespan, allocation.time_unit)}, {_gap_words(allocation)}",
         made=(
             ("Objective, method", f"{allocation.objective}, {allocation.method}"),
             ("Seed, work", f"{allocation.seed}, {options.work} units"),
@@ -53,8 +55,14 @@ def simulation_section(simulation: Simulation, timed: Timed, detail: Detail) -> 
     facts = (
         _makespan(simulation),
         Fact("Arrays used", f"{simulation.arrays:,}"),
-        Fact("Interval", steps(simulation.interval), _rate(simulation.throughput_per_s)),
-        Fact("Tight recurrence", steps(simulation.recurrence), "a lower bound of this allocation"),
+        Fact(
+            "Interval", steps(simulation.interval, simulation.time_unit), _rate(simulation.throughput_per_s)
+        ),
+        Fact(
+            "Tight recurrence",
+            steps(simulation.recurrence, simulation.time_unit),
+            "a lower bound of this allocation",
+        ),
         *_energy(simulation),
     )
     return section_of(
@@ -65,7 +73,7 @@ def simulation_section(simulation: Simulation, timed: Timed, detail: Detail) -> 
         limit=simulation.critical_path_text,
         lead=_LEAD,
         blocks=_blocks(simulation, timed, detail),
-        headline=steps(simulation.makespan),
+        headline=steps(simulation.makespan, simulation.time_unit),
         made=(("Handoff", f"a pixel can be used in the {simulation.handoff} step"),),
     )
 
@@ -87,8 +95,9 @@ def _blocks(result: Allocation | Simulation, timed: Timed | None, detail: Detail
 
 def _makespan(result: Allocation | Simulation) -> Fact:
     absolute = "" if result.latency_ns is None else duration(result.latency_ns)
-    step = "" if result.step_ns is None else f", {duration(result.step_ns)} a step"
-    return Fact("Makespan", steps(result.makespan), absolute + step)
+    length_ns = result.step_ns or result.tick_ns
+    step = "" if length_ns is None else f", {duration(length_ns)} a {result.time_unit}"
+    return Fact("Makespan", steps(result.makespan, result.time_unit), absolute + step)
 
 
 def _energy(result: Allocation | Simulation) -> Iterator[Fact]:

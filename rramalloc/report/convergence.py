@@ -30,12 +30,14 @@ def convergence_chart(allocation: Allocation) -> Chart:
         Marks(line, data, {"x": "seconds", "y": "best"}, Key("best makespan", BLUE, "stroke"), hover),
         Marks(below, data, {"x": "seconds", "y": "bound"}, Key("lower bound", RED, "stroke"), hover),
     )
+    unit = allocation.time_unit
     highest = min(max(best), _HIGHEST * best[-1])
     space = 0.08 * (highest - min(bound)) + 1
     work = Axis("work [s of a reference core]", seconds[0], seconds[-1] * 1.15, "log")
-    time = Axis("time for one input [steps]", max(0, min(bound) - space), highest + space, whole=True)
+    time = Axis(f"time for one input [{unit}s]", max(0, min(bound) - space), highest + space, whole=True)
     summary = (
-        f"The best makespan ends at {steps(allocation.makespan)}, the lower bound at {steps(bound[-1])}."
+        f"The best makespan ends at {steps(allocation.makespan, unit)}, "
+        f"the lower bound at {steps(bound[-1], unit)}."
     )
     panel = Panel(work, time, 220, layers)
     return Chart("Convergence", (panel,), summary, (_heading(allocation),))
@@ -44,7 +46,7 @@ def convergence_chart(allocation: Allocation) -> Chart:
 def _history(allocation: Allocation) -> tuple[list[float], list[int], list[int]]:
     """Seconds, best and bound from the beginning of the axis to the end of the search."""
     points = [(point.seconds, point.makespan, point.lower_bound) for point in allocation.history]
-    if allocation.objective == "latency" and allocation.objective_unit == "steps":
+    if allocation.objective == "latency" and allocation.objective_unit in ("steps", "ticks"):
         last = (allocation.seconds or 0.0, allocation.makespan, int(allocation.lower_bound))
     else:
         last = (allocation.seconds or 0.0, *(points[-1][1:] if points else (allocation.makespan, 1)))
@@ -61,5 +63,5 @@ def _heading(allocation: Allocation) -> str:
     end = allocation.proven if allocation.gap == 0 else f"gap {share(allocation.gap)}"
     return (
         f"{label(allocation.network.name)} on {allocation.arrays.budget:,} arrays, "
-        f"{label(allocation.method)}: {steps(allocation.makespan)}, {end}"
+        f"{label(allocation.method)}: {steps(allocation.makespan, allocation.time_unit)}, {end}"
     )

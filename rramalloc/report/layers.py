@@ -103,7 +103,9 @@ def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
     else:
         arrays = counted(result.arrays, "array")
     layers = counted(len(result.layers), "layer")
-    return (f"{label(result.network.name)}: {steps(result.makespan)} on {arrays}, {layers}",)
+    return (
+        f"{label(result.network.name)}: {steps(result.makespan, result.time_unit)} on {arrays}, {layers}",
+    )
 
 
 def _summary(layers: Sequence[Layer], makespan: int) -> str:

@@ -26,7 +26,6 @@ from rramalloc.results.simulation import (
 )
 from rramalloc.timing.critical_path import critical_path, describe
 from rramalloc.timing.simulate import Timing
-from rramalloc.timing.stage_graph import StageGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +108,14 @@ def time_allocation(allocation: Allocation, network: Network, where: str) -> Tim
     if allocation.makespan != timing.makespan or told != dict(zip(timing.graph.names, exact, strict=True)):
         raise SpecError(
             where,
-            f"says {allocation.makespan} steps, its copies come to {timing.makespan} with other starts or "
-            f"finishes on this network: the file was changed, make it anew",
+            f"says {allocation.makespan} {allocation.time_unit}s, its copies come to {timing.makespan} with "
+            f"other starts or finishes on this network: the file was changed, make it anew",
         )
     path = critical_path(timing)
     return Timed(
         edges=buffered_edges(timing, allocation.hardware.precision.output_bits),
         path=critical_segments(path),
-        limit=describe(path, timing.makespan),
+        limit=describe(path, timing.makespan, allocation.time_unit),
         timing=timing,
     )
 
@@ -128,6 +127,8 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
         blocks={layer.name: layer.block for layer in simulation.layers if layer.block is not None},
         cycles={layer.name: layer.cycles for layer in simulation.layers if layer.cycles is not None},
         where=where,
+        machine=simulation.hardware,
+        measured=simulation.latency_table,
     )
     told = {layer.name: (layer.start, layer.finish) for layer in simulation.layers}
     found = None
@@ -144,4 +145,5 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
 
 
 def _timing(network: Network, given: AllocationInput, fc: FullyConnected, handoff: Handoff) -> Timing:
-    return given.timing(StageGraph.build(network, fc), handoff)
+    given = given.changed(fc=fc)
+    return given.timing(given.graph(network), handoff)

@@ -48,7 +48,7 @@ def timeline_chart(
         layers += _critical(names, timed.path)
     note = "The dashed line is the makespan."
     if joined:
-        note += f" Pauses of up to {steps(joined)} are drawn as computing."
+        note += f" Pauses of up to {steps(joined, result.time_unit)} are drawn as computing."
     if not runs:
         note += " Waiting is drawn together at the end of each bar: with --network it is drawn where it is."
     time = Axis("time [steps]", 0, max(1, result.makespan) * 1.01)
@@ -138,7 +138,8 @@ def _critical(names: Sequence[str], segments: Sequence[CriticalSegment]) -> list
 
 def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
     """Network and makespan, and which stages start and finish last."""
-    first = f"{label(result.network.name)}: {steps(result.makespan)}, interval {result.interval:,}"
+    makespan = steps(result.makespan, result.time_unit)
+    first = f"{label(result.network.name)}: {makespan}, interval {result.interval:,}"
     if len(result.layers) < 2:
         return (first,)
     started = max(result.layers, key=lambda stage: stage.start)

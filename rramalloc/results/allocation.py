@@ -176,6 +176,11 @@ class Layer(Foldable):
     area_um2: float | None = None
 
 
+def unit_of_times(layers: Sequence[Layer]) -> str:
+    """What times are counted in: "tick" where stages have their own clocks, else "step"."""
+    return "tick" if any(layer.cycles is not None for layer in layers) else "step"
+
+
 class Progress(Record):
     """Best makespan and lower bound, in steps, after so many seconds of counted work."""
 
@@ -199,16 +204,16 @@ class Placed(Record):
 class Allocation(ResultRecord):
     """How often every layer is stored, how fast that is, and how far from optimal it can be at most.
 
-    makespan, interval: steps; objective_value, lower_bound: of the objective, in objective_unit ("steps",
-    "ns" or "arrays"); no allocation within the budget is below lower_bound; gap: (objective_value -
-    lower_bound) / objective_value; proof: what shows the bound, in words; seconds: work of the search in
-    seconds of a reference core, counted and not measured, so that equal runs give equal files (None for
-    methods that do not count it); step_ns, latency_ns, throughput_per_s: None without [timing]; dynamic_pj,
-    static_pj, energy_pj, edp, area_um2: energy for one input in its two parts and in sum, its product with
-    the latency in pJ ns, and area, None where the hardware does not give them; history: how best and bound
-    met; host: weight layers left to the host, untimed; warnings: what was assumed or ignored; coverage: how
-    much of the network this is about (None in files of older versions); placed: None unless the step includes
-    the transfer between tiles.
+    makespan, interval: steps, or ticks of tick_ns where stages have their own clocks; objective_value,
+    lower_bound: of the objective, in objective_unit ("steps", "ticks", "ns" or "arrays"); no allocation
+    within the budget is below lower_bound; gap: (objective_value - lower_bound) / objective_value; proof:
+    what shows the bound, in words; seconds: work of the search in seconds of a reference core, counted and
+    not measured, so that equal runs give equal files (None for methods that do not count it); step_ns,
+    latency_ns, throughput_per_s: None without [timing]; dynamic_pj, static_pj, energy_pj, edp, area_um2:
+    energy for one input in its two parts and in sum, its product with the latency in pJ ns, and area, None
+    where the hardware does not give them; history: how best and bound met; host: weight layers left to the
+    host, untimed; warnings: what was assumed or ignored; coverage: how much of the network this is about
+    (None in files of older versions); placed: None unless the step includes the transfer between tiles.
     """
 
     rows_in = "layers"
@@ -256,6 +261,7 @@ class Allocation(ResultRecord):
     warnings: tuple[str, ...] = ()
     coverage: Coverage | None = None
     placed: Placed | None = None
+    tick_ns: float | None = None
 
     @property
     def replication(self) -> dict[str, int]:
@@ -270,10 +276,16 @@ class Allocation(ResultRecord):
     def to_dict(self) -> dict[str, Any]:
         """The document of the allocation file.
 
-        `placed` is there only if transfer was counted, energy and area if the hardware gives any of them.
+        `placed` is there only if transfer was counted, `tick_ns` if stages have their own clocks, energy and
+        area if the hardware gives any of them.
         """
-        left_out = {"placed"} if self.placed is None else set()
+        left_out = {name for name in ("placed", "tick_ns") if getattr(self, name) is None}
         return without_missing(self.model_dump(mode="json", exclude=left_out))
+
+    @property
+    def time_unit(self) -> str:
+        """ "step", or "tick" where stages have their own clocks."""
+        return unit_of_times(self.layers)
 
     @property
     def plot(self) -> AllocationPlots:
@@ -288,7 +300,7 @@ class Allocation(ResultRecord):
     def _headline(self) -> tuple[str, str]:
         arrays = f"{self.arrays.used:,} of {counted(self.arrays.budget, 'array')}"
         end = self.proven if self.gap == 0 else f"at most {self.gap:.1%} from optimal"
-        return self.network.name, f"{counted(self.makespan, 'step')} on {arrays}, {end}"
+        return self.network.name, f"{counted(self.makespan, self.time_unit)} on {arrays}, {end}"
 
 
 class BareReplication(Record):

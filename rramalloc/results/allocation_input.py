@@ -22,6 +22,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, parse
 from rramalloc.results.allocation import FORMAT, Allocation, BareReplication, Block, Count, NetworkId
+from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.simulate import (
     Timing,
@@ -79,6 +80,10 @@ class AllocationInput:
     def hardware(self) -> Hardware:
         """The hardware it was made for, or the default preset."""
         return self.machine or load_hardware(DEFAULT_PRESET)
+
+    def graph(self, network: Network) -> StageGraph:
+        """The stages of a network, with their own clocks if its hardware says so. Raises SpecError."""
+        return timed_graph(network, self.hardware, self.options, self.measured)
 
     def timing(self, graph: StageGraph, handoff: Handoff = "next") -> Timing:
         """Exact timing on a graph of its network. Raises SpecError."""
@@ -142,9 +147,8 @@ def read_allocation(allocation: AllocationLike, origin: str = "allocation") -> A
     Raises FileError, SpecError.
     """
     if isinstance(allocation, Allocation):
-        cycles = {layer.name: layer.cycles for layer in allocation.layers if layer.cycles is not None}
         return AllocationInput(
-            replication=allocation.replication, blocks=allocation.blocks, cycles=cycles, where=origin,
+            replication=allocation.replication, blocks=allocation.blocks, where=origin,
             machine=allocation.hardware, options=allocation.options.changed(),
             measured=allocation.options.latency_table, network=allocation.network,
         )  # fmt: skip
@@ -165,7 +169,6 @@ class _FileLayer(_Lenient):
     name: Name
     replication: Count
     block: Block | None = None
-    cycles: Count | None = None
 
 
 class _FileOptions(MappingOptions):
@@ -210,7 +213,6 @@ def _of_document(document: Any, where: str) -> AllocationInput:
     return AllocationInput(
         replication={name: layer.replication for name, layer in layers.items()},
         blocks={name: layer.block for name, layer in layers.items() if layer.block is not None},
-        cycles={name: layer.cycles for name, layer in layers.items() if layer.cycles is not None},
         where=where, machine=whole.hardware, options=whole.options.changed(),
         measured=whole.options.latency_table,
         network=None if network.sha256 is None else NetworkId(name=network.name, sha256=network.sha256),

@@ -203,6 +203,8 @@ def checked_allocation(
         latency_ns=absolute.latency_ns,
         throughput_per_s=absolute.throughput_per_s,
         **totals(metrics),
+
+        tick_ns=absolute.tick_ns,
         layers=layers_of(
             timing,
             checked.demand.tolist(),
@@ -269,6 +271,7 @@ def layers_of(
     """
     graph = timing.graph
     bits = layer_bits(graph.stages, hardware)
+    with_cycles = with_cycles or graph.clocks is not None
     terms = recurrence(graph, timing.replication, timing.handoff, timing.cycles)
     return tuple(
         Layer(

@@ -12,7 +12,7 @@ from rramalloc.plots import FrontPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Count, LayerModes, NetworkId, Steps
-from rramalloc.units import counted
+from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
 
@@ -78,7 +78,7 @@ class ParetoFront(ResultRecord):
     hardware: Hardware
     options: ParetoOptions
     objective: FrontObjective
-    unit: Literal["steps", "ns"]
+    unit: Unit
     seed: int
     budget: Count
     minimum: Count

@@ -19,7 +19,7 @@ from rramalloc.network.network import Network
 from rramalloc.plots import SimulationPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.results.allocation import Layer, NetworkId, Product, Steps
+from rramalloc.results.allocation import Layer, NetworkId, Product, Steps, unit_of_times
 from rramalloc.results.allocation_input import AllocationInput
 from rramalloc.results.optimize import layers_of
 from rramalloc.timing.access import Absolute, StepTime
@@ -29,7 +29,6 @@ from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import EnergyModel, left_out, totals, without_missing
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.simulate import Replication, Timing
-from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted
 
 _NO_TICK = "times are ticks, as the allocation has cycles; nothing says how long a tick is: no latency in ns"
@@ -74,9 +73,10 @@ class Simulation(ResultRecord):
 
     recurrence: steps by the tight recurrence, a lower bound of makespan; published: steps by the published
     recurrence, None where it does not apply, as to blocks and cycles; step_ns ... throughput_per_s: None
-    without [timing] and with cycles, where all times are ticks; dynamic_pj, static_pj, energy_pj, edp,
-    area_um2: as in Allocation, None where not given; latency_table: measured step times, None if those of the
-    hardware hold; coverage: how much of the network this is about.
+    without [timing] and with cycles of the allocation, where all times are ticks of unknown length; tick_ns:
+    instead of step_ns where stages have their own clocks; dynamic_pj, static_pj, energy_pj, edp, area_um2: as
+    in Allocation, None where not given; latency_table: measured step times, None if those of the hardware
+    hold; coverage: how much of the network this is about.
     """
 
     rows_in = "layers"
@@ -116,10 +116,20 @@ class Simulation(ResultRecord):
     latency_table: MeasuredSteps | None = None
     coverage: Coverage | None = None
     warnings: tuple[str, ...] = ()
+    tick_ns: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the file; energy and area are there if the hardware gives any of them."""
-        return without_missing(super().to_dict())
+        """The document of the file.
+
+        `tick_ns` is there if stages have their own clocks, energy and area if the hardware gives any of them.
+        """
+        left_out = {"tick_ns"} if self.tick_ns is None else set()
+        return without_missing(self.model_dump(mode="json", exclude=left_out))
+
+    @property
+    def time_unit(self) -> str:
+        """ "step", or "tick" where stages have their own clocks."""
+        return unit_of_times(self.layers)
 
     @property
     def plot(self) -> SimulationPlots:
@@ -128,7 +138,7 @@ class Simulation(ResultRecord):
 
     def _headline(self) -> tuple[str, str]:
         arrays = counted(self.arrays, "array")
-        words = f"{counted(self.makespan, 'step')} on {arrays}, interval {self.interval:,}"
+        words = f"{counted(self.makespan, self.time_unit)} on {arrays}, interval {self.interval:,}"
         return self.network.name, words
 
     def _notes(self) -> list[str]:
@@ -141,7 +151,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     Raises SpecError for a name that is no stage, for copies below 1 or above the layer's blocks, for a block
     or for ticks that a layer cannot have.
     """
-    graph, hardware, measured = StageGraph.build(network, given.options.fc), given.hardware, given.measured
+    graph, hardware, measured = given.graph(network), given.hardware, given.measured
     timing = given.timing(graph, handoff)
     in_blocks, copies = timing.graph, timing.replication
     if (most := int((timing.batches * timing.cycles).sum())) > _MOST_TICKS:
@@ -165,8 +175,9 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
 
     demand, taken = arrays_of(np.ones_like(copies)), arrays_of(copies)
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
-    untold = bool(given.cycles) and absolute.step_ns is not None
-    if given.cycles:  # times are ticks, and nothing says how long a tick is
+    unknown_ticks = bool(given.cycles) and graph.clocks is None
+    untold = unknown_ticks and absolute.step_ns is not None
+    if unknown_ticks:
         absolute = Absolute(None, None, None)
     metrics = None
     if hardware.energy is not None:
@@ -178,6 +189,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         with_cycles=bool(given.cycles),
     )  # fmt: skip
     path = critical_path(timing)
+    unit = "tick" if given.cycles or graph.clocks is not None else "step"
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
     return Simulation(
         network=NetworkId.of(network),
@@ -188,16 +200,17 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         interval=timing.interval,
         recurrence=max(layer.op for layer in layers),
         published=None
-        if in_blocks is not graph or given.cycles
+        if in_blocks is not graph or given.cycles or graph.clocks is not None
         else _published_steps(network, dict(zip(graph.names, copies.tolist(), strict=True))),
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,
         throughput_per_s=absolute.throughput_per_s,
         **totals(metrics),
+        tick_ns=absolute.tick_ns,
         layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
         edges=buffered_edges(timing, hardware.precision.output_bits),
         critical_path=critical_segments(path),
-        critical_path_text=describe(path, timing.makespan),
+        critical_path_text=describe(path, timing.makespan, unit),
         latency_table=measured,
         coverage=Coverage.of(network, graph.names),
         warnings=(

@@ -25,7 +25,7 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     """
     first = _search(problem, stop, seed, target)
     if makespan_of_candidate(problem, first) > target:
-        raise TargetError(target, first.lower_bound, "steps", proven=first.lower_bound > target)
+        raise TargetError(target, first.lower_bound, problem.time_unit, proven=first.lower_bound > target)
     best, fewest = first, problem.arrays(first.replication, first.blocks)
     spent_s = first.seconds or 0.0
     proven = low = _fewest_possible(problem, target, fewest)
@@ -41,7 +41,7 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
             low = budget + 1
             if found.lower_bound > target:
                 proven = low  # more arrays never hurt, so no smaller budget does either
-    words = f"at least {proven} arrays are needed for {target} steps"
+    words = f"at least {proven} arrays are needed for {target} {problem.time_unit}"
     words += ", so this is the fewest" if proven >= fewest else ""
     return replace(best, lower_bound=1, proof=words, seconds=spent_s, objective_bound=min(proven, fewest))
 

@@ -85,7 +85,7 @@ def solve_interval(problem: Problem, stop: Stop, seed: int) -> Candidate:
         )
         words = (
             f"interval {steps} proven best by trying every one; makespan at that interval, at least "
-            f"{candidate.lower_bound} steps: {candidate.proof}"
+            f"{candidate.lower_bound} {problem.time_unit}: {candidate.proof}"
         )
         return replace(candidate, lower_bound=1, objective_bound=bound, proof=words)
 

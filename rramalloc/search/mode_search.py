@@ -43,8 +43,9 @@ and chains."""
 _PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
 _NODE_ROUNDS, _LEAF_WAYS = 2, 64
-_FIRST_TARGET, _COARSE = 0.85, 64
-"""Part of the makespan that is the first target, and part of it to which targets are bisected."""
+_FIRST_TARGET, _COARSE, _FINEST = 0.85, 64, 4096
+"""Part of the makespan that is the first target, and parts of it to which targets are bisected, and below
+which two targets are one where times are ticks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,7 +181,8 @@ class ModeSearch:
             if self._stalled
             else "bounded, stopped after the work allowed"
         )
-        return f"{why}: branch and bound over modes, {self._prover.nodes} nodes"
+        over = "copies in their own clocks" if self.problem.modes is None else "modes"
+        return f"{why}: branch and bound over {over}, {self._prover.nodes} nodes"
 
     def trimmed(self) -> ModeAllocation:
         """The best allocation with arrays taken away stage by stage as long as the makespan does not grow."""
@@ -370,12 +372,16 @@ class ModeProver:
         low = min(resisting)
         if low - bound > makespan // _COARSE:
             return (bound + low) // 2
-        if bound not in self._rows:
-            return bound
-        if bound in self._doubted:
+        grain = 0 if self.problem.graph.clocks is None else makespan // _FINEST
+        target = min(bound + grain, makespan - 1)
+        near = [known for known in resisting if known <= target]
+        if not near:
+            return target
+        target = max(near)
+        if target in self._doubted:
             return None
-        self._open.setdefault(bound, [self._rows[bound]])
-        return bound
+        self._open.setdefault(target, [self._rows[target]])
+        return target
 
     def _known(self, target: int) -> Rows:
         above = [known for known in self._rows if known >= target]

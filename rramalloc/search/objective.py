@@ -64,7 +64,7 @@ class Objective(ABC):
 
     def bound_of_point(self, point: Point, value: float) -> float:
         """The bound of a point of `front`, in the unit of the objective."""
-        if self.unit == "steps":
+        if self.unit != "ns":
             return int(point.lower_bound)
         return min(value, value * (point.lower_bound / point.value))
 
@@ -86,12 +86,12 @@ class Latency(Objective):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self.unit = "steps" if self._by_step is None else "ns"
+        self.unit = self.problem.time_unit if self._by_step is None else "ns"
 
     @override
     def value(self, timing: Timing) -> float:
         step_time = self._step_time_of(timing)
-        if self.unit == "steps" or step_time is None:
+        if self.unit != "ns" or step_time is None:
             return timing.makespan
         return timing.makespan * step_time.step_ns(timing.replication)
 
@@ -109,7 +109,7 @@ class Latency(Objective):
         if candidate.objective_bound is not None:
             return candidate.objective_bound
         steps = max(candidate.lower_bound, root_bound(self.problem))
-        if self.unit == "steps" or self.problem.step_time is None:
+        if self.unit != "ns" or self.problem.step_time is None:
             return steps
         if self.problem.on_menu:
             return mode_objectives.root_bound_ns(self.problem)
@@ -134,7 +134,7 @@ class Makespan(Latency):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self.unit = "steps"
+        self.unit = self.problem.time_unit
 
 
 class LatencyNs(Latency):
@@ -158,7 +158,7 @@ class Interval(Objective):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self.unit = "steps" if self._by_step is None else "ns"
+        self.unit = self.problem.time_unit if self._by_step is None else "ns"
 
     @override
     def value(self, timing: Timing) -> float:
@@ -265,7 +265,7 @@ class Sequential(Objective):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self.unit = "steps" if self._by_step is None else "ns"
+        self.unit = self.problem.time_unit if self._by_step is None else "ns"
 
     @override
     def value(self, timing: Timing) -> float:
@@ -284,7 +284,7 @@ class Sequential(Objective):
         bound = candidate.objective_bound
         if bound is None:
             bound = self.solve(Stop(), 0).objective_bound or 0.0
-        return round(bound) if self.unit == "steps" else bound
+        return round(bound) if self.unit != "ns" else bound
 
 
 OBJECTIVES: dict[ObjectiveName, type[Objective]] = {

@@ -19,6 +19,7 @@ from rramalloc.timing.access import StepTime
 from rramalloc.timing.metrics import EnergyModel, Metrics
 from rramalloc.timing.simulate import Replication, Timing
 from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.units import Unit
 
 Blocks = tuple[Pair, ...]
 """Block (height, width) of every stage, in canonical order."""
@@ -71,6 +72,11 @@ class Problem:
     def on_menu(self) -> bool:
         """Whether the search is over modes from a menu: of blocks, or of copies with their own clocks."""
         return self.modes is not None or self.graph.clocks is not None
+
+    @property
+    def time_unit(self) -> Unit:
+        """What makespans count."""
+        return "steps" if self.graph.clocks is None else "ticks"
 
     @cached_property
     def minimum(self) -> int:

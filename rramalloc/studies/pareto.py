@@ -65,7 +65,7 @@ def pareto(
             **dict(request.mapping), work=stop.work, time_limit_s=stop.time_limit_s, gap=stop.gap,
         ),
         objective=request.objective,
-        unit="steps" if objective.unit == "steps" else "ns",
+        unit=objective.unit,
         seed=request.seed,
         budget=arrays,
         minimum=problem.minimum,

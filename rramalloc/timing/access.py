@@ -122,11 +122,15 @@ class StepTime:
 
 
 class Absolute(NamedTuple):
-    """An allocation's timing outside the model's steps; None where the hardware says nothing of time."""
+    """An allocation's timing outside the model's steps; None where the hardware says nothing of time.
+
+    tick_ns: instead of step_ns where stages have their own clocks.
+    """
 
     step_ns: float | None
     latency_ns: float | None
     throughput_per_s: float | None
+    tick_ns: float | None = None
 
     @classmethod
     def of(cls, step_time: StepTime | None, timing: Timing) -> Absolute:
@@ -134,7 +138,10 @@ class Absolute(NamedTuple):
         if step_time is None:
             return cls(None, None, None)
         step_ns = step_time.step_ns(timing.replication)
-        return cls(step_ns, timing.makespan * step_ns, 1e9 / (timing.interval * step_ns))
+        latency_ns, throughput_per_s = timing.makespan * step_ns, 1e9 / (timing.interval * step_ns)
+        if timing.graph.clocks is None:
+            return cls(step_ns, latency_ns, throughput_per_s)
+        return cls(None, latency_ns, throughput_per_s, tick_ns=step_ns)
 
 
 def _access_ns_per_copy(graph: StageGraph, hardware: Hardware) -> npt.NDArray[np.float64]:

@@ -60,23 +60,21 @@ def critical_path(timing: Timing) -> tuple[Segment, ...]:
         stage, batch = cause[0], cause[1] // int(timing.replication[cause[0]])
 
 
-def describe(path: tuple[Segment, ...], makespan: int) -> str:
+def describe(path: tuple[Segment, ...], makespan: int, unit: str = "step") -> str:
     """The path in words: the stage that holds the network back most, and what it waits for."""
     held: dict[str, int] = {}
     for segment in path:
         held[segment.stage] = held.get(segment.stage, 0) + segment.steps
     worst = max(held, key=lambda name: held[name])
-    text = (
-        f"{worst} holds the network back: it computes in {held[worst]} of the {number_of(makespan, 'step')}"
-    )
+    text = f"{worst} holds the network back: it computes in {held[worst]} of the {number_of(makespan, unit)}"
     first = next(segment for segment in path if segment.stage == worst)
     if first.waits_for is not None:
-        text += f", after waiting until step {first.start} for pixel ({first.row}, {first.column}) of "
+        text += f", after waiting until {unit} {first.start} for pixel ({first.row}, {first.column}) of "
         text += first.waits_for
     others = sorted((name for name in held if name != worst), key=lambda name: -held[name])[:2]
     if others:
         text += "; next on the path: " + ", ".join(
-            f"{name} ({number_of(held[name], 'step')})" for name in others
+            f"{name} ({number_of(held[name], unit)})" for name in others
         )
     return text
 

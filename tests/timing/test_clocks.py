@@ -1,0 +1,159 @@
+"""Own clocks: the ticks of a batch by hand (docs/sources/model.md 11), and what follows from them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import rramalloc
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.network import Network
+from rramalloc.timing.clocks import timed_graph
+
+CHAIN = {
+    "format": "rramalloc-network/1",
+    "name": "chain",
+    "nodes": [
+        {"name": "input", "op": "input", "shape": [3, 8, 8]},
+        {"name": "a", "op": "conv", "inputs": ["input"], "out_channels": 16, "kernel": 3, "pads": 1},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 100, "kernel": 3, "pads": 1},
+    ],
+}
+
+
+def chain(tmp_path: Any) -> Network:
+    path = tmp_path / "chain.json"
+    path.write_text(json.dumps(CHAIN))
+    return load(path)
+
+
+def machine(**timing: Any) -> Hardware:
+    document = load_hardware("plain").to_dict()
+    document["precision"] |= {"weight_bits": 4, "input_bits": 8, "output_bits": 8}
+    document["crossbar"]["cell_bits"] = 2
+    memory = timing.pop("memory", None)
+    return Hardware.model_validate(document | {"timing": {"clock": "own"} | timing, "memory": memory})
+
+
+READ = {"read_ns": 10.0, "dac_bits": 1}
+
+
+@pytest.mark.parametrize(
+    ("timing", "ticks"),
+    [
+        pytest.param(READ, (80, 80), id="8 reads of 10 ns, whatever the rows"),
+        # a: 27 rows in 1 turn, b: 144 rows, of which an array has 128, in 4 turns of 32
+        pytest.param(READ | {"rows_per_read": 32}, (80, 320), id="rows in turns"),
+        # a: 32 columns of 128, 16 * 32 / 128 = 4 conversions of 5 ns; b: all columns, 16 conversions
+        pytest.param(READ | {"adc_ns": 5.0, "columns_per_adc": 16}, (160, 640), id="used columns share ADCs"),
+        # a: 16 * 32 / 128 = 4 conversions of 1 ns hide behind the read
+        pytest.param(READ | {"adc_ns": 1.0, "columns_per_adc": 16}, (80, 128), id="read hides conversions"),
+        pytest.param(READ | {"tick_ns": 30.0}, (3, 3), id="80 ns are 3 ticks of 30 ns"),
+        pytest.param(READ | {"tick_ns": 0.1}, (800, 800), id="800 ticks of 0.1 ns, not 801"),
+        pytest.param({"step_ns": 0.5}, (1, 1), id="never less than a tick"),
+    ],
+)
+def test_ticks_of_the_arrays(tmp_path: Any, timing: dict[str, Any], ticks: tuple[int, int]) -> None:
+    graph = timed_graph(chain(tmp_path), machine(**timing), MappingOptions())
+    assert graph.clocks is not None
+    for copies in (1, 5):
+        assert tuple(graph.clocks(stage, (1, 1)).of(copies) for stage in (0, 1)) == ticks
+
+
+@pytest.mark.parametrize(("scope", "times"), [("per_layer", 1), ("shared", 2)])
+def test_ticks_of_the_memory(tmp_path: Any, scope: str, times: int) -> None:
+    """Stage a reads 27 and writes 16 bytes a window, b 144 and 100: 43 and 244 ns a copy at 1 byte per ns."""
+    memory = {"bandwidth_gb_s": 1.0, "reuse": "none", "scope": scope}
+    graph = timed_graph(chain(tmp_path), machine(**READ, memory=memory), MappingOptions())
+    assert graph.clocks is not None
+    assert [graph.clocks(0, (1, 1)).of(copies) for copies in (1, 2, 3)] == [
+        max(80, times * 43 * copies) for copies in (1, 2, 3)
+    ]
+    assert graph.clocks(1, (1, 1)).of(4) == times * 976
+
+
+def test_ticks_of_a_mode(tmp_path: Any) -> None:
+    """Block 2 x 2 of stage a: 4 * 4 * 3 = 48 rows in 2 turns of 32, 4 * 32 = 128 columns."""
+    timing = READ | {"rows_per_read": 32, "adc_ns": 1.0, "columns_per_adc": 16}
+    graph = timed_graph(chain(tmp_path), machine(**timing), MappingOptions(mapping="sdk"))
+    assert graph.clocks is not None
+    assert graph.clocks(0, (1, 1)).of(1) == 80
+    assert graph.clocks(0, (2, 2)).of(1) == 8 * 2 * 16
+
+
+def test_kernel_split_reads_the_channels_of_a_position(tmp_path: Any) -> None:
+    """3 and 16 rows are read at once, 27 and 128 in 2 and 8 turns of 16; whole kernels: 14 of 9 rows."""
+    split = timed_graph(
+        chain(tmp_path), machine(**READ, rows_per_read=16), MappingOptions(mapping="kernel_split")
+    )
+    whole = timed_graph(
+        chain(tmp_path), machine(**READ, rows_per_read=16), MappingOptions(mapping="whole_kernel")
+    )
+    assert split.clocks is not None
+    assert whole.clocks is not None
+    assert [split.clocks(stage, (1, 1)).least for stage in (0, 1)] == [80, 80]
+    assert [whole.clocks(stage, (1, 1)).least for stage in (0, 1)] == [2 * 80, 8 * 80]
+
+
+def test_an_allocation_says_its_ticks(tmp_path: Any) -> None:
+    """8 copies each: 8 batches of 40 ticks, 8 of 160; b needs row 1 of a and waits for 2 batches."""
+    hardware = machine(**READ, rows_per_read=32, tick_ns=2.0)
+    simulation = rramalloc.simulate(chain(tmp_path), {"a": 8, "b": 8}, hardware=hardware)
+    assert [layer.cycles for layer in simulation.layers] == [40, 160]
+    assert [layer.start for layer in simulation.layers] == [0, 2 * 40]
+    assert simulation.makespan == 2 * 40 + 8 * 160
+    assert simulation.interval == 8 * 160
+    assert simulation.tick_ns == 2.0
+    assert simulation.step_ns is None
+    assert simulation.latency_ns == simulation.makespan * 2.0
+    allocation = rramalloc.optimize(chain(tmp_path), 40, hardware=hardware, work=10)
+    again = rramalloc.simulate(chain(tmp_path), allocation)
+    assert (again.makespan, again.latency_ns) == (allocation.makespan, allocation.latency_ns)
+    assert allocation.objective_unit == "ticks"
+    assert allocation.lower_bound <= allocation.makespan
+
+
+@pytest.mark.parametrize("factor", [1, 1000, 10**6])
+def test_a_longer_tick_changes_nothing_but_the_count(tmp_path: Any, factor: int) -> None:
+    """Steps of 80 ns in ticks of 80 ns, or of 80 ns / factor: the same copies, bound and work."""
+    shared = rramalloc.optimize(chain(tmp_path), 60, hardware=machine(**READ, tick_ns=80.0), work=10)
+    finer = rramalloc.optimize(chain(tmp_path), 60, hardware=machine(**READ, tick_ns=80.0 / factor), work=10)
+    assert finer.makespan == factor * shared.makespan
+    assert finer.lower_bound == factor * shared.lower_bound
+    assert finer.replication == shared.replication
+
+
+def test_equal_ticks_are_steps() -> None:
+    """With one tick a batch the makespan and its proof are those of steps."""
+    plain = rramalloc.optimize("alexnet", 1024)
+    document = load_hardware("plain").to_dict() | {"timing": {"step_ns": 1.0, "clock": "own"}}
+    own = rramalloc.optimize("alexnet", 1024, hardware=Hardware.model_validate(document))
+    assert (own.makespan, own.gap) == (plain.makespan, 0)
+
+
+@pytest.mark.parametrize("method", ["gain", "milp", "proportional", "interval", "sequential", "none"])
+def test_every_method_is_judged_in_ticks(tmp_path: Any, method: str) -> None:
+    hardware = machine(**READ, rows_per_read=32)
+    best = rramalloc.optimize(chain(tmp_path), 40, hardware=hardware)
+    found = rramalloc.optimize(chain(tmp_path), 40, hardware=hardware, method=method)
+    assert found.lower_bound <= best.makespan <= found.makespan
+
+
+@pytest.mark.parametrize(
+    ("timing", "words"),
+    [
+        ({}, "needs the time of a step"),
+        (READ | {"clock": "shared", "tick_ns": 1.0}, "tick_ns has no effect"),
+        ({"step_ns": 1.0, "rows_per_read": 8}, "rows_per_read"),
+        (READ | {"tick_ns": 1e-12}, "give a longer tick_ns"),
+    ],
+)
+def test_what_a_clock_needs(tmp_path: Any, timing: dict[str, Any], words: str) -> None:
+    with pytest.raises((SpecError, ValueError), match=words):
+        rramalloc.optimize(chain(tmp_path), 60, hardware=machine(**timing))
