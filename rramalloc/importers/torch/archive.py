@@ -1,25 +1,32 @@
 """Reader of `.pt2` archives (torch.export.save) without torch.
 
-The archive is a zip whose graph is JSON; weights, sample inputs and pickles in it are never opened.
+The archive is a zip whose graph is JSON. Of the constants only whole numbers are read, which say what places
+are taken; weights, sample inputs and pickles are never opened.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import zipfile
 import zlib
 from typing import Any, BinaryIO
 
+import numpy as np
+import numpy.typing as npt
+
 from rramalloc.errors import FileError, RramallocError
 from rramalloc.files import JSON_LIMIT_BYTES, open_to_read, parse_json
-from rramalloc.importers.torch.graph import Program
+from rramalloc.importers.torch.graph import MAX_CONSTANT, Program
 from rramalloc.importers.torch.schema import program
 
 _DIRECTORY_LIMIT_BYTES = 64 * 2**20
 _END_RECORD = struct.Struct("<4s4H2LH")
 _END_RECORD_64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR_64 = struct.Struct("<4sLQL")
+_WHOLE = {4: "<i4", 5: "<i8"}
+"""Codes of the types of whole numbers, little-endian as torch stores them."""
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -36,11 +43,14 @@ _BROKEN = (
 def read_program(path: str | os.PathLike[str]) -> Program:
     """The exported program in an archive. Raises FileError, SpecError, UnsupportedError."""
     where = os.fspath(path)
-    text = _graph_text(path, where)
-    return program(parse_json(text, where), where)
+    text, stored = _contents(path, where)
+    return program(
+        parse_json(text, where), where, lambda names: {name: stored[name] for name in names if name in stored}
+    )
 
 
-def _graph_text(path: str | os.PathLike[str], where: str) -> str:
+def _contents(path: str | os.PathLike[str], where: str) -> tuple[str, dict[str, npt.NDArray[np.int64]]]:
+    """The graph, and the whole numbers among the constants."""
     try:
         with open_to_read(path) as stream:
             if not stream.seekable():
@@ -48,6 +58,7 @@ def _graph_text(path: str | os.PathLike[str], where: str) -> str:
             _check_directory_size(stream, where)
             with zipfile.ZipFile(stream) as archive:
                 content = _graph_entry(archive, where)
+                stored = _whole_numbers(archive)
     except RramallocError:
         raise
     except _BROKEN as error:
@@ -55,7 +66,7 @@ def _graph_text(path: str | os.PathLike[str], where: str) -> str:
             where, f"is not a readable .pt2 archive ({error}): save it again with torch.export.save"
         ) from None
     try:
-        return content.decode("utf-8")
+        return content.decode("utf-8"), stored
     except UnicodeDecodeError as error:
         raise FileError(where, f"its graph is not UTF-8 text (byte {error.start})") from None
 
@@ -93,6 +104,33 @@ def _graph_entry(archive: zipfile.ZipFile, where: str) -> bytes:
     if len(content) > JSON_LIMIT_BYTES:
         raise FileError(where, f"its graph is larger than the limit of {JSON_LIMIT_BYTES} bytes")
     return bytes(content)
+
+
+def _whole_numbers(archive: zipfile.ZipFile) -> dict[str, npt.NDArray[np.int64]]:
+    """Constants of whole numbers stored as plain bytes; any that is damaged is left out: it has no values."""
+    values: dict[str, npt.NDArray[np.int64]] = {}
+    entries = {entry.filename: entry for entry in archive.infolist()}
+    for name, entry in entries.items():
+        if not name.endswith(("model_weights_config.json", "model_constants_config.json")):
+            continue
+        if entry.file_size > _DIRECTORY_LIMIT_BYTES:
+            continue
+        try:
+            listed = parse_json(archive.read(entry).decode("utf-8"), name)["config"].items()
+            for constant, fields in listed:
+                meta, folder = fields["tensor_meta"], name.rpartition("/")[0]
+                code, dims = _WHOLE.get(meta["dtype"]), [size["as_int"] for size in meta["sizes"]]
+                if code is None or fields["use_pickle"] is not False or meta["storage_offset"]["as_int"]:
+                    continue
+                strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
+                stored = entries[f"{folder}/{fields['path_name']}"]
+                fits = stored.file_size == math.prod(dims) * int(code[-1]) <= MAX_CONSTANT * 8
+                if fits and [stride["as_int"] for stride in meta["strides"]] == strides:
+                    flat = np.frombuffer(archive.read(stored), dtype=code)
+                    values[constant] = flat.astype(np.int64).reshape(dims)
+        except (*_BROKEN, RramallocError, AttributeError, TypeError):
+            continue
+    return values
 
 
 def _is_graph(name: str) -> bool:

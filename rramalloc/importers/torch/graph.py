@@ -6,6 +6,9 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from rramalloc.errors import SpecError
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief, is_whole
@@ -68,11 +71,18 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A graph whose inputs are user inputs (by name, in order) and constants (parameters, buffers)."""
+    """A graph whose inputs are user inputs (by name, in order) and constants (parameters, buffers).
+
+    constants: values of the few whole numbers among these that say which places are taken.
+    """
 
     graph: Graph
     user_inputs: tuple[str, ...]
-    source: str = "torch.export"
+    constants: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+
+
+MAX_CONSTANT = 2**16
+"""Elements of the largest constant whose values are kept."""
 
 
 @dataclass(frozen=True, slots=True)

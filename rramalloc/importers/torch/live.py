@@ -9,6 +9,7 @@ from typing import Any
 
 from rramalloc.errors import FileError, NetworkError, SpecError
 from rramalloc.importers.torch.graph import (
+    MAX_CONSTANT,
     Argument,
     Dims,
     Graph,
@@ -24,7 +25,7 @@ from rramalloc.records import brief
 
 
 def live_program(module: Any, shapes: Sequence[Dims], where: str) -> Program:
-    """Trace a module on the meta device (no weights, no arithmetic), or take an ExportedProgram as it is.
+    """Trace a module (weights are shared, nothing is computed), or take an ExportedProgram as it is.
 
     The module itself is not changed. Raises FileError, SpecError.
     """
@@ -53,9 +54,9 @@ def _export(torch: Any, module: Any, shapes: Sequence[Dims], where: str) -> Any:
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # its fused operator hides the linear layers
     try:
-        with torch.device("meta"):
-            examples = tuple(torch.empty(shape) for shape in shapes)
-            return torch.export.export(_meta_copy(torch, module).eval(), examples)
+        device = next((tensor.device for tensor in (*module.parameters(), *module.buffers())), None)
+        examples = tuple(torch.empty(shape, device=device or "cpu") for shape in shapes)
+        return torch.export.export(_copy(torch, module).eval(), examples)
     except Exception as error:  # forward() is the user's code and may raise anything
         text = str(error).strip().split("\n", 1)[0][:300]
         raise SpecError(
@@ -67,15 +68,13 @@ def _export(torch: Any, module: Any, shapes: Sequence[Dims], where: str) -> Any:
         torch.backends.mha.set_fastpath_enabled(fast_path)
 
 
-def _meta_copy(torch: Any, module: Any) -> Any:
-    """A copy whose tensors have shapes only: the deep copy finds every tensor already "copied" to meta."""
+def _copy(torch: Any, module: Any) -> Any:
+    """A copy that shares all tensors: the deep copy finds every one of them copied already."""
     memo: dict[int, Any] = {}
     for child in module.modules():
         for tensor in (*child.parameters(False), *child.buffers(False), *vars(child).values()):
-            if isinstance(tensor, torch.nn.Parameter):
-                memo[id(tensor)] = torch.nn.Parameter(tensor.detach().to("meta"), tensor.requires_grad)
-            elif isinstance(tensor, torch.Tensor):
-                memo[id(tensor)] = tensor.detach().to("meta")
+            if isinstance(tensor, torch.Tensor):
+                memo[id(tensor)] = tensor
     return copy.deepcopy(module, memo)
 
 
@@ -98,7 +97,17 @@ class _Converter:
         tensors = [node for node in nodes if isinstance(node.meta.get("val"), self.torch.Tensor)]
         self.symbols = Symbols(dict(self._symbol_values(tensors)))
         graph = self._graph(self.exported.graph_module)
-        return Program(graph, tuple(node.name for node in tensors))
+        return Program(graph, tuple(node.name for node in tensors), dict(self._whole_numbers()))
+
+    def _whole_numbers(self) -> Iterator[tuple[str, Any]]:
+        """Values of small constants of whole numbers, by their name in the graph."""
+        signature = self.exported.graph_signature
+        names = {**signature.inputs_to_lifted_tensor_constants, **signature.inputs_to_buffers}
+        for name, path in names.items():
+            value = self.exported.constants.get(path, self.exported.state_dict.get(path))
+            whole = isinstance(value, self.torch.Tensor) and not value.is_floating_point()
+            if whole and value.device.type != "meta" and value.numel() <= MAX_CONSTANT:
+                yield name, value.detach().to("cpu", self.torch.int64).numpy()
 
     def _symbol_values(self, inputs: list[Any]) -> Iterator[tuple[str, int]]:
         """The first axis is the batch and counts as 1; stated first, later ones do not replace it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from rramalloc.errors import NetworkError, SpecError, UnsupportedError
+from rramalloc.errors import NetworkError, RramallocError, SpecError, UnsupportedError
 from rramalloc.importers.axes import Dims, Layout, shape_of
 from rramalloc.importers.builder import module_name
 from rramalloc.importers.onnx.drawing import Drawing, Uses, barrier
@@ -74,6 +74,9 @@ def _drawn(program: Program, where: str, inputs: Mapping[str, Dims], layouts: Ma
             node, "input", (), f"{where}: input {name[:60]!r}", shape=tuple(shape_of(dims, layouts[name]))
         )
         frame[name] = tensor(node, dims, layouts[name])
+    for name, array in program.constants.items():
+        if graph.shapes.get(name) == array.shape:
+            frame[name] = Constant(dims=array.shape, array=array, origin=name)
     _Scope(drawing, graph, frame).run()
     returned = (frame.get(ref.name) for argument in graph.outputs for ref in references(argument))
     ends = [value.node for value in returned if isinstance(value, Tensor)]
@@ -136,7 +139,9 @@ class _Scope:
         for name in operation.outputs:
             if name is None or name not in self.graph.shapes:
                 continue
-            value = call.constant(name)
+            value = _folded(call) or call.constant(name)
+            if value.dims != self.graph.shapes[name]:
+                value = call.constant(name)
             if operation.op in _REORDERINGS and isinstance(first, Ref):
                 source = call.value_of(first.name)
                 if isinstance(source, Constant):
@@ -189,6 +194,20 @@ class _Scope:
         for output, result in zip(operation.outputs, _flat(graph.outputs), strict=False):
             if output is not None and isinstance(result, Ref) and result.name in inner:
                 self.frame[output] = inner[result.name]
+
+
+def _folded(call: Call) -> Constant | None:
+    """The whole numbers that an operator makes of whole numbers, None if it is not one that indices need."""
+    rule, operands = RULES.get(call.operation.op), call.operands()
+    if rule is None or any(isinstance(value, Tensor) or value.array is None for value in operands):
+        return None
+    if not operands and call.operation.op != "arange":
+        return None
+    try:
+        made = rule(call)
+    except RramallocError:  # then it is a constant without values
+        return None
+    return made if isinstance(made, Constant) and made.array is not None else None
 
 
 def _stated(call: Call, value: Value, dims: Dims) -> Value:

@@ -342,6 +342,13 @@ def index_select(call: Call) -> Value:
     return call.run("Gather", x, call.value("index"), axis=call.axis("dim", len(call.dims(x))))
 
 
+def arange(call: Call) -> Value:
+    """Whole numbers in equal steps."""
+    return call.run(
+        "Range", *(call.of(call.number(*item)) for item in (("start", 0), ("end", 0), ("step", 1)))
+    )
+
+
 def indexed(call: Call) -> Value | Sequence[Value]:
     """index with one constant list of places; others wait for all pixels."""
     places = call.given("indices")
@@ -533,6 +540,7 @@ _RULES: dict[Handler, str] = {
     stack: "stack",
     cut: "slice narrow slice_copy",
     pick: "select select_copy",
+    arange: "arange",
     parts: "chunk split split_with_sizes unbind tensor_split unsafe_chunk unsafe_split "
     "unsafe_split_with_sizes",
     flip: "flip",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from rramalloc.errors import FileError, NetworkError, SpecError
 from rramalloc.importers.torch.graph import (
@@ -21,13 +24,19 @@ from rramalloc.importers.torch.graph import (
 from rramalloc.network.network import MAX_NODES
 from rramalloc.records import brief
 
+Whole = npt.NDArray[np.int64]
 _SCHEMA_MAJOR = 8
 _MAX_DEPTH = 20
 _SCALARS = {"as_int": int, "as_bool": bool, "as_string": str, "as_float": float | int}
 
 
-def program(document: object, where: str) -> Program:
-    """Check and convert a document. Raises FileError, SpecError, NetworkError."""
+def program(
+    document: object, where: str, stored: Callable[[Collection[str]], Mapping[str, Whole]]
+) -> Program:
+    """Check and convert a document. Raises FileError, SpecError, NetworkError.
+
+    stored: the values of whole numbers among constants of these names in the file.
+    """
     top = _dict(document, where)
     major = _dict(top.get("schema_version", {}), f"{where}: schema_version").get("major")
     if major != _SCHEMA_MAJOR:
@@ -42,7 +51,10 @@ def program(document: object, where: str) -> Program:
     user_inputs = tuple(_user_inputs(specs, where))
     graph = _dict(module.get("graph"), f"{where}: graph")
     symbols = _symbols(graph, user_inputs, where)
-    return Program(_Reader(where, symbols).graph(graph, 0), user_inputs)
+    names = dict(_constants(specs, where))
+    values = stored(names.values())
+    constants = {tensor: values[name] for tensor, name in names.items() if name in values}
+    return Program(_Reader(where, symbols).graph(graph, 0), user_inputs, constants)
 
 
 def _user_inputs(specs: list[Any], where: str) -> Iterator[str]:
@@ -54,6 +66,18 @@ def _user_inputs(specs: list[Any], where: str) -> Iterator[str]:
         tensor = _dict(_dict(user_input, place).get("arg"), place).get("as_tensor")
         if tensor is not None:
             yield _text(_dict(tensor, place).get("name"), f"{place}.name")
+
+
+def _constants(specs: list[Any], where: str) -> Iterator[tuple[str, str]]:
+    """Name in the graph and name in the file of every buffer and other constant."""
+    for index, spec in enumerate(specs):
+        place = f"{where}: signature.input_specs[{index}]"
+        for kind, key in (("buffer", "buffer_name"), ("tensor_constant", "tensor_constant_name")):
+            found = _dict(spec, place).get(kind)
+            if found is not None:
+                fields = _dict(found, place)
+                name = _text(_dict(fields.get("arg"), place).get("name"), f"{place}.name")
+                yield name, _text(fields.get(key), f"{place}.{key}")
 
 
 def _symbols(graph: dict[str, Any], user_inputs: tuple[str, ...], where: str) -> Symbols:

@@ -10,8 +10,9 @@ from rramalloc.importers.axes import MAX_TAKEN, Atom, Dims, in_raster_order
 from rramalloc.importers.onnx import shapes
 from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, expand, relayout, select, take
 from rramalloc.importers.onnx.operators.elementwise import combine
+from rramalloc.importers.onnx.outputs import outputs_of
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, gridded, tensor
+from rramalloc.importers.onnx.tensors import Array, Constant, Tensor, Value, gridded, tensor, usual
 from rramalloc.records import brief
 
 OVER_GRID = "works over the grid"
@@ -115,14 +116,47 @@ def gather(drawing: Drawing, step: Step) -> Sequence[Value]:
         if not x.layout[axis]:
             return [select(drawing, step, x, dims, layout)]
         return [barrier(drawing, step, [x], dims, layout, because=OVER_GRID)]
-    length = x.dims[axis]
-    indices = [int(at) for at in array.reshape(-1)]
-    if any(not -length <= at < length for at in indices):
-        raise step.fault("indices", f"must be from {-length} to {length - 1}, got {brief(str(indices))}")
-    y = take(drawing, step, x, axis, [at % length for at in indices])
+    y = take(drawing, step, x, axis, _places(step, array, x.dims[axis]))
     if picked:
         return [y]
     return [tensor(y.node, dims, (*y.layout[:axis], *y.layout[axis + 1 :]))]
+
+
+def gather_nd(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """GatherND of constant places along one axis: a Gather; others wait for all pixels."""
+    x, index, axis = step.data(), step.need(1), step.integer("batch_dims", 0)
+    array = index.array if isinstance(index, Constant) else None
+    (dims,) = outputs_of(step)[:1]
+    if dims is None:
+        raise step.fault("indices", "data, indices and batch_dims do not fit")
+    if array is None or array.ndim != 2 or array.shape[1] != 1 or axis:
+        data = [value for value in (x, index) if isinstance(value, Tensor)]
+        return [
+            barrier(drawing, step, data, dims, usual(dims), because="picks by computed indices")
+        ]
+    return [take(drawing, step, x, 0, _places(step, array, x.dims[0]))]
+
+
+def gather_elements(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """GatherElements: along channels pixelwise, as long as it keeps the grid."""
+    x, dims = step.data(), step.dims(1)
+    axis = step.axis(step.integer("axis", 0), len(x.dims))
+    if len(dims) != len(x.dims):
+        raise step.mismatch("indices", f"{shapes.shown(dims)} has other axes than {shapes.shown(x.dims)}")
+    values = [value for value in step.values[:2] if isinstance(value, Tensor)]
+    kept = all(a == b for k, (a, b) in enumerate(zip(x.dims, dims, strict=True)) if k != axis)
+    if x.layout[axis] or not kept or len(values) > 1:
+        layout = x.layout if kept else usual(dims)
+        return [barrier(drawing, step, values, dims, layout, because="picks by indices of every pixel")]
+    return [select(drawing, step, x, dims, x.layout)]
+
+
+def _places(step: Step, array: Array, length: int) -> list[int]:
+    """Constant indices, counted from the front. Raises SpecError."""
+    indices = [int(at) for at in array.reshape(-1)]
+    if any(not -length <= at < length for at in indices):
+        raise step.fault("indices", f"must be from {-length} to {length - 1}, got {brief(str(indices))}")
+    return [at % length for at in indices]
 
 
 def _look_up(drawing: Drawing, step: Step) -> Tensor:
@@ -182,6 +216,8 @@ HANDLERS: dict[str, Handler] = {
     "Split": split,
     "Slice": slice_,
     "Gather": gather,
+    "GatherND": gather_nd,
+    "GatherElements": gather_elements,
     "Tile": tile,
     "ArgMax": pick,
     "ArgMin": pick,

@@ -135,9 +135,19 @@ def dynamic_quantise(drawing: Drawing, step: Step) -> Sequence[Value]:
     return [y, scalar, scalar]
 
 
+def cumulative(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """CumSum: along channels pixelwise."""
+    x, given = step.data(), step.known_integers(1, "axis")
+    if given and not x.layout[step.axis(given[0], len(x.dims))]:
+        return activation(drawing, step)
+    return whole(drawing, step)
+
+
 def whole(drawing: Drawing, step: Step) -> Sequence[Value]:
     """Operators of known meaning that need the whole input and keep its shape."""
     x = step.data()
+    if x.shape.pixels == 1:
+        return [pixelwise(drawing, step, x, "layernorm")]
     return [barrier(drawing, step, [x], x.dims, x.layout)]
 
 
@@ -152,5 +162,5 @@ HANDLERS: dict[str, Handler] = {
     "DynamicQuantizeLinear": dynamic_quantise,
     "QLinearAdd": partial(quantised_arithmetic, op="add"),
     "QLinearMul": partial(quantised_arithmetic, op="mul"),
-    "CumSum": whole,
+    "CumSum": cumulative,
 }
