@@ -35,7 +35,8 @@ def network(**own: dict[str, int]) -> Network:
 
 def machine(**more: Any) -> Hardware:
     """128 x 128 cells of 2 bits, weights of 16, inputs of 16 in reads of 1 bit that take 100 ns."""
-    isaac = load_hardware("isaac").model_copy(update={"chip": None, "unconfirmed": ()})
+    absent = {"chip": None, "energy": None, "unconfirmed": ()}
+    isaac = load_hardware("isaac").model_copy(update=absent)
     return Hardware.model_validate(isaac.to_dict() | more)
 
 
