@@ -10,8 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rramalloc.choices import (
+    COMPARED_OBJECTIVES,
     FRONT_OBJECTIVES,
     OBJECTIVES,
+    ComparedObjective,
     FrontObjective,
     FullyConnected,
     Handoff,
@@ -36,6 +38,7 @@ from rramalloc.results.optimize import Request
 from rramalloc.results.optimize import optimize as optimize_network
 from rramalloc.results.simulation import Simulation, simulate_network
 from rramalloc.search.front import DEFAULT_WORK as FRONT_WORK
+from rramalloc.search.objective import check_method
 from rramalloc.search.problem import DEFAULT_WORK, Progress, Stop
 from rramalloc.studies.budgets import budget, budgets, minimum_arrays
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
@@ -198,6 +201,7 @@ def compare(
     mapping: Mapping = "im2col",
     fold: bool = False,
     fc: FullyConnected = "host",
+    objective: ComparedObjective = "latency",
     methods: Sequence[str] | None = None,
     seed: int = 0,
     seeds: int = 5,
@@ -212,13 +216,14 @@ def compare(
 ) -> Comparison:
     """All methods side by side on one network at one budget or several, every allocation simulated exactly.
 
-    arrays: 2048, "x2" (twice the minimum) or a list of such; methods: names, None for all that are compared
-    by default; seeds: runs of each method that depends on its seed, of which the median is told; work and
-    time_limit_s: of every single run; clock: measure time too; progress: show a line in a notebook; ending:
-    set its `interrupted` to end early.
-    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
+    arrays: 2048, "x2" (twice the minimum) or a list of such; objective: latency, energy or edp, by which
+    methods are judged; methods: names, None for all that are compared by default; seeds: runs of each method
+    that depends on its seed, of which the median is told; work and time_limit_s: of every single run; clock:
+    measure time too; progress: show a line in a notebook; ending: set its `interrupted` to end early. Raises
+    RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
     """
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
+    _check_choices(compared_objective=objective)
     check_range("seed", seed, 0, 2**53)
     check_range("seeds", seeds, 1, MAX_SEEDS)
     check_range("work", work, 0, MAX_WORK)
@@ -227,8 +232,8 @@ def compare(
     from rramalloc.studies.compare import compare as compare_methods
 
     request = CompareRequest(
-        mapping=options, methods=methods, seed=seed, seeds=seeds, work=work, time_limit_s=time_limit_s,
-        clock=clock,
+        mapping=options, objective=objective, methods=methods, seed=seed, seeds=seeds, work=work,
+        time_limit_s=time_limit_s, clock=clock,
     )  # fmt: skip
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     machine = as_hardware(hardware, crossbar)
@@ -311,18 +316,20 @@ def _budget(given: int | str | None, network: Network, hardware: Hardware, optio
     return hardware.chip.arrays
 
 
-def _check_objective(objective: str, method: str, target: int | None, target_ns: float | None) -> None:
+def _check_objective(
+    objective: ObjectiveName, method: str, target: int | None, target_ns: float | None
+) -> None:
     check_range("target", target, 1, 2**53)
     check_range("target_ns", target_ns, 0, 1e300)
     if objective != "arrays" and (target is not None or target_ns is not None):
         raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
-    if objective != "latency" and method != "auto":
-        raise SpecError("method", f"{method!r} minimises latency only; objective {objective!r} needs 'auto'")
+    check_method(objective, method)
 
 
 def _check_choices(**chosen: str | None) -> None:
     known = {
         "objective": OBJECTIVES,
+        "compared_objective": COMPARED_OBJECTIVES,
         "front_objective": FRONT_OBJECTIVES,
         "method": method_names(),
         "handoff": ("next", "same"),

@@ -12,10 +12,12 @@ FullyConnected = Literal["host", "crossbar"]
 """Who computes linear layers on a 1 x 1 grid: the host, untimed, or arrays."""
 Handoff = Literal["next", "same"]
 """Step in which a computed pixel can be used (docs/sources/model.md 4)."""
-ObjectiveName = Literal["latency", "interval", "arrays", "sequential"]
+ObjectiveName = Literal["latency", "interval", "arrays", "energy", "edp", "sequential"]
 """What `optimize` minimises."""
-SweptObjective = Literal["latency", "interval", "sequential"]
+SweptObjective = Literal["latency", "interval", "energy", "edp", "sequential"]
 """What the points of a sweep minimise: those that need no target."""
+ComparedObjective = Literal["latency", "energy", "edp"]
+"""What `compare` judges methods by."""
 FrontObjective = Literal["makespan", "interval", "latency_ns"]
 """What `pareto` puts against arrays."""
 NodeNames = Literal["module", "onnx"]
@@ -28,4 +30,5 @@ FC_CHOICES: tuple[FullyConnected, ...] = get_args(FullyConnected)
 HANDOFFS: tuple[Handoff, ...] = get_args(Handoff)
 NODE_NAMES: tuple[NodeNames, ...] = get_args(NodeNames)
 OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
+COMPARED_OBJECTIVES: tuple[ComparedObjective, ...] = get_args(ComparedObjective)
 FRONT_OBJECTIVES: tuple[FrontObjective, ...] = get_args(FrontObjective)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rramalloc.choices import ComparedObjective
 from rramalloc.cli import EXIT_INTERRUPTED, complete, parameters
 from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.live_line import LiveLine
@@ -29,6 +30,7 @@ Methods = Annotated[
         help="Methods; all that are compared if left out.",
     ),
 ]  # fmt: skip
+Objective = Annotated[ComparedObjective, typer.Option("--objective", help="What methods are judged by.")]
 Seeds = Annotated[int, typer.Option("--seeds", metavar="N", help="Runs of methods that depend on the seed.")]
 Clock = Annotated[bool, typer.Option("--clock", help="Measure seconds too: they depend on the machine.")]
 
@@ -37,6 +39,7 @@ def compare(
     network: parameters.NetworkArgument,
     *,
     arrays: Budgets,
+    objective: Objective = "latency",
     methods: Methods = None,
     hardware: parameters.Hardware = "plain",
     crossbar: parameters.Crossbar = None,
@@ -67,7 +70,7 @@ def compare(
     cancel = CancelToken()
     with LiveLine(quiet=quiet, every_s=0) as line, interruptible(cancel):
         comparison = api.compare(
-            network, arrays, methods=_listed(methods), hardware=hardware,
+            network, arrays, objective=objective, methods=_listed(methods), hardware=hardware,
             crossbar=crossbar, mapping=mapping, fold=fold, fc=fc, seed=seed, seeds=seeds,
             work=work, time_limit_s=time_limit, clock=clock, ending=cancel,
             on_progress=lambda *told: line.show(of_comparison(*told)),

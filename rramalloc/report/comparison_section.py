@@ -132,7 +132,7 @@ def methods_chart(comparison: Comparison, budgets: Sequence[int] | None = None) 
     """
     every = comparison.budgets
     drawn = budgets or [every[place] for place in thinned(len(every), _MOST_PANELS)]
-    measure = "latency" if comparison.objective_unit == "ns" else "makespan"
+    measure = {"ns": "latency", "pJ": "energy", "pJ ns": "EDP"}.get(comparison.objective_unit, "makespan")
     reference = any(row.method == REFERENCE for row in comparison.rows)
     ratio = f"{measure} / {measure} of {REFERENCE if reference else 'best'}"
     titles = [counted(budget, "array") if len(drawn) > 1 else "" for budget in drawn]

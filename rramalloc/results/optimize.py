@@ -30,7 +30,7 @@ from rramalloc.records import brief
 from rramalloc.results.allocation import Allocation, Arrays, Layer, NetworkId, Options, Progress, layer_bits
 from rramalloc.results.recheck import check_candidate, recheck_bound
 from rramalloc.search import repair
-from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, root_bound, within
+from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, gap_of, root_bound, within
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.clocks import timed_graph
@@ -197,7 +197,7 @@ def checked_allocation(
         makespan=timing.makespan,
         interval=timing.interval,
         lower_bound=bound,
-        gap=(value - bound) / value,
+        gap=gap_of(value, bound),
         proof=coverage.qualified(found.proof),
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,

@@ -19,8 +19,10 @@ from rramalloc.errors import SpecError
 from rramalloc.search import bandwidth, fewest, interval, mode_objectives, mode_search, sequential
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.bound import Bounder
+from rramalloc.search.energy import EnergyFloor, EnergySearch, FasterThan
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime
+from rramalloc.timing.metrics import EnergyArea
 from rramalloc.timing.simulate import Timing
 from rramalloc.units import Unit
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from rramalloc.search.front import Progress as FrontProgress
 
 _ROUNDING = 1e-9
+_ROOT_WORK = 12
+"""Units of search for the bound of an energy that no search was made for."""
 
 
 class Objective(ABC):
@@ -287,10 +291,90 @@ class Sequential(Objective):
         return round(bound) if self.unit != "ns" else bound
 
 
+class LeastEnergy(Objective):
+    """Energy for one input: static energy grows with the arrays and with the latency."""
+
+    name, label, by_methods = "energy", "energy", True
+    unit: Unit = "pJ"
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        model, step_time = problem.energy, problem.step_time
+        given = model is not None and None not in (model.energy.read_pj, model.energy.leakage_mw)
+        if model is None or step_time is None or not given:
+            raise SpecError(
+                "objective",
+                f"{self.name!r} needs a hardware with read_pj and leakage_mw in [energy], and the time of a "
+                f"step in [timing] or a latency table",
+            )
+        self._floor = EnergyFloor(problem, model)
+
+    @override
+    def value(self, timing: Timing) -> float:
+        metrics = self.problem.metrics(timing)
+        value = None if metrics is None else self._of(metrics.total)
+        if value is None:
+            raise AssertionError("checked when the objective was made")
+        return value
+
+    @override
+    def solve(self, stop: Stop, seed: int) -> Candidate:
+        def fastest(problem: Problem, work: int) -> FasterThan:
+            share = replace(stop, work=work, on_progress=None, history=[])
+            latency = Latency(problem)
+            candidate = latency.solve(share, seed)
+            return FasterThan(candidate, self._bound_ns(latency, candidate))
+
+        return EnergySearch(self.problem, stop, self.value, self.floor, fastest).run()
+
+    @override
+    def bound(self, candidate: Candidate) -> float:
+        if candidate.objective_bound is not None:
+            return candidate.objective_bound
+        return _root_of_energy(type(self), self.problem)
+
+    def floor(self, arrays: int, latency_ns: float) -> float:
+        """What no allocation undercuts with at least so many arrays and so much time."""
+        return self._floor.energy_pj(arrays, latency_ns)
+
+    def _of(self, total: EnergyArea) -> float | None:
+        return total.energy_pj
+
+    def _bound_ns(self, latency: Latency, candidate: Candidate) -> float:
+        """Latency in ns that no allocation of a latency problem undercuts."""
+        bound, step_time = latency.bound(candidate), latency.problem.step_time
+        if latency.unit == "ns" or step_time is None:
+            return bound
+        return bound * step_time.compute_ns
+
+
+class LeastEdp(LeastEnergy):
+    """Energy times latency."""
+
+    name, label = "edp", "energy * latency"
+    unit: Unit = "pJ ns"
+
+    @override
+    def floor(self, arrays: int, latency_ns: float) -> float:
+        return self._floor.energy_pj(arrays, latency_ns) * latency_ns
+
+    @override
+    def _of(self, total: EnergyArea) -> float | None:
+        return total.edp
+
+
+@lru_cache(maxsize=4)
+def _root_of_energy(kind: type[LeastEnergy], problem: Problem) -> float:
+    """The bound of an energy objective by little work, the same for every method tried on a problem."""
+    return kind(problem).solve(Stop(work=_ROOT_WORK, cores=1), 0).objective_bound or 0.0
+
+
 OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
     "latency": Latency,
     "interval": Interval,
     "arrays": FewestArrays,
+    "energy": LeastEnergy,
+    "edp": LeastEdp,
     "sequential": Sequential,
 }
 """Those of `optimize` and of sweeps."""
@@ -302,12 +386,23 @@ FRONTS: dict[FrontObjective, type[Objective]] = {
 """Those that `pareto` puts against arrays."""
 
 
+def check_method(objective: ObjectiveName, method: str) -> None:
+    """Raise SpecError for a method that does not propose anything for an objective."""
+    if method != "auto" and not OBJECTIVES[objective].by_methods:
+        raise SpecError("method", f"{method!r} minimises latency only; objective {objective!r} needs 'auto'")
+
+
 @lru_cache(maxsize=4)
 def root_bound(problem: Problem) -> int:
     """Steps that no allocation undercuts, without a search; the same for every method tried on a problem."""
     if problem.on_menu:
         return mode_objectives.root_bound(problem)
     return Bounder(problem).root_bound()
+
+
+def gap_of(value: float, bound: float) -> float:
+    """Relative distance of a value from its bound; 0 where the value itself is 0."""
+    return (value - bound) / value if value else 0.0
 
 
 def within(value: float, bound: float) -> float:

@@ -1,6 +1,8 @@
-"""Steepest descent on latency in ns: single and paired moves of a stage's copies, exactly timed."""
+"""Steepest descent on latency in ns or another value: single and paired moves of a stage's copies."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,25 +15,35 @@ _MOST_PAIRED_STAGES = 60
 _MOST_STEPS = 200
 
 Rows = npt.NDArray[np.int64]
+Values = Callable[[Rows], npt.NDArray[np.float64]]
+"""What is minimised, of every row of copies."""
 
 
 def polished(problem: Problem, step_time: StepTime, start: Replication) -> tuple[Replication, int]:
     """A local optimum reached from `start`, and the number of simulations it took.
 
+    Latency in ns is exactly timed.
+    """
+    return descend(problem, lambda rows: _latency_ns(problem, step_time, rows), start)
+
+
+def descend(problem: Problem, values: Values, start: Replication) -> tuple[Replication, int]:
+    """A local optimum of a value reached from `start`, and the number of allocations that were looked at.
+
     A move gives one stage one batch more or fewer, or one stage more and another fewer copies.
     """
-    best, best_ns = start, _latency_ns(problem, step_time, start[None, :])[0]
+    best, least = start, values(start[None, :])[0]
     simulated = 1
     for _ in range(_MOST_STEPS):
         rows = _neighbours(problem, best)
         if len(rows) == 0:
             break
-        latency_ns = _latency_ns(problem, step_time, rows)
+        found = values(rows)
         simulated += len(rows)
-        chosen = int(latency_ns.argmin())
-        if latency_ns[chosen] >= best_ns * (1 - 1e-12):
+        chosen = int(found.argmin())
+        if found[chosen] >= least * (1 - 1e-12):
             break
-        best, best_ns = rows[chosen], latency_ns[chosen]
+        best, least = rows[chosen], found[chosen]
     return best, simulated
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from rramalloc.choices import ComparedObjective
 from rramalloc.compiled import clock
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
@@ -20,7 +22,7 @@ from rramalloc.results.allocation import NetworkId
 from rramalloc.results.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
 from rramalloc.results.optimize import Request, input_warnings, make_problem, propose
 from rramalloc.results.recheck import CheckedTiming, check_candidate
-from rramalloc.search.objective import Latency, Objective, within
+from rramalloc.search.objective import OBJECTIVES, Objective, gap_of, within
 from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import totals
@@ -38,11 +40,13 @@ CompareProgress = Callable[[int, str, int, int], None]
 class CompareRequest:
     """Which methods compete and on what terms.
 
-    methods: None for all that are compared by default; seeds: runs of each seeded method, from `seed` on;
-    work, time_limit_s: of every single run; clock: whether time is measured too.
+    objective: by which they are judged, latency, energy or edp; methods: None for all that are compared by
+    default; seeds: runs of each seeded method, from `seed` on; work, time_limit_s: of every single run;
+    clock: whether time is measured too.
     """
 
     mapping: MappingOptions = DEFAULT_MAPPING
+    objective: ComparedObjective = "latency"
     methods: Sequence[str] | None = None
     seed: int = 0
     seeds: int = 5
@@ -100,7 +104,10 @@ def compare(
     UnknownNameError before anything runs; SolverError if an allocation does not survive the check.
     """
     methods = request.names
-    objectives = [Latency(make_problem(network, hardware, budget, request.mapping)) for budget in arrays]
+    objectives = [
+        OBJECTIVES[request.objective](make_problem(network, hardware, budget, request.mapping))
+        for budget in arrays
+    ]
     chain = _chain(network)
     rows: list[Row] = []
     skipped: list[Skipped] = []
@@ -130,7 +137,7 @@ def compare(
             **dict(request.mapping), methods=methods, seed=request.seed, seeds=request.seeds,
             work=request.work, time_limit_s=request.time_limit_s,
         ),
-        objective=Latency.name,
+        objective=request.objective,
         objective_unit=objectives[0].unit,
         rows=tuple(row.model_copy(update={"proof": coverage.qualified(row.proof)}) for row in rows),
         skipped=tuple(skipped),
@@ -151,7 +158,7 @@ def _candidates(
     def run(seed: int) -> Candidate:
         if cancel.interrupted:
             raise SolverError(_INTERRUPTED)
-        wanted = Request(mapping=request.mapping, method=method, seed=seed)
+        wanted = Request(mapping=request.mapping, objective=request.objective, method=method, seed=seed)
         stop = cancel.stop(request, cores=1 if count > 1 else None)
         found = propose(problem, wanted, stop)
         if stop.interrupted and method != REFERENCE:
@@ -283,12 +290,12 @@ def _row(
         makespan=timing.makespan,
         interval=timing.interval,
         used=run.checked.used,
-        ratio=run.score / base,
+        ratio=run.score / base if base else 1.0 if run.score == base else math.inf,
         seconds=None if seconds is None else round(seconds, 6),
         clock_s=None if found.clock_s is None else round(found.clock_s, 6),
         objective_value=run.score,
         lower_bound=bound,
-        gap=(run.score - bound) / run.score,
+        gap=gap_of(run.score, bound),
         recurrence=recurrence(timing.graph, timing.replication).steps,
         published=published(chain, [copies[layer.name] for layer in chain]).steps if chain else None,
         step_ns=absolute.step_ns,

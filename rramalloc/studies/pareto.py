@@ -23,7 +23,7 @@ from rramalloc.results.pareto_front import (
 )
 from rramalloc.results.recheck import check_candidate, recheck_bound
 from rramalloc.search.front import Front, Point, Progress
-from rramalloc.search.objective import FRONTS, Objective
+from rramalloc.search.objective import FRONTS, Objective, gap_of
 from rramalloc.search.problem import Candidate, Stop
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import totals
@@ -100,7 +100,7 @@ def _checked(objective: Objective, point: Point) -> FrontPoint:
         **totals(checked.problem.metrics(timing)),
         value=value,
         lower_bound=bound,
-        gap=(value - bound) / value,
+        gap=gap_of(value, bound),
         replication=checked.replication,
         block=checked.blocks,
     )

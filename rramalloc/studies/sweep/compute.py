@@ -15,12 +15,12 @@ from uuid import uuid4
 
 from rramalloc.choices import FullyConnected, ObjectiveName
 from rramalloc.compiled import compilation
-from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import least_arrays
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
+from rramalloc.search.objective import check_method
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.studies.budgets import budget
 from rramalloc.studies.sweep.rows import SweepRow, failed_row, inputs_of
@@ -76,11 +76,7 @@ def row_of(point: SweepPoint, network: NetworkText, hardware: str) -> SweepRow:
     """Compute a point; hardware: its document as JSON. The row depends on nothing but these."""
     inputs = inputs_of(point, network, hardware)
     try:
-        if point.objective != "latency" and point.method != "auto":
-            raise SpecError(
-                "method",
-                f"{point.method!r} minimises latency only; objective {point.objective!r} needs 'auto'",
-            )
+        check_method(cast("ObjectiveName", point.objective), point.method)
         mapping = DEFAULT_MAPPING.changed(mapping=point.mapping, fc=point.fc)
         case = _Case(network, hardware, point.changes, mapping)
         inputs["minimum"] = _minimum(case)

@@ -1,0 +1,206 @@
+"""Objectives energy and edp against every allocation of small networks, and their bounds."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from laws.strategies import ANY, Enumerated, enumerate_all, random_network, randoms
+
+import rramalloc
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.modes import largest_block
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.network import Network
+from rramalloc.results.optimize import make_problem
+from rramalloc.search.objective import OBJECTIVES, LeastEdp, LeastEnergy
+from rramalloc.search.problem import Stop
+from rramalloc.timing.simulate import simulate
+
+CHIP = {"arrays_per_tile": 40, "straddle": True, "tiles": [5, 50], "chips": [1, 1]}
+
+
+def machine(random: Random, **more: Any) -> Hardware:
+    """Power of an array from nothing to far more than its reads."""
+    tables: dict[str, Any] = {
+        "name": "small", "source": "made up",
+        "crossbar": {"wordlines": 6, "bitlines": 2, "cell_bits": 1},
+        "precision": {"weight_bits": 1, "input_bits": 4, "output_bits": 8, "signed": "offset"},
+        "timing": {"read_ns": 2.5, "dac_bits": 1},
+        "energy": {"read_pj": random.choice((0.0, 1.0, 30.0)), "pj_per_byte": 0.5,
+                   "leakage_mw": random.choice((0.0, 0.01, 0.3, 5.0))},
+    }  # fmt: skip
+    return Hardware.model_validate(tables | more)
+
+
+def case_of(random: Random, hardware: Hardware) -> Enumerated:
+    """A random network of two to four stages and a budget that leaves a choice."""
+    while True:
+        network = random_network(random, 8, 5, ANY)
+        problem = make_problem(network, hardware, 1000)
+        budget = problem.minimum + random.randint(3, 40)
+        choices = np.minimum(problem.graph.windows, 1 + 40 // problem.demand)
+        if 2 <= len(problem.demand) <= 4 and 20 < choices.prod() <= 5_000:
+            return enumerate_all(make_problem(network, hardware, budget))
+
+
+def energies(case: Enumerated, hardware: Hardware) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """(energy, latency) of every allocation by the formula: reads of W windows, four slots each."""
+    problem, energy = case.problem, hardware.energy
+    assert energy is not None
+    graph = problem.graph
+    reads = int((graph.windows * problem.demand).sum()) * 4
+    sent = sum(
+        (edge.last_pixel(graph.grids[edge.producer].width) + 1)
+        * graph.network.shapes[graph.names[edge.producer]].channels
+        for edge in graph.edges
+    )
+    dynamic = reads * (energy.read_pj or 0) + sent * (energy.pj_per_byte or 0)
+    steps = np.array([problem.step_time.step_ns(row) for row in case.allocations])  # type: ignore[union-attr]
+    latency = case.makespans * steps
+    arrays = case.allocations @ problem.demand if hardware.chip is None else hardware.chip.arrays
+    return dynamic + (energy.leakage_mw or 0) * arrays * latency, latency
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({}, id="used arrays leak"),
+        pytest.param({"chip": CHIP}, id="a chip leaks"),
+        pytest.param({"memory": {"bandwidth_gb_s": 0.8, "reuse": "row", "scope": "per_layer"}}, id="memory"),
+        pytest.param(
+            {"memory": {"bandwidth_gb_s": 3.0, "reuse": "row", "scope": "shared"}}, id="shared memory"
+        ),
+    ],
+)
+@settings(max_examples=10)
+@given(random=randoms)
+def test_against_every_allocation(more: dict[str, Any], objective: Any, random: Random) -> None:
+    hardware = machine(random, **more)
+    case = case_of(random, hardware)
+    energy, latency = energies(case, hardware)
+    values = energy * latency if objective == "edp" else energy
+    found = rramalloc.optimize(
+        case.problem.graph.network, case.problem.budget, hardware=hardware, objective=objective, work=60
+    )
+    best = float(values.min())
+    assert found.objective_value == pytest.approx(found.edp if objective == "edp" else found.energy_pj)
+    assert found.lower_bound <= best * (1 + 1e-9)
+    assert found.objective_value == pytest.approx(best, rel=1e-3)
+    if found.gap == 0:
+        assert found.objective_value == pytest.approx(best, rel=1e-9)
+    assert found.objective_unit == ("pJ ns" if objective == "edp" else "pJ")
+
+
+@pytest.mark.parametrize("kind", [LeastEnergy, LeastEdp])
+@settings(max_examples=15)
+@given(random=randoms)
+def test_the_floor_of_arrays_and_latency_holds(kind: Any, random: Random) -> None:
+    """No allocation is below the floor of its own arrays and latency, or the bound of a search."""
+    hardware = machine(random)
+    case = case_of(random, hardware)
+    objective = kind(case.problem)
+    energy, latency = energies(case, hardware)
+    values = energy * latency if kind is LeastEdp else energy
+    arrays = case.allocations @ case.problem.demand
+    for value, used, time in zip(values, arrays.tolist(), latency.tolist(), strict=True):
+        assert objective.floor(used, time) <= value * (1 + 1e-9)
+    found = objective.solve(Stop(work=1), 0)
+    assert found.objective_bound <= values.min() * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("method", ["none", "proportional", "bottleneck", "gain"])
+def test_methods_are_judged_by_energy(method: str) -> None:
+    hardware = machine(Random(1))
+    case = case_of(Random(3), hardware)
+    network, budget = case.problem.graph.network, case.problem.budget
+    energy, _ = energies(case, hardware)
+    found = rramalloc.optimize(network, budget, hardware=hardware, objective="energy", method=method)
+    assert found.lower_bound <= energy.min() * (1 + 1e-9) <= found.objective_value * (1 + 2e-9)
+
+
+def test_compare_by_edp() -> None:
+    hardware = machine(Random(1))
+    case = case_of(Random(3), hardware)
+    result = rramalloc.compare(
+        case.problem.graph.network, case.problem.budget, hardware=hardware, objective="edp",
+        methods=["auto", "none", "proportional"], progress=False,
+    )  # fmt: skip
+    assert (result.objective, result.objective_unit) == ("edp", "pJ ns")
+    assert [row.objective_value for row in result.rows] == [row.edp for row in result.rows]
+    assert min(row.ratio for row in result.rows) == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"timing": None}, {"energy": None}, {"energy": {"read_pj": 1.0}}, {"energy": {"leakage_mw": 1.0}}],
+)
+def test_what_an_energy_needs(more: dict[str, Any]) -> None:
+    hardware = machine(Random(1), **more)
+    case = case_of(Random(3), hardware)
+    with pytest.raises(SpecError, match=r"read_pj and leakage_mw in \[energy\]"):
+        rramalloc.optimize(case.problem.graph.network, 100, hardware=hardware, objective="energy")
+
+
+def test_same_seed_same_bytes() -> None:
+    hardware = machine(Random(1))
+    case = case_of(Random(5), hardware)
+    runs = [
+        rramalloc.optimize(
+            case.problem.graph.network, case.problem.budget, hardware=hardware, objective="energy"
+        )
+        for _ in range(2)
+    ]
+    assert runs[0].to_dict() == runs[1].to_dict()
+
+
+def tiny(random: Random) -> Network:
+    """Two convolutions of a few windows each."""
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [random.randint(1, 2), 3, 3]}]
+    for name, last in (("a", "in"), ("b", "a")):
+        nodes.append(
+            {"name": name, "op": "conv", "inputs": [last], "out_channels": random.randint(1, 2),
+             "kernel": random.randint(1, 2), "stride": random.randint(1, 2), "pads": [0, 0, 1, 1]}
+        )  # fmt: skip
+    return Network.build("tiny", nodes)
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+@pytest.mark.parametrize("clock", ["shared", "own"])
+@settings(max_examples=4)
+@given(random=randoms)
+def test_against_every_mode(clock: str, objective: Any, random: Random) -> None:
+    """Blocks of every shape, any copies: reads differ from mode to mode."""
+    timing = {"read_ns": 2.5, "dac_bits": 1, "rows_per_read": random.randint(1, 8), "clock": clock}
+    hardware = machine(
+        random, timing=timing, crossbar={"wordlines": 8, "bitlines": 4, "cell_bits": 1},
+        energy={"read_pj": 3.0, "leakage_mw": random.choice((0.01, 0.3, 5.0))},
+    )  # fmt: skip
+    network = tiny(random)
+    options = MappingOptions(mapping="sdk")
+    least = make_problem(network, hardware, 1000, options).minimum
+    budget = least + random.randint(1, 12)
+    problem = make_problem(network, hardware, budget, options)
+    values = []
+    choices = []
+    for stage, grid in zip(problem.graph.stages, problem.graph.grids, strict=True):
+        height, width = largest_block(stage, network.shapes[stage.name])
+        blocks = [(high, wide) for high in range(1, height + 1) for wide in range(1, width + 1)]
+        choices.append([(b, d) for b in blocks for d in range(1, grid.recut(b).total + 1)])
+    judge = OBJECTIVES[objective](problem)
+    for first, second in product(*choices):
+        blocks, copies = (first[0], second[0]), np.array([first[1], second[1]])
+        if problem.arrays(copies, blocks) <= budget:
+            values.append(judge.value(simulate(problem.in_blocks(blocks).graph, copies)))
+    found = rramalloc.optimize(network, budget, hardware=hardware, objective=objective, mapping="sdk", work=5)
+    assert found.lower_bound <= min(values) * (1 + 1e-9)
+    assert found.objective_value >= min(values) * (1 - 1e-9)
+    if found.gap == 0:
+        assert found.objective_value == pytest.approx(min(values), rel=1e-9)
