@@ -88,9 +88,11 @@ class Blocks(NamedTuple):
 
 
 class Stairs(NamedTuple):
-    """Fewest arrays for every length: steps first[i] ... first[i + 1] - 1 of stage i; int64.
+    """Fewest arrays for every length: steps first[i] ... first[i + 1] - 1 of stage i of n stages; int64.
 
-    arrays rise and lengths, the time of all batches, fall; block: its number in Blocks.
+    arrays rise and lengths, the time of all batches, fall; block: its number in Blocks. After these n
+    staircases, from first[n] on, follow those of the lowest blocks alone: tall blocks save arrays, but make
+    other stages wait.
     """
 
     first: Ints
@@ -163,11 +165,19 @@ class StageModes:
     @property
     def fewest(self) -> Ints:
         """Rows of `modes` on the staircase: fewest arrays for the length, shortest first in arrays."""
-        m = self.modes
+        return self._fewest(np.arange(len(self.modes.tall)))
+
+    @property
+    def fewest_low(self) -> Ints:
+        """The same with the lowest blocks only."""
+        return self._fewest(np.flatnonzero(self.modes.tall == self.modes.tall.min(initial=2**60)))
+
+    def _fewest(self, among: Ints) -> Ints:
+        m = self.modes.take(among)
         order = np.lexsort((m.tall, m.total, m.length, m.arrays))
         best = np.minimum.accumulate(m.length[order])
         falls = np.concatenate(([True], best[1:] < best[:-1]))
-        rows: Ints = order[falls]
+        rows: Ints = among[order[falls]]
         return rows
 
 
@@ -251,9 +261,12 @@ class Menu:
     clock: Clock
     unrestricted: bool = True
 
-    def tables(self, budget: int) -> MenuTables:
-        """The menu in the form that compiled searches read, with the arrays that may be used."""
-        return MenuTables(self.blocks, self.stairs, self.clock, budget)
+    def tables(self, budget: int, *, low: bool = False) -> MenuTables:
+        """The menu in the form that compiled searches read, with the arrays that may be used.
+
+        low: for climbs on the staircases of the lowest blocks.
+        """
+        return MenuTables(self.blocks, self.stairs, len(self.stages) if low else 0, self.clock, budget)
 
     def block(self, number: int) -> Pair:
         """Height and width of a block by its number."""
@@ -268,7 +281,7 @@ class Menu:
 
         fits: of these modes and their arrays.
         """
-        low, high = 1, int(max(self.stairs.length[self.stairs.first[:-1]]))
+        low, high = 1, int(max(self.stairs.length[self.stairs.first[: len(self.stages)]]))
         while low < high:
             middle = (low + high) // 2
             if fits(*self.cheapest(middle)):
@@ -353,31 +366,28 @@ class Menu:
 
     @classmethod
     def _joined(cls, stages: tuple[StageModes, ...], unrestricted: bool) -> Menu:
-        first_block, first_stair = [0], [0]
-        blocks, stairs, clocks = [], [], []
+        first, blocks, clocks = [0], list[Ints](), []
+        stairs, low_stairs = list[Ints](), list[Ints]()
         for each in stages:
-            kept = _kept_blocks(each)
+            rows, low = each.fewest, each.fewest_low
+            kept = _kept_blocks(each, np.concatenate([rows, low]))
             number = np.full(len(each.blocks), -1, dtype=np.int64)
-            number[kept] = first_block[-1] + np.arange(len(kept))
-            rows = each.fewest
+            number[kept] = first[-1] + np.arange(len(kept))
             modes = each.modes
-            stairs.append(
-                np.stack(
-                    [modes.arrays[rows], modes.length[rows], number[each.block[rows]], modes.low[rows]],
-                    axis=1,
-                )
-            )
+            steps = np.stack([modes.arrays, modes.length, number[each.block], modes.low], axis=1)
+            stairs.append(steps[rows])
+            low_stairs.append(steps[low])
             least, most = np.full(len(each.blocks), 2**60), np.zeros(len(each.blocks), dtype=np.int64)
             np.minimum.at(least, each.block, modes.low)
             np.maximum.at(most, each.block, modes.high)
             blocks.append(np.column_stack([each.blocks[kept], least[kept], most[kept]]))
             clocks.append((each.clock.least[kept], each.clock.per_copy[kept]))
-            first_block.append(first_block[-1] + len(kept))
-            first_stair.append(first_stair[-1] + len(rows))
+            first.append(first[-1] + len(kept))
+        stairs += low_stairs
         return cls(
             stages,
-            Blocks(np.array(first_block), *np.concatenate(blocks).T.copy()),
-            Stairs(np.array(first_stair), *np.concatenate(stairs).T.copy()),
+            Blocks(np.array(first), *np.concatenate(blocks).T.copy()),
+            Stairs(np.cumsum([0, *map(len, stairs)]), *np.concatenate(stairs).T.copy()),
             Clock(
                 np.concatenate([least for least, _ in clocks]),
                 np.concatenate([per_copy for _, per_copy in clocks]),
@@ -410,10 +420,10 @@ def access_ns_of(problem: Problem, stage: int, blocks: Ints) -> npt.NDArray[np.f
     return np.array(moved) / modes.hardware.memory.bandwidth_gb_s
 
 
-def _kept_blocks(each: StageModes) -> Ints:
-    """Blocks on the staircase, the smallest one, and others that are nearly as cheap somewhere."""
+def _kept_blocks(each: StageModes, on_stairs: Ints) -> Ints:
+    """Blocks of modes on the staircases, the smallest one, and others that are nearly as cheap somewhere."""
     m, rows = each.modes, each.fewest
-    on_stairs = np.unique(each.block[rows])
+    on_stairs = np.unique(each.block[on_stairs])
     # fewest arrays for at most this length, for every mode
     stair_length, stair_arrays = m.length[rows][::-1], m.arrays[rows][::-1]  # lengths rise
     at = np.searchsorted(stair_length, m.length, side="right") - 1

@@ -15,7 +15,7 @@ import numpy as np
 
 from rramalloc.search import auto
 from rramalloc.search.kernels.anneal import Cooling
-from rramalloc.search.kernels.modes import State, anneal_modes, grow_modes, rebalance_modes
+from rramalloc.search.kernels.modes import MenuTables, State, anneal_modes, grow_modes, rebalance_modes
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import Left, ModeBounder, Rows
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop
@@ -106,8 +106,10 @@ class ModeSearch:
             self.best = self.timer.allocation(self._smallest())
         self._try_plain()
         allowed_s = self.stop.work * SECONDS_PER_WORK
-        starts = [self._improver.climb(self._smallest(), _CLIMB_SHARE * allowed_s)]
-        starts += [self._improver.rebalance(even, weight) for weight in _WEIGHTS]
+        starts = []
+        for tables in self._improver.tables:
+            starts.append(self._improver.climb(tables, self._smallest(), _CLIMB_SHARE * allowed_s))
+            starts += [self._improver.rebalance(tables, even, weight) for weight in _WEIGHTS]
         for found, seconds in starts:
             self.spent_s += seconds
             self._keep(found)
@@ -167,7 +169,7 @@ class ModeSearch:
     @property
     def _stalled(self) -> bool:
         allowed_s = self.stop.work * SECONDS_PER_WORK
-        branches = len(self.problem.graph.binding) >= len(self.problem.demand)
+        branches = len(self.problem.graph.edges) >= len(self.problem.demand)
         share = _STALLED if branches else _STALLED_CHAIN
         return self.spent_s - self._improved_s >= share * allowed_s
 
@@ -243,23 +245,23 @@ class ModeImprover:
         mixed = (self.seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1
         self._rng = np.array([mixed], dtype=np.uint64)
         self._draw = np.random.Generator(np.random.PCG64(self.seed))
-        self._tables = self.menu.tables(self.problem.budget)
+        self.tables = [self.menu.tables(self.problem.budget, low=low) for low in (False, True)]
         self._edges = self.problem.graph.flat_extents
         self._move_s = 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
 
-    def rebalance(self, start: State, weight: float) -> tuple[ModeAllocation, float]:
+    def rebalance(self, tables: MenuTables, start: State, weight: float) -> tuple[ModeAllocation, float]:
         """The best allocation on the way to a balance of all stages' slack, and the seconds counted."""
         current = State(start.block.copy(), start.copies.copy())
         best = State(start.block.copy(), start.copies.copy())
-        _, batches = rebalance_modes(self._edges, self._tables, _ROUNDS, weight, current, best)
+        _, batches = rebalance_modes(self._edges, tables, _ROUNDS, weight, current, best)
         return self.timer.allocation(best), 1e-9 * _NS_PER_BATCH * batches
 
-    def climb(self, start: State, seconds: float) -> tuple[ModeAllocation, float]:
+    def climb(self, tables: MenuTables, start: State, seconds: float) -> tuple[ModeAllocation, float]:
         """The best allocation on a climb along critical chains, and the seconds counted."""
         current = State(start.block.copy(), start.copies.copy())
         best = State(start.block.copy(), start.copies.copy())
         most = int(seconds * 1e9 / _NS_PER_BATCH)
-        _, batches = grow_modes(self._edges, self._tables, current, best, most)
+        _, batches = grow_modes(self._edges, tables, current, best, most)
         return self.timer.allocation(best), 1e-9 * _NS_PER_BATCH * batches
 
     def run(
@@ -268,7 +270,7 @@ class ModeImprover:
         """A better allocation or `best`, and the seconds counted: perturb and rebalance, then anneal."""
         spent, found = 0.0, best
         while spent < _REBALANCING * seconds and found.makespan > enough and not stop.out_of_time:
-            trial, took = self.rebalance(self._perturbed(found), _WEIGHTS[int(self._draw.integers(3))])
+            trial, took = self._restart(found)
             spent += took + _SMALLEST_COUNT_S
             if trial.key < found.key and self.problem.holds(trial.copies, trial.blocks):
                 found = trial
@@ -278,6 +280,11 @@ class ModeImprover:
             if trial.key < found.key:
                 found = trial
         return found, spent
+
+    def _restart(self, near: ModeAllocation) -> tuple[ModeAllocation, float]:
+        """Rebalance from near an allocation, on the staircases of all blocks or of the lowest."""
+        start, weight = self._perturbed(near), _WEIGHTS[int(self._draw.integers(len(_WEIGHTS)))]
+        return self.rebalance(self.tables[int(self._draw.integers(2))], start, weight)
 
     def _perturbed(self, start: ModeAllocation) -> State:
         """The cheapest modes for lengths near those of an allocation, each changed by a random factor."""
@@ -303,7 +310,7 @@ class ModeImprover:
         current = self.menu.state(start.blocks, start.copies)
         result = State(current.block.copy(), current.copies.copy())
         cooling = Cooling(rounds, hot, cold, enough)
-        _, batches = anneal_modes(self._edges, self._tables, cooling, self._rng, current, result)
+        _, batches = anneal_modes(self._edges, self.tables[0], cooling, self._rng, current, result)
         took = 1e-9 * (_NS_PER_BATCH * batches + _NS_PER_STAGE * rounds * len(current.copies))
         self._move_s = took / rounds
         reached = self.timer.allocation(result)
@@ -318,7 +325,7 @@ class ModeImprover:
         """A second line of descent, begun anew from a perturbed allocation where it no longer improves."""
         if self._rival is None or self._age >= _OLD or self._rival.key == best.key:
             self._age = 0
-            self._rival, _ = self.rebalance(self._perturbed(best), _WEIGHTS[int(self._draw.integers(3))])
+            self._rival, _ = self._restart(best)
             if self._rival.arrays > self.problem.budget:
                 self._rival = best
         return self._rival

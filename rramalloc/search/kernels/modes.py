@@ -28,8 +28,9 @@ more or less; the rest takes batches from a stage first."""
 _P_GROUP, _GROUP_CHANGE, _GROUP_TRIES = 0.1, 0.4, 6
 """Share of moves that scale the batches of successive stages, by how much at most, and how many such groups
 are slowed down in turn."""
-_P_STAIRS = 0.5
-"""Share of changes of batches that also take the block with the fewest arrays for them."""
+_P_STAIRS, _P_SWITCH = 0.5, 0.25
+"""Share of changes of batches that also take the block with the fewest arrays for them, and of these those
+between all blocks and the lowest ones."""
 _LONGEST_RAISE, _LONGEST_LOWER = 0.15, 0.1
 """Batches by which a move changes a stage at most, as a part of its batches; small changes are the rule."""
 _REFILLS = 4
@@ -141,6 +142,15 @@ def _set(menu: Any, state: Any, i: int, block: int, copies: int) -> int:
 
 
 @compiled_part
+def _staircase(menu: Any, state: Any, i: int, rng: Any) -> int:
+    """A staircase of stage i: mostly that of the lowest blocks if its block is one, else that of all."""
+    low = i + len(state.block)
+    lowest = menu.blocks.tall[menu.stairs.block[menu.stairs.first[low]]]
+    is_low = menu.blocks.tall[state.block[i]] == lowest
+    return low if is_low == (draw(rng) >= _P_SWITCH) else i
+
+
+@compiled_part
 def _rebatch(menu: Any, state: Any, i: int, batches: int, rng: Any) -> int:
     """Give stage i at most the length of so many of its batches, with its own or the cheapest block.
 
@@ -148,21 +158,32 @@ def _rebatch(menu: Any, state: Any, i: int, batches: int, rng: Any) -> int:
     """
     block = state.block[i]
     if draw(rng) < _P_STAIRS:
-        step = step_with(menu.stairs, i, batches * ticks_of_mode(menu.clock, block, state.copies[i]))
+        length = batches * ticks_of_mode(menu.clock, block, state.copies[i])
+        step = step_with(menu.stairs, _staircase(menu, state, i, rng), length)
         return _set(menu, state, i, menu.stairs.block[step], menu.stairs.copies[step])
     return _set(menu, state, i, block, with_batches(menu.blocks.total[block], batches))
 
 
 @compiled_part
 def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
-    """More batches for stage j; the arrays that this adds, never more than none."""
-    block, copies = state.block[j], state.copies[j]
-    batches = batches_of(menu.blocks.total[block], copies)
-    added = _rebatch(menu, state, j, batches + jump(rng, batches, _LONGEST_LOWER), rng)
-    if added > 0:
-        state.block[j], state.copies[j] = block, copies
+    """More batches for stage j, enough to save an array; the arrays that this adds, never more than none."""
+    blocks, stairs, block, copies = menu.blocks, menu.stairs, state.block[j], state.copies[j]
+    batches = batches_of(blocks.total[block], copies)
+    own, wanted = arrays_of_mode(blocks, block, copies), batches + jump(rng, batches, _LONGEST_LOWER)
+    if draw(rng) < _P_STAIRS:
+        staircase = _staircase(menu, state, j, rng)
+        step = step_with(stairs, staircase, wanted * ticks_of_mode(menu.clock, block, copies))
+        while step > stairs.first[staircase] and stairs.arrays[step] >= own:
+            step -= 1
+        block, copies = stairs.block[step], stairs.copies[step]
+    else:
+        fewer = with_batches(blocks.total[block], wanted)
+        if arrays_of_mode(blocks, block, fewer) == own and blocks.sharing[block] > 0:
+            fewer = (own - 1) * blocks.sharing[block] // blocks.groups[block]
+        copies = max(fewer, blocks.least[block])
+    if arrays_of_mode(blocks, block, copies) >= own:
         return 0
-    return added
+    return _set(menu, state, j, block, copies)
 
 
 @compiled_part
@@ -233,10 +254,14 @@ def _propose(menu: Any, rng: Any, used: int, state: Any) -> tuple[int, int]:
 
 
 class MenuTables(NamedTuple):
-    """What the search reads: the menu's Blocks, Stairs and Clock, and the arrays that may be used."""
+    """What the search reads: the menu's Blocks, Stairs and Clock, and the arrays that may be used.
+
+    climbed: number of the first stage's staircase among those that are climbed, see Stairs.
+    """
 
     blocks: Any
     stairs: Any
+    climbed: int
     clock: Any
     budget: int
 
@@ -350,7 +375,7 @@ def _wanted(menu: Any, room: Any, extra: int, wanted: Any) -> int:
     """The cheapest mode of every stage for its room + `extra`; the arrays they take."""
     used = 0
     for i in range(len(room)):
-        step = step_with(menu.stairs, i, max(room[i] + extra, 1))
+        step = step_with(menu.stairs, menu.climbed + i, max(room[i] + extra, 1))
         wanted.block[i], wanted.copies[i] = menu.stairs.block[step], menu.stairs.copies[step]
         used += menu.stairs.arrays[step]
     return used
@@ -371,7 +396,7 @@ def rebalance_modes(
     starts, latest = np.empty(most, dtype=clock.time.dtype), np.empty(most, dtype=clock.time.dtype)
     longest = 0
     for i in range(n):
-        longest = max(longest, menu.stairs.length[menu.stairs.first[i]])
+        longest = max(longest, menu.stairs.length[menu.stairs.first[menu.climbed + i]])
     first, room = np.empty(n + 1, dtype=np.int64), np.empty(n, dtype=np.int64)
     smooth = np.zeros(n)
     wanted = State(current.block.copy(), current.copies.copy())
@@ -473,8 +498,8 @@ def grow_modes(edges: Any, menu: Any, current: Any, best: Any, most_work: int) -
             time = counts[i] * ticks[i]
             length = (first[i + 1] - first[i]) * ticks[i]
             own = arrays_of_mode(blocks, current.block[i], current.copies[i])
-            begin = step_with(stairs, i, length - 1)
-            for other in range(begin, min(begin + _STEPS_AHEAD, stairs.first[i + 1])):
+            begin = step_with(stairs, menu.climbed + i, length - 1)
+            for other in range(begin, min(begin + _STEPS_AHEAD, stairs.first[menu.climbed + i + 1])):
                 added = stairs.arrays[other] - own
                 saved = time * (1.0 - stairs.length[other] / length) / max(added, 1)
                 if stairs.length[other] < length and used + added <= menu.budget and saved > most_saved:
