@@ -131,9 +131,7 @@ def gather_nd(drawing: Drawing, step: Step) -> Sequence[Value]:
         raise step.fault("indices", "data, indices and batch_dims do not fit")
     if array is None or array.ndim != 2 or array.shape[1] != 1 or axis:
         data = [value for value in (x, index) if isinstance(value, Tensor)]
-        return [
-            barrier(drawing, step, data, dims, usual(dims), because="picks by computed indices")
-        ]
+        return [barrier(drawing, step, data, dims, usual(dims), because="picks by computed indices")]
     return [take(drawing, step, x, 0, _places(step, array, x.dims[0]))]
 
 

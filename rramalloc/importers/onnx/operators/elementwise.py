@@ -14,8 +14,9 @@ from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, us
 # fmt: off
 ACTIVATIONS = (
     "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BiasGelu", "BitwiseNot", "Ceil", "Celu",
-    "Clip", "Cos", "Cosh", "Elu", "Erf", "Exp", "FastGelu", "Floor", "Gelu", "HardSigmoid", "HardSwish",
-    "IsInf", "IsNaN", "LRN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "PRelu", "QLinearLeakyRelu",
+    "Clip", "Cos", "Cosh", "Elu", "Erf", "Erfc", "Exp", "FastGelu", "Floor", "Gelu", "HardSigmoid",
+    "HardSwish", "IsInf", "IsNaN", "LRN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "PRelu",
+    "QLinearLeakyRelu",
     "QLinearSigmoid", "QuickGelu", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin",
     "Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
 )

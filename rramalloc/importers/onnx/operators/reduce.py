@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from rramalloc.importers.axes import Dims, move
-from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, pixelwise, relayout, select
+from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, pixelwise, select
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import Tensor, Value, gridded, tensor
+from rramalloc.importers.onnx.tensors import Tensor, Value, tensor
 
 
 def reduced(drawing: Drawing, step: Step, x: Tensor, axes: Dims, keepdims: bool, op: str) -> Tensor:
@@ -63,8 +63,6 @@ def global_pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
     rank = len(x.dims)
     if rank < 3:
         raise step.mismatch("X", f"global pooling needs data with a grid, got rank {rank}")
-    if x.layout[1] or any(size > 1 and not role for size, role in zip(x.dims[2:], x.layout[2:], strict=True)):
-        x = relayout(drawing, step, x, gridded(x.dims, [0, 1]))
     return [reduced(drawing, step, x, tuple(range(2, rank)), True, op)]
 
 
