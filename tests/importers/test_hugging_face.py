@@ -1,4 +1,4 @@
-"""Tiny models of Hugging Face, made here: the same from ONNX and from PyTorch, with all matrices on arrays."""
+"""Tiny Hugging Face models, made here: the same from ONNX and from PyTorch, with all matrices on arrays."""
 
 from __future__ import annotations
 

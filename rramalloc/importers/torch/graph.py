@@ -58,7 +58,7 @@ class Operation:
         """`conv2d` for "aten.conv2d.default"; in-place `relu_` counts as `relu`."""
         namespace, _, rest = self.target.partition(".")
         name = rest.split(".", 1)[0]
-        if namespace != "aten":
+        if namespace not in ("aten", "quantized_decomposed"):
             return f"{namespace}.{name}"
         return name.rstrip("_") if self.in_place else name
 

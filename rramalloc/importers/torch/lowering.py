@@ -14,7 +14,7 @@ from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, us
 from rramalloc.importers.onnx.visit import Drawn, fewest_barriers
 from rramalloc.importers.torch.call import Call, Frame
 from rramalloc.importers.torch.graph import Argument, Graph, Operation, Program, Ref, references
-from rramalloc.importers.torch.operators import READERS, RULES
+from rramalloc.importers.torch.operators import READERS, RULES, stated_bits
 from rramalloc.network.network import Network
 
 _INLINED = ("higher_order.wrap_with_set_grad_enabled", "higher_order.wrap_with_autocast")
@@ -29,7 +29,7 @@ _REORDERINGS = frozenset(
     (
         "permute", "transpose", "t", "alias", "detach", "view", "reshape", "_unsafe_view", "squeeze",
         "unsqueeze", "clone", "contiguous", "to", "_to_copy", "dequantize", "dequantize_per_tensor",
-        "dequantize_per_channel",
+        "dequantize_per_channel", "fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine",
     )
 )  # fmt: skip
 """Calls that keep all values of a constant, perhaps in another order."""
@@ -145,7 +145,7 @@ class _Scope:
             if operation.op in _REORDERINGS and isinstance(first, Ref):
                 source = call.value_of(first.name)
                 if isinstance(source, Constant):
-                    value = replace(value, origin=source.origin, bits=source.bits)
+                    value = replace(value, origin=source.origin, bits=stated_bits(call) or source.bits)
             self.frame[name] = value
         if operation.in_place and isinstance(first, Ref) and operation.outputs[0] in self.frame:
             self._overwrite(call, first.name, self.frame[operation.outputs[0]])

@@ -506,13 +506,28 @@ def copied(call: Call) -> Value:
 def quantised(call: Call) -> Value:
     """quantize, dequantize, and both: the values of whole numbers of a few bits."""
     x = call.main()
-    low, high = call.given("quant_min"), call.given("quant_max")
-    bits = x.bits
-    if isinstance(low, int) and isinstance(high, int) and 0 < high - low < 2**32:
-        bits = (high - low).bit_length()
+    bits = stated_bits(call) or x.bits
     if isinstance(x, Tensor) and "dequantize" not in call.operation.op:
         x = call.run("QuantizeLinear", x, Constant(dims=()), Constant(dims=(), bits=bits))
     return replace(x, bits=bits)
+
+
+def stated_bits(call: Call) -> int | None:
+    """Bits of the whole numbers between the bounds of a quantisation, None if it states none."""
+    low, high = call.given("quant_min"), call.given("quant_max")
+    fits = isinstance(low, int) and isinstance(high, int) and 0 < high - low < 2**32
+    return int(high - low).bit_length() if fits else None  # type: ignore[operator]
+
+
+def scales(call: Call) -> Sequence[Value]:
+    """Scale and zero point from the values themselves."""
+    x = call.main()
+    if isinstance(x, Tensor):
+        treatment = "is taken as calibrated: its scale is known beforehand"
+        call.drawing.approximate([x.node], call.operation.op, treatment)
+    return [
+        Constant(dims=call.dims_of(name)) if name else Constant(dims=()) for name in call.operation.outputs
+    ]
 
 
 _RULES: dict[Handler, str] = {
@@ -577,8 +592,11 @@ _RULES: dict[Handler, str] = {
     cumulative: "cumsum cumprod logcumsumexp cummax cummin",
     top: "topk",
     copied: "copy",
-    quantised: "quantize_per_tensor quantize_per_channel dequantize_per_tensor dequantize_per_channel "
-    "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine dequantize",
+    scales: "choose_qparams choose_qparams_symmetric choose_qparams_per_token "
+    "choose_qparams_per_token_asymmetric",
+    quantised: "quantize_per_token dequantize_per_token quantize_per_tensor quantize_per_channel "
+    "dequantize_per_tensor dequantize_per_channel dequantize fake_quantize_per_tensor_affine "
+    "fake_quantize_per_channel_affine",
 }
 
 RULES: Mapping[str, Handler] = {name: rule for rule, names in _RULES.items() for name in names.split()}
