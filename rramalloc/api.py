@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rramalloc.choices import (
     COMPARED_OBJECTIVES,
+    FRONT_AGAINST,
     FRONT_OBJECTIVES,
     OBJECTIVES,
     ComparedObjective,
+    FrontAgainst,
     FrontObjective,
     FullyConnected,
     Handoff,
@@ -247,6 +249,7 @@ def pareto(
     arrays: int | str,
     *,
     objective: FrontObjective = "makespan",
+    against: FrontAgainst = "arrays",
     hardware: HardwareLike = DEFAULT_PRESET,
     crossbar: CrossbarLike | None = None,
     mapping: Mapping = "im2col",
@@ -264,13 +267,13 @@ def pareto(
 ) -> ParetoFront:
     """All non-dominated points of (arrays, objective) up to a budget such as 2048 or "x2", each with a bound.
 
-    objective: makespan or interval in steps, or latency_ns, which needs [timing]; baselines: methods to put
-    beside the front; work: units of search for the whole front; progress: show a line in a notebook;
-    stop: replaces work and time_limit_s.
-    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
+    objective: makespan or interval in steps, latency_ns, which needs [timing], or energy, edp or area, which
+    need [energy]; against: arrays, or another of these; baselines: methods to put beside the front; work:
+    units of search for the whole front; progress: show a line in a notebook; stop: replaces work and
+    time_limit_s. Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
     """
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
-    _check_choices(front_objective=objective)
+    _check_choices(front_objective=objective, front_against=against)
     for method in baselines:
         _check_choices(method=method)
     check_range("seed", seed, 0, 2**53)
@@ -279,7 +282,9 @@ def pareto(
     from rramalloc.studies.pareto import ParetoRequest
     from rramalloc.studies.pareto import pareto as pareto_front
 
-    request = ParetoRequest(mapping=options, objective=objective, seed=seed, baselines=tuple(baselines))
+    request = ParetoRequest(
+        mapping=options, objective=objective, against=against, seed=seed, baselines=tuple(baselines)
+    )
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     machine = as_hardware(hardware, crossbar)
@@ -331,6 +336,7 @@ def _check_choices(**chosen: str | None) -> None:
         "objective": OBJECTIVES,
         "compared_objective": COMPARED_OBJECTIVES,
         "front_objective": FRONT_OBJECTIVES,
+        "front_against": FRONT_AGAINST,
         "method": method_names(),
         "handoff": ("next", "same"),
     }

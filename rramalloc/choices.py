@@ -18,8 +18,10 @@ SweptObjective = Literal["latency", "interval", "energy", "edp", "sequential"]
 """What the points of a sweep minimise: those that need no target."""
 ComparedObjective = Literal["latency", "energy", "edp"]
 """What `compare` judges methods by."""
-FrontObjective = Literal["makespan", "interval", "latency_ns"]
-"""What `pareto` puts against arrays."""
+FrontObjective = Literal["makespan", "interval", "latency_ns", "energy", "edp", "area"]
+"""What `pareto` puts against arrays, or against another quantity."""
+FrontAgainst = Literal["arrays", "interval", "latency_ns", "energy", "edp", "area"]
+"""What `pareto` puts an objective against."""
 NodeNames = Literal["module", "onnx"]
 """What nodes of an ONNX file are named after: PyTorch's modules where the file has them, or its own names."""
 RowsFormat = Literal["csv", "parquet"]
@@ -31,4 +33,5 @@ HANDOFFS: tuple[Handoff, ...] = get_args(Handoff)
 NODE_NAMES: tuple[NodeNames, ...] = get_args(NodeNames)
 OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
 COMPARED_OBJECTIVES: tuple[ComparedObjective, ...] = get_args(ComparedObjective)
+FRONT_AGAINST: tuple[FrontAgainst, ...] = get_args(FrontAgainst)
 FRONT_OBJECTIVES: tuple[FrontObjective, ...] = get_args(FrontObjective)

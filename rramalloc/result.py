@@ -94,6 +94,7 @@ class ResultRecord(Result, Record):
             "input_bits",
             "energy_pj",
             "edp",
+            "against_value",
             "area_um2",
         }
     )

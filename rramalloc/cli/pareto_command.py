@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.choices import FrontObjective
+from rramalloc.choices import FrontAgainst, FrontObjective
 from rramalloc.cli import EXIT_INTERRUPTED, complete, parameters
 from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.live_line import LiveLine
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rramalloc.results.pareto_front import ParetoFront
 
 _COLUMNS = {
+    "against": "against_value",
     "arrays": "arrays",
     "makespan": "makespan",
     "interval": "interval",
@@ -37,6 +38,7 @@ Arrays = Annotated[
     str, typer.Option("--arrays", metavar="N", help="Most crossbar arrays; x2 is twice the minimum.")
 ]
 Objective = Annotated[FrontObjective, typer.Option("--objective", help="What is put against arrays.")]
+Against = Annotated[FrontAgainst, typer.Option("--against", help="Another quantity instead of arrays.")]
 Work = Annotated[
     int, typer.Option("--work", metavar="N", help="Most units of search for all points, 0.05 s each.")
 ]
@@ -54,6 +56,7 @@ def pareto(
     *,
     arrays: Arrays,
     objective: Objective = "makespan",
+    against: Against = "arrays",
     hardware: parameters.Hardware = "plain",
     crossbar: parameters.Crossbar = None,
     mapping: parameters.Mapping = "im2col",
@@ -80,13 +83,14 @@ def pareto(
     from rramalloc.studies.pareto import DEFAULT_BASELINES
 
     check_figure(figure)
-    beside: tuple[str, ...] = DEFAULT_BASELINES if figure is not None else ()
+    drawn = figure is not None and against == "arrays" and objective in ("makespan", "interval", "latency_ns")
+    beside: tuple[str, ...] = DEFAULT_BASELINES if drawn else ()
     if baselines is not None:
         beside = tuple(name.strip() for name in baselines.split(",") if name.strip())
     stop = Stop(work=work, time_limit_s=time_limit)
     with LiveLine(quiet=quiet) as line, interruptible(stop):
         front = api.pareto(
-            network, arrays, objective=objective, hardware=hardware, crossbar=crossbar,
+            network, arrays, objective=objective, against=against, hardware=hardware, crossbar=crossbar,
             mapping=mapping, fold=fold, fc=fc, baselines=beside, seed=seed, work=work,
             time_limit_s=time_limit, stop=stop, input_shapes=parameters.parse_input_shapes(input_shape),
             allow_partial=allow_partial,
@@ -113,7 +117,8 @@ def _draw(front: ParetoFront, figure: str | None) -> None:
 def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:
     yield "network", front.network.name
     yield "hardware", parameters.hardware_words(front.hardware, parameters.mapping_words(front.options))
-    yield "objective", f"{front.objective} in {front.unit}, up to {front.budget} arrays"
+    against = "" if front.against == "arrays" else f" against {front.against} in {front.against_unit}"
+    yield "objective", f"{front.objective} in {front.unit}{against}, up to {front.budget} arrays"
     yield "points", f"{len(front.points)}, {front.proven} of them proven"
     yield "mean gap", f"{front.mean_gap:.2%} from optimal at most"
     yield "search", f"{front.seconds:.2f} s of work on a reference core"

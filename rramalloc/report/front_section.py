@@ -35,9 +35,12 @@ from rramalloc.report.section import (
     thinned,
 )
 from rramalloc.results.pareto_front import FrontPoint, ParetoFront
-from rramalloc.units import counted, duration, share, steps
+from rramalloc.units import counted, quantity, share
 
-_QUANTITY = {"makespan": "makespan", "interval": "interval", "latency_ns": "latency"}
+_QUANTITY = {
+    "makespan": "makespan", "interval": "interval", "latency_ns": "latency", "energy": "energy", "edp": "EDP",
+    "area": "area", "arrays": "arrays",
+}  # fmt: skip
 _COLOURS = (ORANGE, GREEN, PURPLE, SKY, GREY)
 
 
@@ -55,12 +58,14 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
         facts.append(Fact("Mean gap", share(front.mean_gap)))
         name = _QUANTITY[front.objective]
         facts.append(
-            Fact(f"Least {name}", _value(front, last.value), f"with {counted(last.arrays, 'array')}")
+            Fact(f"Least {name}", quantity(last.value, front.unit), f"with {counted(last.arrays, 'array')}")
         )
         times = first.value / last.value if last.value else 1.0
+        ends = (quantity(point.across, front.against_unit) for point in (first, last))
         limit = (
-            f"From {first.arrays:,} to {last.arrays:,} arrays the {name} falls from "
-            f"{_value(front, first.value)} to {_value(front, last.value)}, by a factor of {times:,.3g}"
+            f"From {' to '.join(ends)} the {name} falls from "
+            f"{quantity(first.value, front.unit)} to {quantity(last.value, front.unit)}, "
+            f"by a factor of {times:,.3g}"
         )
         blocks += [front_chart(front, detail), _table(front, detail)]
         if front.baselines:
@@ -69,7 +74,7 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
     return section_of(
         "Pareto front",
         front,
-        title=f"{front.network.name}: arrays against {_QUANTITY[front.objective]}",
+        title=f"{front.network.name}: {_QUANTITY[front.against]} against {_QUANTITY[front.objective]}",
         facts=facts,
         blocks=blocks,
         limit=limit,
@@ -78,23 +83,22 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
     )
 
 
-def _value(front: ParetoFront, value: float) -> str:
-    return duration(value) if front.unit == "ns" else steps(int(value))
-
-
 def front_chart(front: ParetoFront, detail: Detail = FIGURE) -> Chart:
     """The staircase of points, the lower bound below it, and the methods it was compared with."""
     kept = [front.points[place] for place in thinned(len(front.points), detail.marks)]
-    last = max(front.budget, kept[-1].arrays)
+    last = max(front.budget, kept[-1].arrays) if front.against == "arrays" else kept[-1].across
     beside = _beside(front, detail)
     values = [value for layer in beside for value in layer.data["value"]]
     values += [point.value for point in kept] + [point.lower_bound for point in kept]
-    arrays = [kept[0].arrays, last, *(count for layer in beside for count in layer.data["arrays"])]
+    ends = [kept[0].across, last, *(count for layer in beside for count in layer.data["arrays"])]
     unit = f"{_QUANTITY[front.objective]} [{front.unit}]"
-    across, up = Axis.around("arrays", arrays, whole=True), Axis.around(unit, values)
+    whole = front.against_unit in ("arrays", "steps", "ticks")
+    named = "arrays" if front.against == "arrays" else f"{_QUANTITY[front.against]} [{front.against_unit}]"
+    across, up = Axis.around(named, ends, whole=whole), Axis.around(unit, values)
     summary = (
-        f"A staircase of {len(front.points)} points from {front.points[0].arrays:,} arrays to "
-        f"{front.points[-1].arrays:,}, each with a lower bound. The table of points has all values."
+        f"A staircase of {len(front.points)} points from {quantity(kept[0].across, front.against_unit)} to "
+        f"{quantity(kept[-1].across, front.against_unit)}, each with a lower bound. "
+        f"The table of points has all values."
     )
     words = (
         f"{counted(len(front.points), 'point')}, {front.proven:,} proven, mean gap {share(front.mean_gap)}"
@@ -110,17 +114,18 @@ def front_chart(front: ParetoFront, detail: Detail = FIGURE) -> Chart:
     )
 
 
-def _staircase(points: list[FrontPoint], budget: int) -> tuple[Marks, ...]:
+def _staircase(points: list[FrontPoint], end: float) -> tuple[Marks, ...]:
     front, bound = Key("front", BLUE, "stroke"), Key("lower bound", RED, "stroke")
     data: Lists = {
         "arrays": [point.arrays for point in points],
+        "across": [point.across for point in points],
         "value": [point.value for point in points],
         "bound": [point.lower_bound for point in points],
         "gap": [round(100 * point.gap, 4) for point in points],
         "interval": [point.interval for point in points],
     }
     ends = {name: [*data[name], data[name][-1]] for name in ("value", "bound")}
-    line = {"arrays": [*data["arrays"], budget], **ends}
+    line = {"across": [*data["across"], end], **ends}
     staircase = {"type": "line", "interpolate": "step-after"}
     hover = {
         "arrays": "arrays",
@@ -131,9 +136,9 @@ def _staircase(points: list[FrontPoint], budget: int) -> tuple[Marks, ...]:
     }
     dots = {"type": "circle", "size": 30 if len(points) < 200 else 12, "opacity": 1}
     return (
-        Marks(staircase, line, {"x": "arrays", "y": "value"}, front),
-        Marks(staircase | {"strokeDash": DASHED}, line, {"x": "arrays", "y": "bound"}, bound),
-        Marks(dots, data, {"x": "arrays", "y": "value"}, front, hover),
+        Marks(staircase, line, {"x": "across", "y": "value"}, front),
+        Marks(staircase | {"strokeDash": DASHED}, line, {"x": "across", "y": "bound"}, bound),
+        Marks(dots, data, {"x": "across", "y": "value"}, front, hover),
     )
 
 
@@ -159,16 +164,26 @@ def _beside(front: ParetoFront, detail: Detail) -> list[Marks]:
 
 def _table(front: ParetoFront, detail: Detail) -> Table:
     number: Any = "int" if front.unit == "steps" else "float"
+    pair = front.against != "arrays"
     heads = (
+        *([Column(f"{_capital(front.against)} [{front.against_unit}]", "float")] if pair else []),
         Column("Arrays", "int"),
-        Column(f"{_QUANTITY[front.objective].capitalize()} [{front.unit}]", number),
+        Column(f"{_capital(front.objective)} [{front.unit}]", number),
         Column("Lower bound", number),
         Column("Gap", "percent"),
         Column("Makespan", "int"),
         Column("Interval", "int"),
     )
-    rows = [(p.arrays, p.value, p.lower_bound, p.gap, p.makespan, p.interval) for p in front.points]
+    rows = [
+        (*([p.across] if pair else []), p.arrays, p.value, p.lower_bound, p.gap, p.makespan, p.interval)
+        for p in front.points
+    ]
     return shown(Table("Points of the front", heads, rows), detail)
+
+
+def _capital(name: str) -> str:
+    words = _QUANTITY[name]
+    return words[0].upper() + words[1:]
 
 
 def _baselines(front: ParetoFront, detail: Detail) -> Table:

@@ -137,6 +137,8 @@ class LayerModes(Record):
         document: dict[str, Any] = handler(self)
         if self.block is None:
             document.pop("block", None)
+        if document.get("against_value", 0) is None:  # of points of a front, put against arrays
+            del document["against_value"]
         return without_missing(document)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rramalloc.choices import FrontObjective
+from rramalloc.choices import FrontAgainst, FrontObjective
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
@@ -31,7 +31,8 @@ class FrontPoint(LayerModes):
     arrays: used; makespan, interval: exact, in steps; step_ns, latency_ns: None without [timing]; dynamic_pj,
     static_pj, energy_pj, edp, area_um2: as in Allocation, None where not given; value: what is minimised, in
     the front's unit; lower_bound: no allocation with fewer arrays than the next point has a smaller value;
-    gap: (value - lower_bound) / value.
+    gap: (value - lower_bound) / value; against_value: what it is put against, in the front's against_unit;
+    None, and left out of files, where that is arrays.
     """
 
     arrays: Count
@@ -47,6 +48,12 @@ class FrontPoint(LayerModes):
     value: int | float
     lower_bound: int | float
     gap: float
+    against_value: int | float | None = None
+
+    @property
+    def across(self) -> int | float:
+        """Where it stands on the axis that rises along the front."""
+        return self.arrays if self.against_value is None else self.against_value
 
 
 class BaselinePoint(Record):
@@ -60,12 +67,12 @@ class BaselinePoint(Record):
 
 
 class ParetoFront(ResultRecord):
-    """All non-dominated points of (arrays, objective) up to a budget, rising in arrays.
+    """All non-dominated points of (arrays, objective) up to a budget, rising in arrays, or in `against`.
 
-    budget: most arrays, minimum: with every layer stored once; unit: of values and bounds; proven: points
-    whose value is shown to be the least; resolution: arrays within which only one point is kept, 1
-    unless the range is very wide; seconds: work counted in seconds of a reference core; coverage: how much
-    of the network the front is about.
+    against, against_unit: what the objective is put against; budget: most arrays, minimum: with every layer
+    stored once; unit: of values and bounds; proven: points whose value is shown to be the least; resolution:
+    arrays within which only one point is kept, 1 unless the range is very wide; seconds: work counted in
+    seconds of a reference core; coverage: how much of the network the front is about.
     """
 
     rows_in = "points"
@@ -79,6 +86,8 @@ class ParetoFront(ResultRecord):
     options: ParetoOptions
     objective: FrontObjective
     unit: Unit
+    against: FrontAgainst = "arrays"
+    against_unit: Unit = "arrays"
     seed: int
     budget: Count
     minimum: Count

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from rramalloc.choices import FrontObjective, ObjectiveName
+from rramalloc.choices import ObjectiveName
 from rramalloc.errors import SpecError
 from rramalloc.search import bandwidth, fewest, interval, mode_objectives, mode_search, sequential
 from rramalloc.search.auto import solve as solve_makespan
@@ -378,7 +378,7 @@ OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
     "sequential": Sequential,
 }
 """Those of `optimize` and of sweeps."""
-FRONTS: dict[FrontObjective, type[Objective]] = {
+FRONTS: dict[str, type[Objective]] = {
     "makespan": Makespan,
     "interval": Interval,
     "latency_ns": LatencyNs,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from rramalloc.choices import FrontObjective
-from rramalloc.errors import SolverError, UnsupportedError
+from rramalloc.choices import FrontAgainst, FrontObjective
+from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.coverage import Coverage
@@ -23,10 +26,21 @@ from rramalloc.results.pareto_front import (
 )
 from rramalloc.results.recheck import check_candidate, recheck_bound
 from rramalloc.search.front import Front, Point, Progress
-from rramalloc.search.objective import FRONTS, Objective, gap_of
-from rramalloc.search.problem import Candidate, Stop
+from rramalloc.search.objective import (
+    FRONTS,
+    Interval,
+    LatencyNs,
+    LeastEdp,
+    LeastEnergy,
+    Makespan,
+    Objective,
+    gap_of,
+    within,
+)
+from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import totals
+from rramalloc.units import Unit
 from rramalloc.version import __version__
 
 DEFAULT_BASELINES = ("uniform", "proportional", "bottleneck", "lagrange", "gain")
@@ -36,10 +50,11 @@ _BASELINE_BUDGETS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParetoRequest:
-    """Which front is wanted; baselines: methods to put beside it."""
+    """Which front is wanted; against: what the objective is put against; baselines: methods beside it."""
 
     mapping: MappingOptions = DEFAULT_MAPPING
     objective: FrontObjective = "makespan"
+    against: FrontAgainst = "arrays"
     seed: int = 0
     baselines: tuple[str, ...] = ()
 
@@ -50,13 +65,25 @@ def pareto(
 ) -> ParetoFront:  # fmt: skip
     """All non-dominated points of (arrays, objective) up to `arrays`, each with a bound.
 
+    With `against`, of that quantity and the objective.
     Raises BudgetError, SpecError, UnknownNameError; SolverError if a point does not survive the check.
     Source: docs/sources/model.md 8, objective `pareto`.
     """
     problem = make_problem(network, hardware, arrays, request.mapping)
-    objective = FRONTS[request.objective](problem)
-    found = objective.front(stop, request.seed, on_progress)
-    points = tuple(_checked(objective, point) for point in found.points)
+    against_unit: Unit = "arrays"
+    if request.against == "arrays" and request.objective in FRONTS:
+        objective = FRONTS[request.objective](problem)
+        found = objective.front(stop, request.seed, on_progress)
+        points, unit = tuple(_checked(objective, point) for point in found.points), objective.unit
+        beside = tuple(_beside(objective, request, points))
+    else:
+        pair = QuantityPair.of(problem, request.against, request.objective)
+        found, points = pair.front(stop, request.seed, on_progress)
+        unit, against_unit, beside = pair.along.unit, pair.across.unit, ()
+        if request.baselines:
+            raise SpecError(
+                "baselines", "are put beside fronts of arrays and makespan, interval or latency_ns"
+            )
     return ParetoFront(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
@@ -65,7 +92,9 @@ def pareto(
             **dict(request.mapping), work=stop.work, time_limit_s=stop.time_limit_s, gap=stop.gap,
         ),
         objective=request.objective,
-        unit=objective.unit,
+        unit=unit,
+        against=request.against,
+        against_unit=against_unit,
         seed=request.seed,
         budget=arrays,
         minimum=problem.minimum,
@@ -73,7 +102,7 @@ def pareto(
         resolution=found.resolution,
         seconds=round(found.seconds, 6),
         points=points,
-        baselines=tuple(_beside(objective, request, points)),
+        baselines=beside,
         coverage=Coverage.of(network, problem.graph.names),
         warnings=(
             *input_warnings(network, problem.graph, hardware, request.mapping, arrays), *_warnings(found),
@@ -104,6 +133,114 @@ def _checked(objective: Objective, point: Point) -> FrontPoint:
         replication=checked.replication,
         block=checked.blocks,
     )
+
+
+class Quantity(NamedTuple):
+    """One axis of a front. of: its value at a point, None where it is not given; floor: what no allocation
+    undercuts that has at least so many arrays, at most so many, and takes at least so many ns.
+    """
+
+    unit: Unit
+    of: Callable[[FrontPoint], float | None]
+    floor: Callable[[int, int, float], float]
+
+
+@dataclass(frozen=True, eq=False)
+class QuantityPair:
+    """The front of any two quantities that rise with arrays and latency, and the interval.
+
+    An allocation that is dominated in arrays and latency is dominated in every such pair: the front of a pair
+    is a part of the front of arrays and latency. Its bounds follow from those of the ranges of arrays.
+    """
+
+    problem: Problem
+    latency: Objective
+    across: Quantity
+    along: Quantity
+    interval: Front | None
+
+    @classmethod
+    def of(cls, problem: Problem, across: str, along: str) -> QuantityPair:
+        """Raises SpecError for the same quantity twice, or one that the hardware does not give."""
+        if across == along:
+            raise SpecError("against", f"is the objective itself, {along!r}: put it against another quantity")
+        latency: Objective = (Makespan if problem.step_time is None else LatencyNs)(problem)
+        interval = Interval(problem) if "interval" in (across, along) else None
+        least = None if interval is None else interval.front(Stop(), 0, None)
+        first, second = (_quantity(problem, name, latency, interval, least) for name in (across, along))
+        return cls(problem, latency, first, second, least)
+
+    def front(
+        self, stop: Stop, seed: int, on_progress: Progress | None
+    ) -> tuple[Front, tuple[FrontPoint, ...]]:
+        """The front of arrays and latency that was searched for, and the points of the pair."""
+        found = self.latency.front(stop, seed, on_progress)
+        timed = [_checked(self.latency, point) for point in found.points]
+        untils = [point.arrays - 1 for point in timed[1:]] + [self.problem.budget]
+        lows = [self.problem.minimum, *(until + 1 for until in untils)]
+        cells = [
+            (low, until, point.lower_bound) for low, until, point in zip(lows, untils, timed, strict=False)
+        ]
+        more = [] if self.interval is None else self.interval.points
+        every = timed + [_checked(self.latency, point._replace(lower_bound=0)) for point in more]
+        kept: list[tuple[float, float, FrontPoint]] = []
+        for x, y, point in sorted(self._values(every), key=lambda value: (*value[:2], value[2].arrays)):
+            if not kept or y < kept[-1][1] * (1 - 1e-9):
+                kept.append((x, y, point))
+        floors = sorted((self.across.floor(*cell), self.along.floor(*cell)) for cell in cells)
+        ends = [x for x, _, _ in kept[1:]] + [math.inf]
+        points = [
+            self._bounded(point, x, y, min((low for at, low in floors if at < end), default=y))
+            for (x, y, point), end in zip(kept, ends, strict=True)
+        ]
+        return found, tuple(points)
+
+    def _values(self, points: Sequence[FrontPoint]) -> Iterator[tuple[float, float, FrontPoint]]:
+        for point in points:
+            x, y = self.across.of(point), self.along.of(point)
+            if x is not None and y is not None:
+                yield x, y, point
+
+    def _bounded(self, point: FrontPoint, x: float, y: float, bound: float) -> FrontPoint:
+        least = within(y, math.ceil(bound * (1 - 1e-9)) if isinstance(y, int) else bound)
+        least = min(y, least)
+        changed = {"value": y, "lower_bound": least, "gap": gap_of(y, least)}
+        against = {} if self.across.unit == "arrays" else {"against_value": x}
+        return point.model_copy(update=changed | against)
+
+
+def _quantity(
+    problem: Problem, name: str, latency: Objective, interval: Objective | None, least: Front | None
+) -> Quantity:
+    """An axis by its name. Raises SpecError for what the hardware does not give."""
+    model, step_time = problem.energy, problem.step_time
+    if name == "arrays":
+        return Quantity("arrays", lambda point: point.arrays, lambda few, many, ns: few)
+    if name == "makespan" and step_time is not None:
+        longest_ns = step_time.compute_ns if not step_time.depends_on_copies else math.inf
+        return Quantity("steps", lambda point: point.makespan, lambda few, many, ns: ns / longest_ns)
+    if name in ("makespan", "latency_ns") and latency.name == name:
+        taken = "makespan" if problem.step_time is None else "latency_ns"
+        return Quantity(latency.unit, lambda point: getattr(point, taken), lambda few, many, ns: ns)
+    if name == "interval" and interval is not None and least is not None:
+        bounds = [interval.bound_of_point(point, point.value) for point in least.points]
+        used = [problem.arrays(point.replication, point.blocks) for point in least.points]
+        in_ns = interval.unit == "ns"
+        return Quantity(
+            interval.unit,
+            lambda point: point.interval * (point.step_ns or 0.0) if in_ns else point.interval,
+            lambda few, many, ns: bounds[max(bisect_right(used, many) - 1, 0)],
+        )
+    given = model is not None and model.energy.area_um2 is not None
+    if name == "area" and model is not None and given:
+        return Quantity("um2", lambda point: point.area_um2, lambda few, many, ns: model.area_um2(few) or 0.0)
+    if name in ("energy", "edp"):
+        kind = LeastEnergy if name == "energy" else LeastEdp
+        floor = kind(problem).floor
+        field = "energy_pj" if name == "energy" else "edp"
+        return Quantity(kind.unit, lambda point: getattr(point, field), lambda few, many, ns: floor(few, ns))
+    needed = "area_um2 in [energy]" if name == "area" else "[timing] or a latency table"
+    raise SpecError("objective", f"{name!r} needs a hardware with {needed}")
 
 
 def _beside(

@@ -204,3 +204,51 @@ def test_against_every_mode(clock: str, objective: Any, random: Random) -> None:
     assert found.objective_value >= min(values) * (1 - 1e-9)
     if found.gap == 0:
         assert found.objective_value == pytest.approx(min(values), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("arrays", "energy"), ("arrays", "edp"), ("latency_ns", "energy"), ("energy", "latency_ns"),
+        ("area", "edp"), ("interval", "energy"), ("energy", "interval"), ("interval", "latency_ns"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({}, id="one step"),
+        pytest.param({"memory": {"bandwidth_gb_s": 0.8, "reuse": "row", "scope": "per_layer"}}, id="memory"),
+    ],
+)
+@settings(max_examples=4)
+@given(random=randoms)
+def test_front_of_any_two(pair: tuple[Any, Any], more: dict[str, Any], random: Random) -> None:
+    """Every point is an allocation's, none dominates another, and no allocation is below a bound."""
+    energy = {"read_pj": 1.0, "leakage_mw": random.choice((0.01, 0.3, 5.0)), "area_um2": 10.0}
+    hardware = machine(random, energy=energy, **more)
+    case = case_of(random, hardware)
+    joules, latency = energies(case, hardware)
+    arrays = case.allocations @ case.problem.demand
+    interval = (-(-case.problem.graph.windows // case.allocations)).max(axis=1)
+    steps = np.array([case.problem.step_time.step_ns(row) for row in case.allocations])  # type: ignore[union-attr]
+    table: dict[str, Any] = {
+        "arrays": arrays, "latency_ns": latency, "energy": joules, "edp": joules * latency,
+        "area": 10.0 * arrays,
+        "interval": interval * steps if more else interval,
+    }  # fmt: skip
+    x, y = (table[name] for name in pair)
+    front = rramalloc.pareto(
+        case.problem.graph.network, case.problem.budget, hardware=hardware, objective=pair[1],
+        against=pair[0],
+        work=60, progress=False,
+    )  # fmt: skip
+    points = front.points
+    ends = [*(point.across for point in points[1:]), float("inf")]
+    for point, end in zip(points, ends, strict=True):
+        assert (np.isclose(x, point.across) & np.isclose(y, point.value)).any()
+        assert point.lower_bound <= y[x < end * (1 - 1e-9)].min() * (1 + 1e-9)
+        if point.gap == 0:
+            assert not ((x < end * (1 - 1e-9)) & (y < point.value * (1 - 1e-9))).any()
+    values = [point.value for point in points]
+    assert values == sorted(values, reverse=True)
+    assert [point.across for point in points] == sorted(point.across for point in points)
