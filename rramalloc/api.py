@@ -210,6 +210,7 @@ def compare(
     work: int = DEFAULT_WORK,
     time_limit_s: float | None = None,
     clock: bool = False,
+    latency_table: LatencyTableLike | None = None,
     input_shapes: InputShapes | None = None,
     allow_partial: bool = False,
     on_progress: CompareProgress | None = None,
@@ -221,8 +222,9 @@ def compare(
     arrays: 2048, "x2" (twice the minimum) or a list of such; objective: latency, energy or edp, by which
     methods are judged; methods: names, None for all that are compared by default; seeds: runs of each method
     that depends on its seed, of which the median is told; work and time_limit_s: of every single run; clock:
-    measure time too; progress: show a line in a notebook; ending: set its `interrupted` to end early. Raises
-    RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
+    measure time too; latency_table: measured step times, or their file; progress: show a line in a notebook;
+    ending: set its `interrupted` to end early.
+    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
     """
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
     _check_choices(compared_objective=objective)
@@ -233,12 +235,12 @@ def compare(
     from rramalloc.studies.compare import CancelToken, CompareRequest
     from rramalloc.studies.compare import compare as compare_methods
 
-    request = CompareRequest(
-        mapping=options, objective=objective, methods=methods, seed=seed, seeds=seeds, work=work,
-        time_limit_s=time_limit_s, clock=clock,
-    )  # fmt: skip
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     machine = as_hardware(hardware, crossbar)
+    request = CompareRequest(
+        mapping=options, objective=objective, methods=methods, seed=seed, seeds=seeds, work=work,
+        time_limit_s=time_limit_s, clock=clock, measured=measured_steps(latency_table, source, fc, machine),
+    )  # fmt: skip
     sizes = budgets(arrays, minimum_arrays(source, machine, options))
     with followed(on_progress, progress, of_comparison) as tell:
         return compare_methods(source, machine, sizes, request, ending or CancelToken(), tell)
@@ -259,6 +261,7 @@ def pareto(
     seed: int = 0,
     work: int = FRONT_WORK,
     time_limit_s: float | None = None,
+    latency_table: LatencyTableLike | None = None,
     input_shapes: InputShapes | None = None,
     allow_partial: bool = False,
     on_progress: FrontProgress | None = None,
@@ -269,8 +272,9 @@ def pareto(
 
     objective: makespan or interval in steps, latency_ns, which needs [timing], or energy, edp or area, which
     need [energy]; against: arrays, or another of these; baselines: methods to put beside the front; work:
-    units of search for the whole front; progress: show a line in a notebook; stop: replaces work and
-    time_limit_s. Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
+    units of search for the whole front; latency_table: measured step times, or their file; progress: show a
+    line in a notebook; stop: replaces work and time_limit_s.
+    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
     """
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
     _check_choices(front_objective=objective, front_against=against)
@@ -282,12 +286,13 @@ def pareto(
     from rramalloc.studies.pareto import ParetoRequest
     from rramalloc.studies.pareto import pareto as pareto_front
 
-    request = ParetoRequest(
-        mapping=options, objective=objective, against=against, seed=seed, baselines=tuple(baselines)
-    )
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     machine = as_hardware(hardware, crossbar)
+    request = ParetoRequest(
+        mapping=options, objective=objective, against=against, seed=seed, baselines=tuple(baselines),
+        measured=measured_steps(latency_table, source, fc, machine),
+    )  # fmt: skip
     with followed(on_progress, progress, of_front) as tell:
         most = budget(arrays, minimum_arrays(source, machine, options))
         return pareto_front(source, machine, most, request, ending, tell)

@@ -85,6 +85,7 @@ def cost(
     sources: Sources,
     allocation: AllocationFile = None,
     placement: PlacementFile = None,
+    latency_table: parameters.LatencyTable = None,
     input_shape: parameters.InputShape = None,
     output_format: parameters.OutputFormat = "table",
     output: parameters.Output = None,
@@ -97,8 +98,8 @@ def cost(
     from rramalloc import api
 
     if len(sources) > 1:
-        if allocation is not None or placement is not None:
-            raise typer.BadParameter("--allocation and --placement are for one network")
+        if any(value is not None for value in (allocation, placement, latency_table)):
+            raise typer.BadParameter("--allocation, --placement and --latency-table are for one network")
         compared = api.chiplet_compare(sources)
         if output is not None:
             compared.save(output)
@@ -107,7 +108,9 @@ def cost(
         warn(compared.warnings, quiet=quiet)
         return
     shapes = parameters.parse_input_shapes(input_shape)
-    found = api.chiplet_cost(sources[0], allocation, placement, input_shapes=shapes)
+    found = api.chiplet_cost(
+        sources[0], allocation, placement, latency_table=latency_table, input_shapes=shapes
+    )
     if output is not None:
         found.save(output)
     rows = [

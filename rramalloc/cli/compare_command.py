@@ -51,6 +51,7 @@ def compare(
     work: parameters.Work = 100,
     time_limit: parameters.TimeLimit = None,
     clock: Clock = False,
+    latency_table: parameters.LatencyTable = None,
     input_shape: parameters.InputShape = None,
     allow_partial: parameters.AllowPartial = False,
     output_format: parameters.OutputFormat = "table",
@@ -72,7 +73,7 @@ def compare(
         comparison = api.compare(
             network, arrays, objective=objective, methods=_listed(methods), hardware=hardware,
             crossbar=crossbar, mapping=mapping, fold=fold, fc=fc, seed=seed, seeds=seeds,
-            work=work, time_limit_s=time_limit, clock=clock, ending=cancel,
+            work=work, time_limit_s=time_limit, clock=clock, latency_table=latency_table, ending=cancel,
             on_progress=lambda *told: line.show(of_comparison(*told)),
             input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
         )  # fmt: skip

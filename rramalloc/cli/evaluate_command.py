@@ -105,6 +105,7 @@ def evaluate(
     crossbar: parameters.Crossbar = None,
     mapping: Mapping = None,
     fc: Fc = None,
+    latency_table: parameters.LatencyTable = None,
     input_shape: parameters.InputShape = None,
     allow_partial: parameters.AllowPartial = False,
     output_format: parameters.OutputFormat = "table",
@@ -127,6 +128,7 @@ def evaluate(
         evaluation = api.evaluate(
             network, hardware, strategies=strategies or (), allocations=allocations or (),
             units=_units(units), arrays=arrays, crossbar=crossbar, mapping=mapping, fc=fc,
+            latency_table=latency_table,
             input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
         )  # fmt: skip
         _write(evaluation, load, performance, line)

@@ -66,6 +66,7 @@ def pareto(
     seed: parameters.Seed = 0,
     work: Work = 800,
     time_limit: parameters.TimeLimit = None,
+    latency_table: parameters.LatencyTable = None,
     input_shape: parameters.InputShape = None,
     allow_partial: parameters.AllowPartial = False,
     output_format: parameters.OutputFormat = "table",
@@ -92,7 +93,8 @@ def pareto(
         front = api.pareto(
             network, arrays, objective=objective, against=against, hardware=hardware, crossbar=crossbar,
             mapping=mapping, fold=fold, fc=fc, baselines=beside, seed=seed, work=work,
-            time_limit_s=time_limit, stop=stop, input_shapes=parameters.parse_input_shapes(input_shape),
+            time_limit_s=time_limit, latency_table=latency_table, stop=stop,
+            input_shapes=parameters.parse_input_shapes(input_shape),
             allow_partial=allow_partial,
             on_progress=lambda *told: line.show(of_front(*told)),
         )  # fmt: skip

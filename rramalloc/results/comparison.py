@@ -11,6 +11,7 @@ from rramalloc.plots import ComparisonPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Count, LayerModes, NetworkId, Steps
+from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-comparison/1"] = "rramalloc-comparison/1"
@@ -19,13 +20,17 @@ REFERENCE = "auto"
 
 
 class CompareOptions(MappingOptions):
-    """What was asked for beyond network, hardware and budgets; time_limit_s and work: of every single run."""
+    """What was asked for beyond network, hardware and budgets; time_limit_s and work: of every single run.
+
+    latency_table: measured step times, None if those of the hardware hold.
+    """
 
     methods: tuple[str, ...]
     seed: int
     seeds: int
     work: int
     time_limit_s: float | None
+    latency_table: MeasuredSteps | None = None
 
 
 class Row(LayerModes):

@@ -221,8 +221,7 @@ def checked_allocation(
         host=coverage.host,
         coverage=coverage,
         warnings=(
-            *input_warnings(network, graph, hardware, request.mapping, arrays),
-            *(() if request.measured is None else request.measured.warnings),
+            *input_warnings(network, graph, hardware, request.mapping, arrays, request.measured),
         ),
     )  # fmt: skip
 
@@ -241,10 +240,12 @@ def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
 
 
 def input_warnings(
-    network: Network, graph: StageGraph, hardware: Hardware, mapping: MappingOptions, arrays: int
-) -> tuple[str, ...]:
-    """What is assumed of network and hardware, and what [counting] takes from a budget of `arrays`."""
+    network: Network, graph: StageGraph, hardware: Hardware, mapping: MappingOptions, arrays: int,
+    measured: MeasuredSteps | None = None,
+) -> tuple[str, ...]:  # fmt: skip
+    """What is assumed of network, hardware and measurement, and what [counting] takes of `arrays`."""
     warnings = [*network.warnings, *hardware_warnings(hardware, arrays)]
+    warnings += () if measured is None else measured.warnings
     stored = stored_classifiers(network, graph.stages, hardware, mapping)
     if stored:
         warnings.append(

@@ -12,17 +12,19 @@ from rramalloc.plots import FrontPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Count, LayerModes, NetworkId, Steps
+from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
 
 
 class ParetoOptions(MappingOptions):
-    """What was asked for beyond network, hardware and budget."""
+    """What was asked for beyond network, hardware and budget; latency_table: measured step times."""
 
     work: int
     time_limit_s: float | None
     gap: float
+    latency_table: MeasuredSteps | None = None
 
 
 class FrontPoint(LayerModes):

@@ -25,6 +25,7 @@ from rramalloc.results.recheck import CheckedTiming, check_candidate
 from rramalloc.search.objective import OBJECTIVES, Objective, gap_of, within
 from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
 from rramalloc.timing.access import Absolute
+from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import totals
 from rramalloc.timing.published import ChainLayer, chain_layers, published
 from rramalloc.timing.recurrence import recurrence
@@ -42,7 +43,7 @@ class CompareRequest:
 
     objective: by which they are judged, latency, energy or edp; methods: None for all that are compared by
     default; seeds: runs of each seeded method, from `seed` on; work, time_limit_s: of every single run;
-    clock: whether time is measured too.
+    clock: whether time is measured too; measured: step times instead of those of the hardware.
     """
 
     mapping: MappingOptions = DEFAULT_MAPPING
@@ -53,6 +54,7 @@ class CompareRequest:
     work: int = DEFAULT_WORK
     time_limit_s: float | None = None
     clock: bool = False
+    measured: MeasuredSteps | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,7 +107,9 @@ def compare(
     """
     methods = request.names
     objectives = [
-        OBJECTIVES[request.objective](make_problem(network, hardware, budget, request.mapping))
+        OBJECTIVES[request.objective](
+            make_problem(network, hardware, budget, request.mapping, measured=request.measured)
+        )
         for budget in arrays
     ]
     chain = _chain(network)
@@ -135,7 +139,7 @@ def compare(
         hardware=hardware,
         options=CompareOptions(
             **dict(request.mapping), methods=methods, seed=request.seed, seeds=request.seeds,
-            work=request.work, time_limit_s=request.time_limit_s,
+            work=request.work, time_limit_s=request.time_limit_s, latency_table=request.measured,
         ),
         objective=request.objective,
         objective_unit=objectives[0].unit,
@@ -143,7 +147,9 @@ def compare(
         skipped=tuple(skipped),
         coverage=coverage,
         warnings=(
-            *input_warnings(network, objectives[0].problem.graph, hardware, request.mapping, max(arrays)),
+            *input_warnings(
+                network, objectives[0].problem.graph, hardware, request.mapping, max(arrays), request.measured
+            ),
             *_surprises(rows, methods),
         ),
     )  # fmt: skip

@@ -39,6 +39,7 @@ from rramalloc.search.objective import (
 )
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Absolute
+from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import totals
 from rramalloc.units import Unit
 from rramalloc.version import __version__
@@ -50,13 +51,18 @@ _BASELINE_BUDGETS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParetoRequest:
-    """Which front is wanted; against: what the objective is put against; baselines: methods beside it."""
+    """Which front is wanted.
+
+    against: what the objective is put against; baselines: methods beside it; measured: step times of a
+    latency table.
+    """
 
     mapping: MappingOptions = DEFAULT_MAPPING
     objective: FrontObjective = "makespan"
     against: FrontAgainst = "arrays"
     seed: int = 0
     baselines: tuple[str, ...] = ()
+    measured: MeasuredSteps | None = None
 
 
 def pareto(
@@ -69,7 +75,7 @@ def pareto(
     Raises BudgetError, SpecError, UnknownNameError; SolverError if a point does not survive the check.
     Source: docs/sources/model.md 8, objective `pareto`.
     """
-    problem = make_problem(network, hardware, arrays, request.mapping)
+    problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
     against_unit: Unit = "arrays"
     if request.against == "arrays" and request.objective in FRONTS:
         objective = FRONTS[request.objective](problem)
@@ -90,6 +96,7 @@ def pareto(
         hardware=hardware,
         options=ParetoOptions(
             **dict(request.mapping), work=stop.work, time_limit_s=stop.time_limit_s, gap=stop.gap,
+            latency_table=request.measured,
         ),
         objective=request.objective,
         unit=unit,
@@ -105,7 +112,8 @@ def pareto(
         baselines=beside,
         coverage=Coverage.of(network, problem.graph.names),
         warnings=(
-            *input_warnings(network, problem.graph, hardware, request.mapping, arrays), *_warnings(found),
+            *input_warnings(network, problem.graph, hardware, request.mapping, arrays, request.measured),
+            *_warnings(found),
         ),
     )  # fmt: skip
 

@@ -15,6 +15,8 @@ from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.timing.clocks import timed_graph
+from rramalloc.timing.latency_table import LatencyRow, LatencyTable
+from rramalloc.timing.measured_layer import MeasuredLayer
 
 CHAIN = {
     "format": "rramalloc-network/1",
@@ -157,3 +159,51 @@ def test_every_method_is_judged_in_ticks(tmp_path: Any, method: str) -> None:
 def test_what_a_clock_needs(tmp_path: Any, timing: dict[str, Any], words: str) -> None:
     with pytest.raises((SpecError, ValueError), match=words):
         rramalloc.optimize(chain(tmp_path), 60, hardware=machine(**timing))
+
+
+def table(network: Network, ns_per_window: dict[str, float]) -> LatencyTable:
+    rows = []
+    for node in network.nodes:
+        if node.name in ns_per_window:
+            layer = MeasuredLayer.of(network, node)
+            total_ns = ns_per_window[node.name] * network.shapes[node.name].pixels
+            rows.append(LatencyRow(**layer.model_dump(), latency_ns=total_ns))
+    return LatencyTable(rows=tuple(rows))
+
+
+MEASURED = {"a": 30.0, "b": 50.0}
+
+
+def test_a_table_gives_every_stage_its_own_length(tmp_path: Any) -> None:
+    """Windows of 30 and 50 ns in ticks of 10 ns: 3 and 5; with a shared clock all steps last 50 ns."""
+    network, hardware = chain(tmp_path), machine(tick_ns=10.0)
+    times = table(network, MEASURED)
+    own = rramalloc.optimize(network, 60, hardware=hardware, latency_table=times)
+    assert [layer.cycles for layer in own.layers] == [3, 5]
+    assert own.latency_ns == own.makespan * 10.0
+    again = rramalloc.simulate(network, own)
+    assert (again.makespan, again.tick_ns) == (own.makespan, 10.0)
+    together = machine(clock="shared", step_ns=1.0)
+    shared = rramalloc.optimize(network, 60, hardware=together, latency_table=times)
+    assert shared.step_ns == 50.0
+    assert own.latency_ns < shared.latency_ns
+    compared = rramalloc.compare(
+        network, 60, hardware=hardware, latency_table=times, methods=["auto", "gain"]
+    )
+    assert (compared.objective_unit, compared.at(60)[0].latency_ns) == ("ticks", own.latency_ns)
+    front = rramalloc.pareto(network, 60, hardware=hardware, latency_table=times)
+    assert front.unit == "ticks"
+    assert front.points[-1].latency_ns == own.latency_ns
+    assert front.options.latency_table == own.options.latency_table
+
+
+def test_a_table_in_the_cost_of_a_placement(tmp_path: Any) -> None:
+    """Batches of a: 8 of 3 ticks, of b: 8 of 5 ticks of 10 ns; one after the other in groups."""
+    network = chain(tmp_path)
+    chip = {"arrays_per_tile": 16, "straddle": True, "tiles": [4, 4], "chips": [1, 1]}
+    hardware = Hardware.model_validate(machine(tick_ns=10.0).to_dict() | {"chip": chip})
+    copies = {"a": 8, "b": 8}
+    placement = rramalloc.place(network, copies, hardware=hardware)
+    cost = rramalloc.chiplet_cost(network, copies, placement, latency_table=table(network, MEASURED))
+    computed = {name: each.compute for group in cost.groups for name, each in group.operators.items()}
+    assert computed == {"a": 8 * 30.0, "b": 8 * 50.0}

@@ -27,8 +27,9 @@ from rramalloc.studies.chiplet.cost import ChipletCost, Terms, described_cost, r
 from rramalloc.studies.chiplet.description import Description
 from rramalloc.studies.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
 from rramalloc.timing.access import BITS_PER_BYTE, StepTime
-from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
-from rramalloc.timing.simulate import makespan_of
+from rramalloc.timing.clocks import timed_graph
+from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
+from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -49,6 +50,7 @@ def placed_cost(
 ) -> ChipletCost:
     """Cost in ns of a network as it is placed; measured: step times instead of those of the hardware.
 
+    graph: with the stages' own clocks if the hardware has them.
     Raises SpecError without [chip], or [timing] where nothing is measured.
     """
     hardware, chip = placement.hardware, placement.hardware.chip
@@ -59,11 +61,9 @@ def placed_cost(
         raise SpecError(
             f"hardware {hardware.name[:60]!r}", f"needs {missing} to compute the cost of a placement"
         )
-    step_ns = step_time.step_ns(copies)
-    batches = {
-        name: -(-int(windows) // int(d))
-        for name, windows, d in zip(graph.names, graph.windows, copies, strict=True)
-    }
+    step_ns, timing = step_time.step_ns(copies), simulate(graph, copies)
+    batches = dict(zip(graph.names, timing.batches.tolist(), strict=True))
+    cycles = dict(zip(graph.names, timing.cycles.tolist(), strict=True))
     rates = _Rates(chip)
     topology = Topology(chip.chips, chip.tiles)
     bits = hardware.precision.output_bits
@@ -76,7 +76,9 @@ def placed_cost(
         hops = hops_of_pairs(topology, stand.pairs)
         size_bytes = stand.sum_columns * share * bits / BITS_PER_BYTE / columns
         terms[name] = Terms(
-            batches[name] * step_ns, rates.moved(size_bytes, hops), rates.routed(batches[name], hops)
+            batches[name] * cycles[name] * step_ns,
+            rates.moved(size_bytes, hops),
+            rates.routed(batches[name], hops),
         )
     edges = []
     for flow in placement.flows:
@@ -87,7 +89,7 @@ def placed_cost(
     levels = _levels(graph)
     groups = [{name: terms[name] for name in level} for level in levels]
     warnings = [*rates.warnings(), *(measured.warnings if measured else ())]
-    pipelined = makespan_of(graph, copies) * step_ns
+    pipelined = timing.makespan * step_ns
     return total_cost(groups, edges, "ns", warnings, pipelined)
 
 
@@ -159,12 +161,19 @@ def chiplet_cost(
     allocation: AllocationLike | None = None,
     placement: PlacementLike | None = None,
     *,
+    latency_table: LatencyTableLike | None = None,
     input_shapes: InputShapes | None = None,
 ) -> ChipletCost:
     """Inference cost on chiplets: of a description or its file, or of a network as its allocation is placed.
 
+    latency_table: measured step times of a network, those of the allocation unless given.
     Raises RramallocError: FileError, SpecError, MisplacedError, UnsupportedError.
     """
+    described = isinstance(source, Description) or (
+        allocation is None and placement is None and not isinstance(source, Network)
+    )
+    if described and latency_table is not None:
+        raise SpecError("latency table", "is for a network, a description has its own times")
     if isinstance(source, Description):
         return described_cost(source, "description")
     if allocation is None and placement is None and not isinstance(source, Network):
@@ -176,9 +185,10 @@ def chiplet_cost(
     given = read_allocation(allocation).made_for(network).without_blocks(network, "chiplet cost")
     check(placed, network, given.replication)
     own = given.measured if given.machine == placed.hardware else None
-    measured = measured_steps(None, network, placed.options.fc, placed.hardware, own)
-    cost = placed_cost(StageGraph.build(network, placed.options.fc), placed, measured)
-    if given.measured is None or own is not None:
+    measured = measured_steps(latency_table, network, placed.options.fc, placed.hardware, own)
+    graph = timed_graph(network, placed.hardware, placed.options, measured)
+    cost = placed_cost(graph, placed, measured)
+    if given.measured is None or own is not None or latency_table is not None:
         return cost
     warning = "placed on other hardware than the allocation's: its measured step times do not hold there"
     return cost.model_copy(update={"warnings": (*cost.warnings, warning)})

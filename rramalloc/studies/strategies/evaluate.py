@@ -43,6 +43,7 @@ from rramalloc.studies.strategies.strategy import (
     plan_of,
 )
 from rramalloc.studies.strategies.tasks import LayerTask, check_task_names, tasks_of
+from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.stage_graph import timed_stages
 
 
@@ -289,6 +290,7 @@ def evaluate(
     crossbar: str | None = None,
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
+    latency_table: LatencyTableLike | None = None,
     input_shapes: InputShapes | None = None,
     allow_partial: bool = False,
 ) -> Evaluation:
@@ -307,6 +309,8 @@ def evaluate(
         Budget of replicas that keep their arrays: the replication of least time is found.
     crossbar, mapping, fc
         Those of the allocations unless given.
+    latency_table
+        Measured times of a window of the weight layers, instead of ns_per_byte.
 
     Raises
     ------
@@ -335,7 +339,8 @@ def evaluate(
         reason = "there are none: give strategies, allocations, units to enumerate or a budget of arrays"
         raise SpecError("strategies", reason)
     precision = common_precision(machines, given)
-    tasks = tasks_of(source, parameters, precision, chosen_fc, machines[0])
+    measured = measured_steps(latency_table, source, chosen_fc, machines[0])
+    tasks = tasks_of(source, parameters, precision, chosen_fc, machines[0], measured)
     propose = None
     if arrays is not None:
         options = (given[0].source.options if given else DEFAULT_MAPPING).changed(

@@ -15,6 +15,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Node, Stage
 from rramalloc.records import brief
 from rramalloc.timing.access import BITS_PER_BYTE
+from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.stage_graph import timed_stages
 
 Term = Literal["in_transfer", "compute", "out_transfer"]
@@ -99,10 +100,12 @@ def tasks_of(
     precision: Precision,
     fc: FullyConnected,
     machine: Hardware | None = None,
+    measured: MeasuredSteps | None = None,
 ) -> tuple[LayerTask, ...]:
     """Tasks in execution order; classifiers are left out with fc "host".
 
-    machine: a window of a weight layer whose cost the chip does not name takes a step of it.
+    machine: a window of a weight layer whose cost the chip does not name takes a step of it; measured: what
+    a window of every weight layer takes, whatever the chip says.
     Raises UnsupportedError if no layer is left, SpecError for an operator without cost.
     Source: docs/sources/companions.md 1.
     """
@@ -115,13 +118,14 @@ def tasks_of(
     for node in network.nodes:
         weighs = isinstance(node, Stage)
         if node.name in layers or (not weighs and chip.cost_ns_per_byte(node.op) is not None):
-            tasks.append(_task(network, node, chip, precision, machine))
+            tasks.append(_task(network, node, chip, precision, machine, measured))
     return tuple(tasks)
 
 
 def _task(
-    network: Network, node: Node, chip: ChipPerformance, precision: Precision, machine: Hardware | None
-) -> LayerTask:
+    network: Network, node: Node, chip: ChipPerformance, precision: Precision, machine: Hardware | None,
+    measured: MeasuredSteps | None,
+) -> LayerTask:  # fmt: skip
     output, sources = network.shapes[node.name], [network.shapes[name] for name in node.inputs]
     values_in = sum(source.channels * source.pixels for source in sources)
     weights, step_ns = 0, None
@@ -131,7 +135,9 @@ def _task(
         step_ns = None if machine is None else machine.of_layer(node).compute_ns
     bytes_in = _bytes(values_in, precision.input_bits)
     cost, compute_ns = chip.cost_ns_per_byte(node.op), 0.0
-    if cost is not None:
+    if measured is not None and node.name in measured.compute_ns:
+        compute_ns = output.pixels * measured.compute_ns[node.name]
+    elif cost is not None:
         compute_ns = bytes_in * cost
     elif step_ns is not None:
         compute_ns = output.pixels * step_ns
