@@ -346,8 +346,13 @@ def test_a_method_is_not_ignored(run: Run) -> None:
     ("preset", "arrays", "told"),
     [
         pytest.param("plain", 10_000, [], id="nothing to tell"),
-        pytest.param("isaac", 100_000, ["not confirmed", "more than the 12288"], id="more than there are"),
-        pytest.param("isaac", 1_000, ["not confirmed"], id="fits"),
+        pytest.param(
+            "isaac",
+            100_000,
+            ["pj_per_byte", "not confirmed", "more than the 12288"],
+            id="more than there are",
+        ),
+        pytest.param("isaac", 1_000, ["pj_per_byte", "not confirmed"], id="fits"),
     ],
 )
 def test_what_is_assumed_of_the_hardware_is_told(
