@@ -190,6 +190,8 @@ def simulate(
     machine = as_hardware(own.hardware if hardware is None else hardware, crossbar)
     known = own.measured if hardware is None else None
     measured = measured_steps(latency_table, source, options.fc, machine, known)
+    if hardware is not None or crossbar is not None or latency_table is not None:
+        own = own.changed(hardware=machine)  # delays of a placement hold on its hardware
     given = replace(own, machine=machine, options=options, measured=measured)
     return simulate_network(source, given, handoff=handoff)
 

@@ -12,27 +12,36 @@ and a stage as long as the slowest of its edges. It runs beside the access to me
 (docs/sources/model.md 7): the step lasts as long as the slower of them, or the computation. The load of the
 slowest link is taken to grow with the stage's own copies, so that a search can trade copies for time; at the
 replication that was placed the time is exact.
+
+Where stages have their own clocks, the transfer of an edge is a delay instead: its pixels reach the consumer
+transfer_ns after their batch has ended (docs/sources/model.md 11). A stage one of whose links is asked for
+more bytes than it carries in the time of the batches slows down until the link keeps up.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Chip, Hardware
+from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.placement.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
 from rramalloc.placement.flows import Spread
 from rramalloc.placement.links import Loads, routes
 from rramalloc.placement.mesh import Ints
-from rramalloc.results.allocation import Allocation, Placed
+from rramalloc.results.allocation import Allocation, EdgeDelay, Placed
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.search.objective import LatencyNs
 from rramalloc.search.problem import Candidate, Problem, Stop
-from rramalloc.timing.access import StepTime, Transfer
+from rramalloc.timing.access import Transfer
 from rramalloc.timing.simulate import makespan_of
+from rramalloc.timing.stage_graph import EXACTLY, BatchTicks
 from rramalloc.units import duration
 
 
@@ -49,22 +58,54 @@ def check_transfer(hardware: Hardware) -> None:
 
 def transfer(found: Arrangement, replication: Ints, hardware: Hardware) -> Transfer:
     """The transfer time of every stage of a placement. Raises SpecError if a number is missing."""
-    check_transfer(hardware)
-    chip, spread, flows = chip_of(hardware), found.layout.spread, found.flows
-    loads = Loads.total(spread, flows, flows.pixel_bytes * flows.block_pixels * replication[flows.producer])
+    ways, flows = EdgeTransfers.of(found, replication, hardware), found.flows
     fixed, per_copy = np.zeros((2, flows.stages))
     slowest = np.zeros(flows.stages)
-    for edge, (p, c) in enumerate(zip(flows.producer.tolist(), flows.consumer.tolist(), strict=True)):
-        queue_ns = 0.0
-        for route in routes(spread, flows, edge):
-            used = route.of(loads.of_key[route.key])[route.pairs > 0]
-            gb_s = chip.bandwidth_tile_gb_s if route.key is not None else chip.bandwidth_chip_gb_s
-            queue_ns = max(queue_ns, float(used.max(initial=0.0)) / (gb_s or 1.0))
-        way_ns = _longest_ns(spread, p, c, chip)
+    for p, way_ns, queue_ns in zip(flows.producer.tolist(), ways.way_ns, ways.queue_ns, strict=True):
         if way_ns + queue_ns > slowest[p]:
             slowest[p] = way_ns + queue_ns
             fixed[p], per_copy[p] = way_ns, queue_ns / int(replication[p])
     return Transfer(fixed, per_copy)
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeTransfers:
+    """Transfers of the edges of a placement, in the order of its flows.
+
+    way_ns: hops of the longest route; queue_ns: time in which the busiest link on the way carries what all
+    edges send over it in one batch each; busy: part of the time that it takes up, above 1 if it cannot.
+    """
+
+    way_ns: list[float]
+    queue_ns: list[float]
+    busy: list[float]
+
+    @classmethod
+    def of(
+        cls, found: Arrangement, replication: Ints, hardware: Hardware, batch_ns: Floats | None = None
+    ) -> EdgeTransfers:
+        """batch_ns: time of a batch of every stage, None where nothing is asked of how busy a link is.
+
+        Raises SpecError if the hardware lacks a number.
+        """
+        check_transfer(hardware)
+        chip, spread, flows = chip_of(hardware), found.layout.spread, found.flows
+        sent = flows.pixel_bytes * flows.block_pixels * replication[flows.producer]
+        loads = Loads.total(spread, flows, sent)
+        rates = None if batch_ns is None else Loads.total(spread, flows, sent / batch_ns[flows.producer])
+        ways: list[tuple[float, float, float]] = []
+        for edge, (p, c) in enumerate(zip(flows.producer.tolist(), flows.consumer.tolist(), strict=True)):
+            queue_ns, busy = 0.0, 0.0
+            for route in routes(spread, flows, edge):
+                used = route.pairs > 0
+                gb_s = chip.bandwidth_tile_gb_s if route.key is not None else chip.bandwidth_chip_gb_s
+                carried = route.of(loads.of_key[route.key])[used]
+                queue_ns = max(queue_ns, float(carried.max(initial=0.0)) / (gb_s or 1.0))
+                if rates is not None:
+                    carried = route.of(rates.of_key[route.key])[used]
+                    busy = max(busy, float(carried.max(initial=0.0)) / (gb_s or 1.0))
+            ways.append((_longest_ns(spread, p, c, chip), queue_ns, busy))
+        return cls([way for way, _, _ in ways], [queue for _, queue, _ in ways], [busy for *_, busy in ways])
 
 
 def _longest_ns(spread: Spread, producer: int, consumer: int, chip: Chip) -> float:
@@ -91,15 +132,51 @@ def _apart(one: Ints, other: Ints) -> int:
 
 
 MOST_ROUNDS = 8
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Round:
-    """A candidate, the step time of its own placement, and its latency with it."""
+    """A candidate, the problem with the transfers of its own placement, and its latency with them.
+
+    transfer_ns: of every stage; known: what the next round is optimised with.
+    """
 
     candidate: Candidate
-    step_time: StepTime
+    problem: Problem
     latency_ns: float
+    transfer_ns: list[float]
+    known: Transfer | Delays
+
+
+@dataclass(frozen=True, eq=False)
+class Delays:
+    """Transfers where stages have their own clocks.
+
+    lags: ticks by (producer, consumer); slower: by how much every stage slows down, 1 where links keep up.
+    """
+
+    lags: dict[Pair, int]
+    slower: Floats
+
+    def of(self, problem: Problem) -> Problem:
+        """The problem with these transfers."""
+        graph = problem.graph
+        clocks = None if graph.clocks is None else _Slower(graph.clocks, self.slower)
+        timed = replace(graph, clocks=clocks, lags=self.lags, _in_blocks={}, _needed={})
+        return replace(problem, graph=timed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Slower:
+    """Clocks that are slowed down by links."""
+
+    clocks: Callable[[int, Pair], BatchTicks]
+    factors: Floats
+
+    def __call__(self, stage: int, block: Pair) -> BatchTicks:
+        ticks, factor = self.clocks(stage, block), float(self.factors[stage])
+        return BatchTicks(math.ceil(ticks.least * factor * EXACTLY), ticks.per_copy * factor)
 
 
 def optimize_placed(
@@ -128,7 +205,7 @@ def optimize_placed(
         )
     problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
     rounds: list[_Round] = []
-    known: Transfer | None = None
+    known: Transfer | Delays | None = None
     converged = False
     while len(rounds) < MOST_ROUNDS:
         stop.history.clear()
@@ -138,38 +215,56 @@ def optimize_placed(
             converged = same[-1]
             break
         rounds.append(_placed(problem, candidate, hardware, request.seed))
-        known = rounds[-1].step_time.transfer
+        known = rounds[-1].known
         if stop.out_of_time:
             break
     best = min(rounds, key=lambda each: each.latency_ns)
     bound_ns = LatencyNs(problem).bound(rounds[0].candidate)
     proof = f"latency bound {duration(bound_ns)} without transfer: {rounds[0].candidate.proof}"
     found = replace(best.candidate, objective_bound=bound_ns, proof=proof)
-    timed = replace(problem, step_time=best.step_time)
-    allocation = checked_allocation(network, hardware, arrays, timed, request, stop, found)
-    told = Placed(rounds=len(rounds), converged=converged, transfer_ns=_transfer_ns(problem, best))
-    return allocation.model_copy(update={"placed": told})
+    allocation = checked_allocation(network, hardware, arrays, best.problem, request, stop, found)
+    graph = problem.graph
+    transfer_ns = {graph.names[stage]: best.transfer_ns[stage] for stage in graph.network_order}
+    delays = [
+        EdgeDelay(producer=graph.names[p], consumer=graph.names[c], ticks=ticks)
+        for (p, c), ticks in best.problem.graph.lags.items()
+    ]
+    placed = Placed(
+        rounds=len(rounds), converged=converged, transfer_ns=transfer_ns, delays=tuple(delays) or None
+    )
+    return allocation.model_copy(update={"placed": placed})
 
 
-def _with(problem: Problem, known: Transfer | None) -> Problem:
+def _with(problem: Problem, known: Transfer | Delays | None) -> Problem:
+    if known is None:
+        return problem
+    if isinstance(known, Delays):
+        return known.of(problem)
     if problem.step_time is None:
         raise AssertionError("checked before")
     return replace(problem, step_time=replace(problem.step_time, transfer=known))
 
 
 def _placed(problem: Problem, candidate: Candidate, hardware: Hardware, seed: int) -> _Round:
-    copies = candidate.replication
+    """Place a candidate and time it with the transfers of that placement."""
+    copies, tick_ns = candidate.replication, hardware.tick_ns
     found = arrange(problem.graph, problem.demand, copies, hardware, work=DEFAULT_WORK, seed=seed)
-    step_time = _with(problem, transfer(found, copies, hardware)).step_time
-    if step_time is None:
+    ticks = problem.graph.batch_ticks(copies)
+    known: Transfer | Delays
+    if ticks is None:
+        known = transfer(found, copies, hardware)
+        transfer_ns = known.of_stages(copies).tolist()
+    else:
+        ways = EdgeTransfers.of(found, copies, hardware, ticks.astype(np.float64) * tick_ns)
+        lags, slower, slowest = dict[Pair, int](), np.ones(len(ticks)), np.zeros(len(ticks))
+        edges = zip(found.flows.producer.tolist(), found.flows.consumer.tolist(), strict=True)
+        for edge, way_ns, queue_ns, busy in zip(edges, ways.way_ns, ways.queue_ns, ways.busy, strict=True):
+            lags[edge] = math.ceil((way_ns + queue_ns) / tick_ns * EXACTLY)
+            slower[edge[0]] = max(slower[edge[0]], busy)
+            slowest[edge[0]] = max(slowest[edge[0]], way_ns + queue_ns)
+        known, transfer_ns = Delays(lags, slower), slowest.tolist()
+    timed = _with(problem, known)
+    if timed.step_time is None:
         raise AssertionError("checked before")
-    return _Round(candidate, step_time, makespan_of(problem.graph, copies) * step_time.step_ns(copies))
-
-
-def _transfer_ns(problem: Problem, best: _Round) -> dict[str, float]:
-    """Transfer time by layer, in network order."""
-    graph, known = problem.graph, best.step_time.transfer
-    if known is None:
-        raise AssertionError("every round is placed")
-    transfer_ns = known.of_stages(best.candidate.replication).tolist()
-    return {graph.names[stage]: transfer_ns[stage] for stage in graph.network_order}
+    latency_ns = makespan_of(timed.graph, copies) * timed.step_time.step_ns(copies)
+    return _Round(candidate, timed, latency_ns, transfer_ns, known)

@@ -191,8 +191,19 @@ class Progress(Record):
     lower_bound: Steps
 
 
+class EdgeDelay(Record):
+    """Ticks from the end of a batch of `producer` until `consumer` can use its pixels."""
+
+    producer: Name
+    consumer: Name
+    ticks: Steps
+
+
 class Placed(Record):
     """What `optimize --placed` found of the transfer between tiles, which the step time then includes.
+
+    With own clocks it is in `delays` instead, None otherwise, and layers with overloaded links have more
+    cycles.
 
     rounds: optimisations and placements in turn; converged: whether the last changed nothing;
     transfer_ns: time in which the outputs of one step of each layer reach their readers' tiles.
@@ -201,6 +212,12 @@ class Placed(Record):
     rounds: Count
     converged: bool
     transfer_ns: dict[Name, float]
+    delays: tuple[EdgeDelay, ...] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_missing_delays(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = handler(self)
+        return {name: value for name, value in document.items() if value is not None}
 
 
 class Allocation(ResultRecord):

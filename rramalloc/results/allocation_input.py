@@ -21,7 +21,15 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, parse
-from rramalloc.results.allocation import FORMAT, Allocation, BareReplication, Block, Count, NetworkId
+from rramalloc.results.allocation import (
+    FORMAT,
+    Allocation,
+    BareReplication,
+    Block,
+    Count,
+    EdgeDelay,
+    NetworkId,
+)
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.simulate import (
@@ -54,7 +62,10 @@ class AllocationInput:
     blocks
         Windows (height, width) that a copy computes in a step; layers left out have their smallest block.
     cycles
-        Ticks that a batch lasts, 1 for layers left out; empty where all layers step together.
+        Ticks that a batch lasts, 1 for layers left out; empty where all layers step together, or the hardware
+        says how long each takes.
+    delays
+        Ticks of transfer between layers, by the placement that it was optimised for.
     where
         How messages call the allocation: its file, or what the caller named it.
     machine
@@ -71,6 +82,7 @@ class AllocationInput:
     where: str
     blocks: MappingOf[str, Pair] = field(default_factory=dict)
     cycles: MappingOf[str, int] = field(default_factory=dict)
+    delays: tuple[EdgeDelay, ...] = ()
     machine: Hardware | None = None
     options: MappingOptions = DEFAULT_MAPPING
     measured: MeasuredSteps | None = None
@@ -83,7 +95,16 @@ class AllocationInput:
 
     def graph(self, network: Network) -> StageGraph:
         """The stages of a network, with their own clocks if its hardware says so. Raises SpecError."""
-        return timed_graph(network, self.hardware, self.options, self.measured)
+        graph = timed_graph(network, self.hardware, self.options, self.measured)
+        if not self.delays:
+            return graph
+        number = {name: stage for stage, name in enumerate(graph.names)}
+        for delay in self.delays:
+            for name in (delay.producer, delay.consumer):
+                if name not in number:
+                    raise SpecError(self.where, f"placed.delays: the network has no stage {name[:60]!r}")
+        lags = {(number[delay.producer], number[delay.consumer]): delay.ticks for delay in self.delays}
+        return replace(graph, lags=lags, _in_blocks={}, _needed={})
 
     def timing(self, graph: StageGraph, handoff: Handoff = "next") -> Timing:
         """Exact timing on a graph of its network. Raises SpecError."""
@@ -128,7 +149,8 @@ class AllocationInput:
         options = self.options.changed(mapping=mapping, fc=fc, fold=fold)
         if hardware is None:
             return replace(self, options=options)
-        return replace(self, options=options, machine=hardware, measured=None)
+        cycles = {} if self.delays else self.cycles  # those of a placement hold on its hardware
+        return replace(self, options=options, machine=hardware, measured=None, delays=(), cycles=cycles)
 
     def made_for(self, network: Network) -> AllocationInput:
         """Itself. Raises SpecError if it was made for another network."""
@@ -147,8 +169,11 @@ def read_allocation(allocation: AllocationLike, origin: str = "allocation") -> A
     Raises FileError, SpecError.
     """
     if isinstance(allocation, Allocation):
+        delays = () if allocation.placed is None else allocation.placed.delays or ()
+        cycles = {layer.name: layer.cycles for layer in allocation.layers if delays and layer.cycles}
         return AllocationInput(
             replication=allocation.replication, blocks=allocation.blocks, where=origin,
+            cycles=cycles, delays=delays,
             machine=allocation.hardware, options=allocation.options.changed(),
             measured=allocation.options.latency_table, network=allocation.network,
         )  # fmt: skip
@@ -169,6 +194,11 @@ class _FileLayer(_Lenient):
     name: Name
     replication: Count
     block: Block | None = None
+    cycles: Count | None = None
+
+
+class _FilePlaced(_Lenient):
+    delays: tuple[EdgeDelay, ...] = ()
 
 
 class _FileOptions(MappingOptions):
@@ -188,6 +218,7 @@ class _Document(_Lenient):
     network: _FileNetwork = _FileNetwork()
     hardware: Hardware | None = None
     options: _FileOptions = _FileOptions()
+    placed: _FilePlaced = _FilePlaced()
     layers: list[_FileLayer]
 
 
@@ -209,10 +240,11 @@ def _of_document(document: Any, where: str) -> AllocationInput:
         if layer.name in layers:
             raise SpecError(where, f"layers[{index}]: {brief(layer.name)} stands twice")
         layers[layer.name] = layer
-    network = whole.network
+    network, delays = whole.network, whole.placed.delays
     return AllocationInput(
         replication={name: layer.replication for name, layer in layers.items()},
         blocks={name: layer.block for name, layer in layers.items() if layer.block is not None},
+        cycles={layer.name: layer.cycles for layer in whole.layers if delays and layer.cycles}, delays=delays,
         where=where, machine=whole.hardware, options=whole.options.changed(),
         measured=whole.options.latency_table,
         network=None if network.sha256 is None else NetworkId(name=network.name, sha256=network.sha256),

@@ -1,0 +1,84 @@
+"""`optimize --placed` with own clocks: transfers delay edges, and slow down what links cannot carry."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import rramalloc
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+
+CHAIN = {
+    "format": "rramalloc-network/1",
+    "name": "chain",
+    "nodes": [
+        {"name": "input", "op": "input", "shape": [16, 8, 8]},
+        {"name": "a", "op": "conv", "inputs": ["input"], "out_channels": 128, "kernel": 1},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 128, "kernel": 1},
+    ],
+}
+
+
+def machine(**chip: float) -> Hardware:
+    document = load_hardware("plain").to_dict()
+    document["precision"] |= {"input_bits": 8, "output_bits": 8}
+    tiles = {"arrays_per_tile": 1, "straddle": True, "tiles": [1, 2], "chips": [1, 1]}
+    timing = {"step_ns": 10.0, "clock": "own"}
+    return Hardware.model_validate(document | {"chip": tiles | chip, "timing": timing})
+
+
+@pytest.fixture
+def network(tmp_path: Any) -> Any:
+    path = tmp_path / "chain.json"
+    path.write_text(json.dumps(CHAIN))
+    return path
+
+
+def test_delay_of_an_edge_by_hand(network: Any) -> None:
+    """One copy each in two tiles: a pixel of 128 bytes over a hop of 3 ns and a link of 32 bytes per ns.
+
+    3 + 128 / 32 = 7 ns on the way. Stages of 64 batches of 10 ticks: b starts at 10 + 7 and ends 640 later.
+    """
+    hardware = machine(hop_ns_tile=3.0, bandwidth_tile_gb_s=32.0)
+    found = rramalloc.optimize(network, 2, hardware=hardware, placed=True)
+    assert found.placed is not None
+    assert [delay.model_dump() for delay in found.placed.delays or ()] == [
+        {"producer": "a", "consumer": "b", "ticks": 7}
+    ]
+    assert found.placed.transfer_ns == {"a": 7.0, "b": 0.0}
+    assert [layer.cycles for layer in found.layers] == [10, 10]
+    assert found.makespan == 17 + 640
+    assert found.latency_ns == 657.0
+
+
+def test_an_overloaded_link_slows_its_sender(network: Any) -> None:
+    """128 bytes every 10 ns over a link of 4 bytes per ns take 32 ns: a batch of a lasts 32 ticks."""
+    hardware = machine(hop_ns_tile=0.0, bandwidth_tile_gb_s=4.0)
+    found = rramalloc.optimize(network, 2, hardware=hardware, placed=True)
+    assert [layer.cycles for layer in found.layers] == [32, 10]
+    assert found.makespan == 64 * 32 + 32 + 10
+
+
+def test_a_file_keeps_its_delays(network: Any, tmp_path: Any) -> None:
+    hardware = machine(hop_ns_tile=3.0, bandwidth_tile_gb_s=4.0)
+    found = rramalloc.optimize(network, 2, hardware=hardware, placed=True)
+    path = tmp_path / "a.json"
+    found.save(path)
+    for again in (rramalloc.simulate(network, path), rramalloc.simulate(network, found)):
+        assert again.makespan == found.makespan
+        assert [layer.finish for layer in again.layers] == [layer.finish for layer in found.layers]
+    other = rramalloc.simulate(network, path, hardware=machine())
+    assert other.makespan == 650
+
+
+def test_transfer_never_helps(network: Any) -> None:
+    without = rramalloc.optimize(network, 2, hardware=machine())
+    found = rramalloc.optimize(
+        network, 2, hardware=machine(hop_ns_tile=0.0, bandwidth_tile_gb_s=1e9), placed=True
+    )
+    assert found.makespan >= without.makespan
+    assert found.objective_unit == "ticks"
+    assert found.lower_bound <= found.objective_value
