@@ -70,6 +70,7 @@ class GraphBuilder:
         self._owners: dict[tuple[str, int], str] = {}
         self._approximations: list[tuple[Sequence[str], str, str]] = []
         self._unmodelled: list[tuple[Sequence[str], str, int, int | None]] = []
+        self._precomputed: list[Unmodelled] = []
 
     def unique(self, name: str) -> str:
         """A name that no node has: the name itself, or with a number. It is reserved from now on."""
@@ -119,6 +120,11 @@ class GraphBuilder:
         """Record an operator with constant weights that no stage stands for; names: of its barriers."""
         self._unmodelled.append((names, operator[:100], weights, macs))
 
+    def precompute(self, name: str, operator: str, weights: int, macs: int | None) -> None:
+        """Record a layer that works on constants alone; name: of the operator in the file."""
+        item = Unmodelled(name=name[:MAX_NAME] or "node", operator=operator[:100], weights=weights, macs=macs)
+        self._precomputed.append(item)
+
     def network(
         self,
         name: str,
@@ -160,6 +166,7 @@ class GraphBuilder:
             warnings=(*warnings, *warnings_of(approximations)),
             unmodelled=unmodelled,
             approximations=approximations,
+            precomputed=self._precomputed,
         )
 
 

@@ -28,6 +28,7 @@ class Coverage(Record):
     use it; macs: multiply-accumulates for one input; stored_again: weights that several stages share and
     that are stored for each of them; host: weight layers left to the host, untimed; unmodelled: operators
     with weights that no stage stands for; approximated: nodes that stand for an operator only approximately;
+    precomputed: layers that work on constants alone, which no total counts;
     barriers: nodes that wait for all pixels of their inputs, where those come one by one; free_digital:
     digital nodes, which take no steps of their own.
     """
@@ -38,6 +39,7 @@ class Coverage(Record):
     host: tuple[str, ...]
     unmodelled: tuple[Unmodelled, ...]
     approximated: tuple[Approximation, ...]
+    precomputed: tuple[Unmodelled, ...] = ()
     barriers: tuple[str, ...]
     free_digital: int
 
@@ -64,6 +66,7 @@ class Coverage(Record):
             host=tuple(stage.name for stage in network.stages if stage.name not in timed),
             unmodelled=network.unmodelled,
             approximated=network.approximations,
+            precomputed=network.precomputed,
             barriers=_waiting(network),
             free_digital=sum(not isinstance(node, Input | Stage) for node in network.nodes),
         )
@@ -111,6 +114,9 @@ class Coverage(Record):
         counts = Counter(item.operator for item in self.approximated if item.name not in lost)
         if counts:
             words.append(f"approximated: {_names(f'{counts[name]} x {name}' for name in counts)}")
+        if self.precomputed:
+            made = sum(item.weights for item in self.precomputed)
+            words.append(f"computed beforehand, from constants alone: layers with {made:,} weights")
         if self.stored_again:
             words.append(f"{self.stored_again:,} weights stored again for layers that share them")
         return "; ".join(words)

@@ -49,7 +49,8 @@ _NODES: TypeAdapter[dict[str, list[Node]]] = TypeAdapter(dict[str, Nodes])
 class NetworkDocument(Record):
     """The network JSON file: nodes in any order, shapes are (channels, height, width).
 
-    unmodelled, approximations: what the file that this one was converted from holds beyond the nodes.
+    unmodelled, approximations, precomputed: what the file that this one was converted from holds beyond the
+    nodes.
     """
 
     format: Literal["rramalloc-network/1"]
@@ -58,6 +59,7 @@ class NetworkDocument(Record):
     nodes: Nodes
     unmodelled: Annotated[tuple[Unmodelled, ...], from_list(list[Unmodelled])] = ()
     approximations: Annotated[tuple[Approximation, ...], from_list(list[Approximation])] = ()
+    precomputed: Annotated[tuple[Unmodelled, ...], from_list(list[Unmodelled])] = ()
 
 
 _DOCUMENT: TypeAdapter[NetworkDocument] = TypeAdapter(NetworkDocument)
@@ -70,7 +72,8 @@ class Network(Result):
     nodes: producers before consumers, file order kept wherever it allows that;
     shapes: output shape of every node; warnings: what an importer assumed or ignored;
     where: the file it came from, as messages name it; unmodelled: operators of that file whose weights no
-    stage stands for; approximations: nodes that stand for an operator only approximately.
+    stage stands for; approximations: nodes that stand for an operator only approximately; precomputed: layers
+    of that file that work on constants alone, computed once beforehand, on no arrays.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Network(Result):
     where: str = field(default="", compare=False)
     unmodelled: tuple[Unmodelled, ...] = ()
     approximations: tuple[Approximation, ...] = ()
+    precomputed: tuple[Unmodelled, ...] = ()
 
     @classmethod
     def from_document(cls, document: Any, where: str) -> Network:
@@ -93,6 +97,7 @@ class Network(Result):
             where=where,
             unmodelled=checked.unmodelled,
             approximations=checked.approximations,
+            precomputed=checked.precomputed,
         )
 
     @classmethod
@@ -106,6 +111,7 @@ class Network(Result):
         warnings: Iterable[str] = (),
         unmodelled: Iterable[Unmodelled] = (),
         approximations: Iterable[Approximation] = (),
+        precomputed: Iterable[Unmodelled] = (),
     ) -> Network:
         """Check nodes (records or their JSON form) in any order and infer all shapes.
 
@@ -128,6 +134,7 @@ class Network(Result):
             place,
             tuple(unmodelled),
             tuple(approximations),
+            tuple(precomputed),
         )
         if network.only_classifiers:
             return replace(network, warnings=(*network.warnings, _ALL_ON_ARRAYS))
@@ -181,7 +188,7 @@ class Network(Result):
             "source": self.source,
             "nodes": [_dump(node, shares=True) for node in self.nodes],
         }
-        for key in ("unmodelled", "approximations"):
+        for key in ("unmodelled", "approximations", "precomputed"):
             if getattr(self, key):
                 document[key] = [item.model_dump(mode="json") for item in getattr(self, key)]
         return document

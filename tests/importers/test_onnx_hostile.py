@@ -15,6 +15,7 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
 
 from rramalloc.errors import FileError, NetworkError, RramallocError, SpecError
 from rramalloc.importers.onnx import from_model, read
+from rramalloc.importers.onnx.operators import HANDLERS
 
 FLOAT = TensorProto.FLOAT
 
@@ -265,3 +266,66 @@ def test_invalid_text() -> None:
         pytest.skip("refused by protobuf")
     with pytest.raises(RramallocError, match="UTF-8"):
         from_model(model, "text.onnx", {})
+
+
+NUMBERS = (-2, -1, 0, 1, 2, 3, 4, 8, 16, 10**6, 2**31, 10**18)
+TEXTS = (
+    "", "constant", "reflect", "wrap", "linear", "SAME_UPPER", "bij,bjk->bik", "...i,ij->...j", "bti,bti",
+    "ii->i", "a->", "->", "reverse", "bidirectional", "half_pixel", "DCR",
+)  # fmt: skip
+WHOLE = (
+    "axis", "group", "blocksize", "hidden_size", "layout", "num_heads", "q_num_heads", "kv_num_heads",
+    "keepdims", "transA", "transB", "N", "K", "bits", "batch_dims", "ceil_mode", "num_groups", "allowzero",
+)  # fmt: skip
+LISTS = (
+    "axes", "kernel_shape", "strides", "pads", "dilations", "perm", "split", "starts", "ends",
+    "output_padding", "output_shape", "qkv_hidden_sizes",
+)  # fmt: skip
+WORDS = ("equation", "direction", "mode", "auto_pad", "coordinate_transformation_mode", "nearest_mode")
+
+
+def attributes(rng: random.Random) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name in rng.sample([*WHOLE, *LISTS, *WORDS], rng.randint(0, 6)):
+        several = [rng.choice(NUMBERS) for _ in range(rng.randint(1, 5))]
+        made[name] = several if name in LISTS else rng.choice(TEXTS if name in WORDS else NUMBERS)
+    return made
+
+
+def any_model(operator: str, rng: random.Random) -> Any:
+    """One operator with operands and attributes that mostly do not fit."""
+    dims = [1 if rng.random() < 0.8 else 3] + [rng.choice([1, 2, 3, 4, 8]) for _ in range(rng.randint(0, 4))]
+    names, constants = list[str](), [weight("k", dims[-1], 4)]
+    for at in range(rng.randint(1, 7)):
+        kind, name = rng.random(), f"c{at}"
+        if kind < 0.3 or (at == 0 and kind < 0.8):
+            name = "d"
+        elif kind < 0.4:
+            name = ""
+        elif kind < 0.65:
+            values = np.array([rng.choice(NUMBERS) for _ in range(rng.randint(0, 5))], dtype=np.int64)
+            constants.append(numpy_helper.from_array(values.reshape(rng.choice([(-1,), (-1, 1)])), name))
+        else:
+            sizes = [rng.choice([0, 1, 2, 3, 4, 8, 12, 16, 10**6]) for _ in range(rng.randint(0, 5))]
+            constants.append(weight(name, *sizes))
+        names.append(name)
+    domain = rng.choice(["", "", "com.microsoft"])
+    outputs = ["y", "y2", "y3"][: rng.randint(1, 3)]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["d"]), helper.make_node("MatMul", ["x", "k"], ["z"]),
+        helper.make_node(operator, names, outputs, "it", domain=domain, **attributes(rng)),
+    ]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [info("x", *dims)], [info("y"), info("z")], constants)
+    versions = [helper.make_opsetid("", rng.choice([9, 13, 21])), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=versions)
+
+
+@pytest.mark.parametrize("operator", sorted(HANDLERS))
+def test_any_operands_give_a_network_or_a_typed_error(operator: str) -> None:
+    """Wrong ranks, negative and huge sizes, operands left out, attributes of other operators."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for seed in range(20):
+        model = any_model(operator, random.Random(f"{operator} {seed}"))
+        with contextlib.suppress(RramallocError):
+            from_model(model, "any.onnx", {}, allow_partial=True)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kilobytes

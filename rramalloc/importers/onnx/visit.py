@@ -29,6 +29,7 @@ Drawn = tuple[Drawing, list[str]]
 """The nodes of a graph, and those of its outputs."""
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
 _MAX_TRIALS = 8
+_LAYERS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
 _REORDERINGS = (
     "Identity", "Cast", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "QuantizeLinear",
     "DequantizeLinear",
@@ -100,9 +101,21 @@ def _results(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> Sequ
     if known and step.op in ("Shape", "Size") and step.need(0).dims is not None:
         return [_measure(step)]
     if all(not isinstance(value, Tensor) for value in step.values):
-        return evaluate(step, drawing.room)
+        made = evaluate(step, drawing.room)
+        if known and step.op in _LAYERS:
+            _precompute(drawing, step, made[0].dims)
+        return made
     handler = HANDLERS.get(step.op) if known else None
     return handler(drawing, step) if handler is not None else unknown(drawing, step, declared)
+
+
+def _precompute(drawing: Drawing, step: Step, out: Dims | None) -> None:
+    """Note a layer whose input is constant: a product with a large matrix of the file."""
+    first, second = step.value(0), step.value(1)
+    if isinstance(second, Constant) and second.array is None and second.dims and len(second.dims) > 1:
+        inner = first.dims[-1] if first is not None and first.dims and step.op == "MatMul" else None
+        macs = math.prod(out) * inner if out is not None and inner is not None else None
+        drawing.precompute(step.name, step.label, math.prod(second.dims), macs)
 
 
 def _measure(step: Step) -> Constant:

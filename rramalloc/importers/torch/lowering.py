@@ -14,7 +14,7 @@ from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, us
 from rramalloc.importers.onnx.visit import Drawn, fewest_barriers
 from rramalloc.importers.torch.call import Call, Frame
 from rramalloc.importers.torch.graph import Argument, Graph, Operation, Program, Ref, references
-from rramalloc.importers.torch.operators import READERS, RULES, stated_bits
+from rramalloc.importers.torch.operators import LAYERS, READERS, RULES, stated_bits
 from rramalloc.network.network import Network
 
 _INLINED = ("higher_order.wrap_with_set_grad_enabled", "higher_order.wrap_with_autocast")
@@ -139,6 +139,8 @@ class _Scope:
         for name in operation.outputs:
             if name is None or name not in self.graph.shapes:
                 continue
+            if operation.op in LAYERS:
+                call.name = _base_name(operation)
             value = _folded(call) or call.constant(name)
             if value.dims != self.graph.shapes[name]:
                 value = call.constant(name)
@@ -198,10 +200,10 @@ class _Scope:
 
 def _folded(call: Call) -> Constant | None:
     """The whole numbers that an operator makes of whole numbers, None if it is not one that indices need."""
-    rule, operands = RULES.get(call.operation.op), call.operands()
-    if rule is None or any(isinstance(value, Tensor) or value.array is None for value in operands):
-        return None
-    if not operands and call.operation.op != "arange":
+    op, operands = call.operation.op, call.operands()
+    known = not any(isinstance(value, Tensor) or value.array is None for value in operands)
+    rule = RULES.get(op) if op in LAYERS or (known and (operands or op == "arange")) else None
+    if rule is None:
         return None
     try:
         made = rule(call)

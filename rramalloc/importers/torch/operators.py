@@ -601,6 +601,8 @@ _RULES: dict[Handler, str] = {
 
 RULES: Mapping[str, Handler] = {name: rule for rule, names in _RULES.items() for name in names.split()}
 """Rule by operator name, without namespace, overload and the underscore of in-place calls."""
+LAYERS = frozenset(("linear", "matmul", "mm", "addmm", "bmm", "einsum"))
+"""Calls that count as layers even where they work on constants alone."""
 READERS: Mapping[str, str] = {
     **dict.fromkeys(("conv1d", "conv2d"), "Conv"),
     **dict.fromkeys(("max_pool1d", "max_pool2d"), "MaxPool"),

@@ -43,6 +43,8 @@ def combine(drawing: Drawing, step: Step, op: str, values: Sequence[Value], suff
     dims = broadcast(step, sizes)
     rank = len(dims)
     data = [value.aligned(rank) for value in values if isinstance(value, Tensor)]
+    if not data:
+        raise step.unsupported("none of its operands is data")
     layout = _layout(dims, data)
     if len(data) == 1:
         x = expand(drawing, step, data[0], dims, layout)

@@ -209,6 +209,8 @@ def attention(drawing: Drawing, step: Step) -> Sequence[Value]:
     """
     if step.proto.domain == "com.microsoft" and step.op == "Attention":
         heads, weight = step.integer("num_heads", 0), step.dims(1)
+        if len(step.dims(0)) != 3 or len(weight) != 2 or weight[0] != step.dims(0)[2]:
+            raise step.mismatch("weights", f"{shown(weight)} do not fit data of {shown(step.dims(0))}")
         x = linear(drawing, step, step.data(), 2, weight[-1], _constant(step, 1))
         sizes = step.integers("qkv_hidden_sizes") or (weight[-1] // 3,) * 3
         ends = list(itertools.accumulate(sizes))
