@@ -87,9 +87,9 @@ class Timing(Record):
 
     read_ns: one analog read; dac_bits: input bits fed per read; adc_ns: one conversion;
     columns_per_adc: columns that one ADC converts in turn; rows_per_read: wordlines driven at once, None for
-    all. clock: "shared" if all stages step together, which None also means, or "own" if a batch of each
-    stage takes its own whole number of ticks of tick_ns, 1 ns unless given. With an own clock and no time at
-    all, every layer needs a measured latency.
+    all; clock: "shared" if all stages step together, which None also means, or "own" if a batch of each
+    stage takes its own whole number of ticks; tick_ns: length of a tick of own clocks, 1 ns unless given.
+    With own clocks and no time at all, every layer needs a measured latency.
     Raises SpecError unless exactly one of the two ways is given.
     """
 

@@ -192,7 +192,7 @@ class Progress(Record):
 
 
 class EdgeDelay(Record):
-    """Ticks from the end of a batch of `producer` until `consumer` can use its pixels."""
+    """Transfer from one layer to another; ticks: from the end of a batch until its pixels can be used."""
 
     producer: Name
     consumer: Name
@@ -202,11 +202,11 @@ class EdgeDelay(Record):
 class Placed(Record):
     """What `optimize --placed` found of the transfer between tiles, which the step time then includes.
 
-    With own clocks it is in `delays` instead, None otherwise, and layers with overloaded links have more
-    cycles.
+    With own clocks it delays edges instead, and layers with overloaded links have more cycles.
 
-    rounds: optimisations and placements in turn; converged: whether the last changed nothing;
-    transfer_ns: time in which the outputs of one step of each layer reach their readers' tiles.
+    rounds: optimisations and placements in turn; converged: whether the last changed nothing; transfer_ns:
+    time in which the outputs of one step of each layer reach their readers' tiles; delays: of edges with own
+    clocks, None otherwise.
     """
 
     rounds: Count
@@ -228,11 +228,12 @@ class Allocation(ResultRecord):
     within the budget is below lower_bound; gap: (objective_value - lower_bound) / objective_value; proof:
     what shows the bound, in words; seconds: work of the search in seconds of a reference core, counted and
     not measured, so that equal runs give equal files (None for methods that do not count it); step_ns,
-    latency_ns, throughput_per_s: None without [timing]; dynamic_pj, static_pj, energy_pj, edp, area_um2:
-    energy for one input in its two parts and in sum, its product with the latency in pJ ns, and area, None
-    where the hardware does not give them; history: how best and bound met; host: weight layers left to the
-    host, untimed; warnings: what was assumed or ignored; coverage: how much of the network this is about
-    (None in files of older versions); placed: None unless the step includes the transfer between tiles.
+    latency_ns, throughput_per_s: None without [timing]; tick_ns: instead of step_ns where stages have their
+    own clocks; dynamic_pj, static_pj, energy_pj, edp, area_um2: energy for one input in its two parts and in
+    sum, its product with the latency in pJ ns, and area, None where the hardware does not give them;
+    history: how best and bound met; host: weight layers left to the host, untimed; warnings: what was
+    assumed or ignored; coverage: how much of the network this is about (None in files of older versions);
+    placed: None unless the step includes the transfer between tiles.
     """
 
     rows_in = "layers"
