@@ -13,6 +13,7 @@ from rramalloc.chart import Chart, check_figure
 Path = str | os.PathLike[str]
 _CHARTS = {
     "chip_map": ("chip_map", "chip_map"),
+    "columns": ("sweep_section", "columns_chart"),
     "convergence": ("convergence", "convergence_chart"),
     "front": ("front_section", "front_chart"),
     "methods": ("comparison_section", "methods_chart"),
@@ -32,11 +33,11 @@ class _Plots:
         names = ", ".join(name for name in dir(self) if not name.startswith("_"))
         return f"<figures of {type(self._result).__name__}: {names}>"
 
-    def _chart(self, name: str, save: Path | None) -> Chart:
+    def _chart(self, name: str, save: Path | None, *columns: str) -> Chart:
         """Raises SpecError, FileError if it cannot be saved there, before it is drawn."""
         check_figure(save)
         module, function = _CHARTS[name]
-        chart: Chart = getattr(import_module(f"rramalloc.report.{module}"), function)(self._result)
+        chart: Chart = getattr(import_module(f"rramalloc.report.{module}"), function)(self._result, *columns)
         if save is not None:
             chart.save(save)
         return chart
@@ -68,6 +69,17 @@ class ComparisonPlots(_Plots):
     def methods(self, save: Path | None = None) -> Chart:
         """Makespan of every method against that of `auto`. Raises SpecError, FileError."""
         return self._chart("methods", save)
+
+
+class SweepPlots(_Plots):
+    """Charts of a sweep."""
+
+    def columns(self, x: str = "arrays", y: str = "makespan", save: Path | None = None) -> Chart:
+        """Any column of numbers against another, a line for everything else that varies.
+
+        Raises SpecError, FileError.
+        """
+        return self._chart("columns", save, x, y)
 
 
 class FrontPlots(_Plots):

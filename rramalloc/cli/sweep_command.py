@@ -42,6 +42,7 @@ Rows = Annotated[
 Jobs = Annotated[
     int | None, typer.Option("--jobs", metavar="N", help="Processes on this machine; default: one per core.")
 ]
+Plot = Annotated[str, typer.Option("--plot", metavar="X,Y", help="Columns of rows.csv that --figure draws.")]
 Status = Annotated[bool, typer.Option("--status", help="Only tell how far the sweep in DIR is.")]
 
 
@@ -52,6 +53,8 @@ def sweep(
     scheduler: Scheduler = None,
     jobs: Jobs = None,
     rows: Rows = "csv",
+    figure: parameters.Figure = None,
+    plot: Plot = "arrays,makespan",
     status: Status = False,
     allow_partial: parameters.AllowPartial = False,
     output_format: parameters.OutputFormat = "table",
@@ -61,10 +64,15 @@ def sweep(
 
     Example: rramalloc sweep spec.toml -o sweep
     """
+    from rramalloc.chart import check_figure
     from rramalloc.studies.sweep.run import sweep as run_sweep
     from rramalloc.studies.sweep.run import sweep_status
     from rramalloc.studies.sweep.spec import read_spec
 
+    check_figure(figure)
+    across, _, up = plot.partition(",")
+    if not up:
+        raise typer.BadParameter(f"--plot must be two columns such as arrays,latency_ns, got {plot[:60]!r}")
     if status:
         _print_status(sweep_status(output), output_format)
         return
@@ -88,6 +96,8 @@ def sweep(
         note(f"{number_of(result.failed, 'point')} failed; the rows say why, for example:", quiet=quiet)
         for reason in result.reasons():
             note(f"  {reason}", quiet=quiet)
+    if figure is not None:
+        result.plot.columns(across.strip(), up.strip(), save=figure)
     _print_result(result, output_format, quiet=quiet)
 
 

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label
-from rramalloc.report.section import Column, Detail, Fact, Note, Section, Table, network_words, shown, thinned
+from rramalloc.errors import SpecError
+from rramalloc.records import brief
+from rramalloc.report.section import (
+    FIGURE,
+    Column,
+    Detail,
+    Fact,
+    Note,
+    Section,
+    Table,
+    network_words,
+    shown,
+    thinned,
+)
 from rramalloc.studies.sweep.rows import SweepDocument, SweepRow, summarise
+from rramalloc.studies.sweep.run import SweepResult
 from rramalloc.units import counted
 
-_MOST_SERIES = 12
+_MOST_SERIES, _MOST_GROUPS = 12, 8
+_NUMBERS = {
+    "arrays": "", "used": "", "minimum": "", "cell_bits": "", "weight_bits": "", "dac_bits": "",
+    "columns_per_adc": "", "rows_per_read": "", "bandwidth_gb_s": "GB/s", "makespan": "steps",
+    "interval": "steps", "step_ns": "ns", "latency_ns": "ns", "throughput_per_s": "1/s", "dynamic_pj": "pJ",
+    "static_pj": "pJ", "energy_pj": "pJ", "edp": "pJ ns", "area_um2": "um2", "utilisation": "share",
+    "gap": "share", "seconds": "s", "objective_value": "of the objective", "lower_bound": "of the objective",
+}  # fmt: skip
+"""Columns that can be drawn against each other, and their units."""
 _VARIES = (
     "network",
     "method",
@@ -18,6 +40,11 @@ _VARIES = (
     "crossbar",
     "cell_bits",
     "bandwidth_gb_s",
+    "weight_bits",
+    "dac_bits",
+    "columns_per_adc",
+    "rows_per_read",
+    "clock",
     "mapping",
     "fc",
     "objective",
@@ -35,7 +62,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
     if document.rows is None:
         blocks.append(Note("This file has no rows: name the folder of the sweep."))
     if done:
-        blocks.append(_chart(done, detail))
+        blocks += _charts(done, detail)
     if rows:
         blocks += [_summary(rows, detail), _table(rows, detail)]
     if failed:
@@ -60,44 +87,86 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
     )
 
 
-def _series(rows: Sequence[SweepRow]) -> dict[str, list[SweepRow]]:
-    """Rows by what varies beside the arrays, named by it, rising in arrays."""
-    varies = [field for field in _VARIES if len({getattr(row, field) for row in rows}) > 1] or ["method"]
+def _series(rows: Sequence[SweepRow], x: str) -> dict[str, list[SweepRow]]:
+    """Rows by what varies beside a column, named by it, rising in the column."""
+    differ = [field for field in _VARIES if field != x and len({getattr(row, field) for row in rows}) > 1]
+    varies = differ or ["method"]
     found: dict[str, list[SweepRow]] = {}
     for row in rows:
         found.setdefault(", ".join(str(getattr(row, field)) for field in varies), []).append(row)
-    return {name: sorted(each, key=lambda row: row.arrays or 0) for name, each in found.items()}
+    return {name: sorted(each, key=lambda row: getattr(row, x)) for name, each in found.items()}
 
 
-def _chart(rows: Sequence[SweepRow], detail: Detail) -> Chart:
-    series = _series(rows)
-    arrays = [row.arrays or 1 for row in rows]
-    spans = [row.makespan or 1 for row in rows]
+def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGURE, of: str = "") -> Chart:
+    """A column of the rows against another, one line for everything else that varies.
+
+    of: what all rows are about, for the heading. Raises SpecError for what is no column of numbers.
+    """
+    for name in (x, y):
+        if name not in _NUMBERS:
+            raise SpecError("plot", f"{brief(name)} is no column of numbers; there are {', '.join(_NUMBERS)}")
+    there = [row for row in rows if getattr(row, x) is not None and getattr(row, y) is not None]
+    if not there:
+        raise SpecError("plot", f"no row of the sweep has both {x!r} and {y!r}")
+    series = _series(there, x)
     layers = []
     for place, (name, each) in enumerate(list(series.items())[:_MOST_SERIES]):
         kept = [each[at] for at in thinned(len(each), max(2, detail.marks // _MOST_SERIES))]
         data: Lists = {
-            "arrays": [row.arrays for row in kept],
-            "makespan": [row.makespan for row in kept],
-            "bound": [row.lower_bound if row.objective_unit != "ns" else None for row in kept],
+            "x": [getattr(row, x) for row in kept],
+            "y": [getattr(row, y) for row in kept],
+            "bound": [row.lower_bound for row in kept],
+            "objective": [f"{row.objective} [{row.objective_unit}]" for row in kept],
             "series": [name] * len(kept),
         }
         shape = SHAPES[(place + place // len(SERIES)) % len(SHAPES)]
         key = Key(label(name, 60), SERIES[place % len(SERIES)], shape)
-        at = {"x": "arrays", "y": "makespan"}
-        hover = {"of": "series", "arrays": "arrays", "makespan": "makespan", "lower bound": "bound"}
+        at = {"x": "x", "y": "y"}
+        hover = {"of": "series", x: "x", y: "y", "objective": "objective", "lower bound": "bound"}
         layers.append(Marks({"type": "line"}, data, at, key))
         points = {"type": "point", "filled": True, "opacity": 1, "size": 45}
         layers.append(Marks(points, data, at | {"shape": {}}, key, hover))
-    across, up = Axis.around("arrays", arrays, whole=True), Axis.around("makespan [steps]", spans)
+    across = Axis.around(_named(x), [getattr(row, x) for row in there], whole=_NUMBERS[x] == "")
+    up = Axis.around(_named(y), [getattr(row, y) for row in there])
     note = ""
     if len(series) > _MOST_SERIES:
         note = f"The first {_MOST_SERIES} of {len(series):,} combinations are drawn."
     summary = (
-        f"Lines of makespan over arrays for {counted(len(series), 'combination')}; the table has all values."
+        f"{_named(y)} over {_named(x)} for {counted(len(series), 'combination')}; the table has all values."
     )
     panel = Panel(across, up, 320, tuple(layers))
-    return Chart("Makespan against arrays", (panel,), summary, zoom="xy", note=note)
+    title = f"{_words(y)} against {_words(x)}"
+    heading = (label(of, 80),) if of else ()
+    return Chart(f"{title[0].upper()}{title[1:]}", (panel,), summary, heading, zoom="xy", note=note)
+
+
+def columns_chart(result: SweepResult, x: str, y: str) -> Chart:
+    """A column of the rows of a sweep against another. Raises SpecError."""
+    return sweep_chart([SweepRow(**row) for row in result.rows()], x, y)
+
+
+def _words(column: str) -> str:
+    unit = _NUMBERS[column]
+    ending = {"ns": "_ns", "pJ": "_pj", "um2": "_um2", "GB/s": "_gb_s"}.get(unit, "")
+    return ("EDP" if column == "edp" else column.removesuffix(ending)).replace("_", " ")
+
+
+def _named(column: str) -> str:
+    unit = _NUMBERS[column]
+    return _words(column) + (f" [{unit}]" if unit else "")
+
+
+def _charts(rows: Sequence[SweepRow], detail: Detail) -> Iterator[Chart]:
+    """Latency over arrays, a chart for each network and hardware, whose steps may differ in length."""
+    groups: dict[tuple[str, str], list[SweepRow]] = {}
+    for row in rows:
+        groups.setdefault((row.network, row.hardware), []).append(row)
+    for (network, hardware), each in list(groups.items())[:_MOST_GROUPS]:
+        of = f"{network} on {hardware}" if len(groups) > 1 else ""
+        timed = all(row.latency_ns is not None for row in each)
+        yield sweep_chart(each, "arrays", "latency_ns" if timed else "makespan", detail, of)
+        if timed and any(row.energy_pj is not None for row in each):
+            yield sweep_chart(each, "latency_ns", "energy_pj", detail, of)
 
 
 def _summary(rows: Sequence[SweepRow], detail: Detail) -> Table:
@@ -128,6 +197,10 @@ def _table(rows: Sequence[SweepRow], detail: Detail) -> Table:
         "gap",
         "interval",
         "latency_ns",
+        "energy_pj",
+        "edp",
+        "area_um2",
+        "utilisation",
         "error_kind",
     )
     kinds: dict[str, Any] = {
@@ -135,10 +208,16 @@ def _table(rows: Sequence[SweepRow], detail: Detail) -> Table:
         "seed": "int",
         "used": "int",
         "makespan": "int",
-        "lower_bound": "float" if any(row.objective_unit == "ns" for row in rows) else "int",
+        "lower_bound": "float"
+        if any(row.objective_unit not in ("steps", "ticks", None) for row in rows)
+        else "int",
         "gap": "percent",
         "interval": "int",
         "latency_ns": "float",
+        "energy_pj": "float",
+        "edp": "float",
+        "area_um2": "float",
+        "utilisation": "percent",
     }
     fields = [name for name in names if any(getattr(row, name) is not None for row in rows)]
     heads = tuple(Column(name.replace("_", " ").capitalize(), kinds.get(name, "text")) for name in fields)

@@ -309,3 +309,14 @@ def utilisation(graph: StageGraph, stage: int, copies: int, arrays: int, hardwar
     crossbar = hardware.crossbar
     cells = copies * kernels * WeightMatrix.of(graph.network, node, hardware).cells
     return cells / (arrays * crossbar.wordlines * crossbar.bitlines)
+
+
+def utilisation_of_all(problem: Problem, candidate: Candidate, hardware: Hardware) -> float:
+    """Share of the cells of all arrays in use that hold weights."""
+    graph, copies = problem.in_blocks(candidate.blocks).graph, candidate.replication
+    taken: list[int] = problem.arrays_of_stages(copies, graph.blocks).tolist()
+    cells = [
+        utilisation(graph, stage, int(copies[stage]), arrays, hardware) * arrays
+        for stage, arrays in enumerate(taken)
+    ]
+    return sum(cells) / sum(taken)

@@ -19,13 +19,14 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import least_arrays
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
+from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose, utilisation_of_all
 from rramalloc.search.objective import check_method
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.studies.budgets import budget
 from rramalloc.studies.sweep.rows import SweepRow, failed_row, inputs_of
-from rramalloc.studies.sweep.spec import SweepPoint
+from rramalloc.studies.sweep.spec import Changes, SweepPoint
 from rramalloc.studies.sweep.sweep_sources import NetworkText, machine_of
+from rramalloc.timing.metrics import EnergyArea
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -45,6 +46,7 @@ _RESULTS = (
     "step_ns",
     "latency_ns",
     "throughput_per_s",
+    *EnergyArea._fields,
     "seconds",
 )
 
@@ -122,12 +124,12 @@ class _Case(NamedTuple):
 
     network: NetworkText
     hardware: str
-    changes: tuple[str | None, int | None, float | None]
+    changes: Changes
     mapping: MappingOptions
 
     @property
     def machine(self) -> Hardware:
-        return machine_of(self.hardware, *self.changes).hardware
+        return machine_of(self.hardware, self.changes).hardware
 
 
 def _result(case: _Case, point: SweepPoint, arrays: int) -> dict[str, Any]:
@@ -145,7 +147,11 @@ def _result(case: _Case, point: SweepPoint, arrays: int) -> dict[str, Any]:
         _network(case.network), hardware, arrays, problem, request, stop, candidate
     )
     row = {column: getattr(allocation, column) for column in _RESULTS}
-    return row | {"used": allocation.arrays.used, "repaired": candidate.repaired}
+    return row | {
+        "used": allocation.arrays.used,
+        "utilisation": utilisation_of_all(problem, candidate, hardware),
+        "repaired": candidate.repaired,
+    }
 
 
 @lru_cache(maxsize=16)

@@ -21,10 +21,12 @@ class SweepRow(Record):
     """One point: its values, and either its result or the error.
 
     network_sha256: of the graph; hardware: its name; crossbar: "ROWSxCOLUMNS"; bandwidth_gb_s: of the memory,
-    None without one; arrays: the budget, arrays_asked: as written in the spec ("1024", "x2");
+    None without one; weight_bits, dac_bits, columns_per_adc, rows_per_read, clock: of the hardware, None
+    where it does not give them; arrays: the budget, arrays_asked: as written in the spec ("1024", "x2");
     minimum: arrays with every layer stored once; both None if the error came before they were computed.
     objective_value, objective_unit: the minimised value and its unit, that of lower_bound as well;
-    from `used` to `seconds` as in an allocation, all None with an error; repaired: whether copies were taken
+    from `used` to `seconds` as in an allocation, all None with an error; utilisation: share of the cells of
+    the arrays used that hold weights; repaired: whether copies were taken
     away because the method's answer did not fit. error_kind: class of the error; error: its first line;
     key: hash of everything that the result depends on.
     """
@@ -35,6 +37,11 @@ class SweepRow(Record):
     crossbar: str
     cell_bits: int
     bandwidth_gb_s: float | None
+    weight_bits: int | None = None
+    dac_bits: int | None = None
+    columns_per_adc: int | None = None
+    rows_per_read: int | None = None
+    clock: str | None = None
     mapping: str
     fc: str
     arrays: int | None
@@ -56,6 +63,12 @@ class SweepRow(Record):
     step_ns: float | None = None
     latency_ns: float | None = None
     throughput_per_s: float | None = None
+    dynamic_pj: float | None = None
+    static_pj: float | None = None
+    energy_pj: float | None = None
+    edp: float | None = None
+    area_um2: float | None = None
+    utilisation: float | None = None
     seconds: float | None = None
     error_kind: str | None = None
     error: str | None = None
@@ -64,8 +77,8 @@ class SweepRow(Record):
 
 def inputs_of(point: SweepPoint, network: NetworkText, hardware: str) -> dict[str, Any]:
     """The part of a row that stands before anything is computed; hardware: its document as JSON."""
-    machine = machine_of(hardware, *point.changes)
-    crossbar, memory = machine.hardware.crossbar, machine.hardware.memory
+    machine = machine_of(hardware, point.changes)
+    crossbar, memory, timing = machine.hardware.crossbar, machine.hardware.memory, machine.hardware.timing
     return {
         "network": network.name,
         "network_sha256": network.sha256,
@@ -73,6 +86,11 @@ def inputs_of(point: SweepPoint, network: NetworkText, hardware: str) -> dict[st
         "crossbar": crossbar.size,
         "cell_bits": crossbar.cell_bits,
         "bandwidth_gb_s": None if memory is None else memory.bandwidth_gb_s,
+        "weight_bits": machine.hardware.precision.weight_bits,
+        "dac_bits": None if timing is None else timing.dac_bits,
+        "columns_per_adc": None if timing is None else timing.columns_per_adc,
+        "rows_per_read": None if timing is None else timing.rows_per_read,
+        "clock": "own" if machine.hardware.own_clock else "shared",
         "mapping": point.mapping,
         "fc": point.fc,
         "arrays": point.arrays if isinstance(point.arrays, int) else None,
@@ -117,7 +135,7 @@ class SweepDocument(Record):
             points=spec.size,
             spec=spec,
             networks=tuple(SweptNetwork(name=text.name, sha256=text.sha256) for text in sources.networks),
-            hardware=tuple(machine_of(text, None, None, None).hardware for text in sources.hardware),
+            hardware=tuple(machine_of(text).hardware for text in sources.hardware),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from rramalloc.choices import RowsFormat
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import parse_json, to_json
+from rramalloc.plots import SweepPlots
 from rramalloc.progress import followed, of_sweep
 from rramalloc.records import brief, parse
 from rramalloc.result import Result, frame_of
@@ -71,6 +72,11 @@ class SweepResult(Result):
     def points(self) -> int:
         """Points of the sweep, each with one row."""
         return self.document.points
+
+    @property
+    def plot(self) -> SweepPlots:
+        """Figures: columns."""
+        return SweepPlots(self)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """All rows in the order of the grid, one at a time in memory."""

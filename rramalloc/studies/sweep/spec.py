@@ -7,14 +7,14 @@ import os
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
 from rramalloc.choices import FullyConnected, Mapping, SweptObjective
 from rramalloc.errors import SpecError
 from rramalloc.files import read_toml
-from rramalloc.hardware.hardware import MAX_BITS, MAX_VALUE
+from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, MAX_VALUE
 from rramalloc.hardware.loader import DEFAULT_PRESET, parse_crossbar
 from rramalloc.methods.registry import method_names
 from rramalloc.records import Record, brief, fault, is_whole, parse
@@ -33,6 +33,11 @@ LISTS = (
     "crossbars",
     "cell_bits",
     "bandwidths_gb_s",
+    "weight_bits",
+    "dac_bits",
+    "columns_per_adc",
+    "rows_per_read",
+    "clock",
     "mappings",
     "fc",
     "arrays",
@@ -43,11 +48,24 @@ LISTS = (
 """The lists whose product is the grid; the last one varies fastest."""
 
 
+class Changes(NamedTuple):
+    """Values that replace those of a hardware, None to keep them."""
+
+    crossbar: str | None = None
+    cell_bits: int | None = None
+    bandwidth_gb_s: float | None = None
+    weight_bits: int | None = None
+    dac_bits: int | None = None
+    columns_per_adc: int | None = None
+    rows_per_read: int | None = None
+    clock: str | None = None
+
+
 class SweepPoint(NamedTuple):
     """One point of the grid, of plain values so that it travels as JSON; fields in the order of `LISTS`.
 
-    network, hardware: their positions in the spec; crossbar, cell_bits, bandwidth_gb_s: None to keep the
-    values of the hardware; arrays: a number, or a multiple of the minimum such as "x2".
+    network, hardware: their positions in the spec; crossbar ... clock: None to keep the values of the
+    hardware; arrays: a number, or a multiple of the minimum such as "x2".
     """
 
     network: int
@@ -55,6 +73,11 @@ class SweepPoint(NamedTuple):
     crossbar: str | None
     cell_bits: int | None
     bandwidth_gb_s: float | None
+    weight_bits: int | None
+    dac_bits: int | None
+    columns_per_adc: int | None
+    rows_per_read: int | None
+    clock: str | None
     mapping: str
     fc: str
     arrays: int | str
@@ -64,9 +87,9 @@ class SweepPoint(NamedTuple):
     work: int
 
     @property
-    def changes(self) -> tuple[str | None, int | None, float | None]:
-        """What replaces the values of the hardware: crossbar, cell_bits, bandwidth_gb_s."""
-        return self.crossbar, self.cell_bits, self.bandwidth_gb_s
+    def changes(self) -> Changes:
+        """What replaces the values of the hardware."""
+        return Changes(*(getattr(self, name) for name in Changes._fields))
 
 
 def _listed(value: Any) -> Any:
@@ -121,9 +144,11 @@ class Spec(Record):
     """Lists whose product is the grid; one value stands for a list of one.
 
     networks: files or shipped names; arrays: budgets, or "x2" for twice the minimum of the network on the
-    hardware, rounded down; crossbars, cell_bits, bandwidths_gb_s: replace what the hardware says, None to
-    keep it; hardware: presets or files; zip: groups of lists that advance together instead of making a
-    product; work: units of search of each point. Raises SpecError.
+    hardware, rounded down.
+
+    crossbars, cell_bits, bandwidths_gb_s, weight_bits, dac_bits, columns_per_adc, rows_per_read, clock:
+    replace what the hardware says, None to keep it; hardware: presets or files; zip: groups of lists that
+    advance together instead of making a product; work: units of search of each point. Raises SpecError.
     """
 
     name: Annotated[str, Field(max_length=200)] = ""
@@ -136,12 +161,25 @@ class Spec(Record):
     cell_bits: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values] | None = None
     objectives: Annotated[tuple[SweptObjective, ...], *_Values] = ("latency",)
     bandwidths_gb_s: Annotated[tuple[_Bandwidth, ...], *_Values] | None = None
+    weight_bits: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values] | None = None
+    dac_bits: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values] | None = None
+    columns_per_adc: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_LINES)], ...], *_Values] | None = None
+    rows_per_read: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_LINES)], ...], *_Values] | None = None
+    clock: Annotated[tuple[Literal["shared", "own"], ...], *_Values] | None = None
     fc: Annotated[tuple[FullyConnected, ...], *_Values] = ("host",)
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=2**63 - 1)], ...], *_Values] = (0,)
     work: _Work = DEFAULT_WORK
     zip: Annotated[
         tuple[Annotated[tuple[str, ...], BeforeValidator(_listed)], ...], BeforeValidator(_listed)
     ] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _singular(cls, document: Any) -> Any:
+        """`mapping` stands for `mappings`."""
+        if isinstance(document, dict) and "mapping" in document and "mappings" not in document:
+            return {"mappings" if name == "mapping" else name: value for name, value in document.items()}
+        return document
 
     @model_validator(mode="after")
     def _tied(self) -> Self:

@@ -13,13 +13,21 @@ from typing import NamedTuple, TypeVar
 from pydantic import TypeAdapter
 
 from rramalloc.errors import RramallocError, SpecError
-from rramalloc.hardware.hardware import Crossbar, Hardware, Memory
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware, parse_crossbar
 from rramalloc.importers import load
 from rramalloc.records import parse
-from rramalloc.studies.sweep.spec import Spec, SweepPoint
+from rramalloc.studies.sweep.spec import Changes, Spec, SweepPoint
 from rramalloc.version import __version__
 
+_NO_CHANGES = Changes()
+_PLACES = {
+    "cell_bits": "crossbar", "bandwidth_gb_s": "memory", "weight_bits": "precision", "dac_bits": "timing",
+    "columns_per_adc": "timing", "rows_per_read": "timing", "clock": "timing",
+}  # fmt: skip
+"""Tables of a hardware that have what a sweep changes."""
+_LISTED = {"crossbar": "crossbars", "bandwidth_gb_s": "bandwidths_gb_s"}
+"""Lists of a spec whose values have another name."""
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 T = TypeVar("T")
 
@@ -47,7 +55,7 @@ class Sources(NamedTuple):
 
     def key(self, point: SweepPoint) -> str:
         """The key of the row of `point`."""
-        machine = machine_of(self.hardware[point.hardware], *point.changes)
+        machine = machine_of(self.hardware[point.hardware], point.changes)
         return key_of(point, self.networks[point.network], machine)
 
 
@@ -59,11 +67,9 @@ def key_of(point: SweepPoint, network: NetworkText, machine: Machine) -> str:
 
 
 @lru_cache(maxsize=256)
-def machine_of(
-    text: str, crossbar: str | None, cell_bits: int | None, bandwidth_gb_s: float | None
-) -> Machine:
+def machine_of(text: str, changes: Changes = _NO_CHANGES) -> Machine:
     """The hardware of a point: its document as JSON text, with the point's changes. Raises SpecError."""
-    hardware = _changed(parse(_HARDWARE, json.loads(text), "hardware"), crossbar, cell_bits, bandwidth_gb_s)
+    hardware = _changed(parse(_HARDWARE, json.loads(text), "hardware"), changes)
     return Machine(hardware, hashlib.sha256(json.dumps(hardware.to_dict()).encode()).hexdigest())
 
 
@@ -83,40 +89,36 @@ def read_sources(spec: Spec, where: str, folder: str, *, allow_partial: bool = F
     for index, entry in enumerate(spec.hardware):
         with _entry(f"{where}: hardware[{index}]"):
             machine = _read(load_hardware, entry, folder)
-            _changed(machine, None, None, spec.bandwidths_gb_s[0] if spec.bandwidths_gb_s else None)
+            for name in Changes._fields:
+                for value in getattr(spec, _LISTED.get(name, name)) or ():
+                    _changed(machine, Changes(**{name: value}))
             text = json.dumps(machine.to_dict())
             _check_new(hardware, text)
             hardware.append(text)
     return Sources(tuple(networks), tuple(hardware))
 
 
-def _changed(
-    hardware: Hardware, crossbar: str | None, cell_bits: int | None, bandwidth_gb_s: float | None
-) -> Hardware:
-    """Hardware with another array, bits per cell or memory bandwidth; None keeps the value.
+def _changed(hardware: Hardware, changes: Changes) -> Hardware:
+    """Hardware with another array, or other values; None keeps a value.
 
-    Raises SpecError for a bandwidth without a [memory].
+    Raises SpecError for a value of a table that the hardware does not have, or that contradicts others.
     """
-    if crossbar is not None:
-        hardware = hardware.with_crossbar(*parse_crossbar(crossbar))
-    if cell_bits is not None:
-        size = hardware.crossbar
-        array = Crossbar(wordlines=size.wordlines, bitlines=size.bitlines, cell_bits=cell_bits)
-        hardware = _confirmed(hardware.model_copy(update={"crossbar": array}), "crossbar.cell_bits")
-    if bandwidth_gb_s is not None:
-        if hardware.memory is None:
-            raise SpecError("bandwidths_gb_s", f"hardware {hardware.name!r} has no [memory] to change")
-        memory = Memory(
-            bandwidth_gb_s=bandwidth_gb_s, reuse=hardware.memory.reuse, scope=hardware.memory.scope
-        )
-        hardware = _confirmed(hardware.model_copy(update={"memory": memory}), "memory.bandwidth_gb_s")
-    return hardware
-
-
-def _confirmed(hardware: Hardware, field: str) -> Hardware:
-    """Without the note that no source confirms a value that the user has given."""
-    unconfirmed = tuple(name for name in hardware.unconfirmed if name != field)
-    return hardware.model_copy(update={"unconfirmed": unconfirmed})
+    if changes.crossbar is not None:
+        hardware = hardware.with_crossbar(*parse_crossbar(changes.crossbar))
+    asked = ((name, getattr(changes, name)) for name in _PLACES)
+    given = {name: value for name, value in asked if value is not None}
+    if not given:
+        return hardware
+    document = hardware.to_dict()
+    for name, value in given.items():
+        table = _PLACES[name]
+        if table not in document:
+            words = f"hardware {hardware.name!r} has no [{table}] to change"
+            raise SpecError("bandwidths_gb_s" if name == "bandwidth_gb_s" else name, words)
+        document[table][name] = value
+    confirmed = {f"{_PLACES[name]}.{name}" for name in given}
+    document["unconfirmed"] = [name for name in hardware.unconfirmed if name not in confirmed]
+    return parse(_HARDWARE, document, f"hardware {hardware.name[:60]!r}")
 
 
 def _check_new(before: Sequence[object], latest: object) -> None:

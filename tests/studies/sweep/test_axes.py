@@ -1,0 +1,108 @@
+"""Axes of a sweep that change the hardware, and the columns of energy, area and utilisation."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rramalloc
+from rramalloc.errors import SpecError
+from rramalloc.network.network import Network
+from rramalloc.report.sweep_section import sweep_chart
+from rramalloc.studies.sweep.rows import SweepRow
+from rramalloc.studies.sweep.spec import Changes, read_spec
+from rramalloc.studies.sweep.sweep_sources import machine_of
+
+HARDWARE = """
+name = "m"
+source = "test"
+crossbar = {wordlines = 8, bitlines = 8, cell_bits = 1}
+precision = {weight_bits = 1, input_bits = 4, output_bits = 16, signed = "offset"}
+timing = {read_ns = 5.0, dac_bits = 1, adc_ns = 1.0, columns_per_adc = 8}
+energy = {read_pj = 10.0, leakage_mw = 0.5, area_um2 = 100.0}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "m.toml").write_text(HARDWARE)
+    nodes: list[dict[str, Any]] = [
+        {"name": "in", "op": "input", "shape": [2, 4, 4]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 8, "kernel": 3, "pads": 1},
+    ]
+    Network.build("one", nodes).save(tmp_path / "one.json")
+    return tmp_path
+
+
+def rows_of(folder: Path, **lists: Any) -> list[dict[str, Any]]:
+    """Rows of a sweep of one convolution: 18 rows and 8 weights, 3 arrays at one bit."""
+    spec = {"networks": "one.json", "hardware": "m.toml", "arrays": 48} | lists
+    lines = [f"{name} = {value!r}".replace("True", "true") for name, value in spec.items()]
+    (folder / "spec.toml").write_text("\n".join(lines))
+    return list(rramalloc.sweep(folder / "spec.toml", folder / "out", jobs=1).rows())
+
+
+def test_every_axis_changes_its_value(folder: Path) -> None:
+    rows = rows_of(
+        folder, weight_bits=[1, 2], dac_bits=[1, 2], columns_per_adc=[4, 8], rows_per_read=[4, 8],
+        clock=["shared", "own"], mapping=["im2col", "sdk"], arrays=6,
+    )  # fmt: skip
+    assert len(rows) == 64
+    assert all(row["error"] is None for row in rows)
+    axes = ("weight_bits", "dac_bits", "columns_per_adc", "rows_per_read", "clock", "mapping")
+    assert len({tuple(row[axis] for axis in axes) for row in rows}) == 64
+    first = rows[0]
+    # ceil(4 / 1) * ceil(8 / 4) slots of max(5, 1 * 4) ns; two bits a weight take twice the arrays
+    assert (first["minimum"], first["step_ns"]) == (3, 4 * 2 * 5.0)
+    assert {row["minimum"] for row in rows if row["weight_bits"] == 2} == {6}
+
+
+def test_columns_of_energy_area_and_utilisation(folder: Path) -> None:
+    (row,) = rows_of(folder, methods="uniform", arrays=6)
+    # two copies of 3 arrays: 8 batches of 4 slots of 8 ns; 16 * 3 reads of 4 slots
+    assert (row["used"], row["makespan"], row["latency_ns"]) == (6, 8, 8 * 32.0)
+    assert row["dynamic_pj"] == 16 * 3 * 4 * 10.0
+    assert row["static_pj"] == 0.5 * 6 * 256
+    assert row["energy_pj"] == 1920 + 768
+    assert row["edp"] == 2688 * 256
+    assert row["area_um2"] == 600
+    assert row["utilisation"] == 18 * 8 / (3 * 64)
+
+
+def test_objectives_of_energy(folder: Path) -> None:
+    rows = rows_of(folder, objectives=["energy", "edp"])
+    assert [row["objective_unit"] for row in rows] == ["pJ", "pJ ns"]
+    assert [row["objective_value"] for row in rows] == [rows[0]["energy_pj"], rows[1]["edp"]]
+
+
+def test_a_value_that_contradicts_the_hardware_is_refused_at_once(folder: Path) -> None:
+    text = HARDWARE.replace("read_ns = 5.0, dac_bits = 1, adc_ns = 1.0, columns_per_adc = 8", "step_ns = 5.0")
+    (folder / "m.toml").write_text(text)
+    with pytest.raises(SpecError, match="step_ns is the whole step"):
+        rows_of(folder, dac_bits=[1, 2])
+
+
+def test_two_columns_as_a_figure(folder: Path) -> None:
+    rows_of(folder, arrays=[6, 12, 24])
+    result = rramalloc.sweep(folder / "spec.toml", folder / "out", jobs=1)
+    result.plot.columns("area_um2", "energy_pj", save=folder / "figure.svg")
+    assert "energy [pJ]" in (folder / "figure.svg").read_text()
+    rows = [SweepRow(**row) for row in result.rows()]
+    for x, y in (("network", "arrays"), ("arrays", "step")):
+        with pytest.raises(SpecError, match="is no column of numbers"):
+            sweep_chart(rows, x, y)
+    with pytest.raises(SpecError, match="no row of the sweep has both"):
+        sweep_chart(rows, "arrays", "rows_per_read")
+
+
+def test_changes_keep_what_is_confirmed() -> None:
+    spec, _, _ = read_spec({"networks": "x", "arrays": 1, "mapping": "sdk"})
+    assert spec.mappings == ("sdk",)
+    document = tomllib.loads(HARDWARE) | {"unconfirmed": ["precision.weight_bits"]}
+    del document["timing"], document["energy"]
+    changed = machine_of(json.dumps(document), Changes(weight_bits=4)).hardware
+    assert (changed.precision.weight_bits, changed.unconfirmed) == (4, ())
