@@ -27,6 +27,7 @@ from rramalloc.timing.simulate import Replication, Timing, simulate
 _FIRST_WORK = 2
 _SECONDS_PER_SIMULATION = 5e-7
 """Per stage, of a neighbour of an allocation."""
+_STEP_TIMES = 10
 _ROUNDING = 1e-9
 
 
@@ -176,7 +177,10 @@ class EnergySearch:
     def _search(self, arrays: int, work: int) -> None:
         """Search for the least latency with so many arrays; its bound holds for all with fewer."""
         candidate, bound_ns = self.fastest(replace(self.problem, budget=arrays), work)
-        self.spent_s += max(candidate.seconds or 0.0, SECONDS_PER_WORK)
+        step_time = self.problem.step_time
+        several = step_time is not None and step_time.moves  # a search for every range of step times
+        least_s = SECONDS_PER_WORK * (_STEP_TIMES if several else 1)
+        self.spent_s += max(candidate.seconds or 0.0, least_s)
         self._work[arrays] = work
         self._bound_ns[arrays] = max(bound_ns, self._bound_ns.get(arrays, 0.0))
         if self.problem.holds(candidate.replication, candidate.blocks):

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Chip, Crossbar, Hardware, Precision, Timing
+from rramalloc.hardware.hardware import (
+    Chip,
+    Counting,
+    Crossbar,
+    Energy,
+    Hardware,
+    Memory,
+    Precision,
+    Timing,
+)
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.performance import ChipPerformance
 
 
 @pytest.mark.parametrize(
@@ -113,3 +124,12 @@ def test_to_dict_leaves_out_what_is_not_given() -> None:
     assert "memory" not in document
     assert "pj_per_byte" not in document["energy"]
     assert "energy" not in load_hardware("plain").to_dict()
+
+
+@pytest.mark.parametrize(
+    "table", [Crossbar, Precision, Timing, Memory, Chip, Energy, Counting, ChipPerformance, Hardware]
+)
+def test_every_field_has_a_row_in_the_documentation(table: Any) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "hardware.md").read_text(encoding="utf-8")
+    for name in table.model_fields:
+        assert f"`{name}`" in page or f"`[{name}]`" in page, name

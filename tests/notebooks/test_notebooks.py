@@ -40,6 +40,15 @@ print(json.dumps({
     "speeds": [plain.makespan, folded.makespan],
 }))
 """
+SIZE_A_CHIP = """
+import json
+print(json.dumps({
+    "designs": designs.values.tolist(),
+    "best": chip.name,
+    "points": [[point.area_um2, point.edp, point.lower_bound] for point in front.points],
+    "half": [half.area_um2, half.edp],
+}))
+"""
 
 
 def outcome(name: str, last: str, folder: Path) -> tuple[Any, Any]:
@@ -106,6 +115,23 @@ def test_design_space(tmp_path: Path) -> None:
     assert found["speeds"][1] < found["speeds"][0]
     assert pictures(executed) == 2
     assert shown(executed) == shown(read(NOTEBOOKS / "design_space.ipynb"))
+
+
+def test_size_a_chip(tmp_path: Path) -> None:
+    """The design of least EDP is the one whose front is shown, up to its own area."""
+    executed, found = outcome("size_a_chip", SIZE_A_CHIP, tmp_path)
+    least = min(found["designs"], key=lambda design: design[6])
+    assert found["best"] == f"{least[0]:.0f}x{least[0]:.0f}, {least[1]:.0f} columns an ADC"
+    for _, _, arrays, used, latency_us, energy_uj, edp, bound in found["designs"]:
+        assert used <= arrays
+        assert bound <= edp == pytest.approx(latency_us * energy_uj)
+    areas, edps, bounds = zip(*found["points"], strict=True)
+    assert list(areas) == sorted(areas)
+    assert list(edps) == sorted(edps, reverse=True)
+    assert all(bound <= edp for bound, edp in zip(bounds, edps, strict=True))
+    assert found["half"][1] <= 2 * edps[-1]
+    assert pictures(executed) == 1
+    assert shown(executed) == shown(read(NOTEBOOKS / "size_a_chip.ipynb"))
 
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
