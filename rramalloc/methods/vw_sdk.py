@@ -18,11 +18,10 @@ from __future__ import annotations
 import numpy as np
 
 from rramalloc.mapping.demand import ModeArrays
-from rramalloc.mapping.modes import input_extents, largest_block, smallest_block
+from rramalloc.mapping.modes import BlockGrid, input_extents, largest_block, smallest_block
 from rramalloc.methods.method import Method
 from rramalloc.methods.sdk import cycles, modes_of, with_windows
 from rramalloc.network.geometry import Pair
-from rramalloc.network.node import ConvTranspose
 from rramalloc.search.problem import Candidate, Problem, Stop
 
 
@@ -55,7 +54,8 @@ def variable_window(modes: ModeArrays, stage: int) -> tuple[Pair, int]:
     inputs = single.rows // int(high[0] * wide[0])
     per_window = single.columns // (unit[0] * unit[1])  # bitlines of all outputs of one window of a group
     weight_columns = modes.hardware.of_layer(node).columns_per_weight
-    pads = node.pads[:2] if isinstance(node, ConvTranspose) else (0, 0)
+    grid = BlockGrid.of(node, shape, unit)
+    height, width = (extent + before for extent, before in zip(shape[1:], grid.phase, strict=True))
     broad = np.arange(1, len(wide) + 1, dtype=np.int64) * unit[1]
     for row, reach in enumerate(high.tolist(), 1):
         tall = row * unit[0]
@@ -70,9 +70,7 @@ def variable_window(modes: ModeArrays, stage: int) -> tuple[Pair, int]:
             crossbar.bitlines // (per_window * tall * broad[fits]),
         )
         turns = np.where(sharing >= 1, -(-groups // np.maximum(sharing, 1)), groups * parts)
-        down = -(-(shape.height + pads[0] % tall) // tall)
-        along = -(-(shape.width + pads[1] % broad[fits]) // broad[fits])
-        taken = down * along * turns
+        taken = -(-height // tall) * -(-width // broad[fits]) * turns
         place = int(taken.argmin())
         if taken[place] < fewest:
             best, fewest = (tall, int(broad[fits][place])), int(taken[place])

@@ -77,6 +77,26 @@ def test_windows_by_hand() -> None:
     assert variable_window(modes, 0) == ((2, 2), 1458)
 
 
+@pytest.mark.parametrize("pads", [0, 1, 2, 3])
+def test_windows_of_a_transposed_convolution(pads: int) -> None:
+    """Blocks begin where output + pads is a multiple of the stride 2: only the first and last are cut.
+
+    Kernel 8 over 5 x 5 pixels of one channel gives 16 - 2 pads. On 36 lines a block of 4 x 8 has
+    (2 + 3) * (4 + 3) = 35 rows and 32 columns, so one array takes a step for each block there is.
+    """
+    nodes = [
+        {"name": "input", "op": "input", "shape": [1, 5, 5]},
+        {"name": "up", "op": "conv_transpose", "inputs": ["input"], "out_channels": 1, "kernel": 8, "stride": 2,
+         "pads": pads},
+    ]  # fmt: skip
+    network = Network.build("layer", nodes)
+    modes = ModeArrays(network, network.stages, load_hardware("plain").with_crossbar(36, 36))
+    pixels = 16 - 2 * pads + pads % 2
+    sizes = [(tall, wide) for tall in range(2, 11, 2) for wide in range(2, 11, 2)]
+    fitting = [(h, w) for h, w in sizes if (h // 2 + 3) * (w // 2 + 3) <= 36 >= h * w]
+    assert variable_window(modes, 0)[1] == min(-(-pixels // h) * -(-pixels // w) for h, w in fitting)
+
+
 @pytest.mark.parametrize("name", ["sdk", "vw-sdk"])
 @settings(max_examples=60)
 @given(random=randoms)
@@ -110,7 +130,7 @@ def test_copies_go_to_the_slowest_layer() -> None:
     Its 4 blocks take 2 batches with 2 copies, which takes a second array, and 1 with 4.
     """
     nodes = [
-        {"name": "in", "op": "input", "shape": [1, 6, 6]},
+        {"name": "in", "op": "input", "shape": [1, 5, 5]},
         {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 1, "kernel": 3},
     ]
     network = Network.build("one", nodes)
