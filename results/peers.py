@@ -30,8 +30,7 @@ from peers_simulators import OURS, Outcome, build
 
 from rramalloc.api import export, optimize
 from rramalloc.errors import RramallocError
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import load_hardware
+from rramalloc.studies.tune.simulators import TOOLS
 
 ROOT = Path(__file__).resolve().parents[1]
 CSV, PAGE = ROOT / "results" / "peers.csv", ROOT / "results" / "peers.md"
@@ -223,7 +222,7 @@ def _pimsim(network: str, arrays: int = 0, objective: str = "", margin: float = 
     config["sim_config"] |= {"sim_mode": 1, "sim_time": PIMSIM_LIMIT_MS}
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        hardware = _mesh_of_64()
+        hardware = TOOLS["pimsim"].hardware()
         copies = None
         if arrays:
             allocation = optimize(
@@ -248,12 +247,6 @@ def _pimsim(network: str, arrays: int = 0, objective: str = "", margin: float = 
     if not float(latency[1]):
         raise RuntimeError(f"pimsim-nn did not end within {PIMSIM_LIMIT_MS} ms of simulated time")
     return Outcome(stored.arrays, float(latency[1]) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[latency[2]])
-
-
-def _mesh_of_64() -> Hardware:
-    preset = load_hardware("pimcomp")
-    assert preset.chip is not None
-    return preset.model_copy(update={"chip": preset.chip.model_copy(update={"tiles": (8, 8)})})
 
 
 # The page ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ NeuroSim's pipeline cycle per image. Arrays are counted by the tools.
 from __future__ import annotations
 
 import json
-import random
 import subprocess
 import sys
 import tempfile
@@ -19,10 +18,11 @@ from typing import Any, NamedTuple
 
 from rramalloc.api import export, inspect, optimize
 from rramalloc.errors import RramallocError
-from rramalloc.hardware.hardware import Counting, Hardware
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.demand import demands
+from rramalloc.studies.tune.simulators import TOOLS
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -184,13 +184,13 @@ def _neurosim_outcome(report: Mapping[str, float]) -> Outcome:
 
 PIMSYN_NETWORKS = ("alexnet", "resnet18", "squeezenet", "vgg16", "inception_v1", "shufflenet")
 PIMSYN_BUDGETS = {"20 times the least": 20, "60 times the least": 60}
-PIMSYN_RUNS, CANDIDATES, GENES = 3, 3, 2
+PIMSYN_RUNS, GENES, CANDIDATES = 3, 2, 3
 """Runs with seeds of their own; allocations of the annealing that are evaluated, and designs of each."""
 
 
 def pimsyn(run: Run, network: str, repeat: int) -> None:
     """The best of its annealing's candidates, and ours on as many arrays with as many designs."""
-    hardware = _pimsyn_hardware()
+    hardware = TOOLS["pimsyn"].hardware()
     source = load(network)
     graph = StageGraph.build(source, "host")
     least = dict(zip(graph.names, demands(source, graph.stages, hardware), strict=True))
@@ -198,7 +198,7 @@ def pimsyn(run: Run, network: str, repeat: int) -> None:
         arrays = factor * sum(least.values())
         run(
             "PIMSYN", network, budget, "its own",
-            partial(_pimsyn_own, network, hardware, arrays, least, repeat), repeat=repeat,
+            partial(_pimsyn, network, {}, hardware, GENES, repeat, "--own", str(arrays)), repeat=repeat,
         )  # fmt: skip
         for allocation, objective in OURS.items():
             run(
@@ -206,75 +206,17 @@ def pimsyn(run: Run, network: str, repeat: int) -> None:
                 lambda objective=objective, arrays=arrays: _pimsyn(
                     network, _copies(network, arrays, hardware, objective), hardware, CANDIDATES * GENES,
                     repeat,
-                )[1],
+                ),
                 repeat=repeat, limit=arrays,
             )  # fmt: skip
 
 
-def _pimsyn_hardware() -> Hardware:
-    """256 x 256 cells of 4 bit, a weight in each: PIMSYN's graph of operations stays small.
-
-    It stores grouped convolutions as if they were dense.
-    """
-    plain = load_hardware("plain").with_crossbar(256, 256)
-    precision = plain.precision.model_copy(update={"weight_bits": 4, "input_bits": 4, "output_bits": 4})
-    crossbar = plain.crossbar.model_copy(update={"cell_bits": 4})
-    counting = Counting(groups="dense", classifiers="host", row_blocks="anywhere")
-    return plain.model_copy(update={"precision": precision, "crossbar": crossbar, "counting": counting})
-
-
 def _pimsyn(
-    network: str, copies: Mapping[str, int], hardware: Hardware, genes: int, seed: int
-) -> tuple[float, Outcome]:
-    report = _run(network, copies, "pimsyn", hardware, "--genes", str(genes), "--seed", str(seed))
-    return report["efficiency_gops_w"], Outcome(int(report["arrays"]), report["latency_ns"])
-
-
-def _pimsyn_own(
-    network: str, hardware: Hardware, arrays: int, least: Mapping[str, int], seed: int
+    network: str, copies: Mapping[str, int], hardware: Hardware, genes: int, seed: int, *options: str
 ) -> Outcome:
-    """The candidate of its annealing with the best power efficiency, as its design space chooses."""
-    sys.path.insert(0, str(build("pimsyn")))
-    from simulated_annealing import SimulatedAnnealingAlgorithm  # type: ignore[import-not-found]
-
-    source = load(network)
-    graph = StageGraph.build(source, "host")
-    stages = [(graph.names[stage], int(graph.windows[stage])) for stage in graph.network_order]
-    config = json.loads((build("pimsyn") / "config.json").read_text())["SA"]
-    random.seed(seed)
-    nodes = json.loads(
-        {file.name: file.text for file in export(network, {}, "pimsyn", hardware=hardware).files}[
-            "network.json"
-        ]
-    )
-    convolutions = {node["name"]: node for node in nodes if node["operation"] == "OP_CONV"}
-    order = list(convolutions)
-    shapes = [convolutions[name] for name in order]
-    annealing = SimulatedAnnealingAlgorithm(
-        layer_parameters={
-            "conv_output_channel": [node["output_dim"][1] for node in shapes],
-            "conv_input_lenth": [
-                node["param"]["kernel_h"] * node["param"]["kernel_w"] * node["param"]["input_channel"]
-                for node in shapes
-            ],
-            "conv_output_size": [node["output_dim"][2] * node["output_dim"][3] for node in shapes],
-        },
-        weight_volumn=[least[name] for name in order],
-        xbar_size=hardware.crossbar.wordlines,
-        rrams_for_weight=1,
-        sa_config=config,
-    )
-    annealing.run(arrays)
-    windows = dict(stages)
-    order_of_value = sorted(range(len(annealing.candidates)), key=lambda index: annealing.value[index])
-    results = []
-    for index in order_of_value[:CANDIDATES]:
-        copies = {
-            name: max(1, min(count, windows[name]))
-            for name, count in zip(order, annealing.candidates[index], strict=True)
-        }
-        results.append(_pimsyn(network, copies, hardware, GENES, seed))
-    return max(results)[1]
+    words = ("--genes", str(genes), "--seed", str(seed), *options)
+    report = _run(network, copies, "pimsyn", hardware, *words)
+    return Outcome(int(report["arrays"]), report["latency_ns"])
 
 
 def measure(run: Run, tools: set[str]) -> None:

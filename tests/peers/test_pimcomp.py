@@ -37,6 +37,15 @@ def test_a_checkout_stays_as_it_is(tmp_path: Path) -> None:
 
 
 @needs_tools
+def test_its_own_copies(tmp_path: Path) -> None:
+    """As PIMCOMP's balance rule chose them when it was run by hand (docs/sources/peers.md)."""
+    options = ("--own",)
+    report = run_export("resnet18", {}, "pimcomp", "pimcomp", tmp_path / "out", build("pimcomp"), *options)
+    assert report.values["arrays"] == 5334
+    assert sorted(report.copies.values(), reverse=True)[:6] == [381, 96, 96, 96, 96, 24]
+
+
+@needs_tools
 def test_high_throughput(tmp_path: Path) -> None:
     allocation = api.optimize("squeezenet", arrays=CHIP, hardware="pimcomp", work=2, progress=False)
     options = ("--mode", "high-throughput")

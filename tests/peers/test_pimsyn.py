@@ -52,3 +52,15 @@ def test_a_network_runs_to_the_end(network: str, tmp_path: Path) -> None:
 def test_what_it_cannot_express_is_refused_before_anything_is_written(network: str, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):
         api.export(network, {}, "pimsyn", hardware="plain")
+
+
+@needs_tools
+def test_its_own_copies(tmp_path: Path) -> None:
+    """Its annealing spends about the arrays that it is given; classifiers take 896 more."""
+    (tmp_path / "small.toml").write_text(HARDWARE)
+    options = ("--own", "920", "--genes", "2")
+    report = run_export(
+        "alexnet", {}, "pimsyn", str(tmp_path / "small.toml"), tmp_path / "out", build("pimsyn"), *options
+    )
+    assert report.values["arrays"] - 896 == pytest.approx(920, rel=0.05)
+    assert report.copies["conv1"] > report.copies["conv2"] > report.copies["conv5"]

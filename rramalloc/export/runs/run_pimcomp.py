@@ -1,11 +1,13 @@
 """Run this folder's network in PIMCOMP with the replication of this folder.
 
-    python run.py CHECKOUT [--mode low-latency|high-throughput] [--build FOLDER] [--log FILE]
+    python run.py CHECKOUT [PIMSIM] [--mode low-latency|high-throughput] [--own [balance|genetic]]
 
 CHECKOUT: a clone of https://github.com/sunxt99/PIMCOMP-NN, which stays as it is. A copy of its sources is
 built once in FOLDER, by default in the user's cache, for all exports; needs cmake, make and a C++ compiler.
 Prints copies and arrays of every layer as PIMCOMP counts them, and its time: of one input (low latency), or
-between inputs (high throughput).
+between inputs (high throughput). With PIMSIM, a clone of https://github.com/wangxy-2000/pimsim-nn that is
+built as its README says, the time is that of pimsim-nn for PIMCOMP's instructions, on the mesh of 64 cores
+that it ships: the chip must have 8 x 8 cores.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -25,8 +28,13 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 MODES = {"low-latency": ("element", "latency_ns"), "high-throughput": ("batch", "interval_ns")}
 """Its name of a mode, and what the time that it prints is."""
+METHODS = {"balance": "balance", "genetic": "GA"}
+"""Its own ways to choose copies; the genetic one takes long, and its draws depend on the clock."""
 STACK_BYTES = 64 * 2**20
 """Of the tool: a schedule that recurses without end fails at once, instead of filling the memory."""
+
+PIMSIM_LIMIT_MS = 2000
+"""Of simulated time, after which pimsim-nn gives up and reports a latency of 0."""
 
 TRIES = 10
 """The tool reads memory that it has not written: of equal runs some end with a segmentation fault."""
@@ -74,6 +82,44 @@ EDITS = (
     else if (model_name == "alexnet")
 """,
     ),
+    # What pimsim-nn reads: arrays of every group of a core, groups by their number in the core, bits of data.
+    (
+        "backend/ElementPlacement.cpp",
+        """    Json::Value offset;
+    offset["offset_value"] = 0;
+""",
+        """    std::map<std::string, std::map<int, int>> local_group; Json::Value group_map;
+    Json::Value offset;
+    offset["offset_value"] = 0;
+""",
+    ),
+    (
+        "backend/ElementPlacement.cpp",
+        """                        JsonInstruction["group"] = AG_crossbar_num[AG_index];
+""",
+        """                        auto &groups = local_group[core_name];
+                        if (!groups.count(AG_index))
+                        {
+                            int number = groups.size();
+                            groups[AG_index] = number;
+                            group_map[core_name].append(AG_crossbar_num[AG_index]);
+                        }
+                        JsonInstruction["group"] = groups[AG_index];
+                        JsonInstruction["ibiw"] = 8;
+                        JsonInstruction["obiw"] = 8;
+""",
+    ),
+    (
+        "backend/ElementPlacement.cpp",
+        """    int core_cnt = PIMCOMP_SIMULATION_INFO.size();
+""",
+        """    int core_cnt = 0;
+    for (int j = 0; j < ChipW * ChipH; ++j)
+        if (PIMCOMP_SIMULATION_INFO.isMember("core" + std::to_string(j)))
+            core_cnt = j + 1;
+    PIMCOMP_SIMULATION_INFO["config"]["array_group_map"] = group_map;
+""",
+    ),
     # It ends a schedule after 2000 steps, finished or not.
     ("backend/ElementPipelineSchedule.cpp", 'model_name == "vgg16" ? 15000 : 2000', "200000"),
 )
@@ -86,12 +132,25 @@ def main() -> None:
     """Build the tool if needed, run it, print what it reports."""
     parser = argparse.ArgumentParser(description="Run this export in PIMCOMP.")
     parser.add_argument("checkout", type=Path, help="a clone of PIMCOMP-NN")
+    parser.add_argument("pimsim", type=Path, nargs="?", help="a clone of pimsim-nn, built")
     parser.add_argument("--mode", choices=tuple(MODES), default="low-latency")
     parser.add_argument("--build", type=Path, default=cache(), help="where its copy is built: %(default)s")
+    parser.add_argument(
+        "--own",
+        nargs="?",
+        const="balance",
+        choices=tuple(METHODS),
+        help="PIMCOMP's own copies in place of ours",
+    )
     parser.add_argument("--log", type=Path, help="where all that the tool prints is written")
     arguments = parser.parse_args()
     program = build(arguments.checkout.resolve(), arguments.build.resolve())
-    for line in run(program, arguments.mode, arguments.log):
+    with tempfile.TemporaryDirectory() as work:
+        instructions = None if arguments.pimsim is None else Path(work) / "instructions.gz"
+        report = run(program, arguments.mode, arguments.log, arguments.own, instructions)
+        if instructions is not None:
+            report[-1] = simulate(arguments.pimsim.resolve(), instructions, Path(work))
+    for line in report:
         print(line)
 
 
@@ -158,8 +217,13 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def run(program: Path, mode: str, log: Path | None) -> list[str]:
-    """What the tool reports of this folder's network."""
+def run(
+    program: Path, mode: str, log: Path | None, own: str | None = None, instructions: Path | None = None
+) -> list[str]:
+    """What the tool reports of this folder's network.
+
+    own: the method by which it chooses copies itself; instructions: where those for pimsim-nn are written.
+    """
     settings = json.loads((FOLDER / "run.json").read_text(encoding="utf-8"))
     granularity, value = MODES[mode]
     with tempfile.TemporaryDirectory() as work:
@@ -168,18 +232,24 @@ def run(program: Path, mode: str, log: Path | None) -> list[str]:
         shutil.copy(FOLDER / "network.json", Path(work) / "models" / "JSON" / "network.json")
         shutil.copy(FOLDER / "config.json", Path(work) / "config.json")
         variables = {
-            "REPLICATION_JSON": str(FOLDER / "replication.json"),
             "LAST_NODE": str(settings["last_node"]),
             "LAST_PIXELS": str(settings["last_pixels"]),
         }
+        if own is None:
+            variables["REPLICATION_JSON"] = str(FOLDER / "replication.json")
+        command = [str(program), "-m=network", f"-r={METHODS[own or 'balance']}", f"-p={granularity}"]
+        command += [] if instructions is None else ["-s=YES"]
         for _ in range(TRIES):
             done = subprocess.run(
-                [str(program), "-m=network", "-r=balance", f"-p={granularity}"],
+                command,
                 cwd=Path(work) / "build", env={**os.environ, **variables}, capture_output=True, text=True,
                 preexec_fn=limit,
             )  # fmt: skip
             if done.returncode != -signal.SIGSEGV:
                 break
+        for made in (Path(work) / "output").glob("SimulationInfo*"):
+            if instructions is not None:
+                shutil.copy(made, instructions)
     if log is not None:
         log.write_text(done.stdout + done.stderr, encoding="utf-8")
     if done.returncode == -signal.SIGKILL:
@@ -191,12 +261,38 @@ def run(program: Path, mode: str, log: Path | None) -> list[str]:
         sys.exit("PIMCOMP did not finish the schedule: the last node never got its inputs")
     stored = [line.split() for line in lines if line.startswith("STORED ")]
     arrays = sum(int(words[-1]) for words in stored)
-    if arrays != settings["arrays"]:
+    if own is None and arrays != settings["arrays"]:
         sys.exit(f"PIMCOMP stores {arrays} arrays, the export counted {settings['arrays']}: please report it")
     nodes = json.loads((FOLDER / "network.json").read_text(encoding="utf-8"))["node_list"]
     report = [f"layer {nodes[int(index)]['name']} {' '.join(rest)}" for _, index, *rest in stored]
     time_ns = float(lines[lines.index("practical (ns)") + 1])
     return [*report, f"arrays {arrays}", f"{value} {time_ns:.0f}"]
+
+
+def simulate(checkout: Path, instructions: Path, work: Path) -> str:
+    """The latency that pimsim-nn reports of PIMCOMP's instructions."""
+    program, example = checkout / "build" / "ChipTest", checkout / "example" / "config"
+    if not program.exists():
+        sys.exit(f"{checkout} has no build/ChipTest: build pimsim-nn as its README says")
+    if not instructions.exists():
+        sys.exit("PIMCOMP wrote no instructions for pimsim-nn")
+    config = json.loads((example / "latency_config.json").read_text(encoding="utf-8"))
+    config["sim_config"] |= {"sim_mode": 1, "sim_time": PIMSIM_LIMIT_MS}
+    (work / "latency.json").write_text(json.dumps(config), encoding="utf-8")
+    shutil.copy(example / "network_mesh_64.json", work)
+    libraries = str(checkout / "build" / "packages" / "systemc" / "src")
+    done = subprocess.run(
+        [str(program), str(instructions), str(work / "latency.json")], cwd=work, capture_output=True,
+        text=True, errors="replace", env={**os.environ, "LD_LIBRARY_PATH": libraries},
+    )  # fmt: skip
+    report = done.stdout.partition("Chip Simulation Result")[2]
+    latency = re.search(r"latency:\s*([\d.]+)\s*(ms|us|ns|s)\b", report)
+    if done.returncode or latency is None:
+        sys.exit(f"pimsim-nn ended with code {done.returncode}: {done.stdout[-300:]}")
+    if not float(latency[1]):
+        sys.exit(f"pimsim-nn did not end within {PIMSIM_LIMIT_MS} ms of simulated time")
+    unit_ns = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[latency[2]]
+    return f"latency_ns {float(latency[1]) * unit_ns:.0f}"
 
 
 def limit() -> None:

@@ -1,9 +1,10 @@
 """Run PIMSYN's evaluation on the exported network in the folder of this file: python run.py CHECKOUT
 
 CHECKOUT is a folder of https://github.com/lixixi-jook/PIMSYN-NN; it is imported and not changed.
-Sets our copies with `set_weight_duplication` and lets its evolution engine divide the layers among macros and
-choose converters, at the power at which its design space has as many arrays as the network takes. Prints
-copies and arrays of every layer as PIMSYN counts them, and the time of the design it finds most efficient.
+Sets our copies with `set_weight_duplication`, or with --own those that its annealing chooses, and lets its
+evolution engine divide the layers among macros and choose converters, at the power at which its design space
+has as many arrays as the network takes. Prints copies and arrays of every layer as PIMSYN counts them, and
+the time of the design it finds most efficient.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ HERE = Path(__file__).resolve().parent
 SHARES = (0.3, 0.25, 0.2, 0.15, 0.1, 0.05, 0.02)
 """Of the power that arrays take, the first with a design: the four that PIMSYN tries, and lower ones."""
 
+CANDIDATES = 3
+"""Of its annealing that are evaluated with --own."""
+
 
 def main() -> None:
     """Run the tool and print its report."""
@@ -28,6 +32,7 @@ def main() -> None:
     parser.add_argument("checkout", type=Path, help="folder of PIMSYN-NN")
     parser.add_argument("--genes", type=int, help="designs to try (default: as its config.json says)")
     parser.add_argument("--seed", type=int, default=0, help="of the designs (default: 0)")
+    parser.add_argument("--own", type=int, metavar="ARRAYS", help="PIMSYN's own copies for so many arrays")
     arguments = parser.parse_args()
     checkout = arguments.checkout.resolve()
     if not (checkout / "evolution_algorithm.py").is_file():
@@ -44,15 +49,16 @@ def main() -> None:
     for size in (2**power for power in range(int(smallest).bit_length() - 1)):
         config["memory"][str(size)] = config["memory"][smallest]  # it fails on memories below its smallest
     random.seed(arguments.seed)
-    designs = (most_efficient(settings, config, ratio) for ratio in SHARES)
-    report = next((design for design in designs if design is not None), None)
+    tried = [settings] if arguments.own is None else own_choices(settings, config, arguments.own)
+    designs = [design for copies in tried if (design := first_design(copies, config)) is not None]
+    report = max(designs, key=lambda design: design["efficiency"], default=None)
     if report is None:
         sys.exit(
             "PIMSYN finds no design of these copies: converters take too much power, or a buffer over 4 MB"
         )
     for name, counted in report["layers"].items():
         expected = settings["copies"][name], settings["arrays"][name]
-        if counted != expected:
+        if arguments.own is None and counted != expected:
             sys.exit(
                 f"layer {name}: PIMSYN has {counted[0]} copies on {counted[1]} arrays, "
                 f"the export {expected[0]} copies on {expected[1]} arrays"
@@ -62,6 +68,37 @@ def main() -> None:
     print(f"power_w {report['power_w']:.3f}")
     print(f"efficiency_gops_w {report['efficiency']:.3f}")
     print(f"latency_ns {report['time_ns']:.3f}")
+
+
+def own_choices(settings: dict[str, Any], config: dict[str, Any], arrays: int) -> list[dict[str, Any]]:
+    """The settings with the copies of the best candidates of its annealing."""
+    from neural_network_parse import NeuralNetworkParser  # type: ignore[import-not-found]
+    from simulated_annealing import SimulatedAnnealingAlgorithm  # type: ignore[import-not-found]
+
+    network = NeuralNetworkParser(config["network"])
+    network.parse_neural_network()
+    names = network.conv_list
+    demand = [settings["arrays"][name] // settings["copies"][name] for name in names]
+    annealing = SimulatedAnnealingAlgorithm(
+        layer_parameters=network.layer_paras, weight_volumn=demand, xbar_size=settings["size"],
+        rrams_for_weight=math.ceil(config["weight_res"] / settings["resolution"]), sa_config=config["SA"],
+    )  # fmt: skip
+    annealing.run(arrays)
+    order = sorted(range(len(annealing.candidates)), key=lambda place: annealing.value[place])
+    choices = []
+    for place in order[:CANDIDATES]:
+        layers = [network.layer_dict[name] for name in names]
+        pairs = zip(annealing.candidates[place], layers)  # noqa: B905
+        copies = [max(1, min(count, layer.W * layer.H)) for count, layer in pairs]
+        taken = {name: count * need for name, count, need in zip(names, copies, demand)}  # noqa: B905
+        choices.append(settings | {"duplication": copies, "arrays": settings["arrays"] | taken})
+    return choices
+
+
+def first_design(settings: dict[str, Any], config: dict[str, Any]) -> dict[str, Any] | None:
+    """The best design at the first share of the power that has any."""
+    designs = (most_efficient(settings, config, ratio) for ratio in SHARES)
+    return next((design for design in designs if design is not None), None)
 
 
 def most_efficient(settings: dict[str, Any], config: dict[str, Any], ratio: float) -> dict[str, Any] | None:

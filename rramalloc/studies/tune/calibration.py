@@ -35,8 +35,9 @@ _ROUNDS = 20
 _STIFFNESS = (1e-5, 1e-4, 1e-3, 1e-2)
 """Weights of the ridge that draws all stages to a common clock; what predicts best is taken."""
 _FOLDS = 3
-_LENGTHS, _NOISES = (0.3, 1.0, 3.0), (1e-6, 1e-3, 1e-2, 1e-1)
-"""Of the Gaussian process: lengths relative to the median distance, noise relative to the variance."""
+_NOISES, _FACTORS, _PASSES, _LENGTH_PRIOR = (1e-6, 1e-3, 1e-2, 1e-1, 1.0), (0.5, 2.0, 4.0), 2, 0.3
+"""Of the Gaussian process: noises relative to the variance, steps of a length, turns over all coordinates,
+and how strongly lengths are drawn to the spread of the answers."""
 
 
 class Clocks(NamedTuple):
@@ -205,36 +206,52 @@ def _best_choice(
 class Process:
     """A Gaussian process over logarithms of copies, with a Matern 5/2 kernel.
 
-    points: those of the answers; length, variance: of the kernel; root: Cholesky factor of the covariance
-    with the noise; weights: of the points in the mean.
+    points: those of the answers; lengths: over which each coordinate matters; variance: of the values; root:
+    Cholesky factor of the covariance with the noise, relative to the variance; weights: of the points in the
+    mean; likelihood: logarithm of how likely the values are.
     """
 
     points: Floats
-    length: float
+    lengths: Floats
     variance: float
     root: Floats
     weights: Floats
+    likelihood: float
 
     @classmethod
     def fit(cls, points: Floats, values: Floats) -> Process:
-        """The most likely of a few lengths and noises."""
-        distance = _distances(points, points)
-        apart = distance[distance > 0]
-        median = float(np.median(apart)) if len(apart) else 1.0
-        found: list[tuple[float, Process]] = []
-        for length in _LENGTHS:
-            kernel = _matern(distance / (length * median))
-            for noise in _NOISES:
-                root = np.linalg.cholesky(kernel + (noise + 1e-9) * np.eye(len(points))).astype(np.float64)
-                weights = np.linalg.solve(root.T, np.linalg.solve(root, values))
-                variance = max(float(values @ weights) / len(values), 1e-12)
-                likely = -0.5 * len(values) * math.log(variance) - float(np.log(np.diag(root)).sum())
-                found.append((likely, cls(points, length * median, variance, root, weights)))
-        return max(found, key=lambda item: item[0])[1]
+        """The most likely lengths, one coordinate after the other; most stages matter little."""
+        spread = points.std(axis=0)
+        common = np.where(spread > 0, spread, 1.0) * math.sqrt(points.shape[1])
+
+        def score(process: Process) -> float:
+            return process.likelihood - _LENGTH_PRIOR * float((np.log(process.lengths / common) ** 2).sum())
+
+        best, noise = cls.of(points, values, common, _NOISES[0]), _NOISES[0]
+        for _ in range(_PASSES):
+            tried = [(cls.of(points, values, best.lengths, each), each) for each in _NOISES]
+            best, noise = max(tried, key=lambda pair: score(pair[0]))
+            for coordinate in range(points.shape[1]):
+                for factor in _FACTORS:
+                    lengths = best.lengths.copy()
+                    lengths[coordinate] *= factor
+                    best = max(best, cls.of(points, values, lengths, noise), key=score)
+        return best
+
+    @classmethod
+    def of(cls, points: Floats, values: Floats, lengths: Floats, noise: float) -> Process:
+        """The process with these lengths and this noise, relative to the variance that fits them."""
+        scaled = points / lengths
+        covariance = _matern(_distances(scaled, scaled)) + (noise + 1e-9) * np.eye(len(points))
+        root = np.linalg.cholesky(covariance).astype(np.float64)
+        weights = np.linalg.solve(root.T, np.linalg.solve(root, values))
+        variance = max(float(values @ weights) / len(values), 1e-12)
+        likelihood = -0.5 * len(values) * math.log(variance) - float(np.log(np.diag(root)).sum())
+        return cls(points, lengths, variance, root, weights, likelihood)
 
     def expect(self, points: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation at every point."""
-        kernel = _matern(_distances(points, self.points) / self.length)
+        kernel = _matern(_distances(points / self.lengths, self.points / self.lengths))
         explained = np.linalg.solve(self.root, kernel.T)
         left = np.maximum(1 - (explained**2).sum(axis=0), 1e-9)
         return kernel @ self.weights, np.sqrt(self.variance * left)

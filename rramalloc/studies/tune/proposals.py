@@ -108,6 +108,10 @@ class Neighbourhood:
         pairs = zip(first.tolist(), second.tolist(), strict=True)
         return self._fitted([self._draw.choice(pair) for pair in pairs], (), fill=True)
 
+    def fitted(self, copies: Replication) -> Replication:
+        """The copies lowered until everything fits."""
+        return self._fitted(copies.tolist(), (), fill=False)
+
     def choose(self, count: int) -> int:
         """A number below `count`, smaller ones more often."""
         return int(count * self._draw.random() ** 2)

@@ -25,7 +25,7 @@ from typing import IO, NamedTuple, Protocol, runtime_checkable
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.errors import SimulatorError, SpecError, UnknownNameError
 from rramalloc.export.export import export
-from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.hardware import Counting, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import Allocation
@@ -291,17 +291,28 @@ class Tool(NamedTuple):
 
 
 def _pimsyn_hardware() -> Hardware:
-    """Arrays of 256 x 256 cells of 4 bits, a weight in each."""
+    """Arrays of 256 x 256 cells of 4 bits, a weight in each; grouped convolutions count as dense."""
     plain = load_hardware("plain").with_crossbar(256, 256)
     precision = plain.precision.model_copy(update={"weight_bits": 4, "input_bits": 4, "output_bits": 4})
     crossbar = plain.crossbar.model_copy(update={"cell_bits": 4})
-    return plain.model_copy(update={"name": "pimsyn", "precision": precision, "crossbar": crossbar})
+    counting = Counting(groups="dense", classifiers="host", row_blocks="anywhere")
+    parts = {"precision": precision, "crossbar": crossbar, "counting": counting}
+    return plain.model_copy(update={"name": "pimsyn", **parts})
+
+
+def _mesh_of_64() -> Hardware:
+    """PIMCOMP's chip with the 8 x 8 cores of the mesh that pimsim-nn ships."""
+    preset = load_hardware("pimcomp")
+    if preset.chip is None:
+        return preset
+    return preset.model_copy(update={"chip": preset.chip.model_copy(update={"tiles": (8, 8)})})
 
 
 TOOLS: Mapping[str, Tool] = {
     "mnsim": Tool("mnsim", "whole_kernel", lambda: load_hardware("mnsim"), ("MNSIM-2.0",), ()),
     "neurosim": Tool("neurosim", "im2col", lambda: load_hardware("neurosim"), ("DNN_NeuroSim_V1.4",), None),
     "pimcomp": Tool("pimcomp", "im2col", lambda: load_hardware("pimcomp"), ("PIMCOMP-NN",), ("--own",)),
+    "pimsim": Tool("pimcomp", "im2col", _mesh_of_64, ("PIMCOMP-NN", "pimsim-nn"), ("--own",)),
     "pimsyn": Tool("pimsyn", "im2col", _pimsyn_hardware, ("PIMSYN-NN",), ("--own", "{arrays}")),
 }
 
