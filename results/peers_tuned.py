@@ -33,12 +33,12 @@ from rramalloc.timing.simulate import Replication
 
 ROOT = Path(__file__).resolve().parents[1]
 CSV = ROOT / "results" / "peers_tuned.csv"
-EVALUATIONS = 60
+EVALUATIONS = 40
 """Of each search."""
 HELD_OUT = 30
 POPULATION = 10
 LIMIT_S = 600.0
-PIMSYN = {"alexnet": 920, "vgg16": 2300, "resnet18": 1180, "squeezenet": 440}
+PIMSYN = {"alexnet": 920, "alexnet_todaes": 1000, "squeezenet": 440, "resnet18": 1180}
 PIMCOMP = ("alexnet", "squeezenet", "resnet18", "shufflenet")
 MNSIM = ("alexnet", "resnet18", "vgg11")
 

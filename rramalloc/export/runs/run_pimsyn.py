@@ -105,7 +105,7 @@ def most_efficient(settings: dict[str, Any], config: dict[str, Any], ratio: floa
     """What PIMSYN reports of its best design if arrays take `ratio` of the power; None if there is none."""
     import dse  # type: ignore[import-not-found]
     import evolution_algorithm  # type: ignore[import-not-found]
-    from neural_network_parse import NeuralNetworkParser  # type: ignore[import-not-found]
+    from neural_network_parse import NeuralNetworkParser
 
     size, resolution = settings["size"], settings["resolution"]
     network = NeuralNetworkParser(config["network"])
