@@ -19,6 +19,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
 from rramalloc.search import mode_search, sequential
 from rramalloc.search.fewest import solve as solve_fewest
+from rramalloc.search.kernels.mode_tables import cover
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import ModeBounder
 from rramalloc.search.mode_objectives import root_bound, smallest_interval
@@ -261,12 +262,16 @@ def test_a_menu_lists_the_fewest_arrays_for_every_number_of_batches(random: Rand
     problem = case.problem
     menu = Menu.of(problem)
     spare = problem.budget - problem.minimum
-    for stage, grid in enumerate(problem.graph.grids):
-        stairs = slice(int(menu.stairs.first[stage]), int(menu.stairs.first[stage + 1]))
+    stages = len(problem.demand)
+    for number in range(2 * stages):  # all staircases, then those of the lowest blocks
+        stage = number % stages
+        grid = problem.graph.grids[stage]
+        stairs = slice(int(menu.stairs.first[number]), int(menu.stairs.first[number + 1]))
         fewest: dict[int, int] = {}
         for mode, arrays in modes_of(problem, stage, int(problem.demand[stage]) + spare):
-            batches = -(-grid.recut(mode.block).total // mode.copies)
-            fewest[batches] = min(fewest.get(batches, arrays), arrays)
+            if number < stages or mode.block[0] == grid.block[0]:
+                batches = -(-grid.recut(mode.block).total // mode.copies)
+                fewest[batches] = min(fewest.get(batches, arrays), arrays)
         for batches in fewest:
             steps = [
                 int(a)
@@ -274,3 +279,21 @@ def test_a_menu_lists_the_fewest_arrays_for_every_number_of_batches(random: Rand
                 if b <= batches
             ]
             assert min(steps) == min(a for b, a in fewest.items() if b <= batches)
+
+
+@settings(max_examples=50, deadline=None)
+@given(random=randoms)
+def test_every_label_is_dominated_by_one_of_its_modes(random: Random) -> None:
+    """Up to the slack, which is no larger than the range of the features, and 0 where labels suffice."""
+    count, most = random.randint(1, 30), random.randint(1, 8)
+    features = np.array([[float(random.randint(0, 9)) for _ in range(3)] for _ in range(count)])
+    features = features[np.argsort(features.sum(axis=1), kind="stable")]
+    label = np.empty(count, dtype=np.int64)
+    labels = cover(features, most, 9.0, label)
+    assert sorted(set(label.tolist())) == list(range(labels))
+    assert labels <= most
+    best = [mode for mode in features if not ((features <= mode).all(1) & (features < mode).any(1)).any()]
+    for number in range(labels):
+        own = features[label == number]
+        slack = min(float((mode - own).max()) for mode in own)
+        assert slack <= (9 if len(np.unique(best, axis=0)) > most else 0)
