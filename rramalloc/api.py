@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +98,8 @@ def optimize(
     target_ns: float | None = None,
     latency_table: LatencyTableLike | None = None,
     placed: bool = False,
+    bits: str | os.PathLike[str] | None = None,
+    sensitivity: float | None = None,
     seed: int = 0,
     work: int = DEFAULT_WORK,
     time_limit_s: float | None = None,
@@ -108,13 +112,15 @@ def optimize(
 ) -> Allocation:
     """The replication of every layer with the lowest latency for a budget of crossbar arrays.
 
-    network: a Network, a file, or a shipped name ("vgg16"); arrays: a number, "x2" for twice the minimum,
-    or None for all that the chip of `hardware` has; crossbar: "256x256" or (256, 256); fold:
-    fold filters first, with mapping "kernel_split"; target: steps, target_ns: nanoseconds, one of them
-    with objective "arrays"; latency_table: measured step times, or their file; placed: count transfer
-    between the tiles in which copies would be placed; work: units of search (0.05 s each on a reference
-    core) before it ends without proof; gap: distance from the bound that is good enough; progress: show a
-    line in a notebook; stop: replaces work, time_limit_s, gap, on_progress and progress;
+    network: a Network, a file, or a shipped name ("vgg16"); arrays: a number, "x2" for twice the minimum, or
+    None for all that the chip of `hardware` has; crossbar: "256x256" or (256, 256); fold: fold filters first,
+    with mapping "kernel_split"; target: steps, target_ns: nanoseconds, one of them with objective "arrays";
+    latency_table: measured step times, or their file; placed: count transfer between the tiles in which
+    copies would be placed; bits: a CSV of layer, weight_bits, input_bits and sensitivity, from which bits of
+    every layer are chosen with sensitivities of no more than `sensitivity` in sum (the allocation is then of
+    the network with these bits, `network.with_bits(allocation.bits)`); work: units of search (0.05 s each on
+    a reference core) before it ends without proof; gap: distance from the bound that is good enough;
+    progress: show a line in a notebook; stop: replaces work, time_limit_s, gap, on_progress and progress;
     allow_partial: take operators whose weights cannot be modelled as barriers, as the coverage then says.
     Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.
 
@@ -127,6 +133,7 @@ def optimize(
     check_range("seed", seed, 0, 2**63 - 1)
     check_range("work", work, 0, MAX_WORK)
     check_range("gap", gap, 0, 1)
+    check_range("sensitivity", sensitivity, 0, 1e300)
     check_range("time limit", time_limit_s, 0, 10**9)
     _check_objective(objective, method, target, target_ns)
     source = as_network(network, input_shapes, allow_partial=allow_partial)
@@ -136,9 +143,19 @@ def optimize(
         target_ns=target_ns, measured=measured_steps(latency_table, source, fc, machine),
     )  # fmt: skip
     most = _budget(arrays, source, machine, options)
-    run = optimize_network
+    run: Callable[[Network, Hardware, int, Request, Stop], Allocation] = optimize_network
     if placed:
         from rramalloc.placement.placed import optimize_placed as run
+    if bits is not None:
+        if placed or latency_table is not None or method != "auto" or objective in ("arrays", "sequential"):
+            words = "chooses bits for latency, interval, energy or edp, with method auto and no more"
+            raise SpecError("bits", f"{words}: leave out --placed, --latency-table and --target")
+        from rramalloc.studies.layer_bits import BitTable, optimize_bits
+
+        limit = math.inf if sensitivity is None else sensitivity
+        run = partial(optimize_bits, table=BitTable.read(bits), most_sensitivity=limit)
+    elif sensitivity is not None:
+        raise SpecError("sensitivity", "is the limit for the choices of --bits FILE, which is not given")
     with followed(on_progress, progress and stop is None, of_search) as tell:
         ending = stop or Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=tell)
         return run(source, machine, most, request, ending)

@@ -35,6 +35,8 @@ _COLUMNS = {
     "finish": "finish",
     "fold": "fold",
     "utilisation": "utilisation",
+    "weight bits": "weight_bits",
+    "input bits": "input_bits",
     "energy [pJ]": "energy_pj",
     "area [um2]": "area_um2",
 }
@@ -79,6 +81,19 @@ Convergence = Annotated[
 Placed = Annotated[
     bool, typer.Option("--placed", help="Count the transfer between tiles, as the arrays would be placed.")
 ]
+Bits = Annotated[
+    str | None,
+    typer.Option(
+        "--bits", metavar="FILE", help="CSV layer,weight_bits,input_bits,sensitivity to choose from."
+    ),
+]
+Sensitivity = Annotated[
+    float | None, typer.Option("--sensitivity", metavar="MAX", help="Limit of the sum of sensitivities.")
+]
+BitsNetwork = Annotated[
+    str | None,
+    typer.Option("--bits-network", metavar="FILE", help="Write the network with the chosen bits as JSON."),
+]
 Gap = Annotated[float, typer.Option("--gap", metavar="G", help="Stop within this gap, e.g. 0.01.")]
 AllocationFile = Annotated[
     str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the allocation as JSON.")
@@ -99,6 +114,9 @@ def optimize(
     target_ns: TargetNs = None,
     latency_table: parameters.LatencyTable = None,
     placed: Placed = False,
+    bits: Bits = None,
+    sensitivity: Sensitivity = None,
+    bits_network: BitsNetwork = None,
     method: Method = "auto",
     seed: parameters.Seed = 0,
     work: parameters.Work = 100,
@@ -118,11 +136,14 @@ def optimize(
     """
     from rramalloc import api
     from rramalloc.chart import check_figure
+    from rramalloc.files import check_writable
     from rramalloc.hardware.loader import as_hardware
+    from rramalloc.importers import load
     from rramalloc.search.problem import Stop
 
     check_figure(figure)
     check_figure(convergence)
+    check_writable(bits_network)
     if arrays is None and as_hardware(hardware, crossbar).chip is None:
         raise typer.BadParameter(f"--arrays is needed: hardware {hardware!r} has no [chip] that tells them")
     with SearchLine(quiet=quiet) as line:
@@ -131,13 +152,18 @@ def optimize(
             allocation = api.optimize(
                 network, parameters.budget_of(arrays), hardware=hardware, crossbar=crossbar,
                 mapping=mapping, fold=fold, fc=fc, objective=objective, method=method,
-                target=target, target_ns=target_ns, latency_table=latency_table, placed=placed, seed=seed,
+                target=target, target_ns=target_ns, latency_table=latency_table, placed=placed, bits=bits,
+                sensitivity=sensitivity, seed=seed,
                 work=work, time_limit_s=time_limit, gap=gap, stop=stop,
                 input_shapes=parameters.parse_input_shapes(input_shape),
                 allow_partial=allow_partial,
             )  # fmt: skip
     if output is not None:
         allocation.save(output)
+    if bits_network is not None:
+        shapes = parameters.parse_input_shapes(input_shape)
+        source = load(network, shapes, allow_partial=allow_partial)
+        source.with_bits(allocation.bits).save(bits_network)
     _draw(allocation, figure, convergence)
     _print(allocation, output_format, quiet=quiet)
     warn(allocation.warnings, quiet=quiet)
@@ -186,6 +212,8 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
         yield "latency", duration(allocation.latency_ns)
         yield "throughput", f"{allocation.throughput_per_s:.6g} inputs/s"
     yield from parameters.energy_lines(allocation)
+    if allocation.sensitivity is not None:
+        yield "sensitivity", f"{allocation.sensitivity:g} in sum, of the bits chosen"
     if allocation.placed is not None:
         rounds, slowest = allocation.placed.rounds, max(allocation.placed.transfer_ns.values())
         end = "nothing changed in the last" if allocation.placed.converged else "the best of them"

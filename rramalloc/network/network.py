@@ -180,6 +180,16 @@ class Network(Result):
         text = json.dumps(document, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
+    def with_bits(self, bits: Mapping[str, tuple[int, int]]) -> Network:
+        """The same network with other (weight bits, input bits) of some weight layers, by name."""
+        nodes = [
+            node.model_copy(update=dict(zip(("weight_bits", "input_bits"), bits[node.name], strict=True)))
+            if isinstance(node, Stage) and node.name in bits
+            else node
+            for node in self.nodes
+        ]
+        return replace(self, nodes=tuple(nodes))
+
     def to_dict(self) -> dict[str, Any]:
         """The document of the network JSON format, `rramalloc-network/1`."""
         document: dict[str, Any] = {

@@ -102,10 +102,10 @@ class Foldable(Record):
 
 
 def layer_bits(stages: Sequence[Stage], hardware: Hardware) -> dict[str, dict[str, int]]:
-    """weight_bits and input_bits of every stage by name; none where all have those of the hardware."""
-    own = {stage.name: hardware.precision.of_layer(stage) for stage in stages}
-    if all(precision == hardware.precision for precision in own.values()):
+    """weight_bits and input_bits of every stage by name; none where no stage has bits of its own."""
+    if all(stage.weight_bits is None and stage.input_bits is None for stage in stages):
         return {}
+    own = {stage.name: hardware.precision.of_layer(stage) for stage in stages}
     return {
         name: {"weight_bits": precision.weight_bits, "input_bits": precision.input_bits}
         for name, precision in own.items()
@@ -230,10 +230,11 @@ class Allocation(ResultRecord):
     not measured, so that equal runs give equal files (None for methods that do not count it); step_ns,
     latency_ns, throughput_per_s: None without [timing]; tick_ns: instead of step_ns where stages have their
     own clocks; dynamic_pj, static_pj, energy_pj, edp, area_um2: energy for one input in its two parts and in
-    sum, its product with the latency in pJ ns, and area, None where the hardware does not give them;
-    history: how best and bound met; host: weight layers left to the host, untimed; warnings: what was
-    assumed or ignored; coverage: how much of the network this is about (None in files of older versions);
-    placed: None unless the step includes the transfer between tiles.
+    sum, its product with the latency in pJ ns, and area, None where the hardware does not give them; history:
+    how best and bound met; host: weight layers left to the host, untimed; warnings: what was assumed or
+    ignored; coverage: how much of the network this is about (None in files of older versions); placed: None
+    unless the step includes the transfer between tiles; sensitivity: sum over all layers to the bits that
+    were chosen for them, None unless they were.
     """
 
     rows_in = "layers"
@@ -282,6 +283,16 @@ class Allocation(ResultRecord):
     coverage: Coverage | None = None
     placed: Placed | None = None
     tick_ns: float | None = None
+    sensitivity: float | None = None
+
+    @property
+    def bits(self) -> dict[str, tuple[int, int]]:
+        """(weight bits, input bits) of every layer; empty where none has bits of its own."""
+        return {
+            layer.name: (layer.weight_bits, layer.input_bits)
+            for layer in self.layers
+            if layer.weight_bits is not None and layer.input_bits is not None
+        }
 
     @property
     def replication(self) -> dict[str, int]:
@@ -299,7 +310,7 @@ class Allocation(ResultRecord):
         `placed` is there only if transfer was counted, `tick_ns` if stages have their own clocks, energy and
         area if the hardware gives any of them.
         """
-        left_out = {name for name in ("placed", "tick_ns") if getattr(self, name) is None}
+        left_out = {name for name in ("placed", "tick_ns", "sensitivity") if getattr(self, name) is None}
         return without_missing(self.model_dump(mode="json", exclude=left_out))
 
     @property

@@ -24,11 +24,11 @@ class SweepRow(Record):
     None without one; weight_bits, dac_bits, columns_per_adc, rows_per_read, clock: of the hardware, None
     where it does not give them; arrays: the budget, arrays_asked: as written in the spec ("1024", "x2");
     minimum: arrays with every layer stored once; both None if the error came before they were computed.
-    objective_value, objective_unit: the minimised value and its unit, that of lower_bound as well;
-    from `used` to `seconds` as in an allocation, all None with an error; utilisation: share of the cells of
-    the arrays used that hold weights; repaired: whether copies were taken
-    away because the method's answer did not fit. error_kind: class of the error; error: its first line;
-    key: hash of everything that the result depends on.
+    objective_value, objective_unit: the minimised value and its unit, that of lower_bound as well; from
+    `used` to `seconds` as in an allocation, all None with an error; dynamic_pj, static_pj, energy_pj, edp,
+    area_um2: as in an allocation, None where not given; utilisation: share of the cells of the arrays used
+    that hold weights; repaired: whether copies were taken away because the method's answer did not fit.
+    error_kind: class of the error; error: its first line; key: hash of everything that the result depends on.
     """
 
     network: str
