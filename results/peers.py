@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import peers_counts
 import peers_simulators
+import peers_tuned
 from pages import markdown
 from peers_simulators import OURS, Outcome, build
 
@@ -274,11 +275,13 @@ Made by `RRAMALLOC_PEERS=FOLDER python results/peers.py`; `results/peers.csv` ha
 {counts}
 ## Time: the tool's own allocation and ours
 
-Times in ms, as each tool reports them: the tool allocates, and ours is searched for with what that took, once
-for the latency and once for the interval; no search of ours sees the tool's figure. `ratio`: the better of
-ours by its own, below 1 ours is faster; differences below 10 % are ties. Where runs differ, all columns show
-medians, `runs` says of how many, and ours may take the arrays of the median run. Steps, which our search
-minimises, do not see the communication and synchronisation that bound these figures.
+Times in ms, as each tool reports them: the tool allocates, and ours is searched for with what that took,
+once for the latency and once for the interval; no search of ours sees the tool's figure. `ratio`: the
+better of ours by its own, below 1 ours is faster; differences below 10 % are ties. `ours, tuned` is what
+`tune` comes to with the same budget: it asks the tool, so it is no part of the ratio (see "Tuned" below).
+Where runs differ, all columns show medians, `runs` says of how many, and ours may take the arrays of the
+median run. Steps, which our search minimises, do not see the communication and synchronisation that bound
+these figures.
 """
 ABOUT = {
     "PIMCOMP, low latency": """\
@@ -309,6 +312,7 @@ def page(book: Book) -> str:
     lines = ["# Allocations in the tools", "", INTRODUCTION.format(counts=counts)]
     for tool, about in ABOUT.items():
         lines += [f"### {tool}", "", about, "", *_table(book, tool)]
+    lines += ["### Tuned", "", *peers_tuned.table()]
     notes = [f"- {row.tool}, {row.network}, {row.budget}, {row.allocation}: {row.note}"
              for row in book.rows.values() if row.note]  # fmt: skip
     return "\n".join([*lines, *(["### Not run to the end", "", *notes, ""] if notes else [])])
@@ -322,8 +326,22 @@ def _table(book: Book, tool: str) -> list[str]:
     sizes = ["arrays", "arrays of ours"]
     if tool == "NeuroSim":
         sizes = ["area in mm2", "area of ours", *sizes]
-    head = ["network", "budget", "its own", "runs", *OURS, "ratio", *sizes]
-    lines = markdown([head, *(case.cells(with_area=tool == "NeuroSim") for case in cases)])
+    tuned = {case: cell for case in cases if (cell := _tuned(tool, case)) is not None}
+    head = [
+        "network",
+        "budget",
+        "its own",
+        "runs",
+        *OURS,
+        *(["ours, tuned"] if tuned else []),
+        "ratio",
+        *sizes,
+    ]
+    rows = []
+    for case in cases:
+        cells = case.cells(with_area=tool == "NeuroSim")
+        rows.append([*cells[:6], *([tuned.get(case, "-")] if tuned else []), *cells[6:]])
+    lines = markdown([head, *rows])
     ratios = [case.ratio for case in cases if case.ratio is not None]
     if ratios:
         won, lost = sum(ratio < 0.9 for ratio in ratios), sum(ratio > 1.1 for ratio in ratios)
@@ -334,6 +352,21 @@ def _table(book: Book, tool: str) -> list[str]:
         )
         lines += [summary, ""]
     return lines
+
+
+TUNED = {
+    "PIMCOMP, low latency": ("pimcomp", "balance"),
+    "PIMCOMP, high throughput": ("pimcomp --mode high-throughput", "balance"),
+    "MNSIM": ("mnsim", "four times the convolutions"),
+}
+"""Simulator and budget of results/peers_tuned.csv in the tables of the tools."""
+
+
+def _tuned(tool: str, case: Case) -> str | None:
+    """What `tune` reached with the budget of a line, in ms; None if it was not run."""
+    simulator, budget = TUNED.get(tool, ("", ""))
+    row = peers_tuned.read().get((simulator, case.network))
+    return None if row is None or case.budget != budget else f"{row.tuned / 1e6:.4g}"
 
 
 def _place(pair: tuple[str, str]) -> tuple[int, str, str]:

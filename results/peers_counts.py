@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pages import markdown
-from peers_simulators import ROOT, _pimsyn_hardware, _report
+from peers_simulators import ROOT, _report
 
 from rramalloc.api import export, inspect, optimize
 from rramalloc.errors import RramallocError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.studies.tune.simulators import TOOLS
 
 CSV = ROOT / "results" / "peers_counts.csv"
 NETWORKS = tuple(sorted(path.stem for path in (ROOT / "networks").glob("*.json")))
@@ -44,7 +45,7 @@ CASES = {
     "PIMCOMP": Case("pimcomp", None),
     "MNSIM": Case("mnsim", 1.5),
     "NeuroSim": Case("neurosim", 1.2),
-    "PIMSYN": Case(_pimsyn_hardware(), 20, ("--genes", "1")),
+    "PIMSYN": Case(TOOLS["pimsyn"].hardware(), 20, ("--genes", "1")),
 }
 
 

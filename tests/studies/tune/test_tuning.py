@@ -71,20 +71,20 @@ def _time(simulator: OwnClocks, copies: tuple[int, ...]) -> float:
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_equal_calls_give_equal_bytes(jobs: int) -> None:
     first, second = (
-        json.dumps(rramalloc.tune(NETWORK, 24, clocks(), evaluations=24, jobs=jobs, seed=5).to_dict())
+        json.dumps(rramalloc.tune(NETWORK, 24, clocks(), evaluations=14, jobs=jobs, seed=5).to_dict())
         for _ in range(2)
     )
     assert first == second
 
 
 def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
-    whole = rramalloc.tune(NETWORK, 24, clocks(), evaluations=30).to_dict()
+    whole = rramalloc.tune(NETWORK, 24, clocks(), evaluations=16).to_dict()
     store = tmp_path / "answers.sqlite"
-    rramalloc.tune(NETWORK, 24, clocks(), evaluations=12, store=store)
+    rramalloc.tune(NETWORK, 24, clocks(), evaluations=10, store=store)
     simulator = clocks()
-    rramalloc.tune(NETWORK, 24, simulator, evaluations=30, store=store)
+    rramalloc.tune(NETWORK, 24, simulator, evaluations=16, store=store)
     last = clocks()
-    resumed = rramalloc.tune(NETWORK, 24, last, evaluations=30, store=store).to_dict()
+    resumed = rramalloc.tune(NETWORK, 24, last, evaluations=16, store=store).to_dict()
     assert resumed == whole
     assert last.asked == []
 
