@@ -86,8 +86,8 @@ def test_windows_of_a_transposed_convolution(pads: int) -> None:
     """
     nodes = [
         {"name": "input", "op": "input", "shape": [1, 5, 5]},
-        {"name": "up", "op": "conv_transpose", "inputs": ["input"], "out_channels": 1, "kernel": 8, "stride": 2,
-         "pads": pads},
+        {"name": "up", "op": "conv_transpose", "inputs": ["input"], "out_channels": 1,
+         "kernel": 8, "stride": 2, "pads": pads},
     ]  # fmt: skip
     network = Network.build("layer", nodes)
     modes = ModeArrays(network, network.stages, load_hardware("plain").with_crossbar(36, 36))
