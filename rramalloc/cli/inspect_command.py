@@ -42,6 +42,7 @@ def inspect(
     mapping: parameters.Mapping = "im2col",
     fold: parameters.Fold = False,
     fc: parameters.Fc = "host",
+    shared: parameters.Shared = "copies",
     input_shape: parameters.InputShape = None,
     allow_partial: parameters.AllowPartial = False,
     output_format: parameters.OutputFormat = "table",
@@ -56,7 +57,7 @@ def inspect(
     from rramalloc.files import write_json
 
     found = api.inspect(
-        network, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc, fold=fold,
+        network, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc, fold=fold, shared=shared,
         input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
     )  # fmt: skip
     if output is not None:

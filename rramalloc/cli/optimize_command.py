@@ -109,6 +109,7 @@ def optimize(
     mapping: parameters.Mapping = "im2col",
     fold: parameters.Fold = False,
     fc: parameters.Fc = "host",
+    shared: parameters.Shared = "copies",
     objective: Objective = "latency",
     target: Target = None,
     target_ns: TargetNs = None,
@@ -151,7 +152,7 @@ def optimize(
         with interruptible(stop):
             allocation = api.optimize(
                 network, parameters.budget_of(arrays), hardware=hardware, crossbar=crossbar,
-                mapping=mapping, fold=fold, fc=fc, objective=objective, method=method,
+                mapping=mapping, fold=fold, fc=fc, shared=shared, objective=objective, method=method,
                 target=target, target_ns=target_ns, latency_table=latency_table, placed=placed, bits=bits,
                 sensitivity=sensitivity, seed=seed,
                 work=work, time_limit_s=time_limit, gap=gap, stop=stop,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 import typer
 
 from rramalloc import choices
-from rramalloc.choices import FullyConnected
+from rramalloc.choices import FullyConnected, SharedWeights
 from rramalloc.cli import complete
 from rramalloc.errors import SpecError
 from rramalloc.units import area, energy
@@ -59,6 +59,10 @@ Crossbar = Annotated[
 ]
 Fc = Annotated[FullyConnected, typer.Option("--fc", help="Where classifiers run: untimed host, or arrays.")]
 Mapping = Annotated[choices.Mapping, typer.Option("--mapping", help="How weights lie on crossbars.")]
+Shared = Annotated[
+    SharedWeights, typer.Option("--shared", help="Weights that several layers use: for each, or once.")
+]
+OwnShared = Annotated[SharedWeights | None, typer.Option("--shared", help="Instead of the allocation's.")]
 OwnFc = Annotated[FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")]
 OwnMapping = Annotated[choices.Mapping | None, typer.Option("--mapping", help="Instead of the allocation's.")]
 Fold = Annotated[

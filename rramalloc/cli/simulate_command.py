@@ -56,6 +56,7 @@ def simulate(
         bool | None, typer.Option("--fold/--no-fold", help="Instead of the allocation's.")
     ] = None,
     fc: parameters.OwnFc = None,
+    shared: parameters.OwnShared = None,
     handoff: Annotated[
         Handoff, typer.Option("--handoff", help="Step in which a pixel can be used: next or same.")
     ] = "next",
@@ -80,7 +81,7 @@ def simulate(
     source = load(network, parameters.parse_input_shapes(input_shape), allow_partial=allow_partial)
     result = api.simulate(
         source, allocation, hardware=hardware, crossbar=crossbar,
-        mapping=mapping, fc=fc,
+        mapping=mapping, fc=fc, shared=shared,
         handoff=handoff, fold=fold, latency_table=latency_table,
     )  # fmt: skip
     if output is not None:

@@ -6,7 +6,7 @@ from typing import Self, cast
 
 from pydantic import model_validator
 
-from rramalloc.choices import FC_CHOICES, MAPPINGS, FullyConnected, Mapping
+from rramalloc.choices import FC_CHOICES, MAPPINGS, SHARED_CHOICES, FullyConnected, Mapping, SharedWeights
 from rramalloc.errors import SpecError
 from rramalloc.records import Record, check_known, fault
 
@@ -23,34 +23,56 @@ class MappingOptions(Record):
     fold
         Fold every filter for the fewest arrays first, which needs mapping "kernel_split"
         (docs/sources/companions.md 3).
+    shared
+        Whether weights that several layers use are stored for each of them ("copies"), or once: then these
+        layers run one after another on the same arrays (docs/sources/model.md 14).
     """
 
     mapping: Mapping = "im2col"
     fc: FullyConnected = "host"
     fold: bool = False
+    shared: SharedWeights = "copies"
 
     @model_validator(mode="after")
     def _foldable(self) -> Self:
         refusal = _fold_refusal(self.mapping) if self.fold else None
         if refusal is not None:
             raise fault(f"fold {refusal}")
+        if self.shared == "once" and self.mapping == "sdk":
+            raise fault('shared "once" needs another mapping than "sdk", whose layers have their own blocks')
         return self
 
     def changed(
-        self, *, mapping: str | None = None, fc: str | None = None, fold: bool | None = None
+        self,
+        *,
+        mapping: str | None = None,
+        fc: str | None = None,
+        fold: bool | None = None,
+        shared: str | None = None,
     ) -> MappingOptions:
-        """The mapping, fc and fold of these options, with those replaced that are not None.
+        """The mapping, fc, fold and shared of these options, with those replaced that are not None.
 
         Unless asked for, a fold ends with the mapping that it needs. Raises SpecError, UnknownNameError.
         """
         mapping, fc = mapping or self.mapping, fc or self.fc
         check_known("mapping", mapping, MAPPINGS)
         check_known("fc", fc, FC_CHOICES)
+        shared = shared or self.shared
+        check_known("shared", shared, SHARED_CHOICES)
+        if shared == "once" and mapping == "sdk":
+            raise SpecError(
+                "shared", 'must be "copies" with mapping "sdk", whose layers have their own blocks'
+            )
         refusal = _fold_refusal(mapping)
         if fold and refusal is not None:
             raise SpecError("fold", refusal)
         folded = (self.fold and refusal is None) if fold is None else fold
-        return MappingOptions(mapping=cast("Mapping", mapping), fc=cast("FullyConnected", fc), fold=folded)
+        return MappingOptions(
+            mapping=cast("Mapping", mapping),
+            fc=cast("FullyConnected", fc),
+            fold=folded,
+            shared=cast("SharedWeights", shared),
+        )
 
 
 def _fold_refusal(mapping: str) -> str | None:

@@ -44,8 +44,11 @@ class Coverage(Record):
     free_digital: int
 
     @classmethod
-    def of(cls, network: Network, stages: Collection[str]) -> Coverage:
-        """The coverage of `network` with the weight layers named in `stages` on arrays."""
+    def of(cls, network: Network, stages: Collection[str], *, stored_once: bool = False) -> Coverage:
+        """The coverage of `network` with the weight layers named in `stages` on arrays.
+
+        stored_once: weights that several of them use are on the same arrays.
+        """
         timed = set(stages)
         placed = [stage for stage in network.stages if stage.name in timed]
         by_owner = {stage.shares or stage.name: weights(network, stage) for stage in network.stages}
@@ -62,7 +65,7 @@ class Coverage(Record):
                 if len(missing) == len(network.unmodelled)
                 else None,
             ),
-            stored_again=sum(weights(network, stage) for stage in placed) - distinct,
+            stored_again=0 if stored_once else sum(weights(network, stage) for stage in placed) - distinct,
             host=tuple(stage.name for stage in network.stages if stage.name not in timed),
             unmodelled=network.unmodelled,
             approximated=network.approximations,

@@ -143,8 +143,9 @@ class LayerModes(Record):
 
 
 class Layer(Foldable):
-    """One stage. demand: arrays of one copy; arrays: of all copies, which with mapping "sdk" may share some;
-    batches: ceil(blocks / replication), where a block is one window unless `block` says otherwise.
+    """One stage. demand: arrays of one copy; arrays: of all copies, which with mapping "sdk" may share some,
+    0 where another stage has them; batches: ceil(blocks / replication), where a block is one window unless
+    `block` says otherwise.
 
     normal_op, pre_op, tail, op: terms of the tight recurrence in steps (docs/sources/model.md 5);
     start, finish: exact steps (docs/sources/model.md 4). cycles: ticks that a batch lasts; None, and left
@@ -160,7 +161,7 @@ class Layer(Foldable):
     windows: Count
     demand: Count
     replication: Count
-    arrays: Product
+    arrays: Annotated[int, Field(ge=0)]
     batches: Count
     normal_op: Steps
     pre_op: Steps

@@ -163,11 +163,23 @@ class AllocationInput:
         )
 
 
-def read_allocation(allocation: AllocationLike, origin: str = "allocation") -> AllocationInput:
+def read_allocation(
+    allocation: AllocationLike, origin: str = "allocation", *, queues: bool = False
+) -> AllocationInput:
     """What an allocation says; `origin` names one that is no file in messages.
 
-    Raises FileError, SpecError.
+    queues: whether weights may be stored once for several layers. Raises FileError, SpecError.
     """
+    found = _read(allocation, origin)
+    if found.options.shared == "once" and not queues:
+        raise SpecError(
+            f"{found.where}: options.shared",
+            'is "once": only simulate reads that; optimise with shared "copies" for all else',
+        )
+    return found
+
+
+def _read(allocation: AllocationLike, origin: str) -> AllocationInput:
     if isinstance(allocation, Allocation):
         delays = () if allocation.placed is None else allocation.placed.delays or ()
         cycles = {layer.name: layer.cycles for layer in allocation.layers if delays and layer.cycles}

@@ -110,7 +110,7 @@ class Inspection(ResultRecord):
 
 def inspect_network(network: Network, hardware: Hardware, options: MappingOptions) -> Inspection:
     """Stages in network order with their demand. Raises SpecError, UnsupportedError."""
-    graph = StageGraph.build(network, options.fc)
+    graph = StageGraph.build(network, options.fc, options.shared)
     cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
     arrays = demands(network, graph.stages, hardware, options)
     demand = dict(zip(graph.names, arrays, strict=True))
@@ -137,14 +137,14 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
         )
         for index, stage in ((index, graph.stages[index]) for index in graph.network_order)
     )
-    coverage = Coverage.of(network, graph.names)
+    coverage = Coverage.of(network, graph.names, stored_once=bool(graph.queues))
     return Inspection(
         network=NetworkId.of(network),
         source=network.source,
         hardware=hardware,
         mapping=options.mapping,
         fold=options.fold,
-        minimum=least_arrays(network, graph.stages, hardware, options),
+        minimum=least_arrays(network, graph.stages, hardware, options) - graph.saved(arrays),
         saturation=sum(layer.windows * layer.demand for layer in layers)
         if modes is None
         else sum(stage.saturation for stage in modes),

@@ -89,6 +89,9 @@ def make_problem(
         raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
     graph = timed_graph(network, hardware, mapping, measured, graph)
     demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
+    if graph.queues:
+        _check_queues(graph, hardware, demand, arrays)
+        arrays += graph.saved(demand)
     _check_chips(graph, hardware, demand)
     budget = _left_by_classifiers(network, graph, hardware, mapping, demand, arrays)
     problem = Problem(graph, demand, budget, StepTime.of(graph, hardware, measured))
@@ -102,6 +105,21 @@ def make_problem(
     if not hardware.chip.straddle:
         problem = replace(problem, tiles=tiles)
     return replace(problem, budget=min(budget, tiles.usable(demand)))
+
+
+def _check_queues(graph: StageGraph, hardware: Hardware, demand: npt.NDArray[np.int64], arrays: int) -> None:
+    """Raise SpecError where weights stored once are not modelled, BudgetError if they do not fit."""
+    if hardware.chip is not None or hardware.energy is not None or hardware.counting is not None:
+        raise SpecError(
+            "shared",
+            f'"once" is for hardware without [chip], [energy] and [counting], {hardware.name[:60]!r} has '
+            f'some: use "copies", or hardware of a crossbar and a precision alone',
+        )
+    need = int(demand.sum()) - graph.saved(demand)
+    if need > arrays:
+        own = np.where(graph.held, 0, demand)
+        layers = [(graph.names[stage], int(own[stage])) for stage in graph.network_order]
+        raise BudgetError(need, arrays, layers)
 
 
 def _check_chips(graph: StageGraph, hardware: Hardware, demand: npt.NDArray[np.int64]) -> None:
@@ -175,7 +193,10 @@ def checked_allocation(
     value = objective.value(timing)
     bound = within(value, objective.bound(found))
     recheck_bound(value, bound, objective.unit, request.method)
-    coverage, metrics = Coverage.of(network, graph.names), checked.problem.metrics(timing)
+    coverage, metrics = (
+        Coverage.of(network, graph.names, stored_once=bool(graph.queues)),
+        checked.problem.metrics(timing),
+    )
     return Allocation(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
@@ -192,7 +213,7 @@ def checked_allocation(
         seed=request.seed,
         seconds=None if found.seconds is None else round(found.seconds, 6),
         arrays=Arrays(
-            budget=arrays, used=checked.used, minimum=problem.minimum
+            budget=arrays, used=checked.used, minimum=problem.minimum - graph.saved(problem.demand)
         ),
         makespan=timing.makespan,
         interval=timing.interval,

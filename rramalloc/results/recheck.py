@@ -81,7 +81,7 @@ def check_candidate(problem: Problem, found: Candidate, budget: int, method: str
     blocks = None if problem.modes is None else found.blocks or problem.graph.blocks
     fixed = problem.in_blocks(blocks)
     timing = simulate(fixed.graph, found.replication)
-    taken = problem.arrays_of_stages(timing.replication, blocks)
+    taken = np.where(fixed.graph.held, 0, problem.arrays_of_stages(timing.replication, blocks))
     recheck(timing, taken.tolist(), budget, found.lower_bound, method)
     if problem.tiles is not None:
         groups = (problem.demand, timing.replication)

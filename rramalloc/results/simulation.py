@@ -173,7 +173,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
             taken: npt.NDArray[Any] = one_copy * copies
             return taken
 
-    demand, taken = arrays_of(np.ones_like(copies)), arrays_of(copies)
+    demand, taken = arrays_of(np.ones_like(copies)), np.where(graph.held, 0, arrays_of(copies))
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
     unknown_ticks = bool(given.cycles) and graph.clocks is None
     untold = unknown_ticks and absolute.step_ns is not None
@@ -212,7 +212,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         critical_path=critical_segments(path),
         critical_path_text=describe(path, timing.makespan, unit),
         latency_table=measured,
-        coverage=Coverage.of(network, graph.names),
+        coverage=Coverage.of(network, graph.names, stored_once=bool(graph.queues)),
         warnings=(
             *network.warnings,
             *(() if graph.lists_all_edges else (_TOO_MANY_EDGES,)),

@@ -26,7 +26,7 @@ def timed_graph(
     it is there already. Raises UnsupportedError as `StageGraph.build`; SpecError if own clocks have no time
     or take more than MOST_CYCLES ticks.
     """
-    graph = graph or StageGraph.build(network, options.fc)
+    graph = graph or StageGraph.build(network, options.fc, options.shared)
     if not hardware.own_clock:
         return graph
     if measured is None and hardware.compute_ns is None:

@@ -52,8 +52,12 @@ class Timing:
 
     @cached_property
     def interval(self) -> int:
-        """Steps between two inputs when inputs stream: what the batches of the slowest stage take."""
-        return int((self.batches * self.cycles).max())
+        """Steps between two inputs when inputs stream: what the batches of the slowest stage take.
+
+        Stages that run on the same arrays count together.
+        """
+        length = self.batches * self.cycles
+        return int(max(length.max(), *(length[list(queue)].sum() for queue in self.graph.queues), 0))
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
@@ -132,7 +136,7 @@ def checked(
             continue
         got = f"got {brief(int(copies) if whole else copies)}"
         if most < windows:
-            got = f"and a recurrence has one copy, {got}"
+            got = f"and a recurrence, or weights stored once, have one copy, {got}"
         if where is None:
             raise SpecError(f"replication of {name!r}", f"must be between 1 and its {windows} {unit}, {got}")
         raise SpecError(where, f"replication.{name[:60]}: must be from 1 to its {windows} {unit}, {got}")

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.choices import FullyConnected
+from rramalloc.choices import FullyConnected, SharedWeights
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.network.geometry import Pair
@@ -89,7 +90,8 @@ class StageGraph:
     edges: every (producer, consumer) pair that exchanges pixels, grouped by consumer;
     binding: the edges that suffice for exact timing, the others follow from them;
     clocks: ticks of a batch of a stage, by its number and block, None where all stages step together;
-    lags: ticks of transfer by (producer, consumer), 0 for those left out.
+    lags: ticks of transfer by (producer, consumer), 0 for those left out;
+    queues: stages that run one after another on the same arrays, where shared weights are stored once.
     """
 
     network: Network
@@ -99,13 +101,17 @@ class StageGraph:
     binding: tuple[Edge, ...]
     clocks: Callable[[int, Pair], BatchTicks] | None = None
     lags: MappingOf[Pair, int] = field(default_factory=dict)
+    queues: tuple[tuple[int, ...], ...] = ()
     _in_blocks: dict[tuple[Pair, ...], StageGraph] = field(default_factory=dict, repr=False)
     _needed: dict[tuple[object, ...], npt.NDArray[np.int32]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def build(cls, network: Network, fc: FullyConnected = "host") -> StageGraph:
+    def build(
+        cls, network: Network, fc: FullyConnected = "host", shared: SharedWeights = "copies"
+    ) -> StageGraph:
         """Stages and edges of a network; linear layers on a 1 x 1 grid are stages with fc "crossbar".
 
+        With shared "once" a stage that uses the weights of an earlier one waits for all its windows.
         Raises UnsupportedError if no stage is left, or there are too many of them or of their windows.
         Source: docs/sources/model.md 2 and 4.
         """
@@ -132,7 +138,11 @@ class StageGraph:
         binding = trace(network, nodes, index, only_binding=True)
         edges = trace(network, nodes, index, only_binding=False)
         grids = tuple(BlockGrid.of(node, network.shapes[node.name], smallest_block(node)) for node in ordered)
-        return cls(network, ordered, grids, edges or binding, binding)
+        if shared == "copies":
+            return cls(network, ordered, grids, edges or binding, binding)
+        queues = _queues(ordered)
+        queued, all_queued = (_queued(each, queues, grids) for each in (binding, edges))
+        return cls(network, ordered, grids, (edges and all_queued) or queued, queued, queues=queues)
 
     def in_blocks(self, blocks: Sequence[Pair]) -> StageGraph:
         """The same stages, each with its output cut into blocks (height, width) of windows.
@@ -160,9 +170,21 @@ class StageGraph:
 
     @cached_property
     def most_copies(self) -> Ints:
-        """Copies of each stage that can compute at once, int64: its blocks, 1 of a recurrence."""
-        alone = [isinstance(stage, Recurrent) for stage in self.stages]
+        """Copies of each stage that can compute at once, int64: its blocks; 1 of a recurrence, in a queue."""
+        alone = np.array([isinstance(stage, Recurrent) for stage in self.stages])
+        for queue in self.queues:
+            alone[list(queue)] = True
         return np.where(alone, 1, self.windows)
+
+    @cached_property
+    def held(self) -> npt.NDArray[np.bool_]:
+        """Whether the weights of each stage are on the arrays of an earlier one."""
+        later = [stage for queue in self.queues for stage in queue[1:]]
+        return np.isin(np.arange(len(self.stages)), later)
+
+    def saved(self, arrays: Sequence[int] | Ints) -> int:
+        """Of the arrays of one copy of each stage those that an earlier stage has."""
+        return int(np.array(arrays)[self.held].sum())
 
     @property
     def blocks(self) -> tuple[Pair, ...]:
@@ -286,6 +308,31 @@ def needed_blocks(extents: Sequence[Extent], own: BlockGrid, other: BlockGrid) -
         needed = (rows >= 0)[:, None] & (columns >= 0)
         need = np.maximum(need, np.where(needed, numbers, -1).astype(np.int32))
     return np.maximum.accumulate(need.ravel())
+
+
+def _queues(stages: Sequence[Stage]) -> tuple[tuple[int, ...], ...]:
+    """Stages of the same weights, by number."""
+    users: dict[str, list[int]] = {}
+    for number, stage in enumerate(stages):
+        users.setdefault(stage.shares or stage.name, []).append(number)
+    return tuple(tuple(numbers) for numbers in users.values() if len(numbers) > 1)
+
+
+def _queued(
+    edges: Sequence[Edge], queues: Sequence[tuple[int, ...]], grids: Sequence[BlockGrid]
+) -> tuple[Edge, ...]:
+    """The edges, and one from each stage of a queue to the next one, which needs all its pixels.
+
+    Source: docs/sources/model.md 14.
+    """
+    made = {(edge.producer, edge.consumer): edge for edge in edges}
+    for queue in queues:
+        for before, after in pairwise(queue):
+            (high, wide), own = grids[before][:2], grids[after]
+            rows = np.full(own.height, high - 1, dtype=np.int32)
+            columns = np.full(own.width, wide - 1, dtype=np.int32)
+            made[before, after] = Edge(before, after, (Extent(rows, columns),))
+    return tuple(made[key] for key in sorted(made, key=lambda key: (key[1], key[0])))
 
 
 def is_stage(network: Network, node: Stage, fc: FullyConnected) -> bool:

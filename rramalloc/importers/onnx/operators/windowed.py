@@ -38,9 +38,14 @@ def on_grid(drawing: Drawing, step: Step, x: Tensor) -> tuple[Tensor, str]:
     """
     rank = len(x.dims)
     if rank not in (3, 4):
+        remedy = ""
+        if rank == 5:
+            remedy = (
+                ": export one frame of the data, with its kernels of one step along that axis as 2-D ones"
+            )
         what = "3-D data" if rank == 5 else f"a tensor of rank {rank}"
         raise step.unsupported(
-            f"{step.op} works on {what}, {shown(x.dims)}; only 1-D and 2-D grids can be expressed"
+            f"{step.op} works on {what}, {shown(x.dims)}; only 1-D and 2-D grids can be expressed{remedy}"
         )
     if x.dims[0] != 1:
         raise step.unsupported(
