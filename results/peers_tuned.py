@@ -288,12 +288,13 @@ about, fitted to the rest. `residual`: what the clocks of the model alone leave.
 
 
 LACKS = """\
-Each search ran once, with one seed. PIMCOMP's genetic search is not among them: it also chooses the core
-of every array group, and reaches 0.99 ms for SqueezeNet on 5085 arrays (table above), which copies alone,
-placed by its balance rule, do not. What the model lacks: in which core a row block lies and what waits
-for whom on the way (PIMCOMP, pimsim-nn), the draw of designs (PIMSYN), and copies beyond an output row,
-which MNSIM does not use. These are left to interpolation between answers, which does not reach where
-nobody asked. pimsim-nn takes minutes for one allocation and was not tuned.
+Each search ran once, with one seed; all but VGG-11 with a model that had one length for all stages in its
+interpolation. PIMCOMP's genetic search is not among them: it also chooses the core of every array group,
+and reaches 0.99 ms for SqueezeNet on 5085 arrays (table above), which copies alone, placed by its balance
+rule, do not. What the model lacks: in which core a row block lies and what waits for whom on the way
+(PIMCOMP, pimsim-nn), the draw of designs (PIMSYN), and copies beyond an output row, which MNSIM does not
+use. These are left to interpolation between answers, which does not reach where nobody asked. pimsim-nn
+takes minutes for one allocation and was not tuned.
 """
 
 
