@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.choices import ObjectiveName
+from rramalloc.choices import OBJECTIVES, ObjectiveName
 from rramalloc.cli import EXIT_INTERRUPTED, complete, parameters
 from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.live_line import SearchLine
@@ -64,7 +64,10 @@ Arrays = Annotated[
         help="Crossbar arrays there are; x2 is twice the minimum; left out: all of the chip.",
     ),
 ]  # fmt: skip
-Objective = Annotated[ObjectiveName, typer.Option("--objective", help="What is minimised.")]
+Objective = Annotated[
+    ObjectiveName,
+    typer.Option("--objective", metavar="NAME", help=f"What is minimised: {', '.join(OBJECTIVES)}."),
+]
 Target = Annotated[int | None, typer.Option("--target", metavar="STEPS", help="Latency for 'arrays'.")]
 TargetNs = Annotated[float | None, typer.Option("--target-ns", metavar="NS", help="Latency for 'arrays'.")]
 Method = Annotated[

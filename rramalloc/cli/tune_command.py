@@ -98,7 +98,7 @@ def tune(
 ) -> None:
     """The allocation that is best in your simulator: proposed by the search, judged by the simulator.
 
-    Example: rramalloc tune alexnet --arrays 512 --simulator "python mine.py {allocation}" -o best.json
+    Example: rramalloc tune vgg16 --arrays x2 --simulator "./mine {allocation}"
     """
     from rramalloc.studies.tune.tune import TuneCancel
     from rramalloc.studies.tune.tune import tune as run_tune
