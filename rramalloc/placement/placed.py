@@ -37,12 +37,12 @@ from rramalloc.placement.links import Loads, routes
 from rramalloc.placement.mesh import Ints
 from rramalloc.results.allocation import Allocation, EdgeDelay, Placed
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
-from rramalloc.search.objective import LatencyNs
+from rramalloc.search.objective import LatencyNs, Makespan
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Transfer
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import EXACTLY, BatchTicks
-from rramalloc.units import duration
+from rramalloc.units import plain_quantity
 
 
 def check_transfer(hardware: Hardware) -> None:
@@ -219,9 +219,11 @@ def optimize_placed(
         if stop.out_of_time:
             break
     best = min(rounds, key=lambda each: each.latency_ns)
-    bound_ns = LatencyNs(problem).bound(rounds[0].candidate)
-    proof = f"latency bound {duration(bound_ns)} without transfer: {rounds[0].candidate.proof}"
-    found = replace(best.candidate, objective_bound=bound_ns, proof=proof)
+    objective = LatencyNs(problem) if problem.graph.clocks is None else Makespan(problem)
+    bound = objective.bound(rounds[0].candidate)
+    words = plain_quantity(bound, objective.unit)
+    proof = f"latency bound {words} without transfer: {rounds[0].candidate.proof}"
+    found = replace(best.candidate, objective_bound=bound, proof=proof)
     allocation = checked_allocation(network, hardware, arrays, best.problem, request, stop, found)
     graph = problem.graph
     transfer_ns = {graph.names[stage]: best.transfer_ns[stage] for stage in graph.network_order}

@@ -22,11 +22,11 @@ CHAIN = {
 }
 
 
-def machine(**chip: float) -> Hardware:
+def machine(*, tick_ns: float = 1.0, **chip: float) -> Hardware:
     document = load_hardware("plain").to_dict()
     document["precision"] |= {"input_bits": 8, "output_bits": 8}
     tiles = {"arrays_per_tile": 1, "straddle": True, "tiles": [1, 2], "chips": [1, 1]}
-    timing = {"step_ns": 10.0, "clock": "own"}
+    timing = {"step_ns": 10.0, "clock": "own", "tick_ns": tick_ns}
     return Hardware.model_validate(document | {"chip": tiles | chip, "timing": timing})
 
 
@@ -82,3 +82,12 @@ def test_transfer_never_helps(network: Any) -> None:
     assert found.makespan >= without.makespan
     assert found.objective_unit == "ticks"
     assert found.lower_bound <= found.objective_value
+
+
+def test_longer_ticks_give_the_same_times(network: Any) -> None:
+    """The delay of 7 ns by hand is 2 ticks of 5 ns; a batch 2. The bound is in ticks, as the makespan."""
+    hardware = machine(tick_ns=5.0, hop_ns_tile=3.0, bandwidth_tile_gb_s=32.0)
+    found = rramalloc.optimize(network, 2, hardware=hardware, placed=True)
+    assert found.makespan == 2 + 2 + 128
+    assert found.latency_ns == 132 * 5.0
+    assert found.lower_bound == 2 + 128
