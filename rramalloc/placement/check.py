@@ -184,16 +184,14 @@ def _blocks_of_windows(network: Network, stage: Stage, smallest: Pair, block: Pa
     """Blocks that cover the output of a stage. Raises MisplacedError for a block that it cannot have."""
     shape, count = network.shapes[stage.name], 1
     for axis, extent in enumerate((shape.height, shape.width)):
-        cut = stage.pads[axis] % block[axis] if isinstance(stage, ConvTranspose) else 0
-        rows = -(-(extent + cut) // block[axis])
-        most = 1 if isinstance(stage, PixelLayer) else extent
-        if isinstance(stage, ConvTranspose):
+        lead, most = 0, 1 if isinstance(stage, PixelLayer) else extent
+        if isinstance(stage, ConvTranspose):  # its blocks are aligned to the stride
             lead = stage.pads[axis] % smallest[axis]
             most = -(-(extent + lead) // smallest[axis]) * smallest[axis]
         if block[axis] % smallest[axis] or block[axis] > most:
             got = f"block {_shown(block)} is none that it can have"
             raise MisplacedError(where, f"layer {brief(stage.name)}", got)
-        count *= rows
+        count *= -(-(extent + lead) // block[axis])
     return count
 
 

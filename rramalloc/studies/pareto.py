@@ -226,7 +226,9 @@ def _quantity(
         return Quantity("arrays", lambda point: point.arrays, lambda few, many, ns: few)
     if name == "makespan" and step_time is not None:
         longest_ns = step_time.compute_ns if not step_time.depends_on_copies else math.inf
-        return Quantity("steps", lambda point: point.makespan, lambda few, many, ns: ns / longest_ns)
+        return Quantity(
+            problem.time_unit, lambda point: point.makespan, lambda few, many, ns: ns / longest_ns
+        )
     if name in ("makespan", "latency_ns") and latency.name == name:
         taken = "makespan" if problem.step_time is None else "latency_ns"
         return Quantity(latency.unit, lambda point: getattr(point, taken), lambda few, many, ns: ns)

@@ -12,6 +12,7 @@ from placement.machines import chain, chip, machine
 
 import rramalloc
 from rramalloc.errors import FileError, MisplacedError, SpecError
+from rramalloc.network.network import Network
 from rramalloc.placement.check import check
 from rramalloc.placement.placement import Placement, read_placement
 from rramalloc.schemas import json_schema
@@ -236,6 +237,22 @@ def test_what_is_wrong_with_modes_is_named(in_modes: dict[str, Any], change: Cha
             read(changed), NETWORK, MODES["replication"],
             blocks={"c1": (1, 2), "c2": (2, 2)},
         )  # fmt: skip
+
+
+def test_blocks_of_a_transposed_convolution_are_aligned_to_its_stride() -> None:
+    """Stride 2 and pads 3: blocks of 4 begin 3 % 2 = 1 pixel before the output of 6 x 6: 2 x 2 of them."""
+    nodes = [
+        {"name": "input", "op": "input", "shape": [1, 3, 3]},
+        {"name": "up", "op": "conv_transpose", "inputs": ["input"], "out_channels": 1, "kernel": 8,
+         "stride": 2, "pads": 3},
+    ]  # fmt: skip
+    network, blocks = Network.build("up", nodes), {"up": (4, 4)}
+    modes = {"replication": {"up": 4}, "block": {"up": [4, 4]}}
+    document = rramalloc.place(network, modes, hardware=machine(chip(4, (1, 2)))).to_dict()
+    check(read(document), network, {"up": 4}, blocks=blocks)
+    document["layers"][0]["replication"] = 5
+    with pytest.raises(MisplacedError, match="has 5 copies for 4 blocks of windows"):
+        check(read(document), network, {"up": 5}, blocks=blocks)
 
 
 def test_copies_that_share_arrays_may_lie_in_any_tiles(in_modes: dict[str, Any]) -> None:

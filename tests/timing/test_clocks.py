@@ -197,6 +197,15 @@ def test_a_table_gives_every_stage_its_own_length(tmp_path: Any) -> None:
     assert front.options.latency_table == own.options.latency_table
 
 
+@pytest.mark.parametrize(("clock", "unit"), [("own", "ticks"), ("shared", "steps")])
+def test_a_front_with_the_makespan_as_an_axis_names_its_unit(tmp_path: Any, clock: str, unit: str) -> None:
+    document = machine(**READ, clock=clock).to_dict() | {"energy": {"area_um2": 10.0}}
+    front = rramalloc.pareto(
+        chain(tmp_path), 60, hardware=Hardware.model_validate(document), objective="makespan", against="area"
+    )
+    assert (front.unit, front.against_unit) == (unit, "um2")
+
+
 def test_a_table_in_the_cost_of_a_placement(tmp_path: Any) -> None:
     """Batches of a: 8 of 3 ticks, of b: 8 of 5 ticks of 10 ns; one after the other in groups."""
     network = chain(tmp_path)
