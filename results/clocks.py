@@ -89,7 +89,7 @@ def run(network: str, crossbar: int, factor: float) -> Row:
     plain = auto.solve(problem, Stop(cores=1), 0)
     steps_s = time.process_time() - begun
     periods = Periods(f"{network} {crossbar} {factor}", len(problem.demand))
-    own = replace(problem, graph=replace(problem.graph, clocks=periods, _needed={}, _in_blocks={}))
+    own = replace(problem, graph=problem.graph.timed(periods))
     begun = time.process_time()
     clocked = mode_search.solve(own, Stop(cores=1), 0)
     return Row(

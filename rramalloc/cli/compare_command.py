@@ -95,12 +95,12 @@ def _listed(methods: str | None) -> list[str] | None:
 
 def _print(comparison: Comparison, output_format: parameters.Format, *, quiet: bool) -> None:
     from rramalloc.results.comparison import SCALARS
-    from rramalloc.timing.metrics import EnergyArea, without_missing
+    from rramalloc.timing.metrics import EnergyArea
 
     if output_format == "json":
         print_json(comparison.to_dict())
     elif output_format == "csv":
-        measured = any(without_missing(row.model_dump()).keys() >= {"edp"} for row in comparison.rows)
+        measured = any("edp" in row.model_dump() for row in comparison.rows)
         fields = [field for field in SCALARS if measured or field not in EnergyArea._fields]
         print_csv(fields, [[getattr(row, field) for field in fields] for row in comparison.rows])
     else:

@@ -210,9 +210,8 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
     measured = allocation.options.latency_table
     if measured is not None:
         yield "measured", f"{duration(measured.longest_ns)} a step in the slowest stage, {measured.slowest}"
-    if allocation.latency_ns is not None:
-        length_ns = allocation.step_ns or allocation.tick_ns or 0.0
-        yield allocation.time_unit, duration(length_ns)
+    if allocation.latency_ns is not None and allocation.unit_ns is not None:
+        yield allocation.time_unit, duration(allocation.unit_ns)
         yield "latency", duration(allocation.latency_ns)
         yield "throughput", f"{allocation.throughput_per_s:.6g} inputs/s"
     yield from parameters.energy_lines(allocation)

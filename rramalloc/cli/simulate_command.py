@@ -112,9 +112,8 @@ def _show(result: Simulation, *, quiet: bool) -> None:
     models = f"tight {number_of(result.recurrence, unit)}"
     models += "" if result.published is None else f", published {number_of(result.published, 'step')}"
     lines.append(("recurrences", models))
-    if result.latency_ns is not None:
-        length_ns = result.step_ns or result.tick_ns or 0.0
-        lines.append(("latency", f"{duration(result.latency_ns)}, {duration(length_ns)} a {unit}"))
+    if result.latency_ns is not None and result.unit_ns is not None:
+        lines.append(("latency", f"{duration(result.latency_ns)}, {duration(result.unit_ns)} a {unit}"))
     lines += parameters.energy_lines(result)
     lines.append(("critical path", result.critical_path_text))
     lines += parameters.coverage_line(result)

@@ -35,11 +35,12 @@ class MappingOptions(Record):
 
     @model_validator(mode="after")
     def _foldable(self) -> Self:
-        refusal = _fold_refusal(self.mapping) if self.fold else None
-        if refusal is not None:
-            raise fault(f"fold {refusal}")
-        if self.shared == "once" and self.mapping == "sdk":
-            raise fault('shared "once" needs another mapping than "sdk", whose layers have their own blocks')
+        for name, refusal in (
+            ("fold", _fold_refusal(self.mapping) if self.fold else None),
+            ("shared", _shared_refusal(self.mapping, self.shared)),
+        ):
+            if refusal is not None:
+                raise fault(f"{name} {refusal}")
         return self
 
     def changed(
@@ -59,10 +60,8 @@ class MappingOptions(Record):
         check_known("fc", fc, FC_CHOICES)
         shared = shared or self.shared
         check_known("shared", shared, SHARED_CHOICES)
-        if shared == "once" and mapping == "sdk":
-            raise SpecError(
-                "shared", 'must be "copies" with mapping "sdk", whose layers have their own blocks'
-            )
+        if (reason := _shared_refusal(mapping, shared)) is not None:
+            raise SpecError("shared", reason)
         refusal = _fold_refusal(mapping)
         if fold and refusal is not None:
             raise SpecError("fold", refusal)
@@ -83,6 +82,13 @@ def _fold_refusal(mapping: str) -> str | None:
         f"moves pixels of the kernel onto wordlines, which mapping {mapping!r} already does: "
         f"use 'kernel_split' to fold, or do without"
     )
+
+
+def _shared_refusal(mapping: str, shared: str) -> str | None:
+    """Why shared weights cannot be stored so under a mapping, None if they can."""
+    if shared == "once" and mapping == "sdk":
+        return 'must be "copies" with mapping "sdk", whose layers have their own blocks'
+    return None
 
 
 DEFAULT_MAPPING = MappingOptions()

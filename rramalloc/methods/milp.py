@@ -141,7 +141,7 @@ class ModesOfFewestArrays(Choices):
                 first=self._waits(p, first) if min(first) >= 0 else None,
                 reached=None if last == (grid.height - 1, grid.width - 1) else self._waits(p, last),
                 tail=self._tails(i, user),
-                lag=self.problem.graph.lags.get((p, i), 0),
+                lag=self.problem.graph.lag(edge),
             )
 
     def _waits(self, stage: int, pixel: Pair) -> list[int]:

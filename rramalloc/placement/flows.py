@@ -44,14 +44,12 @@ class Flows:
     def of(cls, graph: StageGraph, output_bits: int) -> Flows:
         """The edges of a network; with very many only those that bind the timing (`StageGraph.edges`)."""
         edges = sorted(graph.edges, key=lambda edge: (edge.producer, edge.consumer))
-        channels = [graph.network.shapes[graph.names[edge.producer]].channels for edge in edges]
+        channels = [graph.channels(edge.producer) for edge in edges]
         return cls(
             len(graph.stages),
             np.array([edge.producer for edge in edges], dtype=np.int64),
             np.array([edge.consumer for edge in edges], dtype=np.int64),
-            np.array(
-                [edge.last_pixel(graph.grids[edge.producer].width) + 1 for edge in edges], dtype=np.int64
-            ),
+            np.array([graph.sent_pixels(edge) for edge in edges], dtype=np.int64),
             np.array(channels, dtype=np.float64) * output_bits / BITS_PER_BYTE,
             np.array([math.prod(graph.blocks[edge.producer]) for edge in edges], dtype=np.int64),
         )

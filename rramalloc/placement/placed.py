@@ -163,8 +163,7 @@ class Delays:
         """The problem with these transfers."""
         graph = problem.graph
         clocks = None if graph.clocks is None else _Slower(graph.clocks, self.slower)
-        timed = replace(graph, clocks=clocks, lags=self.lags, _in_blocks={}, _needed={})
-        return replace(problem, graph=timed)
+        return replace(problem, graph=graph.timed(clocks, self.lags))
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,8 +95,7 @@ def _blocks(result: Allocation | Simulation, timed: Timed | None, detail: Detail
 
 def _makespan(result: Allocation | Simulation) -> Fact:
     absolute = "" if result.latency_ns is None else duration(result.latency_ns)
-    length_ns = result.step_ns or result.tick_ns
-    step = "" if length_ns is None else f", {duration(length_ns)} a {result.time_unit}"
+    step = "" if result.unit_ns is None else f", {duration(result.unit_ns)} a {result.time_unit}"
     return Fact("Makespan", steps(result.makespan, result.time_unit), absolute + step)
 
 

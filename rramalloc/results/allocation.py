@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -179,9 +179,23 @@ class Layer(Foldable):
     area_um2: float | None = None
 
 
-def unit_of_times(layers: Sequence[Layer]) -> str:
-    """What times are counted in: "tick" where stages have their own clocks, else "step"."""
-    return "tick" if any(layer.cycles is not None for layer in layers) else "step"
+class CountedTimes:
+    """What the times of a result count, by its layers and fields."""
+
+    if TYPE_CHECKING:  # annotations of a base would become fields of the records
+        layers: Sequence[Layer]
+        step_ns: float | None
+        tick_ns: float | None
+
+    @property
+    def time_unit(self) -> str:
+        """ "step", or "tick" where stages have their own clocks."""
+        return "tick" if any(layer.cycles is not None for layer in self.layers) else "step"
+
+    @property
+    def unit_ns(self) -> float | None:
+        """How long a step or tick is; None where nothing says that."""
+        return self.step_ns or self.tick_ns
 
 
 class Progress(Record):
@@ -221,7 +235,7 @@ class Placed(Record):
         return {name: value for name, value in document.items() if value is not None}
 
 
-class Allocation(ResultRecord):
+class Allocation(CountedTimes, ResultRecord):
     """How often every layer is stored, how fast that is, and how far from optimal it can be at most.
 
     makespan, interval: steps, or ticks of tick_ns where stages have their own clocks; objective_value,
@@ -313,11 +327,6 @@ class Allocation(ResultRecord):
         """
         left_out = {name for name in ("placed", "tick_ns", "sensitivity") if getattr(self, name) is None}
         return without_missing(self.model_dump(mode="json", exclude=left_out))
-
-    @property
-    def time_unit(self) -> str:
-        """ "step", or "tick" where stages have their own clocks."""
-        return unit_of_times(self.layers)
 
     @property
     def plot(self) -> AllocationPlots:

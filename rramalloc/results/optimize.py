@@ -117,7 +117,7 @@ def _check_queues(graph: StageGraph, hardware: Hardware, demand: npt.NDArray[np.
         )
     need = int(demand.sum()) - graph.saved(demand)
     if need > arrays:
-        own = np.where(graph.held, 0, demand)
+        own = graph.stored(demand)
         layers = [(graph.names[stage], int(own[stage])) for stage in graph.network_order]
         raise BudgetError(need, arrays, layers)
 

@@ -81,7 +81,7 @@ def check_candidate(problem: Problem, found: Candidate, budget: int, method: str
     blocks = None if problem.modes is None else found.blocks or problem.graph.blocks
     fixed = problem.in_blocks(blocks)
     timing = simulate(fixed.graph, found.replication)
-    taken = np.where(fixed.graph.held, 0, problem.arrays_of_stages(timing.replication, blocks))
+    taken = fixed.graph.stored(problem.arrays_of_stages(timing.replication, blocks))
     recheck(timing, taken.tolist(), budget, found.lower_bound, method)
     if problem.tiles is not None:
         groups = (problem.demand, timing.replication)
@@ -136,8 +136,7 @@ def finish_by_cumulative_maximum(
     """
     incoming: list[list[tuple[int, int, npt.NDArray[np.int32]]]] = [[] for _ in graph.stages]
     for edge in graph.edges:
-        lag = graph.lags.get((edge.producer, edge.consumer), 0)
-        incoming[edge.consumer].append((edge.producer, lag, graph.needed(edge)))
+        incoming[edge.consumer].append((edge.producer, graph.lag(edge), graph.needed(edge)))
     available: list[npt.NDArray[np.int64]] = []
     finish: list[int] = []
     for stage, edges in enumerate(incoming):

@@ -19,7 +19,7 @@ from rramalloc.network.network import Network
 from rramalloc.plots import SimulationPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.results.allocation import Layer, NetworkId, Product, Steps, unit_of_times
+from rramalloc.results.allocation import CountedTimes, Layer, NetworkId, Product, Steps
 from rramalloc.results.allocation_input import AllocationInput
 from rramalloc.results.optimize import layers_of
 from rramalloc.timing.access import Absolute, StepTime
@@ -67,7 +67,7 @@ class CriticalSegment(Record):
     column: int | None
 
 
-class Simulation(ResultRecord):
+class Simulation(CountedTimes, ResultRecord):
     """Exact timing of one allocation (docs/sources/model.md 4), and what the models say of it
     (docs/sources/model.md 5).
 
@@ -127,11 +127,6 @@ class Simulation(ResultRecord):
         return without_missing(self.model_dump(mode="json", exclude=left_out))
 
     @property
-    def time_unit(self) -> str:
-        """ "step", or "tick" where stages have their own clocks."""
-        return unit_of_times(self.layers)
-
-    @property
     def plot(self) -> SimulationPlots:
         """Figures: timeline."""
         return SimulationPlots(self)
@@ -173,7 +168,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
             taken: npt.NDArray[Any] = one_copy * copies
             return taken
 
-    demand, taken = arrays_of(np.ones_like(copies)), np.where(graph.held, 0, arrays_of(copies))
+    demand, taken = arrays_of(np.ones_like(copies)), graph.stored(arrays_of(copies))
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
     unknown_ticks = bool(given.cycles) and graph.clocks is None
     untold = unknown_ticks and absolute.step_ns is not None

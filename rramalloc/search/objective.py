@@ -72,9 +72,13 @@ class Objective(ABC):
             return int(point.lower_bound)
         return min(value, value * (point.lower_bound / point.value))
 
-    def _step_time_of(self, timing: Timing) -> StepTime | None:
-        """The step time with the blocks that an allocation has."""
-        return self.problem.in_blocks(timing.graph.blocks).step_time
+
+class TimeObjective(Objective):
+    """A time: in steps or ticks, or in ns where the length of a step depends on the allocation."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.unit = self.problem.time_unit if self._by_step is None else "ns"
 
     @property
     def _by_step(self) -> StepTime | None:
@@ -82,22 +86,20 @@ class Objective(ABC):
         step_time = self.problem.step_time
         return step_time if step_time is not None and step_time.depends_on_copies else None
 
+    def _step_time_of(self, timing: Timing) -> StepTime | None:
+        """The step time with the blocks that an allocation has, None where steps are counted."""
+        return self.problem.in_blocks(timing.graph.blocks).step_time if self.unit == "ns" else None
 
-class Latency(Objective):
-    """Time for one input: steps, or ns where the length of a step depends on the allocation."""
+
+class Latency(TimeObjective):
+    """Time for one input."""
 
     name, label, by_methods = "latency", "latency", True
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.unit = self.problem.time_unit if self._by_step is None else "ns"
 
     @override
     def value(self, timing: Timing) -> float:
         step_time = self._step_time_of(timing)
-        if self.unit != "ns" or step_time is None:
-            return timing.makespan
-        return timing.makespan * step_time.step_ns(timing.replication)
+        return timing.makespan * (1 if step_time is None else step_time.step_ns(timing.replication))
 
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
@@ -155,18 +157,14 @@ class LatencyNs(Latency):
             )
 
 
-class Interval(Objective):
-    """Time between inputs that stream: steps, or ns where the length of a step depends on the allocation."""
+class Interval(TimeObjective):
+    """Time between inputs that stream."""
 
     name, label = "interval", "interval"
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.unit = self.problem.time_unit if self._by_step is None else "ns"
-
     @override
     def value(self, timing: Timing) -> float:
-        step_time = None if self._by_step is None else self._step_time_of(timing)
+        step_time = self._step_time_of(timing)
         return timing.interval * (1 if step_time is None else step_time.step_ns(timing.replication))
 
     @override
@@ -258,22 +256,17 @@ class FewestArrays(Objective):
         return int(target_ns / step_time.compute_ns)
 
 
-class Sequential(Objective):
+class Sequential(TimeObjective):
     """Sum of layer times, as if one layer ran after the other while all copies keep their arrays.
 
-    In steps, or in ns where the length of a step depends on the allocation: each layer then takes the step
-    that it needs with the memory to itself.
+    In ns each layer takes the step that it needs with the memory to itself.
     """
 
     name, label = "sequential", "sum of layer times"
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.unit = self.problem.time_unit if self._by_step is None else "ns"
-
     @override
     def value(self, timing: Timing) -> float:
-        step_time = None if self._by_step is None else self._step_time_of(timing)
+        step_time = self._step_time_of(timing)
         if step_time is None:
             return int((timing.batches * timing.cycles).sum())
         stages = np.arange(len(timing.batches))

@@ -15,7 +15,7 @@ from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.tiles import Classes, Tiles
 from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
-from rramalloc.timing.access import StepTime
+from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.metrics import EnergyModel, Metrics
 from rramalloc.timing.simulate import Replication, Timing
 from rramalloc.timing.stage_graph import StageGraph
@@ -111,13 +111,10 @@ class Problem:
         """Energy and area of an allocation; None where the hardware has no [energy]."""
         if self.energy is None:
             return None
-        blocks, step_time = timing.graph.blocks, self.in_blocks(timing.graph.blocks).step_time
-        latency_ns = None if step_time is None else timing.makespan * step_time.step_ns(timing.replication)
+        blocks = timing.graph.blocks
+        latency_ns = Absolute.of(self.in_blocks(blocks).step_time, timing).latency_ns
         return self.energy.measure(
-            timing.graph,
-            timing.replication,
-            lambda copies: self.arrays_of_stages(copies, blocks),
-            latency_ns,
+            timing.graph, timing.replication, lambda copies: self.arrays_of_stages(copies, blocks), latency_ns
         )
 
     def in_blocks(self, blocks: Blocks | None) -> Problem:

@@ -188,9 +188,7 @@ class _BitSearch:
     def problem(self, bits: Bits) -> Problem:
         """Raises BudgetError if one copy of every layer does not fit."""
         network = self.network(bits)
-        nodes = {stage.name: stage for stage in network.stages}
-        stages = tuple(nodes[name] for name in self.graph.names)
-        graph = replace(self.graph, network=network, stages=stages, _in_blocks={})
+        graph = self.graph.of_network(network)
         return make_problem(network, self.hardware, self.arrays, self.request.mapping, graph=graph)
 
     def unit_of(self, problem: Problem) -> float:

@@ -39,7 +39,7 @@ def buffers(timing: Timing) -> tuple[Buffer, ...]:
         users = walk.last_users(stage)
         for producer in sorted(users):
             pixels = _fullest(timing, producer, consumer, users[producer])
-            channels = graph.network.shapes[graph.names[producer]].channels
+            channels = graph.channels(producer)
             result.append(Buffer(graph.names[producer], stage.name, pixels, channels))
     return tuple(result)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
@@ -35,7 +35,7 @@ def timed_graph(
             'clock = "own" needs the time of a step in [timing] (step_ns, or read_ns and dac_bits), or a '
             "latency table",
         )
-    return replace(graph, clocks=_Clocks(graph, hardware, options, measured), _in_blocks={}, _needed={})
+    return graph.timed(_Clocks(graph, hardware, options, measured))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,14 @@ class _Clocks:
     hardware: Hardware
     options: MappingOptions
     measured: MeasuredSteps | None
+    _ticks: dict[tuple[int, Pair], BatchTicks] = field(default_factory=dict, repr=False)
 
     def __call__(self, stage: int, block: Pair) -> BatchTicks:
+        if (stage, block) not in self._ticks:
+            self._ticks[stage, block] = self._batch(stage, block)
+        return self._ticks[stage, block]
+
+    def _batch(self, stage: int, block: Pair) -> BatchTicks:
         node, network = self.graph.stages[stage], self.graph.network
         hardware = self.hardware.of_layer(node)
         tick_ns = hardware.tick_ns

@@ -78,9 +78,8 @@ class EnergyModel:
         graph, bits = self.graph, self.hardware.precision.output_bits
         sent = np.zeros(len(graph.stages))
         for edge in graph.edges:
-            pixels = edge.last_pixel(graph.grids[edge.producer].width) + 1
-            channels = graph.network.shapes[graph.names[edge.producer]].channels
-            sent[edge.producer] += pixels * channels * bits / BITS_PER_BYTE
+            values = graph.sent_pixels(edge) * graph.channels(edge.producer)
+            sent[edge.producer] += values * bits / BITS_PER_BYTE
         return sent
 
     @property

@@ -163,6 +163,19 @@ class StageGraph:
             self._in_blocks[chosen] = replace(self, grids=grids, _in_blocks={}, _needed={})
         return self._in_blocks[chosen]
 
+    def timed(
+        self, clocks: Callable[[int, Pair], BatchTicks] | None, lags: MappingOf[Pair, int] | None = None
+    ) -> StageGraph:
+        """The same stages with these clocks, and with these ticks of transfer if any are given."""
+        lags = self.lags if lags is None else lags
+        return replace(self, clocks=clocks, lags=lags, _in_blocks={}, _needed={})
+
+    def of_network(self, network: Network) -> StageGraph:
+        """The same graph of a network that differs only in the bits of its layers."""
+        nodes = {stage.name: stage for stage in network.stages}
+        stages = tuple(nodes[name] for name in self.names)
+        return replace(self, network=network, stages=stages, _in_blocks={})
+
     @cached_property
     def windows(self) -> Ints:
         """Blocks of each stage, int64: its output pixels where blocks are [1, 1]."""
@@ -182,6 +195,10 @@ class StageGraph:
         later = [stage for queue in self.queues for stage in queue[1:]]
         return np.isin(np.arange(len(self.stages)), later)
 
+    def stored(self, arrays: Ints) -> Ints:
+        """Of the arrays of every stage those that are its own, 0 where an earlier stage has them."""
+        return np.where(self.held, 0, arrays)
+
     def saved(self, arrays: Sequence[int] | Ints) -> int:
         """Of the arrays of one copy of each stage those that an earlier stage has."""
         return int(np.array(arrays)[self.held].sum())
@@ -200,6 +217,18 @@ class StageGraph:
             return None
         each = [self.clocks(stage, block) for stage, block in enumerate(blocks or self.blocks)]
         return np.array([ticks.of(int(d)) for ticks, d in zip(each, copies, strict=True)], dtype=np.int64)
+
+    def channels(self, stage: int) -> int:
+        """Output channels of a stage."""
+        return self.network.shapes[self.names[stage]].channels
+
+    def sent_pixels(self, edge: Edge) -> int:
+        """Pixels that the producer of an edge sends: all up to the last one that is needed."""
+        return edge.last_pixel(self.grids[edge.producer].width) + 1
+
+    def lag(self, edge: Edge) -> int:
+        """Ticks from the finish of a batch of the producer until the consumer can use its pixels."""
+        return self.lags.get((edge.producer, edge.consumer), 0)
 
     @property
     def lists_all_edges(self) -> bool:
@@ -260,7 +289,7 @@ class StageGraph:
         return self.edges if self.lags else self.binding
 
     def _lags(self, edges: Sequence[Edge]) -> Ints:
-        return np.array([self.lags.get((edge.producer, edge.consumer), 0) for edge in edges], dtype=np.int64)
+        return np.array([self.lag(edge) for edge in edges], dtype=np.int64)
 
     def needed(self, edge: Edge) -> npt.NDArray[np.int32]:
         """Last block of the producer that blocks 0 ... w of the consumer need, -1 while none is needed."""

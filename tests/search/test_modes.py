@@ -61,9 +61,7 @@ class Clocks:
         """The problem with these clocks and lags."""
         edges = [(edge.producer, edge.consumer) for edge in problem.graph.edges]
         lags = {edge: self.lag(*edge) for edge in edges}
-        return replace(
-            problem, graph=replace(problem.graph, clocks=self, lags=lags, _needed={}, _in_blocks={})
-        )
+        return replace(problem, graph=problem.graph.timed(self, lags))
 
 
 def makespan_with_clocks(problem: Problem, modes: tuple[Mode, ...], clocks: Clocks) -> int:
