@@ -15,9 +15,9 @@ from pydantic import (
     model_validator,
 )
 
-from rramalloc.hardware.performance import ChipPerformance
-from rramalloc.network.node import Stage
-from rramalloc.records import Record, fault, from_list
+from rramalloc.hardware.performance import LAYERS, OPERATORS, UNTIMED, ChipPerformance
+from rramalloc.network.node import Stage, TimedNode
+from rramalloc.records import Record, brief, fault, from_list
 from rramalloc.result import ResultRecord
 
 if TYPE_CHECKING:
@@ -72,11 +72,13 @@ class Precision(Record):
     output_bits: Bits
     signed: Literal["offset", "differential"]
 
-    def of_layer(self, layer: Stage) -> Precision:
+    def of_layer(self, layer: TimedNode) -> Precision:
         """The precision that a weight layer is computed with: its own bits where it has them, else these.
 
         Source: docs/sources/model.md 11.
         """
+        if not isinstance(layer, Stage):
+            return self
         own = {"weight_bits": layer.weight_bits, "input_bits": layer.input_bits}
         given = {name: bits for name, bits in own.items() if bits is not None}
         return self.model_copy(update=given) if given else self
@@ -246,6 +248,26 @@ class Energy(Record):
         return self
 
 
+class Digital(Record):
+    """Rates of nodes without weights, which take no time of their own where none is given.
+
+    ns_per_pixel: time of an output pixel by operator of the network JSON, one pixel after the other.
+    Raises SpecError for an operator that networks do not have, or that is a weight layer.
+    Source: docs/sources/model.md 11.
+    """
+
+    ns_per_pixel: Annotated[dict[str, Positive], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _operators_exist(self) -> Self:
+        known = [name for name in OPERATORS if name not in (*LAYERS, *UNTIMED)]
+        for name in self.ns_per_pixel:
+            if name not in known:
+                why = "is on arrays or on the host" if name in LAYERS else "is no operator that takes time"
+                raise fault(f"ns_per_pixel: {brief(name)} {why}; digital nodes are {', '.join(known)}")
+        return self
+
+
 class Counting(Record):
     """How a target counts arrays, where that differs from docs/sources/model.md 3.
 
@@ -284,6 +306,7 @@ class Hardware(ResultRecord):
     chip: Chip | None = None
     energy: Energy | None = None
     counting: Counting | None = None
+    digital: Digital | None = None
     units: ChipPerformance | None = None
     unconfirmed: FieldNames = ()
 
@@ -304,6 +327,15 @@ class Hardware(ResultRecord):
     def _tiles_to_fill(self) -> Self:
         if self.counting is not None and self.counting.row_blocks == "first_fit" and self.chip is None:
             raise fault('counting.row_blocks = "first_fit" needs the tiles of [chip]')
+        return self
+
+    @model_validator(mode="after")
+    def _rates_have_ticks(self) -> Self:
+        if self.digital is not None and not self.own_clock:
+            raise fault(
+                "[digital] gives nodes a time of their own, which needs stages with their own clocks: write "
+                'clock = "own" in [timing], or leave [digital] out'
+            )
         return self
 
     @model_validator(mode="after")
@@ -331,7 +363,7 @@ class Hardware(ResultRecord):
         slices = self.slices_per_weight
         return 2 * slices if self.precision.signed == "differential" else slices
 
-    def of_layer(self, layer: Stage) -> Hardware:
+    def of_layer(self, layer: TimedNode) -> Hardware:
         """The same hardware with the precision that a weight layer is computed with."""
         precision = self.precision.of_layer(layer)
         return self if precision is self.precision else self.model_copy(update={"precision": precision})
@@ -340,6 +372,11 @@ class Hardware(ResultRecord):
     def own_clock(self) -> bool:
         """Whether a batch of each stage takes its own time."""
         return self.timing is not None and self.timing.clock == "own"
+
+    @property
+    def rated(self) -> frozenset[str]:
+        """Operators of digital nodes that take time."""
+        return frozenset(() if self.digital is None else self.digital.ns_per_pixel)
 
     @property
     def tick_ns(self) -> float:

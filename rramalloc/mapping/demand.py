@@ -17,7 +17,7 @@ from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.counts import groups_of, inputs_of, kernel_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import ConvTranspose, PixelLayer, Stage
+from rramalloc.network.node import ConvTranspose, PixelLayer, Stage, TimedNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +80,14 @@ class WeightMatrix:
         return BlockArrays(self.rows, self.columns, self.groups, crossbar)
 
 
-def block_arrays(network: Network, stage: Stage, hardware: Hardware, block: Pair) -> BlockArrays:
+NO_ARRAYS = (1, 1, 0)
+"""Rows, columns and groups of a stage without weights: no group takes a line."""
+
+
+def block_arrays(network: Network, stage: TimedNode, hardware: Hardware, block: Pair) -> BlockArrays:
     """Wordlines and bitlines that one group of a stage takes with blocks of this shape."""
+    if not isinstance(stage, Stage):
+        return BlockArrays(*NO_ARRAYS, hardware.crossbar)
     return WeightMatrix.of(network, stage, hardware, block).on(hardware.crossbar)
 
 
@@ -90,7 +96,7 @@ class ModeArrays:
     """Arrays of every mode of the stages of a network on a hardware, in the order of `stages`."""
 
     network: Network
-    stages: tuple[Stage, ...]
+    stages: tuple[TimedNode, ...]
     hardware: Hardware
     _known: dict[tuple[int, Pair], BlockArrays] = field(default_factory=dict, repr=False)
 
@@ -143,9 +149,13 @@ def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: s
 
 
 def demands(
-    network: Network, stages: Sequence[Stage], hardware: Hardware, options: MappingOptions = DEFAULT_MAPPING
-) -> list[int]:
-    """Arrays of one copy of each stage, in the order given, folded as `folds` says. Raises SpecError."""
+    network: Network, stages: Sequence[TimedNode], hardware: Hardware,
+    options: MappingOptions = DEFAULT_MAPPING,
+) -> list[int]:  # fmt: skip
+    """Arrays of one copy of each stage, in the order given, folded as `folds` says; 0 of digital nodes.
+
+    Raises SpecError.
+    """
     sizes = folds(network, stages, hardware, options) or [UNFOLDED] * len(stages)
     return [
         demand(
@@ -154,6 +164,8 @@ def demands(
             options.mapping,
             f"{network.where}: node {stage.name[:60]!r}",
         )
+        if isinstance(stage, Stage)
+        else 0
         for stage, size in zip(stages, sizes, strict=True)
     ]
 
@@ -178,7 +190,10 @@ def active_lines(
 
 
 def stored_classifiers(
-    network: Network, stages: Sequence[Stage], hardware: Hardware, options: MappingOptions = DEFAULT_MAPPING
+    network: Network,
+    stages: Sequence[TimedNode],
+    hardware: Hardware,
+    options: MappingOptions = DEFAULT_MAPPING,
 ) -> dict[str, int]:
     """Arrays that weight layers which are none of these stages take all the same, by name.
 
@@ -192,7 +207,10 @@ def stored_classifiers(
 
 
 def least_arrays(
-    network: Network, stages: Sequence[Stage], hardware: Hardware, options: MappingOptions = DEFAULT_MAPPING
+    network: Network,
+    stages: Sequence[TimedNode],
+    hardware: Hardware,
+    options: MappingOptions = DEFAULT_MAPPING,
 ) -> int:
     """Arrays with every stage, and every classifier that is stored, stored once. Raises SpecError."""
     stored = stored_classifiers(network, stages, hardware, options)
@@ -225,7 +243,7 @@ def row_block_widths(
 
 
 def folds(
-    network: Network, stages: Sequence[Stage], hardware: Hardware, options: MappingOptions
+    network: Network, stages: Sequence[TimedNode], hardware: Hardware, options: MappingOptions
 ) -> list[Pair] | None:
     """Per stage the pixels (n_h, n_w) to fold into one for the fewest arrays, (1, 1) to leave it as it is.
 
@@ -237,7 +255,7 @@ def folds(
         return None
     return [
         _fewest_arrays(WeightMatrix.of(network, stage, hardware), kernel_of(stage), hardware.crossbar)
-        if fold_refusal(network, stage) is None
+        if isinstance(stage, Stage) and fold_refusal(network, stage) is None
         else UNFOLDED
         for stage in stages
     ]

@@ -22,7 +22,7 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Crossbar
 from rramalloc.network.counts import kernel_of
 from rramalloc.network.geometry import Pair, Shape
-from rramalloc.network.node import ConvTranspose, PixelLayer, Stage
+from rramalloc.network.node import Conv, ConvTranspose, Stage, TimedNode
 
 Ints = npt.NDArray[np.int64]
 SINGLE: Pair = (1, 1)
@@ -52,7 +52,7 @@ class BlockGrid(NamedTuple):
     phase: Pair = (0, 0)
 
     @classmethod
-    def of(cls, stage: Stage, shape: Shape, block: Pair) -> BlockGrid:
+    def of(cls, stage: TimedNode, shape: Shape, block: Pair) -> BlockGrid:
         """The output of a stage in blocks. Raises SpecError if the stage cannot have such a block."""
         unit = smallest_block(stage)
         phase = (0, 0)
@@ -60,11 +60,11 @@ class BlockGrid(NamedTuple):
             phase = (stage.pads[0] % stage.stride[0], stage.pads[1] % stage.stride[1])
         grid = cls(shape.height, shape.width, (block[0], block[1]), phase)
         where = f"block of {stage.name[:60]!r}"
-        if isinstance(stage, PixelLayer) and block != SINGLE:
-            raise SpecError(
-                where,
-                f"must be [1, 1], got [{block[0]}, {block[1]}]: the windows of a linear layer share no input",
-            )
+        if not isinstance(stage, Conv | ConvTranspose) and block != SINGLE:
+            why = "the windows of a linear layer share no input"
+            if not isinstance(stage, Stage):
+                why = "a digital node yields one pixel after the other"
+            raise SpecError(where, f"must be [1, 1], got [{block[0]}, {block[1]}]: {why}")
         if block[0] % unit[0] or block[1] % unit[1]:
             raise SpecError(
                 where,
@@ -118,14 +118,14 @@ class BlockGrid(NamedTuple):
         return numbers
 
 
-def smallest_block(stage: Stage) -> Pair:
+def smallest_block(stage: TimedNode) -> Pair:
     """The block of a copy without shifted kernels: the stride of a transposed convolution, else [1, 1]."""
     return stage.stride if isinstance(stage, ConvTranspose) else SINGLE
 
 
-def largest_block(stage: Stage, shape: Shape) -> Pair:
+def largest_block(stage: TimedNode, shape: Shape) -> Pair:
     """The smallest block that covers the whole output, which is the largest that is of use."""
-    if isinstance(stage, PixelLayer):
+    if not isinstance(stage, Conv | ConvTranspose):
         return SINGLE
     if not isinstance(stage, ConvTranspose):
         return shape.height, shape.width
@@ -138,7 +138,7 @@ def largest_block(stage: Stage, shape: Shape) -> Pair:
 class BlockArrays:
     """Arrays of a stage with blocks of one shape: wordlines and bitlines that one group of a copy takes.
 
-    Source: docs/sources/model.md 10.
+    A digital node has no group. Source: docs/sources/model.md 10.
     """
 
     rows: int
@@ -174,9 +174,9 @@ def input_extent(stage: Stage, axis: int, count: int) -> int:
     return int(input_extents(stage, axis, count)[-1])
 
 
-def input_extents(stage: Stage, axis: int, most: int) -> Ints:
+def input_extents(stage: TimedNode, axis: int, most: int) -> Ints:
     """Different input rows (axis 0) or columns (1) that 1, 2 ... `most` neighbouring windows read."""
-    if isinstance(stage, PixelLayer):
+    if not isinstance(stage, Conv | ConvTranspose):
         return np.ones(most, dtype=np.int64)
     kernel, stride, dilation = kernel_of(stage)[axis], stage.stride[axis], stage.dilation[axis]
     if isinstance(stage, ConvTranspose):  # each pixel counts from the first window that reads it
@@ -193,7 +193,7 @@ def input_extents(stage: Stage, axis: int, most: int) -> Ints:
 
 def input_step(stage: Stage, axis: int, count: int) -> int:
     """Input rows (axis 0) or columns (1) by which the next `count` windows lie further on."""
-    if isinstance(stage, PixelLayer):
+    if not isinstance(stage, Conv | ConvTranspose):
         return 1
     stride = stage.stride[axis]
     return count // stride if isinstance(stage, ConvTranspose) else count * stride

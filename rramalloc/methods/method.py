@@ -40,6 +40,9 @@ class Method:
         Whether a comparison runs it unless methods are named.
     mapping
         The only mapping that it is for; empty for all of them.
+    sees_digital
+        Whether stages without arrays, which take time, are among those it is given. They leave nothing to
+        choose; it is timed with them in any case.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Method:
     seeded: bool = False
     compared: bool = True
     mapping: str = ""
+    sees_digital: bool = False
 
     def covers(self, options: MappingOptions) -> bool:
         """Whether it is for networks that are mapped like this."""

@@ -252,6 +252,7 @@ HIGHS = Method(
     minimises="the separable recurrence, by HiGHS",
     source="docs/sources/model.md 5 and 6",
     proves="its optimum if the solver finishes; else the solver's bound",
+    sees_digital=True,
 )
 CBC = Method(
     "milp-cbc",
@@ -260,4 +261,5 @@ CBC = Method(
     source="docs/sources/model.md 5 and 6",
     proves="its optimum if the solver finishes; else the solver's bound",
     compared=False,
+    sees_digital=True,
 )

@@ -11,6 +11,7 @@ AUTO = Method(
     minimises="the exact makespan, or makespan times step",
     source="docs/sources/model.md 8",
     proves="a lower bound of it, often the optimum",
+    sees_digital=True,
 )
 INTERVAL = Method(
     "interval",
@@ -18,6 +19,7 @@ INTERVAL = Method(
     minimises="the largest number of batches, then arrays",
     source="docs/sources/model.md 8",
     proves="that interval, a lower bound of the makespan",
+    sees_digital=True,
 )
 SEQUENTIAL = Method(
     "sequential",
@@ -25,4 +27,5 @@ SEQUENTIAL = Method(
     minimises="the sum of layer times, exactly",
     source="LRMP, arXiv 2312.03146",
     proves="that sum's optimum; nothing about the makespan",
+    sees_digital=True,
 )

@@ -29,8 +29,8 @@ class Coverage(Record):
     that are stored for each of them; host: weight layers left to the host, untimed; unmodelled: operators
     with weights that no stage stands for; approximated: nodes that stand for an operator only approximately;
     precomputed: layers that work on constants alone, which no total counts;
-    barriers: nodes that wait for all pixels of their inputs, where those come one by one; free_digital:
-    digital nodes, which take no steps of their own.
+    barriers: nodes that wait for all pixels of their inputs, where those come one by one; timed_digital:
+    digital nodes to which the hardware gives a time; free_digital: all others, which take none.
     """
 
     weights: OnArrays
@@ -41,11 +41,14 @@ class Coverage(Record):
     approximated: tuple[Approximation, ...]
     precomputed: tuple[Unmodelled, ...] = ()
     barriers: tuple[str, ...]
-    free_digital: int
+    timed_digital: tuple[str, ...] = ()
+    free_digital: tuple[str, ...]
 
     @classmethod
     def of(cls, network: Network, stages: Collection[str], *, stored_once: bool = False) -> Coverage:
         """The coverage of `network` with the weight layers named in `stages` on arrays.
+
+        Digital nodes among them are timed.
 
         stored_once: weights that several of them use are on the same arrays.
         """
@@ -54,6 +57,7 @@ class Coverage(Record):
         by_owner = {stage.shares or stage.name: weights(network, stage) for stage in network.stages}
         distinct = sum(by_owner[owner] for owner in {stage.shares or stage.name for stage in placed})
         missing = [item.macs for item in network.unmodelled if item.macs is not None]
+        digital = [node.name for node in network.nodes if not isinstance(node, Input | Stage)]
         return cls(
             weights=OnArrays(
                 on_arrays=distinct,
@@ -71,7 +75,8 @@ class Coverage(Record):
             approximated=network.approximations,
             precomputed=network.precomputed,
             barriers=_waiting(network),
-            free_digital=sum(not isinstance(node, Input | Stage) for node in network.nodes),
+            timed_digital=tuple(name for name in digital if name in timed),
+            free_digital=tuple(name for name in digital if name not in timed),
         )
 
     @property
@@ -117,6 +122,10 @@ class Coverage(Record):
         counts = Counter(item.operator for item in self.approximated if item.name not in lost)
         if counts:
             words.append(f"approximated: {_names(f'{counts[name]} x {name}' for name in counts)}")
+        if self.timed_digital:
+            words.append(f"digital nodes with a time of their own: {_names(self.timed_digital)}")
+            if self.free_digital:
+                words.append(f"taken as free: {_names(self.free_digital)}")
         if self.precomputed:
             made = sum(item.weights for item in self.precomputed)
             words.append(f"computed beforehand, from constants alone: layers with {made:,} weights")

@@ -471,6 +471,22 @@ Node = Annotated[
     Field(discriminator="op"),
 ]
 Stage = Conv | ConvTranspose | Linear | Recurrent
+DigitalNode = (
+    Pool
+    | GlobalPool
+    | Flatten
+    | Concat
+    | Elementwise
+    | Pixelwise
+    | Select
+    | Upsample
+    | Take
+    | Regrid
+    | Barrier
+)
+"""Nodes without weights: they take no time of their own unless the hardware gives them a rate."""
+TimedNode = Stage | DigitalNode
+"""What a batch can be computed of: weight layers, and digital nodes with a rate."""
 PixelLayer = Linear | Recurrent
 """Stages whose windows share no input: one pixel each."""
 

@@ -109,7 +109,7 @@ def stored_weights(graph: StageGraph, hardware: Hardware, sizes: Sequence[Pair] 
         if size == UNFOLDED
         else folded_weights(graph.network, stage, hardware, size)
         for stage, grid, size in zip(
-            graph.stages, graph.grids, sizes or [UNFOLDED] * len(graph.stages), strict=True
+            graph.layers, graph.grids, sizes or [UNFOLDED] * len(graph.layers), strict=True
         )
     ]
 

@@ -41,7 +41,7 @@ from rramalloc.search.objective import LatencyNs, Makespan
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Transfer
 from rramalloc.timing.simulate import makespan_of
-from rramalloc.timing.stage_graph import EXACTLY, BatchTicks
+from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, StageGraph
 from rramalloc.units import plain_quantity
 
 
@@ -225,7 +225,9 @@ def optimize_placed(
     found = replace(best.candidate, objective_bound=bound, proof=proof)
     allocation = checked_allocation(network, hardware, arrays, best.problem, request, stop, found)
     graph = problem.graph
-    transfer_ns = {graph.names[stage]: best.transfer_ns[stage] for stage in graph.network_order}
+    transfer_ns = {
+        graph.names[stage]: best.transfer_ns[stage] for stage in graph.network_order if graph.weighted[stage]
+    }
     delays = [
         EdgeDelay(producer=graph.names[p], consumer=graph.names[c], ticks=ticks)
         for (p, c), ticks in best.problem.graph.lags.items()
@@ -234,6 +236,23 @@ def optimize_placed(
         rounds=len(rounds), converged=converged, transfer_ns=transfer_ns, delays=tuple(delays) or None
     )
     return allocation.model_copy(update={"placed": placed})
+
+
+def _of_edges(graph: StageGraph, lags: dict[Pair, int]) -> dict[Pair, int]:
+    """Lags between stages on arrays as those of the edges between all stages.
+
+    A digital node with a rate has no tile of its own: what leaves it is as late as the slowest transfer to
+    its consumer from a stage on arrays that it got pixels of.
+    """
+    origins: list[set[int]] = [set() for _ in graph.stages]
+    found: dict[Pair, int] = {}
+    for edge in graph.edges:  # grouped by consumer, producers first
+        p, c = edge.producer, edge.consumer
+        sent = {p} if graph.weighted[p] else origins[p]
+        origins[c] |= sent
+        if graph.weighted[c]:
+            found[p, c] = max((lags.get((origin, c), 0) for origin in sent), default=0)
+    return found
 
 
 def _with(problem: Problem, known: Transfer | Delays | None) -> Problem:
@@ -249,21 +268,26 @@ def _with(problem: Problem, known: Transfer | Delays | None) -> Problem:
 def _placed(problem: Problem, candidate: Candidate, hardware: Hardware, seed: int) -> _Round:
     """Place a candidate and time it with the transfers of that placement."""
     copies, tick_ns = candidate.replication, hardware.tick_ns
-    found = arrange(problem.graph, problem.demand, copies, hardware, work=DEFAULT_WORK, seed=seed)
-    ticks = problem.graph.batch_ticks(copies)
+    placed = problem.on_arrays
+    number = np.flatnonzero(problem.graph.weighted)
+    own = copies[number]
+    found = arrange(placed.graph, placed.demand, own, hardware, work=DEFAULT_WORK, seed=seed)
+    ticks = placed.graph.batch_ticks(own)
     known: Transfer | Delays
     if ticks is None:
         known = transfer(found, copies, hardware)
         transfer_ns = known.of_stages(copies).tolist()
     else:
-        ways = EdgeTransfers.of(found, copies, hardware, ticks.astype(np.float64) * tick_ns)
-        lags, slower, slowest = dict[Pair, int](), np.ones(len(ticks)), np.zeros(len(ticks))
-        edges = zip(found.flows.producer.tolist(), found.flows.consumer.tolist(), strict=True)
-        for edge, way_ns, queue_ns, busy in zip(edges, ways.way_ns, ways.queue_ns, ways.busy, strict=True):
-            lags[edge] = math.ceil((way_ns + queue_ns) / tick_ns * EXACTLY)
-            slower[edge[0]] = max(slower[edge[0]], busy)
-            slowest[edge[0]] = max(slowest[edge[0]], way_ns + queue_ns)
-        known, transfer_ns = Delays(lags, slower), slowest.tolist()
+        ways = EdgeTransfers.of(found, own, hardware, ticks.astype(np.float64) * tick_ns)
+        lags, slower, slowest = dict[Pair, int](), np.ones(len(copies)), np.zeros(len(copies))
+        producers, consumers = number[found.flows.producer].tolist(), number[found.flows.consumer].tolist()
+        for p, c, way_ns, queue_ns, busy in zip(
+            producers, consumers, ways.way_ns, ways.queue_ns, ways.busy, strict=True
+        ):
+            lags[p, c] = math.ceil((way_ns + queue_ns) / tick_ns * EXACTLY)
+            slower[p] = max(slower[p], busy)
+            slowest[p] = max(slowest[p], way_ns + queue_ns)
+        known, transfer_ns = Delays(_of_edges(problem.graph, lags), slower), slowest.tolist()
     timed = _with(problem, known)
     if timed.step_time is None:
         raise AssertionError("checked before")

@@ -15,7 +15,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Name, Stage
+from rramalloc.network.node import Name, Stage, TimedNode
 from rramalloc.plots import AllocationPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
@@ -101,11 +101,12 @@ class Foldable(Record):
         return document | {name: value for name, value in last.items() if value is not None}
 
 
-def layer_bits(stages: Sequence[Stage], hardware: Hardware) -> dict[str, dict[str, int]]:
-    """weight_bits and input_bits of every stage by name; none where no stage has bits of its own."""
-    if all(stage.weight_bits is None and stage.input_bits is None for stage in stages):
+def layer_bits(stages: Sequence[TimedNode], hardware: Hardware) -> dict[str, dict[str, int]]:
+    """weight_bits and input_bits of every stage on arrays; none where no stage has bits of its own."""
+    layers = [stage for stage in stages if isinstance(stage, Stage)]
+    if all(stage.weight_bits is None and stage.input_bits is None for stage in layers):
         return {}
-    own = {stage.name: hardware.precision.of_layer(stage) for stage in stages}
+    own = {stage.name: hardware.precision.of_layer(stage) for stage in layers}
     return {
         name: {"weight_bits": precision.weight_bits, "input_bits": precision.input_bits}
         for name, precision in own.items()
@@ -143,9 +144,9 @@ class LayerModes(Record):
 
 
 class Layer(Foldable):
-    """One stage. demand: arrays of one copy; arrays: of all copies, which with mapping "sdk" may share some,
-    0 where another stage has them; batches: ceil(blocks / replication), where a block is one window unless
-    `block` says otherwise.
+    """One stage. demand: arrays of one copy, 0 of a digital node; arrays: of all copies, which with mapping
+    "sdk" may share some, 0 where another stage has them; batches: ceil(blocks / replication), where a block
+    is one window unless `block` says otherwise.
 
     normal_op, pre_op, tail, op: terms of the tight recurrence in steps (docs/sources/model.md 5);
     start, finish: exact steps (docs/sources/model.md 4). cycles: ticks that a batch lasts; None, and left
@@ -154,12 +155,12 @@ class Layer(Foldable):
     input_bits: there where a layer of the network has bits of its own.
 
     dynamic_pj, static_pj, energy_pj, area_um2: of its arrays, there where the hardware gives them
-    (docs/sources/model.md 12).
+    (docs/sources/model.md 12); of a digital node it never does.
     """
 
     name: Name
     windows: Count
-    demand: Count
+    demand: Annotated[int, Field(ge=0)]
     replication: Count
     arrays: Annotated[int, Field(ge=0)]
     batches: Count
@@ -311,13 +312,13 @@ class Allocation(CountedTimes, ResultRecord):
 
     @property
     def replication(self) -> dict[str, int]:
-        """Copies of every layer by name, in network order."""
-        return {layer.name: layer.replication for layer in self.layers}
+        """Copies of every layer on arrays by name, in network order."""
+        return {layer.name: layer.replication for layer in self.layers if layer.demand}
 
     @property
     def blocks(self) -> dict[str, Pair]:
         """Windows (height, width) that a copy of each layer computes in a step; empty without modes."""
-        return {layer.name: layer.block for layer in self.layers if layer.block is not None}
+        return {layer.name: layer.block for layer in self.layers if layer.demand and layer.block is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """The document of the allocation file.

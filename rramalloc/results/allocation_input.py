@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError, UnsupportedError
@@ -204,6 +204,7 @@ class _Lenient(Record):
 
 class _FileLayer(_Lenient):
     name: Name
+    demand: Annotated[int, Field(ge=0)] = 1
     replication: Count
     block: Block | None = None
     cycles: Count | None = None
@@ -254,8 +255,10 @@ def _of_document(document: Any, where: str) -> AllocationInput:
         layers[layer.name] = layer
     network, delays = whole.network, whole.placed.delays
     return AllocationInput(
-        replication={name: layer.replication for name, layer in layers.items()},
-        blocks={name: layer.block for name, layer in layers.items() if layer.block is not None},
+        replication={name: layer.replication for name, layer in layers.items() if layer.demand},
+        blocks={
+            name: layer.block for name, layer in layers.items() if layer.demand and layer.block is not None
+        },
         cycles={layer.name: layer.cycles for layer in whole.layers if delays and layer.cycles}, delays=delays,
         where=where, machine=whole.hardware, options=whole.options.changed(),
         measured=whole.options.latency_table,

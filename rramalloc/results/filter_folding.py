@@ -254,7 +254,7 @@ def fold(
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     machine = as_hardware(hardware, crossbar)
     graph = StageGraph.build(source, fc)
-    stages = [graph.stages[index] for index in graph.network_order]
+    stages = [graph.layers[index] for index in graph.network_order]
     split = "kernel_split" if mapping == "best" else mapping
     options = DEFAULT_MAPPING.changed(mapping=split, fc=fc, fold=True)
     sizes = folds(source, stages, machine, options) or []

@@ -135,9 +135,10 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
             modes=None if modes is None else modes[index].shown,
             **bits.get(stage.name, {}),
         )
-        for index, stage in ((index, graph.stages[index]) for index in graph.network_order)
+        for index, stage in ((index, graph.layers[index]) for index in graph.network_order)
     )
-    coverage = Coverage.of(network, graph.names, stored_once=bool(graph.queues))
+    timed = (*graph.names, *(node.name for node in network.nodes if node.op in hardware.rated))
+    coverage = Coverage.of(network, timed, stored_once=bool(graph.queues))
     return Inspection(
         network=NetworkId.of(network),
         source=network.source,
@@ -167,7 +168,7 @@ def _modes(network: Network, graph: StageGraph, hardware: Hardware) -> list[_Sta
     every = ModeArrays(network, graph.stages, hardware)
     cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
     result = []
-    for index, (stage, grid) in enumerate(zip(graph.stages, graph.grids, strict=True)):
+    for index, (stage, grid) in enumerate(zip(graph.layers, graph.grids, strict=True)):
         demand = every.of(index, grid.block).arrays(1)
         listed = stage_modes(every, index, demand * grid.total)
         best = listed.modes.take(listed.fewest)

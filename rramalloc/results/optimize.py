@@ -26,6 +26,7 @@ from rramalloc.methods.registry import method_named
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
+from rramalloc.network.node import Stage
 from rramalloc.records import brief
 from rramalloc.results.allocation import Allocation, Arrays, Layer, NetworkId, Options, Progress, layer_bits
 from rramalloc.results.recheck import check_candidate, recheck_bound
@@ -104,7 +105,7 @@ def make_problem(
     tiles = Tiles.of(hardware.chip)
     if not hardware.chip.straddle:
         problem = replace(problem, tiles=tiles)
-    return replace(problem, budget=min(budget, tiles.usable(demand)))
+    return replace(problem, budget=min(budget, tiles.usable(demand[graph.weighted])))
 
 
 def _check_queues(graph: StageGraph, hardware: Hardware, demand: npt.NDArray[np.int64], arrays: int) -> None:
@@ -164,7 +165,13 @@ def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
     objective = objective_of(problem, request)
     if request.method == "auto" or not objective.by_methods:
         return objective.solve(stop, request.seed)
-    candidate = method_named(request.method).solve(problem, stop, request.seed)
+    method = method_named(request.method)
+    if method.sees_digital:
+        candidate = method.solve(problem, stop, request.seed)
+    else:
+        candidate = method.solve(problem.on_arrays, stop, request.seed)
+        if problem.on_arrays is not problem:
+            candidate = candidate.with_digital(problem.graph)
     if problem.on_menu and candidate.blocks is None:  # its bound is that of copies in equal steps
         candidate = replace(candidate, lower_bound=1)
     bound = max(candidate.lower_bound, root_bound(problem))
@@ -312,10 +319,10 @@ def layers_of(
             fold=None if sizes is None else sizes[stage],
             block=graph.blocks[stage] if in_blocks else None,
             utilisation=utilisation(graph, stage, int(timing.replication[stage]), int(taken[stage]), hardware)
-            if in_blocks
+            if in_blocks and taken[stage]
             else None,
             **bits.get(graph.names[stage], {}),
-            **({} if metrics is None else metrics.of_stage(stage)),
+            **(metrics.of_stage(stage) if metrics is not None and graph.weighted[stage] else {}),
             cycles=int(timing.cycles[stage]) if with_cycles else None,
         )
         for stage in graph.network_order
@@ -323,8 +330,10 @@ def layers_of(
 
 
 def utilisation(graph: StageGraph, stage: int, copies: int, arrays: int, hardware: Hardware) -> float:
-    """Share of the cells of a stage's arrays that hold weights, with copies of its block."""
+    """Share of the cells of a stage's arrays that hold weights, with copies of its block; 0 without any."""
     node, block = graph.stages[stage], graph.blocks[stage]
+    if not isinstance(node, Stage):
+        return 0.0
     unit = smallest_block(node)
     kernels = block[0] // unit[0] * (block[1] // unit[1])
     crossbar = hardware.crossbar

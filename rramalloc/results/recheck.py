@@ -87,7 +87,8 @@ def check_candidate(problem: Problem, found: Candidate, budget: int, method: str
         groups = (problem.demand, timing.replication)
         if blocks is not None and problem.modes is not None:
             groups = problem.modes.groups(blocks, timing.replication)
-        recheck_placement(problem.tiles, *groups, method)
+        sizes, counts = (each[fixed.graph.weighted] for each in groups)
+        recheck_placement(problem.tiles, sizes, counts, method)
     return CheckedTiming(timing, fixed, taken)
 
 

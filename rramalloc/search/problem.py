@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rramalloc.compiled import clock
 from rramalloc.errors import BudgetError, PlacementError, TileError
 from rramalloc.mapping.demand import ModeArrays
-from rramalloc.mapping.tiles import Classes, Tiles
+from rramalloc.mapping.tiles import Classes, Fit, Tiles
 from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
 from rramalloc.timing.access import Absolute, StepTime
@@ -58,7 +58,7 @@ class Problem:
             if self.tiles.too_large(self.demand):
                 large = [need for need in self._needs() if need[1] > self.tiles.arrays]
                 raise TileError(self.tiles.arrays, large)
-            fit = self.tiles.pack(self.demand, np.ones_like(self.demand)).fit
+            fit = self._fit(self.tiles, self.demand, np.ones_like(self.demand))
             if fit != "fits":
                 proven = fit == "does not fit"
                 raise PlacementError(self.minimum, self.tiles.count, self.tiles.arrays, proven=proven)
@@ -94,7 +94,7 @@ class Problem:
         limit = self.graph.most_copies
         limit = limit if self.most is None else np.minimum(limit, self.most)
         spare = self.budget - self.arrays(self.smallest)
-        most: Replication = np.minimum(limit, self.smallest + spare // self.demand)
+        most: Replication = np.minimum(limit, self.smallest + spare // np.maximum(self.demand, 1))
         return np.maximum(most, self.smallest)
 
     def arrays(self, replication: Replication, blocks: Blocks | None = None) -> int:
@@ -138,18 +138,43 @@ class Problem:
             if self.tiles is None:
                 return True
             sizes, counts = self.modes.groups(blocks, replication)
-            return bool((sizes <= self.tiles.arrays).all()) and self.tiles.pack(sizes, counts).fit == "fits"
+            return bool((sizes <= self.tiles.arrays).all()) and self._fit(self.tiles, sizes, counts) == "fits"
         room = self.limits.room
-        if self.tiles is None or placeable(room, replication, packing_scratch(room)):
+        if self.tiles is None or placeable(room, replication[self.graph.weighted], packing_scratch(room)):
             return True
-        return self.tiles.pack(self.demand, replication).fit == "fits"
+        return self._fit(self.tiles, self.demand, replication) == "fits"
+
+    def _fit(self, tiles: Tiles, sizes: Replication, counts: Replication) -> Fit:
+        """Whether so many groups of arrays of every stage fit the tiles; digital nodes take no place."""
+        placed = self.graph.weighted
+        return tiles.pack(sizes[placed], counts[placed]).fit
+
+    @cached_property
+    def on_arrays(self) -> Problem:
+        """The same problem of the stages with weights alone."""
+        graph, placed = self.graph.on_arrays, self.graph.weighted
+        if graph is self.graph:
+            return self
+        step_time, energy = self.step_time, self.energy
+        if step_time is not None:
+            step_time = replace(step_time, access_ns_per_copy=step_time.access_ns_per_copy[placed])
+        return replace(
+            self,
+            graph=graph,
+            demand=self.demand[placed],
+            step_time=step_time,
+            least=None if self.least is None else self.least[placed],
+            most=None if self.most is None else self.most[placed],
+            modes=None if self.modes is None else replace(self.modes, stages=graph.stages, _known={}),
+            energy=None if energy is None else replace(energy, graph=graph),
+        )
 
     @cached_property
     def limits(self) -> Limits:
         """The constraints in the form that compiled searches read."""
         room = None
         if self.tiles is not None:
-            classes = Classes.of(self.demand)
+            classes = Classes.of(self.demand[self.graph.weighted])
             room = TileRoom(classes.sizes, classes.kind, self.tiles.count, self.tiles.arrays)
         return Limits(self.demand, self.budget, self.smallest, self.largest, room)
 
@@ -172,6 +197,14 @@ class Candidate:
     repaired: bool = False
     objective_bound: float | None = None
     blocks: Blocks | None = None
+
+    def with_digital(self, graph: StageGraph) -> Candidate:
+        """A candidate for `graph.on_arrays` with the digital nodes of `graph`, one of each."""
+        copies, blocks = np.ones_like(graph.windows), list(graph.blocks)
+        copies[graph.weighted] = self.replication
+        for stage, block in zip(np.flatnonzero(graph.weighted).tolist(), self.blocks or (), strict=False):
+            blocks[stage] = block
+        return replace(self, replication=copies, blocks=None if self.blocks is None else tuple(blocks))
 
 
 Progress = Callable[[int, int], None]

@@ -286,7 +286,7 @@ def _row(
     run = found.middle
     timing, copies = run.checked.timing, run.checked.replication
     absolute = Absolute.of(run.checked.problem.step_time, timing)
-    if run.checked.has_shifted_kernels:  # which the published recurrence does not know
+    if run.checked.has_shifted_kernels or timing.graph.clocks is not None:  # not of the published recurrence
         chain = ()
     seconds = run.candidate.seconds
     return Row(
@@ -302,7 +302,7 @@ def _row(
         objective_value=run.score,
         lower_bound=bound,
         gap=gap_of(run.score, bound),
-        recurrence=recurrence(timing.graph, timing.replication).steps,
+        recurrence=recurrence(timing.graph, timing.replication, timing.handoff, timing.cycles).steps,
         published=published(chain, [copies[layer.name] for layer in chain]).steps if chain else None,
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,

@@ -12,7 +12,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.modes import input_extent, input_step
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Stage
+from rramalloc.network.node import Stage, TimedNode
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.simulate import Replication, Timing
 from rramalloc.timing.stage_graph import StageGraph
@@ -155,14 +155,16 @@ def _access_ns_per_copy(graph: StageGraph, hardware: Hardware) -> npt.NDArray[np
     return np.array(moved) / hardware.memory.bandwidth_gb_s
 
 
-def bytes_of_block(network: Network, stage: Stage, block: Pair, hardware: Hardware) -> float:
-    """Bytes that one copy of a stage reads and writes per step, for a block of windows.
+def bytes_of_block(network: Network, stage: TimedNode, block: Pair, hardware: Hardware) -> float:
+    """Bytes that one copy of a stage reads and writes per step, for a block of windows; 0 of a digital node.
 
     Reuse "none" reads the whole parallel window, "row" what it has not read for the block to its left.
     Source: docs/sources/model.md 7 and 10. Raises ValueError if the hardware has no memory description.
     """
     if hardware.memory is None:
         raise ValueError("the hardware has no [memory]")
+    if not isinstance(stage, Stage):
+        return 0.0
     source, output = network.input_shape(stage), network.shapes[stage.name]
     high, wide = (input_extent(stage, axis, block[axis]) for axis in (0, 1))
     match hardware.memory.reuse:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rramalloc.network.node import Node, Stage
+from rramalloc.network.node import Node
 from rramalloc.network.receptive import Table, last_user
 from rramalloc.timing.simulate import Timing
 from rramalloc.timing.stage_graph import StageGraph
@@ -68,7 +68,7 @@ class _Walk:
         self._grids = dict(zip(graph.names, graph.grids, strict=True))
         self._position = {node.name: place for place, node in enumerate(graph.network.nodes)}
 
-    def last_users(self, stage: Stage) -> dict[int, Table]:
+    def last_users(self, stage: Node) -> dict[int, Table]:
         """Per producer stage: the last block of `stage` that needs each of the producer's pixels."""
         tables: dict[str, Table] = {}
         self._push(stage, self._grids[stage.name].numbers().astype(np.int32), tables)
@@ -86,7 +86,7 @@ class _Walk:
             pushed = last_user(node, table, self._network.shapes[name])
             tables[name] = np.maximum(tables[name], pushed) if name in tables else pushed
 
-    def _between(self, stage: Stage) -> list[Node]:
+    def _between(self, stage: Node) -> list[Node]:
         """Digital nodes that lead to `stage` and the stages before them, consumers first."""
         found: set[int] = set()
         pending = [self._position[name] for name in stage.inputs]

@@ -11,6 +11,7 @@ from rramalloc.mapping.demand import active_lines
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
+from rramalloc.network.node import Stage
 from rramalloc.timing.access import bytes_of_block
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.stage_graph import EXACTLY, MOST_CYCLES, BatchTicks, StageGraph
@@ -20,13 +21,14 @@ def timed_graph(
     network: Network, hardware: Hardware, options: MappingOptions, measured: MeasuredSteps | None = None,
     graph: StageGraph | None = None,
 ) -> StageGraph:  # fmt: skip
-    """The stages of a network, with their own clocks if the hardware says so.
+    """The stages of a network, with their own clocks if the hardware says so, and the digital nodes it rates.
 
     measured: the time of a step of every stage instead of the hardware's; graph: of this network and fc, if
     it is there already. Raises UnsupportedError as `StageGraph.build`; SpecError if own clocks have no time
     or take more than MOST_CYCLES ticks.
     """
-    graph = graph or StageGraph.build(network, options.fc, options.shared)
+    if graph is None or (hardware.rated and graph.weighted.all()):
+        graph = StageGraph.build(network, options.fc, options.shared, hardware.rated)
     if not hardware.own_clock:
         return graph
     if measured is None and hardware.compute_ns is None:
@@ -55,8 +57,10 @@ class _Clocks:
 
     def _batch(self, stage: int, block: Pair) -> BatchTicks:
         node, network = self.graph.stages[stage], self.graph.network
+        if not isinstance(node, Stage):
+            rates = {} if self.hardware.digital is None else self.hardware.digital.ns_per_pixel
+            return self._counted(node.name, rates[node.op], 0.0)
         hardware = self.hardware.of_layer(node)
-        tick_ns = hardware.tick_ns
         if self.measured is not None:
             compute_ns = self.measured.compute_ns[node.name]
         elif hardware.timing is not None:
@@ -68,11 +72,16 @@ class _Clocks:
         if hardware.memory is not None:
             access_ns = bytes_of_block(network, node, block, hardware) / hardware.memory.bandwidth_gb_s
             if hardware.memory.scope == "shared":
-                access_ns *= len(self.graph.stages)
+                access_ns *= int(self.graph.weighted.sum())
+        return self._counted(node.name, compute_ns, access_ns)
+
+    def _counted(self, name: str, compute_ns: float, access_ns: float) -> BatchTicks:
+        """Raises SpecError if a batch is longer than can be counted."""
+        tick_ns = self.hardware.tick_ns
         if (longest_ns := max(compute_ns, access_ns)) > MOST_CYCLES * tick_ns:
             raise SpecError(
-                f"hardware {hardware.name[:60]!r}",
-                f"a step of {node.name[:60]!r} lasts {longest_ns:.4g} ns, more than {MOST_CYCLES} ticks of "
+                f"hardware {self.hardware.name[:60]!r}",
+                f"a step of {name[:60]!r} lasts {longest_ns:.4g} ns, more than {MOST_CYCLES} ticks of "
                 f"{tick_ns:g} ns: give a longer tick_ns",
             )
         return BatchTicks(max(1, math.ceil(compute_ns / tick_ns * EXACTLY)), access_ns / tick_ns)

@@ -15,6 +15,7 @@ from rramalloc.hardware.hardware import Energy, Hardware
 from rramalloc.mapping.demand import active_lines
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
+from rramalloc.network.node import Stage
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
@@ -74,13 +75,15 @@ class EnergyModel:
 
     @cached_property
     def sent_bytes(self) -> Reals:
-        """Bytes that every stage sends to others: once to each, all pixels that it needs."""
-        graph, bits = self.graph, self.hardware.precision.output_bits
+        """Bytes that every stage on arrays sends to others: once to each, all pixels that it needs."""
+        graph, bits = self.graph.on_arrays, self.hardware.precision.output_bits
         sent = np.zeros(len(graph.stages))
         for edge in graph.edges:
             values = graph.sent_pixels(edge) * graph.channels(edge.producer)
             sent[edge.producer] += values * bits / BITS_PER_BYTE
-        return sent
+        every = np.zeros(len(self.graph.stages))
+        every[self.graph.weighted] = sent
+        return every
 
     @property
     def moved_pj(self) -> Reals:
@@ -132,9 +135,9 @@ class EnergyModel:
 
     def slots(self, stage: int, block: Pair) -> int:
         """Reads of an array in a step of a stage with this block; 1 where a step is not cut into reads."""
-        if self.hardware.timing is None:
-            return 1
         node = self.graph.stages[stage]
+        if self.hardware.timing is None or not isinstance(node, Stage):
+            return 1
         hardware = self.hardware.of_layer(node)
         rows, _ = active_lines(self.graph.network, node, hardware, self.options, block)
         return self.hardware.timing.slots(hardware.precision.input_bits, hardware.crossbar, rows)

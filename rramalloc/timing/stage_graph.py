@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +18,7 @@ from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Linear, Recurrent, Stage
+from rramalloc.network.node import Input, Linear, Recurrent, Stage, TimedNode
 from rramalloc.timing.dependencies import Edge, Extent, trace
 
 STAGE_LIMIT = 2**14
@@ -85,7 +85,8 @@ _NO_TABLE = np.zeros(0, dtype=np.int32)
 class StageGraph:
     """What timing and search know of a network.
 
-    stages: in canonical order, producers first, the same for every order of nodes in the file;
+    stages: in canonical order, producers first, the same for every order of nodes in the file; weight layers,
+    and with own clocks digital nodes that have a rate: stages without arrays, of one copy;
     grids: how each stage's output is cut into blocks, [1, 1] unless modes say otherwise;
     edges: every (producer, consumer) pair that exchanges pixels, grouped by consumer;
     binding: the edges that suffice for exact timing, the others follow from them;
@@ -95,7 +96,7 @@ class StageGraph:
     """
 
     network: Network
-    stages: tuple[Stage, ...]
+    stages: tuple[TimedNode, ...]
     grids: tuple[BlockGrid, ...]
     edges: tuple[Edge, ...]
     binding: tuple[Edge, ...]
@@ -107,42 +108,79 @@ class StageGraph:
 
     @classmethod
     def build(
-        cls, network: Network, fc: FullyConnected = "host", shared: SharedWeights = "copies"
-    ) -> StageGraph:
+        cls, network: Network, fc: FullyConnected = "host", shared: SharedWeights = "copies",
+        rated: Collection[str] = (),
+    ) -> StageGraph:  # fmt: skip
         """Stages and edges of a network; linear layers on a 1 x 1 grid are stages with fc "crossbar".
 
         With shared "once" a stage that uses the weights of an earlier one waits for all its windows.
+        rated: operators of digital nodes that are stages too, which only own clocks can time.
         Raises UnsupportedError if no stage is left, or there are too many of them or of their windows.
         Source: docs/sources/model.md 2 and 4.
         """
-        nodes = network.canonical_nodes
-        stages = timed_stages(network, fc)
+        stages: tuple[TimedNode, ...] = timed_stages(network, fc)
         if not stages:
             raise UnsupportedError(network.where, "has no stage: no convolution and no linear layer")
+        stages += tuple(
+            node for node in network.nodes if node.op in rated and not isinstance(node, Input | Stage)
+        )
         if len(stages) > STAGE_LIMIT:
             raise UnsupportedError(
                 network.where,
-                f"has {len(stages)} weight layers to be timed, the limit is {STAGE_LIMIT}; "
+                f"has {len(stages)} layers to be timed, the limit is {STAGE_LIMIT}; "
                 "allocate parts of it one by one",
             )
-        names = {stage.name for stage in stages}
-        ordered = tuple(node for node in nodes if isinstance(node, Stage) and node.name in names)
-        index = {node.name: position for position, node in enumerate(ordered)}
-        pixels = sum(network.shapes[node.name].pixels for node in ordered)
+        pixels = sum(network.shapes[node.name].pixels for node in stages)
         if pixels > WINDOW_LIMIT:
             raise UnsupportedError(
                 network.where,
                 f"its stages have {pixels} windows together, the limit is {WINDOW_LIMIT}; "
                 "use a smaller input shape",
             )
+        graph = cls._traced(network, {stage.name for stage in stages})
+        if shared == "copies":
+            return graph
+        queues = _queues(graph.stages)
+        queued, all_queued = (_queued(each, queues, graph.grids) for each in (graph.binding, graph.edges))
+        edges = all_queued if graph.lists_all_edges else queued
+        return replace(graph, edges=edges, binding=queued, queues=queues, _in_blocks={}, _needed={})
+
+    @classmethod
+    def _traced(cls, network: Network, names: Collection[str]) -> StageGraph:
+        """The stages of these names and what they need of each other."""
+        nodes = network.canonical_nodes
+        ordered = tuple(node for node in nodes if node.name in names and not isinstance(node, Input))
+        index = {node.name: position for position, node in enumerate(ordered)}
         binding = trace(network, nodes, index, only_binding=True)
         edges = trace(network, nodes, index, only_binding=False)
         grids = tuple(BlockGrid.of(node, network.shapes[node.name], smallest_block(node)) for node in ordered)
-        if shared == "copies":
-            return cls(network, ordered, grids, edges or binding, binding)
-        queues = _queues(ordered)
-        queued, all_queued = (_queued(each, queues, grids) for each in (binding, edges))
-        return cls(network, ordered, grids, (edges and all_queued) or queued, queued, queues=queues)
+        return cls(network, ordered, grids, edges or binding, binding)
+
+    @cached_property
+    def weighted(self) -> npt.NDArray[np.bool_]:
+        """Whether each stage has weights on arrays; the others are digital nodes."""
+        return np.array([isinstance(stage, Stage) for stage in self.stages])
+
+    @cached_property
+    def layers(self) -> tuple[Stage, ...]:
+        """The stages with weights, in canonical order."""
+        return tuple(stage for stage in self.stages if isinstance(stage, Stage))
+
+    @cached_property
+    def on_arrays(self) -> StageGraph:
+        """The stages with weights alone: what is placed, and what they send each other."""
+        if self.weighted.all():
+            return self
+        number = np.flatnonzero(self.weighted).tolist()
+        graph = self._traced(self.network, {self.names[stage] for stage in number})
+        clocks = self.clocks
+        return replace(
+            graph,
+            grids=tuple(self.grids[stage] for stage in number),
+            clocks=None if clocks is None else lambda stage, block: clocks(number[stage], block),
+            _in_blocks={},
+            _needed={},
+        )
 
     def in_blocks(self, blocks: Sequence[Pair]) -> StageGraph:
         """The same stages, each with its output cut into blocks (height, width) of windows.
@@ -172,7 +210,7 @@ class StageGraph:
 
     def of_network(self, network: Network) -> StageGraph:
         """The same graph of a network that differs only in the bits of its layers."""
-        nodes = {stage.name: stage for stage in network.stages}
+        nodes = {node.name: node for node in network.nodes if not isinstance(node, Input)}
         stages = tuple(nodes[name] for name in self.names)
         return replace(self, network=network, stages=stages, _in_blocks={})
 
@@ -183,8 +221,11 @@ class StageGraph:
 
     @cached_property
     def most_copies(self) -> Ints:
-        """Copies of each stage that can compute at once, int64: its blocks; 1 of a recurrence, in a queue."""
-        alone = np.array([isinstance(stage, Recurrent) for stage in self.stages])
+        """Copies of each stage that can compute at once, int64: its blocks.
+
+        1 of a recurrence, of a digital node, and in a queue.
+        """
+        alone = np.array([isinstance(stage, Recurrent) for stage in self.stages]) | ~self.weighted
         for queue in self.queues:
             alone[list(queue)] = True
         return np.where(alone, 1, self.windows)
@@ -339,11 +380,12 @@ def needed_blocks(extents: Sequence[Extent], own: BlockGrid, other: BlockGrid) -
     return np.maximum.accumulate(need.ravel())
 
 
-def _queues(stages: Sequence[Stage]) -> tuple[tuple[int, ...], ...]:
+def _queues(stages: Sequence[TimedNode]) -> tuple[tuple[int, ...], ...]:
     """Stages of the same weights, by number."""
     users: dict[str, list[int]] = {}
     for number, stage in enumerate(stages):
-        users.setdefault(stage.shares or stage.name, []).append(number)
+        owner = stage.shares if isinstance(stage, Stage) else None
+        users.setdefault(owner or stage.name, []).append(number)
     return tuple(tuple(numbers) for numbers in users.values() if len(numbers) > 1)
 
 

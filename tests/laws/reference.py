@@ -163,11 +163,13 @@ def reference(
     fc: str = "host",
     blocks: Mapping[str, Pixel] = MappingProxyType({}),
     cycles: Mapping[str, int] = MappingProxyType({}),
+    delays: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> Reference:
     """Walk every pixel of every node once, producers first.
 
     blocks: windows (height, width) that a copy computes in a batch, [1, 1] unless given; cycles: length of a
-    batch, 1 unless given (docs/sources/model.md 10 and 11).
+    batch, 1 unless given; a digital node that is named there yields one pixel in every such time; delays:
+    from a stage to another, 0 unless given (docs/sources/model.md 10 and 11).
     """
     available: dict[str, dict[Pixel, int]] = {}
     origins: dict[str, dict[Pixel, frozenset[Window]]] = {}
@@ -183,11 +185,15 @@ def reference(
                 wanted = needed_pixels(node, pixel, network.shapes[name])
                 ready[pixel] = max([ready[pixel], *(available[name][q] for q in wanted)])
                 origin[pixel] = origin[pixel].union(*(origins[name][q] for q in wanted))
-        if is_stage(network, node, fc):
+        if is_stage(network, node, fc) or node.name in cycles:
+            for pixel in grid:
+                for p, window in origin[pixel]:
+                    done = starts[p][computed[p][window]] + cycles.get(p, 1) * (handoff == "next")
+                    ready[pixel] = max(ready[pixel], done + delays.get((p, node.name), 0))
             top, left = 0, 0
             if isinstance(node, ConvTranspose):  # blocks are aligned to the stride
                 top, left = node.pads[0] % node.stride[0], node.pads[1] % node.stride[1]
-            copies, period = replication[node.name], cycles.get(node.name, 1)
+            copies, period = replication.get(node.name, 1), cycles.get(node.name, 1)
             starts[node.name], needs[node.name] = [], [origin[pixel] for pixel in grid]
             smallest = node.stride if isinstance(node, ConvTranspose) else (1, 1)
             high, wide = blocks.get(node.name, smallest)

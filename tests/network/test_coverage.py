@@ -37,7 +37,7 @@ def test_shared_weights_count_once_and_grouped_ones_without_zeros() -> None:
     assert coverage.stored_again == 16
     assert coverage.host == ("fc",)
     assert coverage.barriers == ("wait",)
-    assert coverage.free_digital == 3
+    assert coverage.free_digital == ("sum", "wait", "pool")
     assert not coverage.complete
 
 

@@ -68,7 +68,7 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
     network, graph = subject.network, subject.graph
     rows = []
     of_layers = layer_bits(graph.stages, subject.hardware)
-    for index, stage in enumerate(graph.stages[place] for place in graph.network_order):
+    for index, stage in enumerate(graph.layers[place] for place in graph.network_order):
         conv = None if isinstance(stage, PixelLayer) else stage
         copies = subject.copies[stage.name]
         rows.append(

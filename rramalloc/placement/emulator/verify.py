@@ -265,8 +265,8 @@ def verify_task(
     width = Width.of(hardware.precision)
     timed = hardware.timing.dac_bits if hardware.timing is not None else None
     converters = Converters(adc_bits, noise, timed or max(1, width.bits - 1), width.bits, seed)
-    storage = Storage.of_layers(hardware, graph.stages)
-    stages = dict(zip(graph.names, zip(graph.stages, graph.grids, strict=True), strict=True))
+    storage = Storage.of_layers(hardware, graph.layers)
+    stages = dict(zip(graph.names, zip(graph.layers, graph.grids, strict=True), strict=True))
 
     def stored(name: str) -> Ints:
         stage, grid = stages[name]

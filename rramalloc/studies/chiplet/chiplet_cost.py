@@ -54,7 +54,7 @@ def placed_cost(
     Raises SpecError without [chip], or [timing] where nothing is measured.
     """
     hardware, chip = placement.hardware, placement.hardware.chip
-    copies = np.array([placement.replication[name] for name in graph.names], dtype=np.int64)
+    copies = np.array([placement.replication.get(name, 1) for name in graph.names], dtype=np.int64)
     step_time = StepTime.of(graph, hardware, measured)
     if chip is None or step_time is None:
         missing = "[chip]" if chip is None else "[timing]"
@@ -70,13 +70,17 @@ def placed_cost(
     placed = _placed(placement.arrays, topology)
     terms = {}
     for stage, name in enumerate(graph.names):
+        compute_ns = batches[name] * cycles[name] * step_ns
+        if name not in placed:  # a digital node
+            terms[name] = Terms(compute_ns, 0.0, 0.0)
+            continue
         columns = hardware.of_layer(graph.stages[stage]).columns_per_weight
         stand = placed[name]
         share = int(graph.windows[stage]) / int(copies[stage])
         hops = hops_of_pairs(topology, stand.pairs)
         size_bytes = stand.sum_columns * share * bits / BITS_PER_BYTE / columns
         terms[name] = Terms(
-            batches[name] * cycles[name] * step_ns,
+            compute_ns,
             rates.moved(size_bytes, hops),
             rates.routed(batches[name], hops),
         )

@@ -62,7 +62,7 @@ def describe_network(network: Network, hardware: Hardware, mapping: Mapping, fc:
     graph = StageGraph.build(network, fc)
     splits = [
         tuple(_splits(network, stage, hardware, mapping, chip, int(windows)))
-        for stage, windows in zip(graph.stages, graph.windows, strict=True)
+        for stage, windows in zip(graph.layers, graph.windows, strict=True)
     ]
     warnings = list(_left_out(chip))
     moved = chip.bandwidth_tile_gb_s is not None

@@ -116,6 +116,8 @@ def _changed(hardware: Hardware, changes: Changes) -> Hardware:
             words = f"hardware {hardware.name!r} has no [{table}] to change"
             raise SpecError("bandwidths_gb_s" if name == "bandwidth_gb_s" else name, words)
         document[table][name] = value
+    if changes.clock == "shared":
+        document["timing"].pop("tick_ns", None)  # there are no ticks then
     confirmed = {f"{_PLACES[name]}.{name}" for name in given}
     document["unconfirmed"] = [name for name in hardware.unconfirmed if name not in confirmed]
     return parse(_HARDWARE, document, f"hardware {hardware.name[:60]!r}")

@@ -61,6 +61,15 @@ def test_every_axis_changes_its_value(folder: Path) -> None:
     assert {row["minimum"] for row in rows if row["weight_bits"] == 2} == {6}
 
 
+def test_a_shared_clock_has_no_ticks(folder: Path) -> None:
+    (folder / "m.toml").write_text(
+        HARDWARE.replace("columns_per_adc = 8", 'columns_per_adc = 8, clock = "own", tick_ns = 2.0')
+    )
+    shared, own = rows_of(folder, clock=["shared", "own"], arrays=6)
+    assert (shared["step_ns"], own["step_ns"]) == (32.0, None)
+    assert shared["latency_ns"] == own["latency_ns"]
+
+
 def test_columns_of_energy_area_and_utilisation(folder: Path) -> None:
     (row,) = rows_of(folder, methods="uniform", arrays=6)
     # two copies of 3 arrays: 8 batches of 4 slots of 8 ns; 16 * 3 reads of 4 slots
