@@ -73,6 +73,7 @@ COMMON: Mapping[str, str] = {
     "demand": "arrays of one copy",
     "device": "device that was measured",
     "difference": "largest difference from the reference",
+    "digital": "time of a pixel of digital nodes by operator, null: they take none",
     "dilation": "distance of the kernel's positions in rows and columns",
     "done": "points that are computed",
     "left_s": "seconds that remain, as far as they can be foretold",
