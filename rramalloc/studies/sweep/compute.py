@@ -26,6 +26,7 @@ from rramalloc.studies.budgets import budget
 from rramalloc.studies.sweep.rows import SweepRow, failed_row, inputs_of
 from rramalloc.studies.sweep.spec import Changes, SweepPoint
 from rramalloc.studies.sweep.sweep_sources import NetworkText, machine_of
+from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
 from rramalloc.timing.metrics import EnergyArea
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
@@ -140,6 +141,7 @@ def _result(case: _Case, point: SweepPoint, arrays: int) -> dict[str, Any]:
         objective=cast("ObjectiveName", point.objective),
         method=point.method,
         seed=point.seed,
+        measured=_measured(case),
     )
     stop = Stop(work=point.work, cores=1)
     candidate = propose(problem, request, stop)
@@ -174,4 +176,10 @@ def _minimum(case: _Case) -> int:
 @lru_cache(maxsize=16)
 def _problem(case: _Case, arrays: int) -> Problem:
     graph = _graph(case.network, case.mapping.fc)
-    return make_problem(_network(case.network), case.machine, arrays, case.mapping, graph=graph)
+    network, measured = _network(case.network), _measured(case)
+    return make_problem(network, case.machine, arrays, case.mapping, graph=graph, measured=measured)
+
+
+@lru_cache(maxsize=16)
+def _measured(case: _Case) -> MeasuredSteps | None:
+    return measured_steps(case.network.measured, _network(case.network), case.mapping.fc, case.machine)

@@ -22,7 +22,8 @@ class SweepRow(Record):
 
     network_sha256: of the graph; hardware: its name; crossbar: "ROWSxCOLUMNS"; bandwidth_gb_s: of the memory,
     None without one; weight_bits, dac_bits, columns_per_adc, rows_per_read, clock: of the hardware, None
-    where it does not give them; arrays: the budget, arrays_asked: as written in the spec ("1024", "x2");
+    where it does not give them; latency_table: hash of the table of measured step times, None if those of the
+    hardware hold; arrays: the budget, arrays_asked: as written in the spec ("1024", "x2");
     minimum: arrays with every layer stored once; both None if the error came before they were computed.
     objective_value, objective_unit: the minimised value and its unit, that of lower_bound as well; from
     `used` to `seconds` as in an allocation, all None with an error; dynamic_pj, static_pj, energy_pj, edp,
@@ -42,6 +43,7 @@ class SweepRow(Record):
     columns_per_adc: int | None = None
     rows_per_read: int | None = None
     clock: str | None = None
+    latency_table: str | None = None
     mapping: str
     fc: str
     arrays: int | None
@@ -91,6 +93,7 @@ def inputs_of(point: SweepPoint, network: NetworkText, hardware: str) -> dict[st
         "columns_per_adc": None if timing is None else timing.columns_per_adc,
         "rows_per_read": None if timing is None else timing.rows_per_read,
         "clock": "own" if machine.hardware.own_clock else "shared",
+        "latency_table": None if network.measured is None else network.measured.sha256,
         "mapping": point.mapping,
         "fc": point.fc,
         "arrays": point.arrays if isinstance(point.arrays, int) else None,

@@ -148,7 +148,8 @@ class Spec(Record):
 
     crossbars, cell_bits, bandwidths_gb_s, weight_bits, dac_bits, columns_per_adc, rows_per_read, clock:
     replace what the hardware says, None to keep it; hardware: presets or files; zip: groups of lists that
-    advance together instead of making a product; work: units of search of each point. Raises SpecError.
+    advance together instead of making a product; work: units of search of each point; latency_table: file of
+    measured step times of all points, instead of those of the hardware. Raises SpecError.
     """
 
     name: Annotated[str, Field(max_length=200)] = ""
@@ -169,6 +170,7 @@ class Spec(Record):
     fc: Annotated[tuple[FullyConnected, ...], *_Values] = ("host",)
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=2**63 - 1)], ...], *_Values] = (0,)
     work: _Work = DEFAULT_WORK
+    latency_table: _Text | None = None
     zip: Annotated[
         tuple[Annotated[tuple[str, ...], BeforeValidator(_listed)], ...], BeforeValidator(_listed)
     ] = ()

@@ -18,6 +18,7 @@ from rramalloc.hardware.loader import load_hardware, parse_crossbar
 from rramalloc.importers import load
 from rramalloc.records import parse
 from rramalloc.studies.sweep.spec import Changes, Spec, SweepPoint
+from rramalloc.timing.latency_table import LatencyTable, load_latency_table
 from rramalloc.version import __version__
 
 _NO_CHANGES = Changes()
@@ -29,15 +30,22 @@ _PLACES = {
 _LISTED = {"crossbar": "crossbars", "bandwidth_gb_s": "bandwidths_gb_s"}
 """Lists of a spec whose values have another name."""
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
+_TABLE: TypeAdapter[LatencyTable] = TypeAdapter(LatencyTable)
 T = TypeVar("T")
 
 
 class NetworkText(NamedTuple):
-    """A network: its name, the hash of its graph, and its network JSON."""
+    """A network: its name, the hash of its graph, its network JSON, and a latency table as JSON if any."""
 
     name: str
     sha256: str
     text: str
+    latency_table: str = ""
+
+    @property
+    def measured(self) -> LatencyTable | None:
+        """Step times of its layers, None if those of the hardware hold."""
+        return _table(self.latency_table) if self.latency_table else None
 
 
 class Machine(NamedTuple):
@@ -63,7 +71,14 @@ def key_of(point: SweepPoint, network: NetworkText, machine: Machine) -> str:
     """Hash of everything that a point's row depends on: two sweeps share a row if they share its key."""
     asked = (point.mapping, point.fc, point.arrays, point.objective, point.method, point.seed, point.work)
     values = [__version__, network.name, network.sha256, machine.sha256, *asked]
+    if network.measured is not None:
+        values.append(network.measured.sha256)
     return hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _table(text: str) -> LatencyTable:
+    return parse(_TABLE, json.loads(text), "latency_table")
 
 
 @lru_cache(maxsize=256)
@@ -78,13 +93,17 @@ def read_sources(spec: Spec, where: str, folder: str, *, allow_partial: bool = F
 
     where: the spec's name in messages. Raises SpecError naming the entry that is wrong.
     """
+    table = ""
+    if spec.latency_table is not None:
+        with _entry(f"{where}: latency_table"):
+            table = json.dumps(load_latency_table(os.path.join(folder, spec.latency_table)).to_dict())
     networks: list[NetworkText] = []
     for index, entry in enumerate(spec.networks):
         with _entry(f"{where}: networks[{index}]"):
             network = _read(partial(load, allow_partial=allow_partial), entry, folder)
             _check_new([(other.name, other.sha256) for other in networks], (network.name, network.sha256))
             text = json.dumps(network.to_dict(), separators=(",", ":"), ensure_ascii=False)
-            networks.append(NetworkText(network.name, network.sha256, text))
+            networks.append(NetworkText(network.name, network.sha256, text, table))
     hardware: list[str] = []
     for index, entry in enumerate(spec.hardware):
         with _entry(f"{where}: hardware[{index}]"):

@@ -16,6 +16,8 @@ from rramalloc.report.sweep_section import sweep_chart
 from rramalloc.studies.sweep.rows import SweepRow
 from rramalloc.studies.sweep.spec import Changes, read_spec
 from rramalloc.studies.sweep.sweep_sources import machine_of
+from rramalloc.timing.latency_table import LatencyRow, LatencyTable
+from rramalloc.timing.measured_layer import MeasuredLayer
 
 HARDWARE = """
 name = "m"
@@ -68,6 +70,22 @@ def test_a_shared_clock_has_no_ticks(folder: Path) -> None:
     shared, own = rows_of(folder, clock=["shared", "own"], arrays=6)
     assert (shared["step_ns"], own["step_ns"]) == (32.0, None)
     assert shared["latency_ns"] == own["latency_ns"]
+
+
+def test_measured_steps_stand_for_those_of_the_hardware(folder: Path) -> None:
+    """A window of 7 ns by the table; by the hardware 4 slots of 8 ns. Other times are other rows."""
+    network = rramalloc.load(folder / "one.json")
+    layer = MeasuredLayer.of(network, network.stages[0]).model_dump()
+    (before,) = rows_of(folder, arrays=6)
+    for ns in (7.0, 9.0):
+        (folder / "out").rename(folder / f"before {ns}")
+        LatencyTable(rows=(LatencyRow(**layer, latency_ns=16 * ns),)).save(folder / "times.csv")
+        rows = rows_of(folder, arrays=6, latency_table="times.csv")
+        assert len(rows) == 1
+        assert rows[0]["step_ns"] == ns
+        assert rows[0]["latency_table"] != before["latency_table"] is None
+    with pytest.raises(rramalloc.RramallocError, match=r"latency_table.*none\.csv"):
+        rows_of(folder, latency_table="none.csv")
 
 
 def test_columns_of_energy_area_and_utilisation(folder: Path) -> None:
