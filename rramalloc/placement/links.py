@@ -43,16 +43,23 @@ class Loads:
     def total(cls, spread: Spread, flows: Flows, per_edge: npt.NDArray[np.float64]) -> Loads:
         """per_edge: what each edge moves in all; it is spread evenly over its array pairs."""
         loads = cls()
-        extents = spread.sites[spread.site].max(axis=0) + 1
         pairs = spread.total[flows.producer] * spread.total[flows.consumer]
         for edge, moved in enumerate(per_edge.tolist()):
-            for route in routes(spread, flows, edge):
-                if route.key not in loads.of_key:
-                    extent = extents[:2] if route.key is None else extents[2:]
-                    loads.of_key[route.key] = np.zeros((4, *extent.tolist()))
-                here = route.of(loads.of_key[route.key])
-                here += route.pairs * moved / int(pairs[edge])
+            ends = (Arrays(*spread.entries[int(stage[edge])]) for stage in (flows.producer, flows.consumer))
+            for route in routes(*ends):
+                loads.add(route, moved / int(pairs[edge]))
         return loads
+
+    def add(self, route: Route, per_pair: float) -> None:
+        """Add what every pair of a route sends over its links."""
+        _, rows, columns = route.pairs.shape
+        room = (4, route.row + rows, route.column + columns)
+        here = self.of_key.get(route.key, np.zeros(room))
+        if (wider := tuple(max(pair) for pair in zip(room, here.shape, strict=True))) != here.shape:
+            here = np.pad(here, [(0, most - own) for most, own in zip(wider, here.shape, strict=True)])
+        self.of_key[route.key] = here
+        own = route.of(here)
+        own += route.pairs * per_pair
 
     def listed(self) -> list[tuple[float, Key, tuple[int, int], tuple[int, int]]]:
         """(load, chip or None, start, end) of every link with a load, the busiest first."""
@@ -65,13 +72,19 @@ class Loads:
         return sorted(found, key=lambda link: (-link[0], link[1] or (-1, -1), link[2:]))
 
 
-def routes(spread: Spread, flows: Flows, edge: int) -> Iterator[Route]:
-    """The links that an edge uses, and how many of its array pairs use each.
+class Arrays(NamedTuple):
+    """Tiles, int64 (k, 4), and how many arrays in each."""
+
+    sites: Ints
+    held: Ints
+
+
+def routes(giving: Arrays, taking: Arrays) -> Iterator[Route]:
+    """The links between arrays that give and others that take, and how many of the array pairs use each.
 
     Source: `Mesh`: along the row first; between chips by way of tile (0, 0) of both.
     """
-    source = _by_chip(*spread.entries[int(flows.producer[edge])])
-    target = _by_chip(*spread.entries[int(flows.consumer[edge])])
+    source, target = _by_chip(*giving), _by_chip(*taking)
     sent, taken = (sum(int(n.sum()) for _, n in part.values()) for part in (source, target))
     nothing = _Grid(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.int64))
     for chip in sorted({*source, *target}):

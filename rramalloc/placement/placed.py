@@ -3,10 +3,10 @@
 Transfer time: how long a step's outputs take from the tiles that compute them to those that read them.
 
 In a step each copy of a stage yields one pixel (a transposed convolution stride_h x stride_w), which goes to
-every consumer. With all stages busy, a link
-carries what all edges send over it in one step; an edge needs
+every consumer, after the partial sums of copies that lie in several tiles (`transfer`). With all stages busy,
+a link carries what all edges and partial sums send over it in one step; partial sums, and then results, need
 
-    transfer_ns = hops of its longest route, each with its hop_ns + max over its links of load / bandwidth
+    transfer_ns = hops of the longest route, each with its hop_ns + max over its links of load / bandwidth
 
 and a stage as long as the slowest of its edges. It runs beside the access to memory
 (docs/sources/model.md 7): the step lasts as long as the slower of them, or the computation. The load of the
@@ -28,13 +28,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Chip, Hardware
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import folds
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.placement.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
-from rramalloc.placement.flows import Spread
-from rramalloc.placement.links import Loads, routes
-from rramalloc.placement.mesh import Ints
+from rramalloc.placement.arrange import DEFAULT_WORK, arrange
+from rramalloc.placement.place import assembled, stored_copies, stored_weights
+from rramalloc.placement.transfer import EdgeTransfers, check_transfer, ends_of, transfer
 from rramalloc.results.allocation import Allocation, EdgeDelay, Placed
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.search.objective import LatencyNs, Makespan
@@ -43,93 +43,6 @@ from rramalloc.timing.access import Transfer
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, StageGraph
 from rramalloc.units import plain_quantity
-
-
-def check_transfer(hardware: Hardware) -> None:
-    """Raise SpecError unless the hardware gives all times and bandwidths that transfer needs."""
-    chip, where = chip_of(hardware), f"hardware {hardware.name[:60]!r}"
-    needed = ["hop_ns_tile", "bandwidth_tile_gb_s"]
-    if chip.chips != (1, 1):
-        needed += ["hop_ns_chip", "bandwidth_chip_gb_s"]
-    missing = [name for name in needed if getattr(chip, name) is None]
-    if missing:
-        raise SpecError(where, f"[chip] has no {' and no '.join(missing)}, which transfer time needs")
-
-
-def transfer(found: Arrangement, replication: Ints, hardware: Hardware) -> Transfer:
-    """The transfer time of every stage of a placement. Raises SpecError if a number is missing."""
-    ways, flows = EdgeTransfers.of(found, replication, hardware), found.flows
-    fixed, per_copy = np.zeros((2, flows.stages))
-    slowest = np.zeros(flows.stages)
-    for p, way_ns, queue_ns in zip(flows.producer.tolist(), ways.way_ns, ways.queue_ns, strict=True):
-        if way_ns + queue_ns > slowest[p]:
-            slowest[p] = way_ns + queue_ns
-            fixed[p], per_copy[p] = way_ns, queue_ns / int(replication[p])
-    return Transfer(fixed, per_copy)
-
-
-@dataclass(frozen=True, eq=False)
-class EdgeTransfers:
-    """Transfers of the edges of a placement, in the order of its flows.
-
-    way_ns: hops of the longest route; queue_ns: time in which the busiest link on the way carries what all
-    edges send over it in one batch each; busy: part of the time that it takes up, above 1 if it cannot.
-    """
-
-    way_ns: list[float]
-    queue_ns: list[float]
-    busy: list[float]
-
-    @classmethod
-    def of(
-        cls, found: Arrangement, replication: Ints, hardware: Hardware, batch_ns: Floats | None = None
-    ) -> EdgeTransfers:
-        """batch_ns: time of a batch of every stage, None where nothing is asked of how busy a link is.
-
-        Raises SpecError if the hardware lacks a number.
-        """
-        check_transfer(hardware)
-        chip, spread, flows = chip_of(hardware), found.layout.spread, found.flows
-        sent = flows.pixel_bytes * flows.block_pixels * replication[flows.producer]
-        loads = Loads.total(spread, flows, sent)
-        rates = None if batch_ns is None else Loads.total(spread, flows, sent / batch_ns[flows.producer])
-        ways: list[tuple[float, float, float]] = []
-        for edge, (p, c) in enumerate(zip(flows.producer.tolist(), flows.consumer.tolist(), strict=True)):
-            queue_ns, busy = 0.0, 0.0
-            for route in routes(spread, flows, edge):
-                used = route.pairs > 0
-                gb_s = chip.bandwidth_tile_gb_s if route.key is not None else chip.bandwidth_chip_gb_s
-                carried = route.of(loads.of_key[route.key])[used]
-                queue_ns = max(queue_ns, float(carried.max(initial=0.0)) / (gb_s or 1.0))
-                if rates is not None:
-                    carried = route.of(rates.of_key[route.key])[used]
-                    busy = max(busy, float(carried.max(initial=0.0)) / (gb_s or 1.0))
-            ways.append((_longest_ns(spread, p, c, chip), queue_ns, busy))
-        return cls([way for way, _, _ in ways], [queue for _, queue, _ in ways], [busy for *_, busy in ways])
-
-
-def _longest_ns(spread: Spread, producer: int, consumer: int, chip: Chip) -> float:
-    """Time of the hops between the two tiles of two stages that are farthest apart."""
-    one, other = spread.entries[producer][0], spread.entries[consumer][0]
-    longest = 0.0
-    for mine in np.unique(one[:, :2], axis=0):
-        for yours in np.unique(other[:, :2], axis=0):
-            a = one[(one[:, :2] == mine).all(axis=1), 2:]
-            b = other[(other[:, :2] == yours).all(axis=1), 2:]
-            between = int(np.abs(mine - yours).sum())
-            tiles = _apart(a, b) if not between else int(a.sum(axis=1).max() + b.sum(axis=1).max())
-            longest = max(longest, tiles * (chip.hop_ns_tile or 0.0) + between * (chip.hop_ns_chip or 0.0))
-    return longest
-
-
-def _apart(one: Ints, other: Ints) -> int:
-    """Most hops between two sets of tiles of a mesh, by the four corners of the Manhattan distance."""
-    found = 0
-    for sign in (1, -1):
-        a, b = one[:, 0] + sign * one[:, 1], other[:, 0] + sign * other[:, 1]
-        found = max(found, int(a.max() - b.min()), int(b.max() - a.min()))
-    return found
-
 
 MOST_ROUNDS = 8
 Floats = npt.NDArray[np.float64]
@@ -213,7 +126,7 @@ def optimize_placed(
         if any(same):
             converged = same[-1]
             break
-        rounds.append(_placed(problem, candidate, hardware, request.seed))
+        rounds.append(_placed(problem, candidate, hardware, request))
         known = rounds[-1].known
         if stop.out_of_time:
             break
@@ -265,28 +178,32 @@ def _with(problem: Problem, known: Transfer | Delays | None) -> Problem:
     return replace(problem, step_time=replace(problem.step_time, transfer=known))
 
 
-def _placed(problem: Problem, candidate: Candidate, hardware: Hardware, seed: int) -> _Round:
+def _placed(problem: Problem, candidate: Candidate, hardware: Hardware, request: Request) -> _Round:
     """Place a candidate and time it with the transfers of that placement."""
     copies, tick_ns = candidate.replication, hardware.tick_ns
     placed = problem.on_arrays
     number = np.flatnonzero(problem.graph.weighted)
     own = copies[number]
-    found = arrange(placed.graph, placed.demand, own, hardware, work=DEFAULT_WORK, seed=seed)
+    found = arrange(placed.graph, placed.demand, own, hardware, work=DEFAULT_WORK, seed=request.seed)
+    sizes = folds(placed.graph.network, placed.graph.layers, hardware, request.mapping)
+    weights = stored_weights(placed.graph, hardware, sizes)
+    held = stored_copies(placed.graph, weights, own, hardware, request.mapping.mapping)
+    by_layer = ends_of(assembled(found.layout, placed.graph.names, held))
+    ends = [by_layer[name] for name in placed.graph.names]
+    slices = [hardware.of_layer(layer).columns_per_weight for layer in placed.graph.layers]
     ticks = placed.graph.batch_ticks(own)
     known: Transfer | Delays
     if ticks is None:
-        known = transfer(found, copies, hardware)
+        known = transfer(ends, found.flows, copies, slices, hardware)
         transfer_ns = known.of_stages(copies).tolist()
     else:
-        ways = EdgeTransfers.of(found, own, hardware, ticks.astype(np.float64) * tick_ns)
+        ways = EdgeTransfers.of(ends, found.flows, own, slices, hardware, ticks.astype(np.float64) * tick_ns)
         lags, slower, slowest = dict[Pair, int](), np.ones(len(copies)), np.zeros(len(copies))
         producers, consumers = number[found.flows.producer].tolist(), number[found.flows.consumer].tolist()
-        for p, c, way_ns, queue_ns, busy in zip(
-            producers, consumers, ways.way_ns, ways.queue_ns, ways.busy, strict=True
-        ):
-            lags[p, c] = math.ceil((way_ns + queue_ns) / tick_ns * EXACTLY)
-            slower[p] = max(slower[p], busy)
-            slowest[p] = max(slowest[p], way_ns + queue_ns)
+        for p, c, delay in zip(producers, consumers, ways.edges, strict=True):
+            lags[p, c] = math.ceil(delay.ns / tick_ns * EXACTLY)
+        for p, delay in zip((*number.tolist(), *producers), (*ways.gathered, *ways.edges), strict=True):
+            slower[p], slowest[p] = max(slower[p], delay.busy), max(slowest[p], delay.ns)
         known, transfer_ns = Delays(_of_edges(problem.graph, lags), slower), slowest.tolist()
     timed = _with(problem, known)
     if timed.step_time is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,14 @@ from placement.machines import chain, chip, machine, memory
 import rramalloc
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Timing
-from rramalloc.placement.arrange import Arrangement, arrange
+from rramalloc.placement.arrange import Arrangement
 from rramalloc.placement.flows import Flows
 from rramalloc.placement.improve import Layout
+from rramalloc.placement.links import Arrays
 from rramalloc.placement.mesh import Mesh
-from rramalloc.placement.placed import optimize_placed, transfer
+from rramalloc.placement.placed import optimize_placed
+from rramalloc.placement.placement import PlacedArray
+from rramalloc.placement.transfer import Ends, ends_of, transfer
 from rramalloc.results.allocation import Allocation
 from rramalloc.results.optimize import Request
 from rramalloc.search import bandwidth
@@ -40,6 +44,12 @@ def arrangement(hardware, network, *held) -> Arrangement:  # type: ignore[no-unt
     return Arrangement(layout, flows, mesh, 0.0, 0.0, 0.0, "")
 
 
+def transferred(found: Arrangement, copies: Any, hardware: Hardware) -> Transfer:
+    """Where every array holds all rows of its columns: no partial sums."""
+    ends = [Ends(Arrays(*own), Arrays(*own)) for own in found.layout.spread.entries]
+    return transfer(ends, found.flows, copies, [1] * len(ends), hardware)
+
+
 def test_transfer_by_hand() -> None:
     """c1 (2 copies, 8 bytes a pixel) in tile 0, c2 (1 copy, 4 bytes) in tile 2, c3 in tile 3.
 
@@ -47,17 +57,41 @@ def test_transfer_by_hand() -> None:
     """
     hardware = machine(chip(4, (1, 4), hop_ns_tile=3.0, bandwidth_tile_gb_s=2.0), timing=STEP)
     found = arrangement(hardware, chain(8, 4, 2), (0, 2, 0), (1, 1, 2), (2, 1, 3))
-    told = transfer(found, np.array([2, 1, 1]), hardware)
+    told = transferred(found, np.array([2, 1, 1]), hardware)
     assert told.fixed_ns.tolist() == [6.0, 3.0, 0.0]
     assert told.ns_per_copy.tolist() == [4.0, 2.0, 0.0]
     assert told.of_stages(np.array([2, 1, 1])).tolist() == [14.0, 5.0, 0.0]
+
+
+def test_partial_sums_travel_before_results() -> None:
+    """c1's blocks of rows lie in tiles 0 and 2 of a row, 4 columns each: sums of 4 bytes go to tile 2.
+
+    The tile 0 holds two such blocks of rows, and adds them up before it sends. c2 in tile 3 reads from there
+    alone: 2 hops of 3 ns and 4 bytes at 2 bytes a ns, then 1 hop and 8 bytes.
+    c2, the last stage, adds up nothing. With two columns a weight the sums are half as large.
+    """
+    hardware = machine(chip(4, (1, 4), hop_ns_tile=3.0, bandwidth_tile_gb_s=2.0), timing=STEP)
+    flows = Flows.of(StageGraph.build(chain(8, 4)), 8)
+    blocks = [("c1", 0, 0), ("c1", 1, 0), ("c1", 2, 2), ("c2", 0, 3)]
+    ends = ends_of(
+        PlacedArray(
+            chip=(0, 0), tile=(0, tile), index=0, layer=layer, replica=0, row_block=row, column_block=0,
+            rows=8, columns=4,
+        )
+        for layer, row, tile in blocks
+    )  # fmt: skip
+    both, copies = [ends["c1"], ends["c2"]], np.array([1, 1])
+    assert transfer(both, flows, copies, [1, 1], hardware).of_stages(copies).tolist() == [6 + 2 + 3 + 4, 0]
+    assert transfer(both, flows, copies, [2, 1], hardware).of_stages(copies).tolist() == [6 + 1 + 3 + 4, 0]
+    last = transfer(both[::-1], flows, copies, [1, 1], hardware)
+    assert last.fixed_ns.tolist() == [9.0, 6.0]
 
 
 def test_links_are_shared() -> None:
     """c1 in tile 0 to c2 in tile 1 to c3 in tile 0 and on to c4 in tile 1: link 0-1 carries 8 + 2 bytes."""
     hardware = machine(chip(4, (1, 2), hop_ns_tile=1.0, bandwidth_tile_gb_s=2.0), timing=STEP)
     found = arrangement(hardware, chain(8, 4, 2, 1), (0, 1, 0), (1, 1, 1), (2, 1, 0), (3, 1, 1))
-    told = transfer(found, np.array([1, 1, 1, 1]), hardware)
+    told = transferred(found, np.array([1, 1, 1, 1]), hardware)
     assert told.of_stages(np.array([1, 1, 1, 1])).tolist() == [1 + 5.0, 1 + 2.0, 1 + 5.0, 0.0]
 
 
@@ -69,7 +103,7 @@ def test_links_between_chips_have_their_own_times() -> None:
         timing=STEP,
     )  # fmt: skip
     found = arrangement(hardware, chain(8, 4), (0, 1, 1), (1, 1, 5))
-    told = transfer(found, np.array([1, 1]), hardware)
+    told = transferred(found, np.array([1, 1]), hardware)
     assert told.fixed_ns.tolist() == [13.0, 0.0]
     assert told.ns_per_copy.tolist() == [16.0, 0.0]
 
@@ -118,10 +152,13 @@ def copies_and_transfer_ns(
     allocation: Allocation, hardware: Hardware
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """An allocation of NETWORK, placed here: copies and transfer time of every stage."""
-    demand = np.array([layer.demand for layer in allocation.layers])
     copies = np.array([layer.replication for layer in allocation.layers])
-    found = arrange(StageGraph.build(NETWORK), demand, copies, hardware, work=40, seed=0)
-    return copies, transfer(found, copies, hardware).of_stages(copies)
+    graph = StageGraph.build(NETWORK)
+    by_layer = ends_of(rramalloc.place(NETWORK, allocation, hardware=hardware).arrays)
+    slices = [hardware.columns_per_weight] * len(copies)
+    flows = Flows.of(graph, hardware.precision.output_bits)
+    known = transfer([by_layer[name] for name in graph.names], flows, copies, slices, hardware)
+    return copies, known.of_stages(copies)
 
 
 @pytest.mark.parametrize("bandwidth", [None, 1.0], ids=["no memory", "memory"])

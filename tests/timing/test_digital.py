@@ -226,6 +226,7 @@ def test_files_and_what_is_placed_leave_digital_nodes_out(small: Any, tmp_path: 
     assert rramalloc.simulate(small, path).makespan == found.makespan
     assert found.placed is not None
     assert found.placed.transfer_ns.keys() == {"a", "b"}
+    assert rramalloc.verify(small, path).verdict == "equal"
     placement = rramalloc.place(small, path)
     assert [layer.name for layer in placement.layers] == ["a", "b"]
     assert sum(layer.arrays for layer in found.layers) == len(placement.arrays)

@@ -260,7 +260,9 @@ def verify_task(
     check_memory(network)
     blocks = zip(graph.names, graph.windows.tolist(), matrices, strict=True)
     check_work(network, {name: total * matrix.cells for name, total, matrix in blocks})
-    cycles = cycles_by_name(graph, task.cycles, task.where) if task.cycles else None
+    digital = {node.name for node in network.nodes if node.op in hardware.rated}  # which are not on arrays
+    own = {name: ticks for name, ticks in task.cycles.items() if name not in digital}
+    cycles = cycles_by_name(graph, own, task.where) if own else None
     timing = timing or simulate(graph, copies, cycles=cycles)
     width = Width.of(hardware.precision)
     timed = hardware.timing.dac_bits if hardware.timing is not None else None

@@ -1,16 +1,16 @@
 """`chiplet_cost`: the cost of a description, or of a placed allocation.
 
 Of a placed allocation a tile is a processing unit, a chip is a chiplet, times are in ns. Stages of equal
-depth in the network form a group. A stage computes for batches x step; partial sums of copies that stand in
-several tiles travel to the tile of the last row block, one transfer a batch; the outputs of a stage travel
-from the tiles that hold results to all tiles of the reader, one transfer a batch.
+depth in the network form a group. A stage computes for batches x step. Partial sums and outputs travel as
+`placement.transfer` says, one transfer a batch: the slowest link carries its bytes, and the hops are those of
+the pairs of arrays that move something, on average.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -19,30 +19,19 @@ from rramalloc.hardware.hardware import Chip
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.network.network import Network
 from rramalloc.placement.check import check
-from rramalloc.placement.placement import PlacedArray, Placement, PlacementLike, as_placement
+from rramalloc.placement.links import Loads
+from rramalloc.placement.placement import Placement, PlacementLike, as_placement
+from rramalloc.placement.transfer import Moved, Way, ends_of, sums_of
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation_input import AllocationLike, read_allocation
 from rramalloc.studies.chiplet.cost import ChipletCost, Terms, described_cost, read_description, total_cost
 from rramalloc.studies.chiplet.description import Description
-from rramalloc.studies.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
 from rramalloc.timing.access import BITS_PER_BYTE, StepTime
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
-
-
-class _Placed(NamedTuple):
-    """Where a stage stands. results: tiles that hold outputs; pairs: partial sums and where they are added.
-
-    sum_columns: of partial sums that leave their tile, in all copies.
-    """
-
-    tiles: Units
-    results: Units
-    pairs: Sequence[tuple[Unit, Unit]]
-    sum_columns: int
 
 
 def placed_cost(
@@ -65,9 +54,8 @@ def placed_cost(
     batches = dict(zip(graph.names, timing.batches.tolist(), strict=True))
     cycles = dict(zip(graph.names, timing.cycles.tolist(), strict=True))
     rates = _Rates(chip)
-    topology = Topology(chip.chips, chip.tiles)
     bits = hardware.precision.output_bits
-    placed = _placed(placement.arrays, topology)
+    placed = ends_of(placement.arrays)
     terms = {}
     for stage, name in enumerate(graph.names):
         compute_ns = batches[name] * cycles[name] * step_ns
@@ -75,21 +63,15 @@ def placed_cost(
             terms[name] = Terms(compute_ns, 0.0, 0.0)
             continue
         columns = hardware.of_layer(graph.stages[stage]).columns_per_weight
-        stand = placed[name]
         share = int(graph.windows[stage]) / int(copies[stage])
-        hops = hops_of_pairs(topology, stand.pairs)
-        size_bytes = stand.sum_columns * share * bits / BITS_PER_BYTE / columns
-        terms[name] = Terms(
-            compute_ns,
-            rates.moved(size_bytes, hops),
-            rates.routed(batches[name], hops),
-        )
+        sums = sums_of(placed[name], share * bits / BITS_PER_BYTE / columns)
+        terms[name] = Terms(compute_ns, rates.carried(sums), rates.routed(batches[name], sums))
     edges = []
     for flow in placement.flows:
         if flow.producer in placed and flow.consumer in placed:
-            hops = hops_of_sets(placed[flow.producer].results, placed[flow.consumer].tiles)
-            moved, routed = rates.moved(flow.size_bytes, hops), rates.routed(batches[flow.producer], hops)
-            edges.append((flow.producer, flow.consumer, Terms(0.0, moved, routed)))
+            way = Way(placed[flow.producer].gives, placed[flow.consumer].takes, flow.size_bytes)
+            carried, routed = rates.carried([way]), rates.routed(batches[flow.producer], [way])
+            edges.append((flow.producer, flow.consumer, Terms(0.0, carried, routed)))
     levels = _levels(graph)
     groups = [{name: terms[name] for name in level} for level in levels]
     warnings = [*rates.warnings(), *(measured.warnings if measured else ())]
@@ -103,18 +85,21 @@ class _Rates:
     def __init__(self, chip: Chip) -> None:
         self._chip, self._missing = chip, dict[str, None]()
 
-    def moved(self, size_bytes: float, hops: Hops) -> float:
-        """Time to move bytes over links inside a chip, or else between chips; 0 within one tile."""
-        if not hops.moving or not size_bytes:
-            return 0.0
-        bandwidth = self._value("bandwidth_chip_gb_s" if hops.between else "bandwidth_tile_gb_s")
-        return 0.0 if bandwidth is None else size_bytes / bandwidth
+    def carried(self, ways: Sequence[Way]) -> float:
+        """Time in which the slowest link carries what these ways put on it, with no other traffic."""
+        loads = Loads()
+        for way in ways:
+            way.onto(loads)
+        tile = self._value("bandwidth_tile_gb_s") if any(key is not None for key in loads.of_key) else None
+        between = self._value("bandwidth_chip_gb_s") if None in loads.of_key else None
+        return max((way.slowest_ns(loads, tile, between) for way in ways), default=0.0)
 
-    def routed(self, transfers: int, hops: Hops) -> float:
-        """Time on the way."""
-        inside = self._value("hop_ns_tile") if hops.inside else None
-        between = self._value("hop_ns_chip") if hops.between else None
-        return hops.cycles(transfers, inside or 0.0, between or 0.0)
+    def routed(self, transfers: int, ways: Sequence[Way]) -> float:
+        """Time on the way: so many transfers of the mean hops of the pairs that move."""
+        moved = Moved(*map(sum, zip(*(way.moved() for way in ways), strict=True))) if ways else Moved(0, 0, 0)
+        inside = self._value("hop_ns_tile") if moved.inside else None
+        between = self._value("hop_ns_chip") if moved.between else None
+        return transfers * moved.mean_ns(inside or 0.0, between or 0.0)
 
     def warnings(self) -> list[str]:
         """What was needed and is not given."""
@@ -125,28 +110,6 @@ class _Rates:
         if value is None:
             self._missing[field] = None
         return value
-
-
-def _placed(arrays: Iterable[PlacedArray], topology: Topology) -> dict[str, _Placed]:
-    """Where every layer stands."""
-    by_layer: dict[str, dict[tuple[int, int], list[PlacedArray]]] = {}
-    for array in arrays:
-        by_layer.setdefault(array.layer, {}).setdefault((array.replica, array.column_block), []).append(array)
-    return {layer: _of_layer(columns, topology) for layer, columns in by_layer.items()}
-
-
-def _of_layer(columns: dict[tuple[int, int], list[PlacedArray]], topology: Topology) -> _Placed:
-    tiles, results, pairs = set(), set(), []
-    moved = 0
-    for blocks in columns.values():
-        target = max(blocks, key=lambda block: block.row_block)
-        results.add((target.chip, target.tile))
-        for block in blocks:
-            tiles.add((block.chip, block.tile))
-            if (block.chip, block.tile) != (target.chip, target.tile):
-                pairs.append(((block.chip, block.tile), (target.chip, target.tile)))
-                moved += block.columns
-    return _Placed(Units(topology, frozenset(tiles)), Units(topology, frozenset(results)), pairs, moved)
 
 
 def _levels(graph: StageGraph) -> list[list[str]]:

@@ -47,32 +47,34 @@ def placed(on: Hardware) -> Placement:
 
 
 def test_worked_by_hand() -> None:
-    """Mesh of 1 x 6 tiles, 3 a chip: c1 at 0 and 1; c2 at 2, 3 and, where its sums are made, 4.
+    """Two chips of tiles 0 1 2, joined at their tiles 0: c1 at 0 and 1 of the first; c2 at its 2, and at 0
+    and, where its sums are made, 1 of the second.
 
-    c1: 8 batches of 100 ns. c2: 16 of 100 ns; partial sums of 4 bytes for 16 windows from 2 tiles:
-    128 bytes between chips at 2 bytes/ns: 64 ns; hops of 2 -> 4: 1 inside, 1 between; 3 -> 4: 1 inside:
-    16 * (2 * 1 + 1 * 10) / 2 = 96 ns.
-    Between: from 0, 1 to 2, 3, 4: steps 2 3 4 1 2 3 = 15, of which 4 cross to chip 1; 8 * (11 + 40) / 6 = 68.
+    c1: 8 batches of 100 ns. c2: 16 of 100 ns; partial sums of 4 bytes for 16 windows from 2 tiles. The 64
+    bytes between chips at 2 bytes/ns take 32 ns, all 128 over the last link at 8 bytes/ns 16; hops: 2 to the
+    gate and 1 on, 1 between; and 1 inside: 16 * (4 * 1 + 1 * 10) / 2 = 112 ns.
+    Between: from 0 to 2, 0', 1': 2 + 0 + 1 inside; from 1: 1 + 1 + 2; 4 of 6 cross: 8 * (7 + 40) / 6. The
+    link between chips carries the bytes of 4 of 6 pairs.
     """
     placement = placed(hardware())
     found = chiplet_cost(NETWORK, {"c1": 2}, placement)
     assert found.unit == "ns"
     first, second = (group.operators for group in found.groups)
     assert (first["c1"].compute, first["c1"].communication, first["c1"].routing) == (800, 0, 0)
-    assert (second["c2"].compute, second["c2"].communication, second["c2"].routing) == (1600, 64, 96)
+    assert (second["c2"].compute, second["c2"].communication, second["c2"].routing) == (1600, 32, 112)
     (edge,) = found.edges
-    assert edge.routing == 68
+    assert edge.routing == pytest.approx(8 * 47 / 6)
     (flow,) = placement.flows
-    assert edge.communication == flow.size_bytes / 2
-    assert found.total == 800 + 1760 + 68 + flow.size_bytes / 2
+    assert edge.communication == pytest.approx(flow.size_bytes * 4 / 6 / 2)
+    assert found.total == pytest.approx(800 + 1744 + 8 * 47 / 6 + flow.size_bytes / 3)
     assert found.warnings == ()
 
 
 def test_what_the_hardware_does_not_give_is_left_out_and_told() -> None:
     found = chiplet_cost(NETWORK, {"c1": 2}, placed(hardware(hop_ns_chip=None, bandwidth_chip_gb_s=None)))
     assert len(found.warnings) == 2
-    assert found.groups[1].operators["c2"].communication == 0
-    assert found.groups[1].operators["c2"].routing == 16 * 2 / 2
+    assert found.groups[1].operators["c2"].communication == 128 / 8
+    assert found.groups[1].operators["c2"].routing == 16 * 4 / 2
 
 
 def measured(on: Hardware) -> Allocation:
