@@ -98,10 +98,10 @@ class _WeightLayer(_Consumer):
     input_bits: Bits | None = None
 
 
-class Conv(_WeightLayer):
-    """Convolution with constant weights: a stage. kernel, stride, dilation: (height, width)."""
+class _Convolution(_WeightLayer):
+    """What convolutions have, transposed or not."""
 
-    op: Literal["conv"] = "conv"
+    op: Literal["conv", "conv_transpose"]
     out_channels: Size
     kernel: SizePair
     stride: SizePair = (1, 1)
@@ -111,8 +111,14 @@ class Conv(_WeightLayer):
 
     @property
     def geometry(self) -> Geometry:
-        """Receptive field of one output pixel."""
+        """Receptive field of one output pixel; of a transposed one the output that an input pixel reaches."""
         return Geometry(self.kernel, self.stride, Pads(*self.pads), self.dilation)
+
+
+class Conv(_Convolution):
+    """Convolution with constant weights: a stage. kernel, stride, dilation: (height, width)."""
+
+    op: Literal["conv"] = "conv"
 
     def weight_count(self, channels: int) -> int:
         """Weights without biases for an input of `channels`: K_h * K_w * C_in / groups * C_out."""
@@ -124,7 +130,7 @@ class Conv(_WeightLayer):
         return fault or _windowed(inputs[0], self.geometry, self.out_channels, ceil_mode=False)
 
 
-class ConvTranspose(_WeightLayer):
+class ConvTranspose(_Convolution):
     """Transposed convolution with constant weights: a stage of its own kind.
 
     Output pixel y needs input pixel h of an axis where y + pad = h * stride + k * dilation for a kernel
@@ -138,18 +144,7 @@ class ConvTranspose(_WeightLayer):
     """
 
     op: Literal["conv_transpose"] = "conv_transpose"
-    out_channels: Size
-    kernel: SizePair
-    stride: SizePair = (1, 1)
-    pads: PadsField = (0, 0, 0, 0)
-    dilation: SizePair = (1, 1)
-    groups: Size = 1
     output_padding: OffsetPair = (0, 0)
-
-    @property
-    def geometry(self) -> Geometry:
-        """Output pixels that one input pixel reaches: the field of the convolution it is the transpose of."""
-        return Geometry(self.kernel, self.stride, Pads(*self.pads), self.dilation)
 
     @property
     def block_reach(self) -> Pair:

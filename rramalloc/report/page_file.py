@@ -8,20 +8,33 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rramalloc.errors import SpecError
 from rramalloc.files import check_writable, read_text, write_text
 from rramalloc.network.network import Network
+from rramalloc.placement.placement import Placement
 from rramalloc.records import Record, brief
+from rramalloc.report.allocation_section import allocation_section, simulation_section
+from rramalloc.report.chiplet_section import chiplet_section, schedule_section
+from rramalloc.report.companion_sections import evaluation_section, fold_section, latency_section
+from rramalloc.report.comparison_section import comparison_section
+from rramalloc.report.front_section import front_section
+from rramalloc.report.html import escaped, pairs_html, section_html, table_html
+from rramalloc.report.placement_section import placement_section
+from rramalloc.report.section import LEVELS, Column, Detail, Section, Table
+from rramalloc.report.sources import Source, read_source
+from rramalloc.report.sweep_section import sweep_section
+from rramalloc.report.timed import Networks, Timed, time_allocation, time_simulation
+from rramalloc.results.allocation import Allocation
+from rramalloc.results.comparison import Comparison
+from rramalloc.results.filter_folding import FilterFold, NetworkFold
+from rramalloc.results.pareto_front import ParetoFront
+from rramalloc.results.simulation import Simulation
+from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
+from rramalloc.studies.strategies.evaluation import EvaluationDocument
+from rramalloc.studies.sweep.rows import SweepDocument
+from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.version import __version__
-
-if TYPE_CHECKING:
-    from rramalloc.report.section import Detail, Section
-    from rramalloc.report.sources import Source
-    from rramalloc.report.timed import Networks, Timed
-    from rramalloc.results.allocation import Allocation
-    from rramalloc.results.simulation import Simulation
 
 SIZE_LIMIT_BYTES = 2_000_000
 MOST_FILES = 40
@@ -48,10 +61,6 @@ def report(
     The page loads nothing, is at most 2 MB, and the same input gives the same bytes.
     Raises FileError, SpecError, UnknownNameError; then nothing is written.
     """
-    from rramalloc.report.section import LEVELS
-    from rramalloc.report.sources import read_source
-    from rramalloc.report.timed import Networks
-
     if not 1 <= len(files) <= MOST_FILES:
         raise SpecError("report", f"needs 1 to {MOST_FILES} files, got {len(files)}")
     for option, text in (("title", title), ("date", date)):
@@ -81,10 +90,6 @@ def report(
 
 def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed | None:
     """What the network tells beyond the file, or for an allocation a simulation among the other files."""
-    from rramalloc.report.timed import time_allocation, time_simulation
-    from rramalloc.results.allocation import Allocation
-    from rramalloc.results.simulation import Simulation
-
     result = source.result
     if not isinstance(result, Allocation | Simulation):
         return None
@@ -111,8 +116,6 @@ def _same(allocation: Allocation, simulation: Simulation) -> bool:
 
 def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[Section, str]:
     """The section of a file and its HTML. Raises SpecError if it has numbers beyond those of a chart."""
-    from rramalloc.report.html import section_html
-
     try:
         section = _chosen(source, timed, detail)
         return section, section_html(section, name)
@@ -121,24 +124,6 @@ def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> 
 
 
 def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
-    from rramalloc.placement.placement import Placement
-    from rramalloc.report.allocation_section import allocation_section, simulation_section
-    from rramalloc.report.chiplet_section import chiplet_section, schedule_section
-    from rramalloc.report.companion_sections import evaluation_section, fold_section, latency_section
-    from rramalloc.report.comparison_section import comparison_section
-    from rramalloc.report.front_section import front_section
-    from rramalloc.report.placement_section import placement_section
-    from rramalloc.report.sweep_section import sweep_section
-    from rramalloc.results.allocation import Allocation
-    from rramalloc.results.comparison import Comparison
-    from rramalloc.results.filter_folding import FilterFold, NetworkFold
-    from rramalloc.results.pareto_front import ParetoFront
-    from rramalloc.results.simulation import Simulation
-    from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
-    from rramalloc.studies.strategies.evaluation import EvaluationDocument
-    from rramalloc.studies.sweep.rows import SweepDocument
-    from rramalloc.timing.latency_table import LatencyTable
-
     match source.result:
         case Allocation() as result:
             return allocation_section(result, timed, detail)
@@ -173,9 +158,6 @@ def _page(
     told: Mapping[str, str | None],
 ) -> str:
     import vl_convert
-
-    from rramalloc.report.html import escaped, pairs_html, table_html
-    from rramalloc.report.section import Column, Table
 
     sections = [section for section, _ in written]
     heading = title or (sections[0].title if len(sections) == 1 else "Crossbar allocation report")

@@ -9,26 +9,33 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
 
 from rramalloc.choices import ObjectiveName
 from rramalloc.errors import SpecError
-from rramalloc.search import bandwidth, fewest, interval, mode_objectives, mode_search, sequential
+from rramalloc.search import (
+    bandwidth,
+    fewest,
+    front,
+    interval,
+    latency_front,
+    mode_objectives,
+    mode_search,
+    sequential,
+)  # fmt: skip
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.bound import Bounder
 from rramalloc.search.energy import EnergyFloor, EnergySearch, FasterThan
+from rramalloc.search.front import Front, Point
+from rramalloc.search.front import Progress as FrontProgress
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.metrics import EnergyArea
 from rramalloc.timing.simulate import Timing
 from rramalloc.units import Unit
-
-if TYPE_CHECKING:
-    from rramalloc.search.front import Front, Point
-    from rramalloc.search.front import Progress as FrontProgress
 
 _ROUNDING = 1e-9
 _ROOT_WORK = 12
@@ -124,8 +131,6 @@ class Latency(TimeObjective):
 
     @override
     def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
-        from rramalloc.search import front, latency_front
-
         if self.problem.on_menu:
             return mode_objectives.solve_front(self, stop, seed, on_progress)
         if self.unit == "ns" and self._by_step is not None:
@@ -194,11 +199,9 @@ class Interval(TimeObjective):
 
     @override
     def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
-        from rramalloc.search import interval_front
-
         if self.problem.on_menu:
             return mode_objectives.solve_front(self, stop, seed, on_progress)
-        return interval_front.solve(self.problem, self._by_step)
+        return front.solve_interval(self.problem, self._by_step)
 
     def _least(self) -> float:
         """The smallest value by trying every interval, of allocations that tiles need not hold."""

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws.strategies import Enumerated, enumerated
 
-from rramalloc.search import front, interval_front, latency_front
+from rramalloc.search import front, latency_front
 from rramalloc.search.archive import Archive
 from rramalloc.search.problem import Stop
 from rramalloc.timing.access import StepTime
@@ -69,7 +69,7 @@ def test_interval_front_is_exact(case: Enumerated) -> None:
     """docs/sources/model.md 8: interval = largest number of batches; all non-dominated points, proven."""
     arrays = case.allocations @ case.problem.demand
     intervals = (-(-case.problem.graph.windows // case.allocations)).max(axis=1)
-    found = interval_front.solve(case.problem)
+    found = front.solve_interval(case.problem)
     points = [(case.problem.arrays(point.replication), point.value) for point in found.points]
     assert points == staircase(arrays, intervals)
     assert all(point.lower_bound == point.value for point in found.points)

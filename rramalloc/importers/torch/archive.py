@@ -11,15 +11,237 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.errors import FileError, RramallocError
+from rramalloc.errors import FileError, NetworkError, RramallocError, SpecError
 from rramalloc.files import JSON_LIMIT_BYTES, open_to_read, parse_json
-from rramalloc.importers.torch.graph import MAX_CONSTANT, Program
-from rramalloc.importers.torch.schema import program
+from rramalloc.importers.torch.graph import (
+    MAX_CONSTANT,
+    Argument,
+    Dims,
+    Graph,
+    Operation,
+    Program,
+    Ref,
+    Symbols,
+    checked_dims,
+    symbol_name,
+)
+from rramalloc.network.network import MAX_NODES
+from rramalloc.records import brief
+
+Whole = npt.NDArray[np.int64]
+_SCHEMA_MAJOR = 8
+_MAX_DEPTH = 20
+_SCALARS = {"as_int": int, "as_bool": bool, "as_string": str, "as_float": float | int}
+
+
+def program(
+    document: object, where: str, stored: Callable[[Collection[str]], Mapping[str, Whole]]
+) -> Program:
+    """Check and convert a document. Raises FileError, SpecError, NetworkError.
+
+    stored: the values of whole numbers among constants of these names in the file.
+    """
+    top = _dict(document, where)
+    major = _dict(top.get("schema_version", {}), f"{where}: schema_version").get("major")
+    if major != _SCHEMA_MAJOR:
+        raise FileError(
+            where,
+            f"has the torch.export schema version {brief(major)}, this program reads {_SCHEMA_MAJOR} "
+            f"(torch 2.6 on): export again with such a torch",
+        )
+    module = _dict(top.get("graph_module"), f"{where}: graph_module")
+    signature = _dict(module.get("signature"), f"{where}: signature")
+    specs = _list(signature.get("input_specs"), f"{where}: signature.input_specs")
+    user_inputs = tuple(_user_inputs(specs, where))
+    graph = _dict(module.get("graph"), f"{where}: graph")
+    symbols = _symbols(graph, user_inputs, where)
+    names = dict(_constants(specs, where))
+    values = stored(names.values())
+    constants = {tensor: values[name] for tensor, name in names.items() if name in values}
+    return Program(_Reader(where, symbols).graph(graph, 0), user_inputs, constants)
+
+
+def _user_inputs(specs: list[Any], where: str) -> Iterator[str]:
+    for index, spec in enumerate(specs):
+        place = f"{where}: signature.input_specs[{index}]"
+        user_input = _dict(spec, place).get("user_input")
+        if user_input is None:
+            continue
+        tensor = _dict(_dict(user_input, place).get("arg"), place).get("as_tensor")
+        if tensor is not None:
+            yield _text(_dict(tensor, place).get("name"), f"{place}.name")
+
+
+def _constants(specs: list[Any], where: str) -> Iterator[tuple[str, str]]:
+    """Name in the graph and name in the file of every buffer and other constant."""
+    for index, spec in enumerate(specs):
+        place = f"{where}: signature.input_specs[{index}]"
+        for kind, key in (("buffer", "buffer_name"), ("tensor_constant", "tensor_constant_name")):
+            found = _dict(spec, place).get(kind)
+            if found is not None:
+                fields = _dict(found, place)
+                name = _text(_dict(fields.get("arg"), place).get("name"), f"{place}.name")
+                yield name, _text(fields.get(key), f"{place}.{key}")
+
+
+def _symbols(graph: dict[str, Any], user_inputs: tuple[str, ...], where: str) -> Symbols:
+    """Symbols that are dimensions of the inputs: the first axis is the batch, counted as 1."""
+    values: dict[str, int] = {}
+    tensors = _dict(graph.get("tensor_values"), f"{where}: tensor_values")
+    for name in user_inputs:
+        place = f"{where}: tensor {brief(name)}"
+        sizes = _list(_dict(tensors.get(name), place).get("sizes"), f"{place}.sizes")
+        for axis, size in enumerate(sizes):
+            expression, hint = _expression(size, place)
+            symbol = expression and symbol_name(expression)
+            if symbol and axis == 0:
+                values.setdefault(symbol, 1)
+            elif symbol and hint is not None:
+                values.setdefault(symbol, hint)
+    return Symbols(values)
+
+
+def _expression(size: object, place: str) -> tuple[str | None, int | None]:
+    """The text and example value of a dynamic dimension; (None, None) for a plain one."""
+    found = _dict(size, place).get("as_expr")
+    if found is None:
+        return None, None
+    fields = _dict(found, place)
+    hint = fields.get("hint")
+    if isinstance(hint, dict):
+        hint = hint.get("as_int")
+    if not isinstance(hint, int) or isinstance(hint, bool):
+        hint = None
+    return _text(fields.get("expr_str"), f"{place}.expr_str"), hint
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    where: str
+    symbols: Symbols
+
+    def graph(self, document: object, depth: int) -> Graph:
+        fields = _dict(document, f"{self.where}: graph")
+        nodes = _list(fields.get("nodes"), f"{self.where}: nodes")
+        if len(nodes) > MAX_NODES:
+            raise NetworkError(self.where, f"has {len(nodes)} operations, the limit is {MAX_NODES}")
+        tensors = _dict(fields.get("tensor_values"), f"{self.where}: tensor_values")
+        return Graph(
+            tuple(self._arguments(fields.get("inputs"), f"{self.where}: inputs", depth)),
+            tuple(
+                self._operation(node, f"{self.where}: operation {i}", depth) for i, node in enumerate(nodes)
+            ),
+            tuple(self._arguments(fields.get("outputs"), f"{self.where}: outputs", depth)),
+            {name: self._dims(meta, f"{self.where}: tensor {brief(name)}") for name, meta in tensors.items()},
+        )
+
+    def _dims(self, meta: object, place: str) -> Dims:
+        sizes = _list(_dict(meta, place).get("sizes"), f"{place}.sizes")
+        return checked_dims((self._dimension(size, place) for size in sizes), f"{place}.sizes")
+
+    def _dimension(self, size: object, place: str) -> object:
+        expression, hint = _expression(size, place)
+        if expression is None:
+            return _dict(size, place).get("as_int")
+        return self.symbols.dimension(expression, hint, place)
+
+    def _operation(self, document: object, place: str, depth: int) -> Operation:
+        fields = _dict(document, place)
+        target = _text(fields.get("target"), f"{place}.target").removeprefix("torch.ops.")
+        place = f"{place} ({target[:60]})"
+        args: dict[str, Argument] = {}
+        for index, item in enumerate(_list(fields.get("inputs"), f"{place}.inputs")):
+            given = _dict(item, f"{place}.inputs[{index}]")
+            key = given.get("name") or str(index)
+            args[_text(key, f"{place}.inputs[{index}].name")] = self._argument(given.get("arg"), place, depth)
+        outputs = tuple(self._outputs(fields.get("outputs"), place))
+        name = fields.get("name") or next((output for output in outputs if output), target)
+        metadata = _dict(fields.get("metadata") or {}, f"{place}.metadata")
+        module, module_type = _module(metadata.get("nn_module_stack"))
+        return Operation(_text(name, f"{place}.name"), target, args, outputs, module, module_type)
+
+    def _outputs(self, document: object, place: str) -> Iterator[str | None]:
+        for argument in self._arguments(document, f"{place}.outputs", 0):
+            if isinstance(argument, tuple):
+                yield from (item.name if isinstance(item, Ref) else None for item in argument)
+            else:
+                yield argument.name if isinstance(argument, Ref) else None
+
+    def _arguments(self, document: object, place: str, depth: int) -> Iterator[Argument]:
+        for item in _list(document, place):
+            yield self._argument(item, place, depth)
+
+    def _argument(self, document: object, place: str, depth: int) -> Argument:
+        """One value of the tagged union; kinds that no operator's shape depends on become None."""
+        tagged = _dict(document, place)
+        if depth > _MAX_DEPTH:
+            raise NetworkError(place, f"is nested more than {_MAX_DEPTH} deep")
+        if len(tagged) != 1:
+            raise SpecError(place, f"an argument must have one kind, got {brief(list(tagged))}")
+        kind, value = next(iter(tagged.items()))
+        match kind:
+            case "as_tensor":
+                return Ref(_text(_dict(value, place).get("name"), place))
+            case "as_tensors":
+                return tuple(
+                    Ref(_text(_dict(item, place).get("name"), place)) for item in _list(value, place)
+                )
+            case "as_optional_tensor":
+                return self._argument(value, place, depth + 1)
+            case "as_optional_tensors":
+                return tuple(self._argument(item, place, depth + 1) for item in _list(value, place))
+            case "as_ints" | "as_bools" | "as_strings" | "as_floats":
+                return tuple(_scalar(f"{kind[:-1]}", item, place) for item in _list(value, place))
+            case "as_sym_int":
+                return self._argument(value, place, depth + 1) if isinstance(value, dict) else None
+            case "as_sym_ints":
+                return tuple(self._argument(item, place, depth + 1) for item in _list(value, place))
+            case "as_graph":
+                return self.graph(_dict(value, place).get("graph"), depth + 1)
+        return _scalar(kind, value, place) if kind in _SCALARS else None
+
+
+def _scalar(kind: str, value: object, place: str) -> int | float | bool | str | None:
+    if kind == "as_float" and isinstance(value, str):
+        return None  # "Infinity", "NaN"
+    wanted = _SCALARS[kind]
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind != "as_bool"):
+        raise SpecError(place, f"{kind} does not hold such a value, got {brief(value)}")
+    return value
+
+
+def _module(stack: object) -> tuple[str, str]:
+    """Path and class of the innermost module in "key,path,class;key,path,class"."""
+    if not isinstance(stack, str) or not stack:
+        return "", ""
+    parts = stack.rpartition(";")[2].split(",")
+    return (parts[1], parts[2]) if len(parts) == 3 else ("", "")
+
+
+def _dict(value: object, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise SpecError(place, f"must be an object, got {brief(value)}")
+    return value
+
+
+def _list(value: object, place: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise SpecError(place, f"must be a list, got {brief(value)}")
+    return value
+
+
+def _text(value: object, place: str) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= 1000:
+        raise SpecError(place, f"must be a text of 1 to 1000 characters, got {brief(value)}")
+    return value
+
 
 _DIRECTORY_LIMIT_BYTES = 64 * 2**20
 _END_RECORD = struct.Struct("<4s4H2LH")

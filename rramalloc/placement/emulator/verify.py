@@ -1,17 +1,15 @@
-"""`verify`: the one call from a placement to the verdict on what it computes.
-
-What is verified: a network, its copies, and the arrays that hold them.
-
-From a comparison to the record that tells it.
-"""
+"""`verify`: from placed arrays, by computing node after node on both sides, to the verdict."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
+
+import numpy as np
 
 from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import SpecError
@@ -23,25 +21,24 @@ from rramalloc.mapping.fold import UNFOLDED
 from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.network.node import Stage
+from rramalloc.network.node import Elementwise, Input, Node, Stage
 from rramalloc.placement.check import check
 from rramalloc.placement.emulator.accelerator import Accelerator
 from rramalloc.placement.emulator.cells import Storage
-from rramalloc.placement.emulator.comparison import Comparison, Told
 from rramalloc.placement.emulator.converters import Converters
 from rramalloc.placement.emulator.emulator import Emulator
 from rramalloc.placement.emulator.folded import NO_FOLDS, Folds, fold_for
 from rramalloc.placement.emulator.integers import Ints, Width, check_exact, check_memory, check_work
 from rramalloc.placement.emulator.parallel_window import ParallelWindow
-from rramalloc.placement.emulator.reference import Reference
-from rramalloc.placement.emulator.schedule import Schedule
+from rramalloc.placement.emulator.reference import Reals, Reference
+from rramalloc.placement.emulator.schedule import Schedule, Steps
 from rramalloc.placement.emulator.verification import (
     Difference,
     Verification,
     VerificationOptions,
     VerifiedLayer,
 )
-from rramalloc.placement.emulator.weights import Weights, weights_in
+from rramalloc.placement.emulator.weights import Weights, drawn_input, weights_in
 from rramalloc.placement.place import array_of, graph_in_blocks, place_network, stored_copies, stored_weights
 from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
 from rramalloc.records import brief, check_range
@@ -50,6 +47,115 @@ from rramalloc.results.allocation_input import AllocationInput, AllocationLike, 
 from rramalloc.timing.simulate import Timing, cycles_by_name, replication_by_name, simulate
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
+
+Told = Callable[[int, int, str], None]
+"""Called with the number of nodes done, of all of them, and the name of the next."""
+_DIGITS = 6
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums over all images of what a layer's values are and by how much they differ."""
+
+    values: int = 0
+    expected: float = 0.0
+    apart: float = 0.0
+    worst: int = 0
+
+    def add(self, expected: Ints, got: Ints) -> None:
+        """Count the values of one image."""
+        apart = np.abs(got - expected)
+        self.values += expected.size
+        self.worst = max(self.worst, int(apart.max(initial=0)))
+        self.expected += float(np.square(expected.astype(np.float64)).sum())
+        self.apart += float(np.square(apart.astype(np.float64)).sum())
+
+    @property
+    def relative_error(self) -> float:
+        """Root of the sum of squares of the differences over that of the expected values."""
+        if not self.apart:
+            return 0.0
+        return float(f"{(self.apart / self.expected) ** 0.5 if self.expected else 1.0:.{_DIGITS}g}")
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Computes images on both sides. shifts: of every node that sums, from the first image's reference."""
+
+    network: Network
+    emulator: Emulator
+    reference: Reference
+    seed: int
+    exact: bool
+    shifts: dict[str, int] = field(default_factory=dict)
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    values: int = 0
+
+    def run(self, image: int, told: Told | None = None) -> Difference | None:
+        """Compute one image; the first difference, where everything must be equal.
+
+        Raises EarlyReadError, MisplacedError.
+        """
+        expected, got = dict[str, Reals](), dict[str, Ints]()
+        written = dict[str, Steps]()
+        left = _readers(self.network)
+        for number, node in enumerate(self.network.nodes):
+            if told is not None:
+                told(number, len(self.network.nodes), node.name)
+            inputs = list(node.inputs)
+            written[node.name] = self.emulator.schedule.written(
+                self.network, node, [written[name] for name in inputs]
+            )
+            wanted, found = self._both(node, [expected[n] for n in inputs], [got[n] for n in inputs], image)
+            difference = self._compared(node, wanted, found, image)
+            if difference is not None:
+                return difference
+            expected[node.name], got[node.name] = self._narrowed(node, wanted, found)
+            for name in inputs:
+                left[name] -= 1
+                if not left[name]:
+                    for kept in (expected, got, written):
+                        kept.pop(name, None)
+        return None
+
+    def _both(self, node: Node, expected: list[Reals], got: list[Ints], image: int) -> tuple[Reals, Ints]:
+        if isinstance(node, Input):
+            drawn = drawn_input(self.network, node, self.emulator.width, self.seed, image)
+            return drawn.astype(np.float64), drawn
+        return self.reference.output(node, expected), self.emulator.output(node, got)
+
+    def _compared(self, node: Node, wanted: Reals, found: Ints, image: int) -> Difference | None:
+        whole = wanted.astype(np.int64)
+        if found.shape != whole.shape:
+            raise AssertionError(f"{node.name}: {found.shape} for {whole.shape}")
+        self.values += whole.size
+        if isinstance(node, Stage):
+            self.tallies.setdefault(node.name, Tally()).add(whole, found)
+        if not self.exact or np.array_equal(found, whole):
+            return None
+        channel, row, column = map(int, np.argwhere(found != whole)[0])
+        at = (channel, row, column)
+        return Difference(
+            image=image, layer=node.name, position=at, expected=int(whole[at]), got=int(found[at])
+        )
+
+    def _narrowed(self, node: Node, wanted: Reals, found: Ints) -> tuple[Reals, Ints]:
+        if not isinstance(node, Stage | Elementwise):
+            return wanted, found
+        if node.name not in self.shifts:
+            self.shifts[node.name] = self.emulator.width.shift_for(wanted.astype(np.int64))
+        shift = self.shifts[node.name]
+        return self.reference.narrowed(wanted, shift), self.emulator.narrowed(found, shift)
+
+
+def _readers(network: Network) -> dict[str, int]:
+    """How many nodes read each node; an input named twice counts twice."""
+    count = dict.fromkeys((node.name for node in network.nodes), 0)
+    for node in network.nodes:
+        for name in node.inputs:
+            count[name] += 1
+    return count
+
 
 Placer = Literal["given", "placer", "in order"]
 

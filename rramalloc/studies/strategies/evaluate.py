@@ -27,10 +27,8 @@ from rramalloc.search.problem import Stop
 from rramalloc.search.sequential import LeastSum, StageChoices, useful_copies
 from rramalloc.studies.strategies.evaluation import (
     Evaluation,
-    Planner,
     Proposal,
     ProposedLayer,
-    Proposer,
     evaluate_strategies,
 )
 from rramalloc.studies.strategies.strategy import (
@@ -117,19 +115,6 @@ class Given(NamedTuple):
     source: AllocationInput
 
 
-def strategy_planner(strategy: StrategyLike, number: int, chip: ChipPerformance) -> Planner:
-    """A strategy or its file. number: which one it is, as a name for one that has none."""
-    if isinstance(strategy, Strategy):
-        table, where = strategy, f"strategy {number}"
-    else:
-        table, where = load_strategy(strategy), os.fspath(strategy)
-
-    def plan(tasks: Sequence[LayerTask]) -> StrategyPlan:
-        return plan_of(table, tasks, chip, where)
-
-    return plan
-
-
 def given_allocations(allocations: Sequence[AllocationLike]) -> list[Given]:
     """Allocations with names: that of the file, with its folder where two files have the same name."""
     named = []
@@ -144,25 +129,6 @@ def given_allocations(allocations: Sequence[AllocationLike]) -> list[Given]:
     ]
 
 
-def allocation_planner(
-    given: Given,
-    network: Network,
-    chip: ChipPerformance,
-    hardware: Hardware,
-    mapping: Mapping | None,
-    fc: FullyConnected,
-) -> Planner:
-    """An allocation on its own hardware. mapping: instead of the allocation's."""
-    given.source.without_blocks(network, "a strategy")
-    options = given.source.options.changed(mapping=mapping, fc=fc)
-
-    def plan(tasks: Sequence[LayerTask]) -> StrategyPlan:
-        need = _demands(network, tasks, hardware, options)
-        return plan_of_copies(given.name, given.source.replication, need, tasks, chip, given.source.where)
-
-    return plan
-
-
 def _demands(
     network: Network, tasks: Sequence[LayerTask], hardware: Hardware, options: MappingOptions
 ) -> list[int]:
@@ -173,56 +139,47 @@ def _demands(
     return [next(needs) if task.is_layer else 0 for task in tasks]
 
 
-def array_proposer(
-    network: Network, chip: ChipPerformance, hardware: Hardware, options: MappingOptions, arrays: int
-) -> Proposer:
-    """Finds the replication of least total time within so many arrays.
+def propose(
+    tasks: Sequence[LayerTask], demand: Sequence[int], chip: ChipPerformance, arrays: int
+) -> tuple[Proposal, StrategyPlan]:
+    """The replication of least total time within so many arrays. demand: of one copy of each task.
 
     Times are separable, so a choice per layer under one budget: exact (`rramalloc.search.sequential`).
     """
     name = f"best of {arrays} arrays"
-
-    def propose(tasks: Sequence[LayerTask]) -> tuple[Proposal, StrategyPlan]:
-        demand = _demands(network, tasks, hardware, options)
-        useful = [_useful(task, each, chip, arrays) for task, each in zip(tasks, demand, strict=True)]
-        minimum = sum(copies[0] * each for copies, each in zip(useful, demand, strict=True))
-        if minimum > arrays:
-            needs = [(task.name, each) for task, each in zip(tasks, demand, strict=True) if each]
-            raise BudgetError(minimum, arrays, needs)
-        lengths = [len(copies) for copies in useful]
-        flat = np.concatenate([np.array(copies, dtype=np.int64) for copies in useful])
-        each = np.repeat(np.array(demand, dtype=np.int64), lengths)
-        least = np.repeat(np.array([copies[0] for copies in useful], dtype=np.int64), lengths)
-        costs = np.array(
-            [
-                _time_ns(task, count, chip)
-                for task, counts in zip(tasks, useful, strict=True)
-                for count in counts
-            ]
+    useful = [_useful(task, each, chip, arrays) for task, each in zip(tasks, demand, strict=True)]
+    minimum = sum(copies[0] * each for copies, each in zip(useful, demand, strict=True))
+    if minimum > arrays:
+        needs = [(task.name, each) for task, each in zip(tasks, demand, strict=True) if each]
+        raise BudgetError(minimum, arrays, needs)
+    lengths = [len(copies) for copies in useful]
+    flat = np.concatenate([np.array(copies, dtype=np.int64) for copies in useful])
+    each = np.repeat(np.array(demand, dtype=np.int64), lengths)
+    least = np.repeat(np.array([copies[0] for copies in useful], dtype=np.int64), lengths)
+    costs = np.array(
+        [_time_ns(task, count, chip) for task, counts in zip(tasks, useful, strict=True) for count in counts]
+    )
+    first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    choices = StageChoices(first, flat, (flat - least) * each, costs, arrays - minimum)
+    spread = float(costs.sum()) / len(costs)
+    chosen, proven = LeastSum(choices, Stop(), step=max(1e-9, 1e-6 * spread)).run()
+    copies = dict(zip((task.name for task in tasks), flat[chosen].tolist(), strict=True))
+    plan = plan_of_copies(name, copies, demand, tasks, chip, name)
+    layers = tuple(
+        ProposedLayer(
+            name=task.name, demand=need, replication=copies[task.name],
+            arrays=need * copies[task.name], time_ns=_time_ns(task, copies[task.name], chip),
         )
-        first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        choices = StageChoices(first, flat, (flat - least) * each, costs, arrays - minimum)
-        spread = float(costs.sum()) / len(costs)
-        chosen, proven = LeastSum(choices, Stop(), step=max(1e-9, 1e-6 * spread)).run()
-        copies = dict(zip((task.name for task in tasks), flat[chosen].tolist(), strict=True))
-        plan = plan_of_copies(name, copies, demand, tasks, chip, name)
-        layers = tuple(
-            ProposedLayer(
-                name=task.name, demand=need, replication=copies[task.name],
-                arrays=need * copies[task.name], time_ns=_time_ns(task, copies[task.name], chip),
-            )
-            for task, need in zip(tasks, demand, strict=True)
-            if need
-        )  # fmt: skip
-        return Proposal(
-            budget=arrays,
-            used=sum(layer.arrays for layer in layers),
-            time_ns=math.fsum(costs[chosen].tolist()),
-            proven=proven,
-            layers=layers,
-        ), plan
-
-    return propose
+        for task, need in zip(tasks, demand, strict=True)
+        if need
+    )  # fmt: skip
+    return Proposal(
+        budget=arrays,
+        used=sum(layer.arrays for layer in layers),
+        time_ns=math.fsum(costs[chosen].tolist()),
+        proven=proven,
+        layers=layers,
+    ), plan
 
 
 def _time_ns(task: LayerTask, copies: int, chip: ChipPerformance) -> float:
@@ -326,33 +283,38 @@ def evaluate(
     machines = _machines(given, asked, crossbar)
     parameters = chip if isinstance(chip, ChipPerformance) else _units(machines)
     tables = [
-        strategy_planner(strategy, number, parameters)
+        (strategy, f"strategy {number}")
+        if isinstance(strategy, Strategy)
+        else (load_strategy(strategy), os.fspath(strategy))
         for number, strategy in enumerate(listed(strategies), 1)
     ]
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     chosen_fc = common_fc(given, fc)
-    allocated = [
-        allocation_planner(allocation, source, parameters, machine, mapping, chosen_fc)
-        for allocation, machine in zip(given, machines, strict=False)
+    for allocation in given:
+        allocation.source.without_blocks(source, "a strategy")
+    options = [allocation.source.options.changed(mapping=mapping, fc=chosen_fc) for allocation in given] or [
+        DEFAULT_MAPPING.changed(mapping=mapping, fc=chosen_fc)
     ]
-    if not (tables or allocated or units or arrays):
+    if not (tables or given or units or arrays):
         reason = "there are none: give strategies, allocations, units to enumerate or a budget of arrays"
         raise SpecError("strategies", reason)
     precision = common_precision(machines, given)
     measured = measured_steps(latency_table, source, chosen_fc, machines[0])
     tasks = tasks_of(source, parameters, precision, chosen_fc, machines[0], measured)
-    propose = None
+    if arrays is not None and options[0].mapping == "sdk":
+        reason = "'sdk' has copies that compute blocks of windows, which are not proposed: use 'im2col'"
+        raise SpecError("mapping", reason)
+    plans = [plan_of(table, tasks, parameters, where) for table, where in tables]
+    for (origin, own), machine, chosen in zip(given, machines, options, strict=False):
+        demand = _demands(source, tasks, machine, chosen)
+        plans.append(plan_of_copies(origin, own.replication, demand, tasks, parameters, own.where))
+    proposal = None
     if arrays is not None:
-        options = (given[0].source.options if given else DEFAULT_MAPPING).changed(
-            mapping=mapping, fc=chosen_fc
-        )
-        if options.mapping == "sdk":
-            reason = "'sdk' has copies that compute blocks of windows, which are not proposed: use 'im2col'"
-            raise SpecError("mapping", reason)
-        propose = array_proposer(source, parameters, machines[0], options, arrays)
-    planners = [*tables, *allocated]
+        demand = _demands(source, tasks, machines[0], options[0])
+        proposal, plan = propose(tasks, demand, parameters, arrays)
+        plans.append(plan)
     return evaluate_strategies(
-        source, parameters, precision, tasks, chosen_fc, planners, units=units, propose=propose
+        source, parameters, precision, tasks, chosen_fc, plans, units=units, proposal=proposal
     )
 
 

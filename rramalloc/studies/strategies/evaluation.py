@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -201,7 +201,7 @@ class Evaluation(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `evaluate --format json` prints, without the matrices."""
-        return self.document.model_dump(mode="json")
+        return self.document.to_dict()
 
     def to_frame(self) -> pd.DataFrame:
         """The performance matrix in ns: a row per task, a column per strategy."""
@@ -250,11 +250,6 @@ _RANKED = 100
 COMPOSED = "composed"
 """Name of the strategy that has the best of all others for every task."""
 
-Planner = Callable[[Sequence[LayerTask]], StrategyPlan]
-"""Works a strategy out for the tasks of a network."""
-Proposer = Callable[[Sequence[LayerTask]], tuple[Proposal, StrategyPlan]]
-"""Finds the replication of least time for the tasks of a network."""
-
 
 def evaluate_strategies(
     network: Network,
@@ -262,21 +257,16 @@ def evaluate_strategies(
     precision: Precision,
     tasks: Sequence[LayerTask],
     fc: FullyConnected,
-    planners: Iterable[Planner],
+    plans: Sequence[StrategyPlan],
     *,
     units: tuple[int, int] | None = None,
-    propose: Proposer | None = None,
+    proposal: Proposal | None = None,
 ) -> Evaluation:
     """Run times of all tasks under all strategies, given, enumerated or proposed, and the best of them.
 
-    units: compute and storage units of which all ways of sharing them out are enumerated. Raises SpecError,
-    UnsupportedError.  Source: docs/sources/companions.md 1.
+    units: compute and storage units of which all ways of sharing them out are enumerated; proposal: what one
+    of the plans is made from. Raises SpecError, UnsupportedError.  Source: docs/sources/companions.md 1.
     """
-    plans = [planner(tasks) for planner in planners]
-    proposal = None
-    if propose is not None:
-        proposal, plan = propose(tasks)
-        plans.append(plan)
     sources: list[ColumnSource] = [PlanColumns(plans, tasks)] if plans else []
     enumeration = None if units is None else Enumeration(*units, tasks, chip)
     if enumeration is not None:

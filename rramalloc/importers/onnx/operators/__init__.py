@@ -12,13 +12,11 @@ from rramalloc.importers.onnx.operators import (
     recurrent,
     reduce,
     resize,
-    transposed,
     windowed,
 )
 
 HANDLERS: dict[str, Handler] = {
     **windowed.HANDLERS,
-    **transposed.HANDLERS,
     **matmul.HANDLERS,
     **elementwise.HANDLERS,
     **arrange.HANDLERS,

@@ -1,17 +1,18 @@
-"""Convolutions and pooling: a receptive field slides over one or two axes."""
+"""Convolutions, transposed or not, and pooling: a receptive field slides over one or two axes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from rramalloc.importers.axes import Dims, lettered
 from rramalloc.importers.onnx.drawing import Drawing, Handler, relayout
-from rramalloc.importers.onnx.shapes import shown
+from rramalloc.importers.onnx.shapes import MAX_DIM, shown
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import NO_PADS, Tensor, Value, tensor
-from rramalloc.network.geometry import Pads, pooled_extent
+from rramalloc.network.geometry import Pads, Pair, pooled_extent
 from rramalloc.records import brief
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
@@ -146,9 +147,10 @@ def constant_weight(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
     }  # fmt: skip
 
 
-def _conv(drawing: Drawing, step: Step, weight_index: int) -> Sequence[Value]:
+def conv(drawing: Drawing, step: Step, weights: int) -> Sequence[Value]:
+    """A convolution whose weights are input number `weights`."""
     x, roles = on_grid(drawing, step, step.data())
-    weight, kept = constant_weight(step, weight_index)
+    weight, kept = constant_weight(step, weights)
     if len(weight) != len(x.dims):
         raise step.mismatch("W", f"weights {shown(weight)} do not fit data of {shown(x.dims)}")
     windows = windows_of(step, kernel_of(step, weight), x.dims[2:])
@@ -172,7 +174,11 @@ def placed(drawing: Drawing, name: str, roles: str) -> Tensor:
     return tensor(name, dims, lettered(dims, "1C" + roles))
 
 
-def _pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
+def pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
+    """A pooling; count_include_pad and p do not change what a window needs.
+
+    The indices, second output of MaxPool, exist pixel by pixel too.
+    """
     x, roles = on_grid(drawing, step, step.data())
     kernel = step.integers("kernel_shape")
     if kernel is None:
@@ -200,33 +206,69 @@ def _pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
     return [y]
 
 
-def conv(drawing: Drawing, step: Step) -> Sequence[Value]:
-    """Conv, ConvInteger: weights are input 1."""
-    return _conv(drawing, step, 1)
+def transposed_conv(drawing: Drawing, step: Step) -> Sequence[Value]:
+    """ConvTranspose.  Source: ONNX operator ConvTranspose."""
+    x, roles = on_grid(drawing, step, step.data())
+    weight, kept = constant_weight(step, 1)
+    groups = step.integer("group", 1)
+    if len(weight) != len(x.dims) or weight[0] != x.shape.channels or groups < 1:
+        raise step.mismatch(
+            "W", f"weights {shown(weight)} in {brief(groups)} groups do not fit data of {shown(x.dims)}"
+        )
+    extents = x.dims[2:]
+    windows = windows_of(step, kernel_of(step, weight), extents)
+    pads, added = _pads(step, windows, extents)
+    extra = dict(zip(roles, added, strict=True))
+    name = drawing.emit(
+        step,
+        "conv_transpose",
+        [x.node],
+        out_channels=weight[1] * groups,
+        groups=groups,
+        output_padding=(extra.get("Y", 0), extra.get("X", 0)),
+        **kept,
+        **fields_of(replace(windows, pads=pads), roles, NO_PADS),
+    )
+    return [placed(drawing, name, roles)]
 
 
-def quantised_conv(drawing: Drawing, step: Step) -> Sequence[Value]:
-    """QLinearConv: weights are input 3."""
-    return _conv(drawing, step, 3)
+def _pads(step: Step, windows: Windows, extents: Dims) -> tuple[tuple[Pair, ...], Dims]:
+    """What is cut off the full output before and behind each axis, and `output_padding`.
 
-
-def max_pool(drawing: Drawing, step: Step) -> Sequence[Value]:
-    """MaxPool; its second output, the indices, exists pixel by pixel too."""
-    return _pool(drawing, step, "maxpool")
-
-
-def average_pool(drawing: Drawing, step: Step) -> Sequence[Value]:
-    """AveragePool, LpPool: count_include_pad and p do not change what a window needs."""
-    return _pool(drawing, step, "avgpool")
+    A stated output that is larger than the full one is filled up behind it. Raises SpecError.
+    """
+    rank = len(extents)
+    added = step.integers("output_padding") or (0,) * rank
+    if len(added) != rank or min(added) < 0:
+        raise step.fault("output_padding", f"got {brief(str(added))} for {rank} spatial axes")
+    stated = step.integers("output_shape") or ()
+    auto = step.text("auto_pad", "NOTSET")
+    if stated:
+        stated = stated[-rank:]  # some files list batch and channels too
+        if len(stated) != rank or min(stated) < 1 or max(stated) > MAX_DIM:
+            raise step.fault("output_shape", f"got {brief(str(stated))} for {rank} spatial axes")
+    elif auto.startswith("SAME"):
+        stated = tuple(extent * stride for extent, stride in zip(extents, windows.stride, strict=True))
+    else:
+        return windows.pads, added
+    pads, behind = [], []
+    for axis, (extent, output) in enumerate(zip(extents, stated, strict=True)):
+        cut = windows.stride[axis] * (extent - 1) + windows.span(axis) + added[axis] - output
+        small = max(cut, 0) // 2
+        large = max(cut, 0) - small
+        pads.append((small, large) if auto == "SAME_UPPER" else (large, small))
+        behind.append(added[axis] + max(-cut, 0))
+    return tuple(pads), tuple(behind)
 
 
 HANDLERS: dict[str, Handler] = {
-    "Conv": conv,
-    "ConvInteger": conv,
-    "FusedConv": conv,
-    "QLinearConv": quantised_conv,
-    "MaxPool": max_pool,
-    "AveragePool": average_pool,
-    "LpPool": average_pool,
-    "QLinearAveragePool": average_pool,
+    "Conv": partial(conv, weights=1),
+    "ConvInteger": partial(conv, weights=1),
+    "FusedConv": partial(conv, weights=1),
+    "QLinearConv": partial(conv, weights=3),
+    "ConvTranspose": transposed_conv,
+    "MaxPool": partial(pool, op="maxpool"),
+    "AveragePool": partial(pool, op="avgpool"),
+    "LpPool": partial(pool, op="avgpool"),
+    "QLinearAveragePool": partial(pool, op="avgpool"),
 }
