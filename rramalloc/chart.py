@@ -180,8 +180,8 @@ class Chart:
 
         places: dict[str, int] = {}
 
-        def renumbered(found: re.Match[str]) -> str:
-            return f"{found[1]}{found[2]}{places.setdefault(found[2] + found[3], len(places))}"
+        def renumbered(match: re.Match[str]) -> str:
+            return f"{match[1]}{match[2]}{places.setdefault(match[2] + match[3], len(places))}"
 
         drawn = str(vl_convert.vegalite_to_svg(json.dumps(self.spec)))
         return _COUNTED.sub(renumbered, drawn)
@@ -209,8 +209,8 @@ class Chart:
         panel = self.panels[place]
         axes = {axis: self._axis(getattr(panel, axis), axis, place) for axis in "xy"}
         layers = [self._layer(layer, axes, page=page) for layer in panel.layers]
-        found: Spec = {"height": panel.height, "layer": layers}
-        return found | ({"title": {"text": panel.title, "anchor": "start"}} if panel.title else {})
+        spec: Spec = {"height": panel.height, "layer": layers}
+        return spec | ({"title": {"text": panel.title, "anchor": "start"}} if panel.title else {})
 
     def _axis(self, axis: Axis, which: str, place: int) -> Spec:
         """The channel of a position without its column."""
@@ -250,7 +250,7 @@ class Chart:
             transforms.append({"filter": f"key_{self.keys.index(layer.key)}"})
             encoding = self._keyed(layer.key, encoding, page=page)
         if layer.hover:
-            encoding["tooltip"] = [_told(words, name, layer.data) for words, name in layer.hover.items()]
+            encoding["tooltip"] = [_tooltip(words, name, layer.data) for words, name in layer.hover.items()]
         data = {name: [_drawable(value) for value in values] for name, values in layer.data.items()}
         rows = {"columns": data} if page else {"values": _rows(data)}
         mark = {"clip": layer.mark["type"] != "text", **layer.mark}
@@ -342,7 +342,7 @@ def _config(ink: str, grid: str, font: str) -> Spec:
     }
 
 
-def _told(words: str, name: str, data: Columns) -> Spec:
+def _tooltip(words: str, name: str, data: Columns) -> Spec:
     first = next(iter(data.get(name, ())), None)
     if isinstance(first, str):
         return {"field": name, "type": "nominal", "title": words}
@@ -353,8 +353,8 @@ def _rows(data: Columns) -> list[Spec]:
     return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
 
 
-def _in_order(found: re.Match[bytes]) -> bytes:
-    return b"".join(sorted(found[0].splitlines(keepends=True)))
+def _in_order(match: re.Match[bytes]) -> bytes:
+    return b"".join(sorted(match[0].splitlines(keepends=True)))
 
 
 def _printable(text: str) -> str:

@@ -25,14 +25,14 @@ class RramallocError(Exception):
         import traceback
         from pathlib import Path
 
-        told, package = [f"{type(self).__name__}: {self}"], str(Path(__file__).parent)
+        shown, package = [f"{type(self).__name__}: {self}"], str(Path(__file__).parent)
         for frame in traceback.extract_tb(self.__traceback__):
             if frame.filename.startswith(package):
                 break
             if not frame.filename.endswith("interactiveshell.py"):
                 place = "" if frame.name.startswith("<") else f" of {frame.name}"
-                told.append(f"in line {frame.lineno}{place}: {frame.line}")
-        return told
+                shown.append(f"in line {frame.lineno}{place}: {frame.line}")
+        return shown
 
 
 class FileError(RramallocError):

@@ -1,4 +1,4 @@
-"""Progress in a notebook: one line below the cell that says how far long work is, gone when it is done.
+"""Reported in a notebook: one line below the cell that says how far long work is, gone when it is done.
 
 Nothing is shown anywhere else, and nothing of a notebook is needed to compute.
 """
@@ -13,14 +13,14 @@ from typing import Any, TypeVarTuple
 
 from rramalloc.units import number_of
 
-Told = TypeVarTuple("Told")
+Reported = TypeVarTuple("Reported")
 _EVERY_S = 0.2
 
 
 @contextmanager
 def followed(
-    given: Callable[[*Told], None] | None, wanted: bool, words: Callable[[*Told], str]
-) -> Iterator[Callable[[*Told], None] | None]:
+    given: Callable[[*Reported], None] | None, wanted: bool, words: Callable[[*Reported], str]
+) -> Iterator[Callable[[*Reported], None] | None]:
     """What a search tells its progress to: the caller's own function, or a line in a notebook, or nothing.
 
     wanted: whether a line may be shown; words: the line, of what the search tells.
@@ -30,11 +30,11 @@ def followed(
         return
     line = _Line()
 
-    def tell(*told: *Told) -> None:
-        line.show(words(*told))
+    def show(*progress: *Reported) -> None:
+        line.show(words(*progress))
 
     try:
-        yield tell
+        yield show
     finally:
         line.clear()
 

@@ -38,8 +38,8 @@ def networks(output_format: parameters.OutputFormat = "table") -> None:
     from rramalloc.importers import load
     from rramalloc.network.shipped import shipped_names
 
-    found = [load(name) for name in shipped_names()]
-    rows = [_NetworkRow(network.name, len(network.stages), network.source) for network in found]
+    loaded = [load(name) for name in shipped_names()]
+    rows = [_NetworkRow(network.name, len(network.stages), network.source) for network in loaded]
     columns = {field: field for field in _NetworkRow._fields}
     print_result(
         lambda: [row._asdict() for row in rows], columns, rows, output_format, ("name", "source"),
@@ -55,7 +55,7 @@ def presets(output_format: parameters.OutputFormat = "table") -> None:
     from rramalloc.hardware.loader import load_hardware
     from rramalloc.hardware.preset_files import preset_names
 
-    found = {name: load_hardware(name) for name in preset_names()}
+    loaded = {name: load_hardware(name) for name in preset_names()}
     rows = [
         _PresetRow(
             name,
@@ -66,11 +66,11 @@ def presets(output_format: parameters.OutputFormat = "table") -> None:
             ", ".join(hardware.unconfirmed),
             hardware.source,
         )
-        for name, hardware in found.items()
+        for name, hardware in loaded.items()
     ]
 
     def document() -> list[dict[str, object]]:
-        return [{"preset": name} | hardware.to_dict() for name, hardware in found.items()]
+        return [{"preset": name} | hardware.to_dict() for name, hardware in loaded.items()]
 
     columns = {field: field for field in _PresetRow._fields}
     print_result(document, columns, rows, output_format, _PRESET_TEXTS, spare=_PRESET_SPARE)

@@ -108,26 +108,26 @@ def cost(
         warn(compared.warnings, quiet=quiet)
         return
     shapes = parameters.parse_input_shapes(input_shape)
-    found = api.chiplet_cost(
+    costs = api.chiplet_cost(
         sources[0], allocation, placement, latency_table=latency_table, input_shapes=shapes
     )
     if output is not None:
-        found.save(output)
+        costs.save(output)
     rows = [
         (index, name, operator.compute, operator.communication, operator.routing, operator.cost)
-        for index, group in enumerate(found.groups)
+        for index, group in enumerate(costs.groups)
         for name, operator in group.operators.items()
     ]
     match output_format:
         case "json":
-            print_json(found.to_dict())
+            print_json(costs.to_dict())
         case "csv":
             print_csv(_COLUMNS, rows)
         case "table":
             cells = [(*row[:2], *map(_shown, row[2:])) for row in rows]
             print_table(_COLUMNS, cells, ("operator",), spare=_SPARE, quiet=quiet)
-            _summary(found, quiet=quiet)
-    warn(found.warnings, quiet=quiet)
+            _summary(costs, quiet=quiet)
+    warn(costs.warnings, quiet=quiet)
 
 
 @app.command("optimize", cls=Command)
@@ -201,34 +201,34 @@ def _found(schedule: ChipletSchedule) -> Iterator[tuple[str, str]]:
     yield "search", f"{schedule.seconds:.2f} s of work on a reference core"
 
 
-def _summary(found: ChipletCost, *, quiet: bool) -> None:
-    if found.edges:
+def _summary(cost: ChipletCost, *, quiet: bool) -> None:
+    if cost.edges:
         typer.echo()
         rows = [
             (edge.source, edge.to, _shown(edge.communication), _shown(edge.routing), _shown(edge.cost))
-            for edge in found.edges
+            for edge in cost.edges
         ]
         names = ("from", "to", "communication", "routing", "cost")
         print_table(names, rows, names[:2], spare=_SPARE, whole="--format json", quiet=quiet)
     typer.echo()
-    groups, between = sum(group.cost for group in found.groups), sum(found.between)
+    groups, between = sum(group.cost for group in cost.groups), sum(cost.between)
     print_lines(
         [
-            ("groups", f"{_shown(groups)} {found.unit} in {len(found.groups)} groups"),
-            ("between", f"{_shown(between)} {found.unit}"),
+            ("groups", f"{_shown(groups)} {cost.unit} in {len(cost.groups)} groups"),
+            ("between", f"{_shown(between)} {cost.unit}"),
             (
                 "total",
-                f"{_shown(found.total)} {found.unit}{_SEQUENTIAL if found.pipelined is not None else ''}",
+                f"{_shown(cost.total)} {cost.unit}{_SEQUENTIAL if cost.pipelined is not None else ''}",
             ),
-            *_pipelined(found),
+            *_pipelined(cost),
         ]
     )
 
 
-def _pipelined(found: ChipletCost) -> Iterator[tuple[str, str]]:
-    if found.pipelined is not None:
+def _pipelined(cost: ChipletCost) -> Iterator[tuple[str, str]]:
+    if cost.pipelined is not None:
         what = "all stages at the same time, without transfers between tiles: what `optimize` counts"
-        yield "pipelined", f"{_shown(found.pipelined)} {found.unit}, {what}"
+        yield "pipelined", f"{_shown(cost.pipelined)} {cost.unit}, {what}"
 
 
 def _shown(value: float) -> str:

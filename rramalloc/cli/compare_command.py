@@ -74,7 +74,7 @@ def compare(
             network, arrays, objective=objective, methods=_listed(methods), hardware=hardware,
             crossbar=crossbar, mapping=mapping, fold=fold, fc=fc, seed=seed, seeds=seeds,
             work=work, time_limit_s=time_limit, clock=clock, latency_table=latency_table, ending=cancel,
-            on_progress=lambda *told: line.show(of_comparison(*told)),
+            on_progress=lambda *progress: line.show(of_comparison(*progress)),
             input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
         )  # fmt: skip
     if output is not None:

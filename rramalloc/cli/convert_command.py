@@ -30,6 +30,6 @@ def convert(
     from rramalloc import api
 
     shapes = parameters.parse_input_shapes(input_shape)
-    found = api.convert(network, out, shapes, allow_partial=allow_partial, names=names)
-    warn(found.warnings, quiet=quiet)
-    note(f"{out}: {len(found.nodes)} nodes, {len(found.stages)} weight layers", quiet=quiet)
+    converted = api.convert(network, out, shapes, allow_partial=allow_partial, names=names)
+    warn(converted.warnings, quiet=quiet)
+    note(f"{out}: {len(converted.nodes)} nodes, {len(converted.stages)} weight layers", quiet=quiet)

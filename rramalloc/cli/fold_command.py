@@ -138,9 +138,9 @@ def fold(
     from rramalloc.results.folded_onnx import save_folded_onnx
 
     _check_usage(context, network, filter_, align)
-    found: FilterFold | NetworkFold
+    result: FilterFold | NetworkFold
     if network is None:
-        found = filter_folding.fold_filter(
+        result = filter_folding.fold_filter(
             parameters.whole_numbers("--filter", filter_ or ""), align=align or 0, rule=rule.value,
             th1=th1, align_outputs=align_outputs,
             stride=parameters.whole_numbers("--stride", stride), groups=groups, check=check, seed=seed,
@@ -149,7 +149,7 @@ def fold(
             dilation=parameters.whole_numbers("--dilation", dilation),
         )  # fmt: skip
     else:
-        found = filter_folding.fold(
+        result = filter_folding.fold(
             network, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc,
             input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
             check=check, seed=seed,
@@ -157,11 +157,11 @@ def fold(
         if onnx is not None:
             shapes = parameters.parse_input_shapes(input_shape)
             source = as_network(network, shapes, allow_partial=allow_partial)
-            for reason in save_folded_onnx(network, source, found, onnx):
+            for reason in save_folded_onnx(network, source, result, onnx):
                 note(f"not folded in {onnx}: {reason}", quiet=quiet)
     if output is not None:
-        write_json(output, found.to_dict())
-    _print(found, output_format, quiet=quiet)
+        write_json(output, result.to_dict())
+    _print(result, output_format, quiet=quiet)
 
 
 _OF_A_FILTER = (
@@ -192,64 +192,62 @@ def _check_usage(context: typer.Context, network: str | None, filter_: str | Non
         raise typer.BadParameter("--filter needs --align, the input channels to fill")
 
 
-def _print(found: FilterFold | NetworkFold, output_format: parameters.Format, *, quiet: bool) -> None:
+def _print(fold: FilterFold | NetworkFold, output_format: parameters.Format, *, quiet: bool) -> None:
     from rramalloc.results.filter_folding import FilterFold
 
-    if isinstance(found, FilterFold):
+    if isinstance(fold, FilterFold):
         if output_format == "table":
-            print_lines(_lines(found))
+            print_lines(_lines(fold))
         else:
-            print_result(found.to_dict, _FILTER_COLUMNS, [found], output_format, texts=())
+            print_result(fold.to_dict, _FILTER_COLUMNS, [fold], output_format, texts=())
         return
     columns = {
         head: field
         for head, field in _LAYER_COLUMNS.items()
-        if found.mapping == "best" or field not in _OF_BEST
+        if fold.mapping == "best" or field not in _OF_BEST
     }
-    if print_result(
-        found.to_dict, columns, found.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
-    ):
+    if print_result(fold.to_dict, columns, fold.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet):
         typer.echo()
-        print_lines(_summary(found))
-    for layer in found.layers:
+        print_lines(_summary(fold))
+    for layer in fold.layers:
         if layer.reason:
             note(f"{layer.name}: {layer.reason}", quiet=quiet)
-    warn(found.warnings, quiet=quiet)
+    warn(fold.warnings, quiet=quiet)
 
 
-def _lines(found: FilterFold) -> Iterator[tuple[str, str]]:
-    per = "per output pixel" if found.output is None else f"for {found.output[0]} x {found.output[1]} pixels"
-    yield "filter", f"{_sizes(found.filter_before)} -> {_sizes(found.filter)}"
-    yield "stride", f"{_sizes(found.stride_before)} -> {_sizes(found.stride)}"
-    yield "dilation", f"1 x 1 -> {_sizes(found.dilation)}"
-    yield "fold", f"{found.n_h * found.n_w} = {found.n_h} high x {found.n_w} wide, rule {found.chosen}"
-    yield "padding", f"{found.padding_added} zeros added to the kernel of each pair of channels"
-    yield "overlap", f"{_sizes(found.overlap)} pixels"
-    if found.folded_input is not None:
-        yield "input", f"{_sizes(found.folded_input)}, height, width and channels, folded"
-    yield "work", f"{found.work_before} -> {found.work_after} multiplications {per}"
-    yield "saving", f"{found.saving:.2%}"
-    yield "exact", "yes" if found.exact else "no"
-    if found.checked is not None:
+def _lines(fold: FilterFold) -> Iterator[tuple[str, str]]:
+    per = "per output pixel" if fold.output is None else f"for {fold.output[0]} x {fold.output[1]} pixels"
+    yield "filter", f"{_sizes(fold.filter_before)} -> {_sizes(fold.filter)}"
+    yield "stride", f"{_sizes(fold.stride_before)} -> {_sizes(fold.stride)}"
+    yield "dilation", f"1 x 1 -> {_sizes(fold.dilation)}"
+    yield "fold", f"{fold.n_h * fold.n_w} = {fold.n_h} high x {fold.n_w} wide, rule {fold.chosen}"
+    yield "padding", f"{fold.padding_added} zeros added to the kernel of each pair of channels"
+    yield "overlap", f"{_sizes(fold.overlap)} pixels"
+    if fold.folded_input is not None:
+        yield "input", f"{_sizes(fold.folded_input)}, height, width and channels, folded"
+    yield "work", f"{fold.work_before} -> {fold.work_after} multiplications {per}"
+    yield "saving", f"{fold.saving:.2%}"
+    yield "exact", "yes" if fold.exact else "no"
+    if fold.checked is not None:
         yield "checked", "equal to the direct convolution on random integers"
 
 
-def _summary(found: NetworkFold) -> Iterator[tuple[str, str]]:
-    folded = [layer for layer in found.layers if layer.size is not None]
+def _summary(fold: NetworkFold) -> Iterator[tuple[str, str]]:
+    folded = [layer for layer in fold.layers if layer.size is not None]
     yield (
         "network",
-        f"{found.network.name}, {number_of(len(found.layers), 'stage')}, {len(folded)} of them folded",
+        f"{fold.network.name}, {number_of(len(fold.layers), 'stage')}, {len(folded)} of them folded",
     )
-    yield "hardware", parameters.hardware_words(found.hardware, found.mapping)
-    if found.mapping == "best":
+    yield "hardware", parameters.hardware_words(fold.hardware, fold.mapping)
+    if fold.mapping == "best":
+        yield "demand", f"{fold.demand_before} -> {fold.demand_after} arrays of one mode of every layer"
+        yield "array-steps", f"{fold.array_steps_before} -> {fold.array_steps_after} for one input"
+    else:
         yield (
             "demand",
-            f"{found.demand_before} -> {found.demand_after} arrays of one mode of every layer",
+            f"{fold.demand_before} -> {fold.demand_after} arrays with every layer stored once",
         )
-        yield "array-steps", f"{found.array_steps_before} -> {found.array_steps_after} for one input"
-    else:
-        yield "demand", f"{found.demand_before} -> {found.demand_after} arrays with every layer stored once"
-    yield "saving", f"{found.saving:.2%}"
+    yield "saving", f"{fold.saving:.2%}"
     checked = sum(layer.checked is True for layer in folded)
     if any(layer.checked is not None for layer in folded):
         yield "checked", f"{checked} folds equal to the direct convolution on random integers"

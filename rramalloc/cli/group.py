@@ -77,8 +77,8 @@ class Group(_WholeSentence, TyperGroup):
 
 def _with_suggestion(message: str) -> str:
     message = message.removeprefix("Value error, ")
-    found = _WRONG_CHOICE.fullmatch(message)
-    if found is None:
+    match = _WRONG_CHOICE.fullmatch(message)
+    if match is None:
         return message
-    hint = suggestion(found["got"], re.findall(r"'([^']+)'", found["known"]))
+    hint = suggestion(match["got"], re.findall(r"'([^']+)'", match["known"]))
     return f"{message.removesuffix('.')}; {hint}" if hint else message

@@ -56,35 +56,44 @@ def inspect(
     from rramalloc import api
     from rramalloc.files import write_json
 
-    found = api.inspect(
+    inspection = api.inspect(
         network, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc, fold=fold, shared=shared,
         input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
     )  # fmt: skip
     if output is not None:
-        write_json(output, found.to_dict())
+        write_json(output, inspection.to_dict())
     if print_result(
-        found.to_dict, _COLUMNS, found.layers, output_format, ("layer", "op"), spare=_SPARE, quiet=quiet
+        inspection.to_dict,
+        _COLUMNS,
+        inspection.layers,
+        output_format,
+        ("layer", "op"),
+        spare=_SPARE,
+        quiet=quiet,
     ):
         typer.echo()
-        _show_modes(found, quiet=quiet)
+        _show_modes(inspection, quiet=quiet)
         print_lines(
             [
-                ("network", f"{found.network.name}, {number_of(len(found.layers), 'stage')}"),
-                ("source", found.source or "-"),
-                ("hardware", parameters.hardware_words(found.hardware, parameters.mapping_words(found))),
-                ("minimum", f"{number_of(found.minimum, 'array')} with every layer stored once"),
-                ("saturation", f"{number_of(found.saturation, 'array')}; more cannot be used"),
-                *parameters.coverage_line(found),
+                ("network", f"{inspection.network.name}, {number_of(len(inspection.layers), 'stage')}"),
+                ("source", inspection.source or "-"),
+                (
+                    "hardware",
+                    parameters.hardware_words(inspection.hardware, parameters.mapping_words(inspection)),
+                ),
+                ("minimum", f"{number_of(inspection.minimum, 'array')} with every layer stored once"),
+                ("saturation", f"{number_of(inspection.saturation, 'array')}; more cannot be used"),
+                *parameters.coverage_line(inspection),
             ]
         )
-    warn(found.warnings, quiet=quiet)
+    warn(inspection.warnings, quiet=quiet)
 
 
-def _show_modes(found: Inspection, *, quiet: bool) -> None:
+def _show_modes(inspection: Inspection, *, quiet: bool) -> None:
     """The fastest modes of every layer for its arrays, where the mapping has several."""
     rows = [
         (layer.name, mode.arrays, mode.block, mode.copies, mode.batches, mode.utilisation)
-        for layer in found.layers
+        for layer in inspection.layers
         for mode in layer.modes or ()
     ]
     if rows:

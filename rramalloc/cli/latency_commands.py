@@ -139,7 +139,7 @@ def measure(
     kept = samples or f"{output}.samples.jsonl"
     try:
         with LiveLine(quiet=quiet) as line:
-            found = measure_latency(
+            measured = measure_latency(
                 source, timed, kept, auxiliary=_kinds(auxiliary), layers=layer or (), effort=effort,
                 seed=seed,
                 on_progress=lambda progress: line.show(_progress(progress)),
@@ -147,9 +147,9 @@ def measure(
     except KeyboardInterrupt:
         note(f"interrupted: every time so far is kept in {kept}, the same command goes on from there")
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    for run, reason in found.refused:
+    for run, reason in measured.refused:
         note(f"not measured: {run[:100]}: {reason}", quiet=quiet)
-    note(f"{found.executions} executions timed now, all are in {kept}", quiet=quiet)
+    note(f"{measured.executions} executions timed now, all are in {kept}", quiet=quiet)
     table = fit_latency(kept, method=None if method is None else method.value, date=date)
     table.save(output)
     _print(table, output_format, quiet=quiet)
@@ -172,11 +172,11 @@ def plan(
     from rramalloc.studies.latency.plan import MeasurePlan
 
     source = load(network, parameters.parse_input_shapes(input_shape))
-    found = MeasurePlan.of(source, _kinds(auxiliary), layer or ())
+    planned = MeasurePlan.of(source, _kinds(auxiliary), layer or ())
     columns = ("run", "input_bytes", "output_bytes")
-    rows = [(run.text, run.input_bytes, run.output_bytes) for run in found.runs]
+    rows = [(run.text, run.input_bytes, run.output_bytes) for run in planned.runs]
     if output_format == "json":
-        print_json(found.to_dict())
+        print_json(planned.to_dict())
     elif output_format == "csv":
         print_csv(columns, rows)
     else:
@@ -224,16 +224,16 @@ def estimate(
     from rramalloc.timing.latency_table import load_latency_table
 
     source = load(network, parameters.parse_input_shapes(input_shape))
-    found = estimate_latency(source, load_latency_table(table))
+    estimated = estimate_latency(source, load_latency_table(table))
     if output is not None:
-        write_json(output, found.to_dict())
+        write_json(output, estimated.to_dict())
     texts = ("layer", "operator", "flags")
     if print_result(
-        found.to_dict, _COLUMNS, found.layers, output_format, texts, spare=texts[:0:-1], quiet=quiet
+        estimated.to_dict, _COLUMNS, estimated.layers, output_format, texts, spare=texts[:0:-1], quiet=quiet
     ):
         typer.echo()
-        print_lines(_total(found))
-    warn(found.warnings, quiet=quiet)
+        print_lines(_total(estimated))
+    warn(estimated.warnings, quiet=quiet)
 
 
 def _kinds(auxiliary: list[AuxiliaryChoice] | None) -> tuple[PlanAuxiliary, ...]:
@@ -279,11 +279,11 @@ def _summary(table: LatencyTable) -> Iterator[tuple[str, str]]:
         yield "R^2", f"{overhead.r2:.6f} over {overhead.runs} auxiliary layers alone"
 
 
-def _total(found: LatencyEstimate) -> Iterator[tuple[str, str]]:
-    yield "network", f"{found.network.name}, {len(found.layers)} layers"
-    yield "estimate", f"{duration(found.total_ns)}, the sum of all layers"
-    if found.measured_ns is None or found.error is None:
+def _total(estimated: LatencyEstimate) -> Iterator[tuple[str, str]]:
+    yield "network", f"{estimated.network.name}, {len(estimated.layers)} layers"
+    yield "estimate", f"{duration(estimated.total_ns)}, the sum of all layers"
+    if estimated.measured_ns is None or estimated.error is None:
         yield "measured", "not in the table"
     else:
-        yield "measured", f"{duration(found.measured_ns)}, the whole network"
-        yield "error", f"{found.error:+.2%} of the measured time"
+        yield "measured", f"{duration(estimated.measured_ns)}, the whole network"
+        yield "error", f"{estimated.error:+.2%} of the measured time"

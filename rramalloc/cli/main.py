@@ -93,8 +93,10 @@ def main() -> None:
     except MemoryError as error:
         _fail("out of memory: use a smaller network, input shape or budget", error, debug=debug)
     except Exception as error:  # noqa: BLE001 - the last resort: a message instead of a traceback
-        told = f"internal error, please report it with the output of --debug: {type(error).__name__}: {error}"
-        _fail(told, error, debug=debug)
+        message = (
+            f"internal error, please report it with the output of --debug: {type(error).__name__}: {error}"
+        )
+        _fail(message, error, debug=debug)
 
 
 def _speak_utf8() -> None:

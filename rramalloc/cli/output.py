@@ -114,9 +114,11 @@ def print_table(
     sys.stdout.flush()
     absent = [column for place, column in enumerate(columns) if place not in kept]
     cut = [columns[place] for place in kept if widths[place] < full[place]]
-    told = [f"{what}: {', '.join(names)}; " for what, names in (("left out", absent), ("cut", cut)) if names]
-    if told:
-        note(f"{''.join(told)}a wider terminal or {whole} shows all", quiet=quiet)
+    hidden = [
+        f"{what}: {', '.join(names)}; " for what, names in (("left out", absent), ("cut", cut)) if names
+    ]
+    if hidden:
+        note(f"{''.join(hidden)}a wider terminal or {whole} shows all", quiet=quiet)
 
 
 def print_lines(pairs: Iterable[tuple[str, str]]) -> None:

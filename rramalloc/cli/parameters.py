@@ -133,9 +133,9 @@ def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
     """{"images": (1, 3, 224, 224)} from ["images=1,3,224,224"]. Raises SpecError."""
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts or []:
-        name, found, sizes = text.rpartition("=")
+        name, equals, sizes = text.rpartition("=")
         parts = sizes.split(",")
-        if not found or not name or len(parts) > _DIMENSIONS or not all(_is_size(part) for part in parts):
+        if not equals or not name or len(parts) > _DIMENSIONS or not all(_is_size(part) for part in parts):
             raise SpecError(
                 "--input-shape", f"must be NAME=SIZES such as images=1,3,224,224, got {text[:60]!r}"
             )

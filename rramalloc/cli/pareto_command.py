@@ -96,7 +96,7 @@ def pareto(
             time_limit_s=time_limit, latency_table=latency_table, stop=stop,
             input_shapes=parameters.parse_input_shapes(input_shape),
             allow_partial=allow_partial,
-            on_progress=lambda *told: line.show(of_front(*told)),
+            on_progress=lambda *progress: line.show(of_front(*progress)),
         )  # fmt: skip
     if output is not None:
         front.save(output)

@@ -81,7 +81,7 @@ def sweep(
         with LiveLine(quiet=quiet, every_s=_PLAIN_EVERY_S, live_every_s=_LIVE_EVERY_S) as line:
             result = run_sweep(
                 spec, output, rows=rows, scheduler=scheduler, jobs=jobs, allow_partial=allow_partial,
-                on_progress=lambda progress: line.show(_told(progress)),
+                on_progress=lambda progress: line.show(_progress_words(progress)),
             )  # fmt: skip
     except KeyboardInterrupt:
         note("interrupted: finished points are kept, the same command goes on from there")
@@ -148,11 +148,11 @@ def _lines(status: SweepStatus) -> Iterator[tuple[str, str]]:
         yield "time left", _duration(status.left_s)
 
 
-def _told(progress: SweepProgress) -> str:
-    told = of_sweep(progress.points, progress.done, progress.failed)
+def _progress_words(progress: SweepProgress) -> str:
+    words = of_sweep(progress.points, progress.done, progress.failed)
     if progress.points_per_s is not None and progress.left_s is not None:
-        told += f", {progress.points_per_s:.4g} points/s, {_duration(progress.left_s)} left"
-    return told
+        words += f", {progress.points_per_s:.4g} points/s, {_duration(progress.left_s)} left"
+    return words
 
 
 def _duration(seconds: float) -> str:

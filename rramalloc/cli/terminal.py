@@ -14,9 +14,9 @@ def columns_of(stream: TextIO) -> int | None:
     """Columns of the terminal that `stream` goes to, or those in COLUMNS; None for a pipe or a file."""
     if not stream.isatty():
         return None
-    told = os.environ.get("COLUMNS", "")
-    if told.isascii() and told.isdigit() and len(told) <= _DIGITS and int(told):
-        return int(told)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and len(columns) <= _DIGITS and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(stream.fileno()).columns or _USUAL
     except (OSError, ValueError):

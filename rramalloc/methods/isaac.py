@@ -27,10 +27,10 @@ _NS_PER_NODE = 2000.0
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     """Copies from the last stage back, whatever they take."""
-    wanted = np.array(balanced(problem.graph), dtype=np.int64)
+    copies = np.array(balanced(problem.graph), dtype=np.int64)
     words = "heuristic: copies by the strides, from the last layer back"
     seconds = 1e-9 * _NS_PER_NODE * len(problem.graph.network.nodes)
-    return Candidate(clipped(problem, wanted), 1, words, seconds)
+    return Candidate(clipped(problem, copies), 1, words, seconds)
 
 
 ISAAC = Method(

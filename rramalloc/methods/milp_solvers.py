@@ -81,9 +81,9 @@ def run_cbc(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
         text = log.read_text(errors="replace") if log.exists() else ""
     optimal = "Result - Optimal solution found" in text
     feasible = program.sol_status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible)
-    found = re.findall(r"^(?:Lower bound|Objective value):\s+(-?[0-9.eE+]+)", text, re.MULTILINE)
+    bounds = re.findall(r"^(?:Lower bound|Objective value):\s+(-?[0-9.eE+]+)", text, re.MULTILINE)
     limits = re.findall(r"^Lower bound:\s+(-?[0-9.eE+]+)", text, re.MULTILINE)
-    bound = float(limits[-1]) if limits else float(found[-1]) if optimal and found else 0.0
+    bound = float(limits[-1]) if limits else float(bounds[-1]) if optimal and bounds else 0.0
     stopped = re.findall(r"^Result - (.+)$", text, re.MULTILINE)
     return Answer(feasible, optimal, bound, stopped[-1].lower() if stopped else "no result")
 

@@ -23,9 +23,9 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     network = problem.graph.network
     rows = [network.input_shape(stage).height for stage in problem.graph.stages]
     unit = -(-max(rows) // DEGREE)
-    wanted = np.array([-(-(count**2) // unit**2) for count in rows], dtype=np.int64)
+    copies = np.array([-(-(count**2) // unit**2) for count in rows], dtype=np.int64)
     words = f"heuristic: copies by the square of input rows, one for {unit} rows"
-    return Candidate(clipped(problem, wanted), 1, words, 1e-9 * _NS_PER_STAGE * len(rows))
+    return Candidate(clipped(problem, copies), 1, words, 1e-9 * _NS_PER_STAGE * len(rows))
 
 
 NEUROSIM = Method(

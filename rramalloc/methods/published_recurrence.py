@@ -206,11 +206,11 @@ def _asked(goal: Any, i: int, copies: int, rest: int, demands: Any, new_asks: An
     if i == 0:
         return 0
     new_asks[0], new_dues[0] = _last(layers, i, copies), wait
-    found = 1
+    least = 1
     for r in range(count):
         ask = _last(layers, i, _ceil(asks[r], copies) * copies)
-        found = _add(new_asks, new_dues, found, ask, dues[r])
-    return found
+        least = _add(new_asks, new_dues, least, ask, dues[r])
+    return least
 
 
 @compiled_inline

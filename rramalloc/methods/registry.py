@@ -53,11 +53,11 @@ def method_named(name: str) -> Method:
 
     point = _foreign()[name]
     try:
-        found = point.load()
+        method = point.load()
     except (ImportError, AttributeError) as error:
         words = f"the entry point {point.value!r} cannot be imported: {error}"
         raise SpecError(f"method {name!r}", words) from error
-    return found if isinstance(found, Method) else Method(name, found, minimises="", compared=False)
+    return method if isinstance(method, Method) else Method(name, method, minimises="", compared=False)
 
 
 @cache

@@ -95,12 +95,12 @@ def construct(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) 
 
 def _pieces(demand: Ints, replication: Ints, most: int) -> list[Pieces]:
     """The pieces of all stages in canonical order, of a stage those that do not fill a tile first."""
-    found = []
+    pieces = []
     for stage, (arrays, copies) in enumerate(zip(demand.tolist(), replication.tolist(), strict=True)):
         whole, rest = divmod(arrays, most)
-        found += [Pieces(stage, rest, copies)] if rest else []
-        found += [Pieces(stage, most, whole * copies)] if whole else []
-    return found
+        pieces += [Pieces(stage, rest, copies)] if rest else []
+        pieces += [Pieces(stage, most, whole * copies)] if whole else []
+    return pieces
 
 
 @dataclass(eq=False)

@@ -186,8 +186,8 @@ def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[
     """
     check_known("mapping", mapping, MAPPINGS)
     cuts = _Cuts.of(weights, crossbar, mapping)
-    found = [block for unit in range(cuts.units) for block in cuts.of_unit(unit)]
-    return sorted(found, key=lambda block: (block.row_block, block.column_block))
+    listed = [block for unit in range(cuts.units) for block in cuts.of_unit(unit)]
+    return sorted(listed, key=lambda block: (block.row_block, block.column_block))
 
 
 @dataclass(frozen=True, slots=True)

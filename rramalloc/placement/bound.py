@@ -63,15 +63,15 @@ class _Nearest:
         reach = {float(hops) for hops in range(1, min(len(own), _MOST_LEVELS))}
         reach |= {at + step for at in far[:_MOST_STEPS] for step in range(min(len(corner), _MOST_STEPS))}
         farthest = min(_MOST_LEVELS, far[_MOST_LEVELS] if len(far) > _MOST_LEVELS else math.inf)
-        found = []
+        levels = []
         for hops in sorted(hops for hops in reach if hops <= farthest):
             tiles = int(own[min(math.ceil(hops) - 1, len(own) - 1)])
             for number, at in enumerate(far):
                 if at >= hops:
                     break
                 tiles += int(chips[number]) * int(corner[min(math.ceil(hops - at) - 1, len(corner) - 1)])
-            found.append((hops, tiles))
-        return found
+            levels.append((hops, tiles))
+        return levels
 
     def mean_hops(self, one: int, other: int, arrays_per_tile: int) -> float:
         """Least mean of hops between `one` arrays of a stage and `other` of another."""

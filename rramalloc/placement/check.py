@@ -99,13 +99,13 @@ class _Need:
 
 def _needs(placement: Placement, network: Network, where: str) -> dict[str, _Need]:
     """The need of every stage: convolutions, and linear layers on a grid or with fc "crossbar"."""
-    needs, told = {}, {layer.name: layer for layer in placement.layers}
+    needs, layers = {}, {layer.name: layer for layer in placement.layers}
     for node in network.nodes:
         if isinstance(node, Stage):
             pixels = network.shapes[node.name].pixels
             on_host = isinstance(node, Linear) and pixels == 1 and placement.options.fc == "host"
             if not on_host or network.only_classifiers:
-                layer = told.get(node.name)
+                layer = layers.get(node.name)
                 fold = (layer and layer.fold) or (1, 1)
                 block = (layer and layer.block) or None
                 needs[node.name] = _need(network, node, placement, fold, block, where)
@@ -113,7 +113,7 @@ def _needs(placement: Placement, network: Network, where: str) -> dict[str, _Nee
 
 
 def _need(
-    network: Network, stage: Stage, placement: Placement, fold: Pair, told: Pair | None, where: str
+    network: Network, stage: Stage, placement: Placement, fold: Pair, block: Pair | None, where: str
 ) -> _Need:
     """Wordlines and bitlines of every array.
 
@@ -123,7 +123,7 @@ def _need(
     wordlines, bitlines = hardware.crossbar.wordlines, hardware.crossbar.bitlines
     groups = 1 if isinstance(stage, PixelLayer) or hardware.dense_groups else stage.groups
     smallest = stage.stride if isinstance(stage, ConvTranspose) else (1, 1)
-    block = told or smallest
+    block = block or smallest
     number = _blocks_of_windows(network, stage, smallest, block, where)
     high, wide = (_pixels_read(stage, axis, block[axis]) for axis in (0, 1))
     kernel = -(-high // fold[0]) * -(-wide // fold[1])
@@ -233,17 +233,17 @@ def _check_layers(
     blocks: BlocksByName, where: str,
 ) -> None:  # fmt: skip
     """The layers told are the stages, as often as the allocation says."""
-    told = {layer.name: layer for layer in placement.layers}
-    for name in (*told, *replication, *blocks):
+    layers = {layer.name: layer for layer in placement.layers}
+    for name in (*layers, *replication, *blocks):
         if name not in needs:
             raise MisplacedError(where, f"layer {brief(name)}", "is no stage of the network")
-    if len(told) < len(placement.layers):
+    if len(layers) < len(placement.layers):
         raise MisplacedError(where, "layers", "a layer stands twice among them")
     for name, need in needs.items():
         entry, copies = f"layer {brief(name)}", replication.get(name, 1)
-        if name not in told:
+        if name not in layers:
             raise MisplacedError(where, entry, "is missing among the layers")
-        layer = told[name]
+        layer = layers[name]
         for what, got, wanted in (
             ("replication", layer.replication, copies),
             ("block", need.block, blocks.get(name, need.smallest)),
@@ -319,9 +319,9 @@ def _check_tiles(placement: Placement, needs: MappingOf[str, _Need], where: str)
                 f'{_at(array)} and in {_at(other)}, but counting.row_blocks = "first_fit"'
             )
             raise MisplacedError(where, f"arrays[{number}]", reason)
-    for number, told in enumerate(placement.tiles):
-        if used.pop((*told.chip, *told.tile), 0) != told.arrays:
-            raise MisplacedError(where, f"tiles[{number}]", f"does not hold the {told.arrays} arrays told")
+    for number, listed in enumerate(placement.tiles):
+        if used.pop((*listed.chip, *listed.tile), 0) != listed.arrays:
+            raise MisplacedError(where, f"tiles[{number}]", f"does not hold the {listed.arrays} arrays told")
     if used:
         raise MisplacedError(where, "tiles", f"{len(used)} tiles in use are not told")
 

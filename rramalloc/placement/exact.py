@@ -49,18 +49,18 @@ def solve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: 
     site = np.array([max(range(tiles), key=lambda t: x[i][t].value()) for i in range(len(x))], dtype=np.int64)
     if np.bincount(site, layout.arrays, tiles).max() > arrays_per_tile:
         return None
-    found = replace(layout, site=site)
-    cost = found.spread.cost(flows, mesh)
+    placed = replace(layout, site=site)
+    cost = placed.spread.cost(flows, mesh)
     bound = min(cost, max(0.0, answer.bound) * unit * (1 - 1e-6))
     proven = answer.optimal and cost <= answer.bound * unit * (1 + 1e-6)
-    return Optimum(found, cost if proven else bound, proven)
+    return Optimum(placed, cost if proven else bound, proven)
 
 
 def _pairs(layout: Layout, flows: Flows) -> list[tuple[int, int, float]]:
     """Pieces that exchange data, and the bytes they exchange."""
     total = layout.spread.total
     members = [np.flatnonzero(layout.stage == stage).tolist() for stage in range(layout.stages)]
-    found = []
+    pairs = []
     if sum(len(members[p]) * len(members[c]) for p, c in zip(flows.producer, flows.consumer, strict=True)) > (
         _MOST_PRODUCTS
     ):
@@ -69,12 +69,12 @@ def _pairs(layout: Layout, flows: Flows) -> list[tuple[int, int, float]]:
         flows.producer.tolist(), flows.consumer.tolist(), flows.size_bytes.tolist(), strict=True
     ):
         each = sent / int(total[p] * total[c])
-        found += [
+        pairs += [
             (i, j, each * int(layout.arrays[i]) * int(layout.arrays[j]))
             for i in members[p]
             for j in members[c]
         ]
-    return found
+    return pairs
 
 
 def _program(

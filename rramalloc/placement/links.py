@@ -63,13 +63,13 @@ class Loads:
 
     def listed(self) -> list[tuple[float, Key, tuple[int, int], tuple[int, int]]]:
         """(load, chip or None, start, end) of every link with a load, the busiest first."""
-        found = []
+        links = []
         for key, loads in self.of_key.items():
             for direction, row, column in np.argwhere(loads > 0).tolist():
                 down, right = STEPS[direction]
                 load = float(loads[direction, row, column])
-                found.append((load, key, (row, column), (row + down, column + right)))
-        return sorted(found, key=lambda link: (-link[0], link[1] or (-1, -1), link[2:]))
+                links.append((load, key, (row, column), (row + down, column + right)))
+        return sorted(links, key=lambda link: (-link[0], link[1] or (-1, -1), link[2:]))
 
 
 class Arrays(NamedTuple):
@@ -107,11 +107,11 @@ def _by_chip(sites: Ints, arrays: Ints) -> dict[tuple[int, int], _Grid]:
     chips = sorted(set(map(tuple, sites[:, :2].tolist())))
     if len(chips) == 1:
         return {chips[0]: _Grid(sites[:, 2:], arrays)}
-    found = {}
+    loads = {}
     for chip in chips:
         inside = (sites[:, :2] == chip).all(axis=1)
-        found[chip] = _Grid(sites[inside, 2:], arrays[inside])
-    return found
+        loads[chip] = _Grid(sites[inside, 2:], arrays[inside])
+    return loads
 
 
 def _gate(arrays: int) -> _Grid:

@@ -109,7 +109,7 @@ def _filling(rows: int, columns: int) -> Ints:
 
     Source: the generalised Hilbert curve; every step but few leads to a neighbour.
     """
-    found: list[tuple[int, int]] = []
+    order: list[tuple[int, int]] = []
     along, across = ((columns, 0), (0, rows)) if columns >= rows else ((0, rows), (columns, 0))
     pending = [((0, 0), along, across)]
     while pending:
@@ -117,10 +117,10 @@ def _filling(rows: int, columns: int) -> Ints:
         length, width = abs(ax + ay), abs(bx + by)
         dax, day, dbx, dby = (int(np.sign(part)) for part in (ax, ay, bx, by))
         if width == 1:
-            found.extend((x + dax * step, y + day * step) for step in range(length))
+            order.extend((x + dax * step, y + day * step) for step in range(length))
             continue
         if length == 1:
-            found.extend((x + dbx * step, y + dby * step) for step in range(width))
+            order.extend((x + dbx * step, y + dby * step) for step in range(width))
             continue
         hax, hay, hbx, hby = _half(ax), _half(ay), _half(bx), _half(by)
         if 2 * length > 3 * width:
@@ -135,7 +135,7 @@ def _filling(rows: int, columns: int) -> Ints:
         pending.append((end, (-hbx, -hby), (-(ax - hax), -(ay - hay))))
         pending.append(((x + hbx, y + hby), (ax, ay), (bx - hbx, by - hby)))
         pending.append(((x, y), (hbx, hby), (hax, hay)))
-    return np.array([(y, x) for x, y in found], dtype=np.int64)
+    return np.array([(y, x) for x, y in order], dtype=np.int64)
 
 
 def _half(value: int) -> int:

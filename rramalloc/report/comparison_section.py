@@ -141,12 +141,12 @@ def methods_chart(comparison: Comparison, budgets: Sequence[int] | None = None) 
         for budget, title in zip(drawn, titles, strict=True)
     )
     rows = comparison.at(drawn[0])
-    told = ", ".join(f"{quoted(row.method)} {row.ratio:.3f}" for row in rows[:6])
+    ratios = ", ".join(f"{quoted(row.method)} {row.ratio:.3f}" for row in rows[:6])
     arrays = counted(drawn[0], "array")
     return Chart(
         title=f"Methods with {arrays}" if len(drawn) == 1 else "Methods side by side",
         panels=panels,
-        summary=f"{ratio[0].upper()}{ratio[1:]} with {arrays}: {told}.",
+        summary=f"{ratio[0].upper()}{ratio[1:]} with {arrays}: {ratios}.",
         heading=(f"{label(comparison.network.name)}: methods side by side",),
         zoom="",
         note=f"Beside each bar: {measure} and ratio. » marks a bar that goes on beyond the axis.",

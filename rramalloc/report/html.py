@@ -53,7 +53,7 @@ def section_html(section: Section, name: str) -> str:
 
 def pairs_html(pairs: Iterable[tuple[str, str]]) -> str:
     """A list of terms and what they are."""
-    rows = "".join(f"<dt>{escaped(term)}</dt><dd>{escaped(told)}</dd>" for term, told in pairs)
+    rows = "".join(f"<dt>{escaped(term)}</dt><dd>{escaped(text)}</dd>" for term, text in pairs)
     return f'<dl class="pairs">{rows}</dl>'
 
 
@@ -92,8 +92,8 @@ def _block(block: Block, name: str) -> str:
 
 def _chart(chart: Chart, name: str) -> str:
     buttons = "".join(
-        f'<button type="button" data-do="{action}" aria-label="{told}" title="{told}">{shown}</button>'
-        for action, shown, told in _ZOOMS
+        f'<button type="button" data-do="{action}" aria-label="{title}" title="{title}">{shown}</button>'
+        for action, shown, title in _ZOOMS
         if action not in ("up", "down") or "y" in chart.zoom
     )
     tools = f'<div class="tools" role="group" aria-label="Zoom">{buttons}</div>' if chart.zoom else ""

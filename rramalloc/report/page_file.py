@@ -155,7 +155,7 @@ def _page(
     sources: Sequence[Source],
     written: Sequence[tuple[Section, str]],
     title: str | None,
-    told: Mapping[str, str | None],
+    provenance: Mapping[str, str | None],
 ) -> str:
     import vl_convert
 
@@ -168,7 +168,7 @@ def _page(
         for name, section in zip(names, sections, strict=True)
     )
     versions = f"rramalloc {__version__}, Vega {vl_convert.get_vega_version()}"
-    pairs = [(term, text) for term, text in told.items() if text is not None] + [("Made by", versions)]
+    pairs = [(term, text) for term, text in provenance.items() if text is not None] + [("Made by", versions)]
     heads = (Column("File"), Column("Format"), Column("sha256"))
     rows = [(source.path, source.result.format, source.sha256) for source in sources]
     values = {

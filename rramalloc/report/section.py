@@ -89,8 +89,8 @@ def shown(table: Table, detail: Detail) -> Table:
     """The table as long as the detail allows, with a note if that is not all."""
     if len(table.rows) <= detail.rows:
         return table
-    told = f"The first {detail.rows:,} of {len(table.rows):,} rows; the file has all."
-    note = f"{told} {table.note}".strip()
+    cut = f"The first {detail.rows:,} of {len(table.rows):,} rows; the file has all."
+    note = f"{cut} {table.note}".strip()
     return Table(table.title, table.columns, table.rows[: detail.rows], note, table.folded)
 
 

@@ -91,10 +91,10 @@ def _series(rows: Sequence[SweepRow], x: str) -> dict[str, list[SweepRow]]:
     """Rows by what varies beside a column, named by it, rising in the column."""
     differ = [field for field in _VARIES if field != x and len({getattr(row, field) for row in rows}) > 1]
     varies = differ or ["method"]
-    found: dict[str, list[SweepRow]] = {}
+    series: dict[str, list[SweepRow]] = {}
     for row in rows:
-        found.setdefault(", ".join(str(getattr(row, field)) for field in varies), []).append(row)
-    return {name: sorted(each, key=lambda row: getattr(row, x)) for name, each in found.items()}
+        series.setdefault(", ".join(str(getattr(row, field)) for field in varies), []).append(row)
+    return {name: sorted(each, key=lambda row: getattr(row, x)) for name, each in series.items()}
 
 
 def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGURE, of: str = "") -> Chart:

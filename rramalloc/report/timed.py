@@ -103,9 +103,9 @@ def _shipped() -> dict[str, str]:
 def time_allocation(allocation: Allocation, network: Network, where: str) -> Timed:
     """Simulate an allocation anew. Raises SpecError if its file says something else, or does not fit."""
     timing = _timing(network, read_allocation(allocation, where), allocation.options.fc, "next")
-    told = {layer.name: (layer.start, layer.finish) for layer in allocation.layers}
+    given = {layer.name: (layer.start, layer.finish) for layer in allocation.layers}
     exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)
-    if allocation.makespan != timing.makespan or told != dict(zip(timing.graph.names, exact, strict=True)):
+    if allocation.makespan != timing.makespan or given != dict(zip(timing.graph.names, exact, strict=True)):
         raise SpecError(
             where,
             f"says {allocation.makespan} {allocation.time_unit}s, its copies come to {timing.makespan} with "
@@ -130,8 +130,8 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
         machine=simulation.hardware,
         measured=simulation.latency_table,
     )
-    told = {layer.name: (layer.start, layer.finish) for layer in simulation.layers}
-    found = None
+    stated = {layer.name: (layer.start, layer.finish) for layer in simulation.layers}
+    recomputed = None
     choices: tuple[FullyConnected, ...] = () if network is None else ("host", "crossbar")
     for fc in choices:
         try:
@@ -139,9 +139,9 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
         except RramallocError:
             continue
         exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)
-        if told == dict(zip(timing.graph.names, exact, strict=True)):
-            found = timing
-    return Timed(simulation.edges, simulation.critical_path, simulation.critical_path_text, found)
+        if stated == dict(zip(timing.graph.names, exact, strict=True)):
+            recomputed = timing
+    return Timed(simulation.edges, simulation.critical_path, simulation.critical_path_text, recomputed)
 
 
 def _timing(network: Network, given: AllocationInput, fc: FullyConnected, handoff: Handoff) -> Timing:

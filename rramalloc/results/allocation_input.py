@@ -170,13 +170,13 @@ def read_allocation(
 
     queues: whether weights may be stored once for several layers. Raises FileError, SpecError.
     """
-    found = _read(allocation, origin)
-    if found.options.shared == "once" and not queues:
+    given = _read(allocation, origin)
+    if given.options.shared == "once" and not queues:
         raise SpecError(
-            f"{found.where}: options.shared",
+            f"{given.where}: options.shared",
             'is "once": only simulate reads that; optimise with shared "copies" for all else',
         )
-    return found
+    return given
 
 
 def _read(allocation: AllocationLike, origin: str) -> AllocationInput:

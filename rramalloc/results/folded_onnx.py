@@ -65,15 +65,15 @@ def save_folded_onnx(
     opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=0)
     if opset < _LEAST_OPSET:
         raise SpecError(where, f"has opset {opset}, folding needs {_LEAST_OPSET} or newer: convert it first")
-    wanted = {layer.name: layer.fold for layer in folded.layers if layer.size is not None}
+    folds = {layer.name: layer.fold for layer in folded.layers if layer.size is not None}
     graphs = [graph_of(model, where, names) for names in NODE_NAMES]
-    graph = max(graphs, key=lambda graph: len(wanted.keys() & set(graph.names)))
+    graph = max(graphs, key=lambda graph: len(folds.keys() & set(graph.names)))
     protos = dict(zip(graph.names, graph.nodes, strict=True))
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
     stages = {stage.name: stage for stage in network.stages}
     replaced: dict[str, list[Any]] = {}
     left = []
-    for name, fold in wanted.items():
+    for name, fold in folds.items():
         proto, stage = protos.get(name), stages[name]
         tensor = None if proto is None or len(proto.input) < 2 else tensors.get(proto.input[1])
         if proto is None or proto.op_type != "Conv" or not isinstance(stage, Conv):

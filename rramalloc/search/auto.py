@@ -152,9 +152,9 @@ class AutoSearch:
     def _timed(self, replication: Replication) -> Found:
         return Found(replication.copy(), makespan_of(self.problem.graph, replication), 0.0)
 
-    def _keep(self, found: Found) -> None:
-        if is_better(self.problem, found, self.best) and self.problem.fits(found.replication):
-            self.best = found
+    def _keep(self, candidate: Found) -> None:
+        if is_better(self.problem, candidate, self.best) and self.problem.fits(candidate.replication):
+            self.best = candidate
             self._report()
 
     def _report(self) -> None:
@@ -205,18 +205,18 @@ def break_tie(
     decider = _TieDecider(problem, makespan, min(limit_s, _TIE_S))
     best = trim(problem, replication, makespan)
     while True:
-        outcome, found = decider.decide(problem.arrays(best) - 1, problem.smallest, problem.largest)
+        outcome, copies = decider.decide(problem.arrays(best) - 1, problem.smallest, problem.largest)
         if outcome is not Outcome.FOUND:
             break
-        best = trim(problem, found, makespan)
+        best = trim(problem, copies, makespan)
     proven = outcome is Outcome.REFUTED
     least, most = problem.smallest.copy(), problem.largest.copy()
     for stage in range(len(best)):
         while proven and least[stage] < best[stage]:
             most[stage] = (least[stage] + best[stage] - 1) // 2
-            outcome, found = decider.decide(problem.arrays(best), least, most)
+            outcome, copies = decider.decide(problem.arrays(best), least, most)
             if outcome is Outcome.FOUND:
-                best = found
+                best = copies
             elif outcome is Outcome.REFUTED:
                 least[stage] = most[stage] + 1
             proven = outcome is not Outcome.UNDECIDED
@@ -240,6 +240,6 @@ class _TieDecider:
         narrowed = replace(self._problem, budget=budget, least=least.copy(), most=most.copy())
         bounder = Bounder(narrowed)
         affordable = 1 + int((self._limit_s - self.seconds) / bounder.node_seconds)
-        outcome, nodes, found = bounder.decide(self._makespan, min(_TIE_NODES, affordable))
+        outcome, nodes, copies = bounder.decide(self._makespan, min(_TIE_NODES, affordable))
         self.seconds += nodes * bounder.node_seconds + bounder.sweep_seconds
-        return outcome, found
+        return outcome, copies

@@ -33,13 +33,13 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
         budget = (low + fewest) // 2
         trial = replace(problem, budget=budget)
         share = replace(stop, work=min(_WORK_PER_BUDGET, stop.work), on_progress=None, history=[])
-        found = _search(trial, share, seed, target)
-        spent_s += found.seconds or 0.0
-        if makespan_of_candidate(trial, found) <= target:
-            best, fewest = found, problem.arrays(found.replication, found.blocks)
+        candidate = _search(trial, share, seed, target)
+        spent_s += candidate.seconds or 0.0
+        if makespan_of_candidate(trial, candidate) <= target:
+            best, fewest = candidate, problem.arrays(candidate.replication, candidate.blocks)
         else:
             low = budget + 1
-            if found.lower_bound > target:
+            if candidate.lower_bound > target:
                 proven = low  # more arrays never hurt, so no smaller budget does either
     words = f"at least {proven} arrays are needed for {target} {problem.time_unit}"
     words += ", so this is the fewest" if proven >= fewest else ""

@@ -74,9 +74,9 @@ class Tasks:
             improver = Improver(self._within(step.until), self._seed(step.until), archive.slots)
             improver.guides = [archive.replication(near) for near in archive.beside(step)]
             best = Found(archive.replication(step), step.makespan, 0.0)
-            found = improver.run(best, archive.bound(step), self.effort.improve_s, self.stop)
-            archive.offer(found.replication, found.makespan)
-            spent += found.seconds
+            improved = improver.run(best, archive.bound(step), self.effort.improve_s, self.stop)
+            archive.offer(improved.replication, improved.makespan)
+            spent += improved.seconds
         return Done(spent)
 
     def bound(self, archive: Archive, budgets: Sequence[int], limit_s: float) -> Done:
@@ -101,12 +101,12 @@ class Tasks:
             bounder = self.bounder.within(step.until)
             targets = {step.makespan - 1, (step.makespan + archive.bound(step)) // 2 - 1}
             for target in sorted(targets - {archive.bound(step) - 1}, reverse=True):
-                outcome, nodes, found = bounder.decide(target, self.effort.nodes)
+                outcome, nodes, copies = bounder.decide(target, self.effort.nodes)
                 spent += nodes * bounder.node_seconds + bounder.sweep_seconds
                 if outcome is Outcome.REFUTED:
                     archive.raise_bound(step.until, target + 1)
                 elif outcome is Outcome.FOUND:
-                    archive.offer(found, makespan_of(self.problem.graph, found))
+                    archive.offer(copies, makespan_of(self.problem.graph, copies))
                 if outcome is not Outcome.UNDECIDED:
                     succeeded += 1
                     break
@@ -121,10 +121,10 @@ class Tasks:
             work = min(self.effort.work, math.ceil((limit_s - spent) / SECONDS_PER_WORK))
             stop = replace(self.stop, work=work, cores=1, on_progress=None, history=[])
             warm_start = WarmStart(archive.replication(step), archive.bound(step), archive.slots)
-            found = solve_to_target(self._within(step.until), stop, self._seed(step.until), 0, warm_start)
-            archive.offer(found.replication, makespan_of(self.problem.graph, found.replication))
-            archive.raise_bound(step.until, found.lower_bound)
-            spent += found.seconds or 0.0
+            candidate = solve_to_target(self._within(step.until), stop, self._seed(step.until), 0, warm_start)
+            archive.offer(candidate.replication, makespan_of(self.problem.graph, candidate.replication))
+            archive.raise_bound(step.until, candidate.lower_bound)
+            spent += candidate.seconds or 0.0
         return Done(spent)
 
     def _open(self, archive: Archive, budgets: Sequence[int]) -> Iterator[Step]:

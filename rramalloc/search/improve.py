@@ -139,24 +139,24 @@ class Improver:
             start = best.replication
             if self._starts % 3 == 1 and self.guides:
                 start = self.guides[self._starts // 3 % len(self.guides)]
-            found = self._local.rebalance(self._local.perturb(start) if self._starts > 2 else start)
-            spent += 1e-3 if found is None else max(found.seconds, _SMALLEST_COUNT_S)
-            if found is not None and is_better(self.problem, found, best):
-                best = found
+            candidate = self._local.rebalance(self._local.perturb(start) if self._starts > 2 else start)
+            spent += 1e-3 if candidate is None else max(candidate.seconds, _SMALLEST_COUNT_S)
+            if candidate is not None and is_better(self.problem, candidate, best):
+                best = candidate
         return Found(best.replication, best.makespan, spent)
 
     def _anneal(self, best: Found, enough: int, seconds: float) -> Found:
         """Anneal from the best, or from another allocation as fast that the last run has drifted to."""
         drifted = self._walk is not None and self._walk.makespan <= best.makespan
         start = self._walk.replication if drifted and self._walk is not None else best.replication
-        found = self._local.anneal(start, seconds, enough)
-        self._walk = found
-        return found
+        candidate = self._local.anneal(start, seconds, enough)
+        self._walk = candidate
+        return candidate
 
 
-def is_better(problem: Problem, found: Found, best: Found) -> bool:
+def is_better(problem: Problem, candidate: Found, best: Found) -> bool:
     """Whether `found` is faster than `best`, or as fast with fewer arrays."""
-    order = (found.makespan, problem.arrays(found.replication))
+    order = (candidate.makespan, problem.arrays(candidate.replication))
     return order < (best.makespan, problem.arrays(best.replication))
 
 

@@ -25,7 +25,7 @@ from rramalloc.search import (
     mode_objectives,
     mode_search,
     sequential,
-)  # fmt: skip
+)
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.bound import Bounder
 from rramalloc.search.energy import EnergyFloor, EnergySearch, FasterThan

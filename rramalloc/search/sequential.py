@@ -142,10 +142,10 @@ class LeastSum:
         self.bound = max(0.0, aim)
         while not self._out_of_work:
             aim = min(aim, most)
-            found = self._combined(excess, aim - bound + 2 * slack)
-            if found is not None and float(choices.costs[found].sum()) <= aim + slack:
-                self.bound = float(choices.costs[found].sum())
-                return found, True
+            combined = self._combined(excess, aim - bound + 2 * slack)
+            if combined is not None and float(choices.costs[combined].sum()) <= aim + slack:
+                self.bound = float(choices.costs[combined].sum())
+                return combined, True
             if not self._given_up:
                 self.bound = max(self.bound, aim)
             aim, step = aim + step, 2 * step

@@ -106,9 +106,9 @@ def optimize_bits(
         best.candidate, lower_bound=1, objective_bound=bound, proof=words, seconds=search.spent_s
     )
     chosen = search.network(best.chosen)
-    found = checked_allocation(chosen, hardware, arrays, problem, request, stop, candidate)
+    allocation = checked_allocation(chosen, hardware, arrays, problem, request, stop, candidate)
     picked = [choices[at] for choices, at in zip(search.choices, best.options, strict=True)]
-    return found.model_copy(update={"sensitivity": math.fsum(choice.sensitivity for choice in picked)})
+    return allocation.model_copy(update={"sensitivity": math.fsum(choice.sensitivity for choice in picked)})
 
 
 Bits = tuple[tuple[int, int], ...]

@@ -79,12 +79,12 @@ def pareto(
     against_unit: Unit = "arrays"
     if request.against == "arrays" and request.objective in FRONTS:
         objective = FRONTS[request.objective](problem)
-        found = objective.front(stop, request.seed, on_progress)
-        points, unit = tuple(_checked(objective, point) for point in found.points), objective.unit
+        front = objective.front(stop, request.seed, on_progress)
+        points, unit = tuple(_checked(objective, point) for point in front.points), objective.unit
         beside = tuple(_beside(objective, request, points))
     else:
         pair = QuantityPair.of(problem, request.against, request.objective)
-        found, points = pair.front(stop, request.seed, on_progress)
+        front, points = pair.front(stop, request.seed, on_progress)
         unit, against_unit, beside = pair.along.unit, pair.across.unit, ()
         if request.baselines:
             raise SpecError(
@@ -106,14 +106,14 @@ def pareto(
         budget=arrays,
         minimum=problem.minimum,
         proven=sum(point.gap == 0 for point in points),
-        resolution=found.resolution,
-        seconds=round(found.seconds, 6),
+        resolution=front.resolution,
+        seconds=round(front.seconds, 6),
         points=points,
         baselines=beside,
         coverage=Coverage.of(network, problem.graph.names),
         warnings=(
             *input_warnings(network, problem.graph, hardware, request.mapping, arrays, request.measured),
-            *_warnings(found),
+            *_warnings(front),
         ),
     )  # fmt: skip
 
@@ -182,8 +182,8 @@ class QuantityPair:
         self, stop: Stop, seed: int, on_progress: Progress | None
     ) -> tuple[Front, tuple[FrontPoint, ...]]:
         """The front of arrays and latency that was searched for, and the points of the pair."""
-        found = self.latency.front(stop, seed, on_progress)
-        timed = [_checked(self.latency, point) for point in found.points]
+        front = self.latency.front(stop, seed, on_progress)
+        timed = [_checked(self.latency, point) for point in front.points]
         untils = [point.arrays - 1 for point in timed[1:]] + [self.problem.budget]
         lows = [self.problem.minimum, *(until + 1 for until in untils)]
         cells = [
@@ -201,7 +201,7 @@ class QuantityPair:
             self._bounded(point, x, y, min((low for at, low in floors if at < end), default=y))
             for (x, y, point), end in zip(kept, ends, strict=True)
         ]
-        return found, tuple(points)
+        return front, tuple(points)
 
     def _values(self, points: Sequence[FrontPoint]) -> Iterator[tuple[float, float, FrontPoint]]:
         for point in points:
@@ -262,18 +262,18 @@ def _beside(
     for method in request.baselines:
         for place in chosen:
             budget = points[place].arrays
-            wanted = Request(mapping=request.mapping, method=method, seed=request.seed)
+            asked = Request(mapping=request.mapping, method=method, seed=request.seed)
             try:
-                found = propose(replace(problem, budget=budget), wanted, Stop())
+                candidate = propose(replace(problem, budget=budget), asked, Stop())
             except (SolverError, UnsupportedError):
                 continue
-            checked = check_candidate(problem, found, problem.budget, method)
+            checked = check_candidate(problem, candidate, problem.budget, method)
             yield BaselinePoint(
                 method=method, budget=budget, arrays=checked.used, makespan=checked.timing.makespan,
                 value=objective.value(checked.timing),
             )  # fmt: skip
 
 
-def _warnings(found: Front) -> Iterator[str]:
-    if found.resolution > 1:
-        yield f"the range of budgets is wide: of {found.resolution} numbers of arrays one point is kept"
+def _warnings(front: Front) -> Iterator[str]:
+    if front.resolution > 1:
+        yield f"the range of budgets is wide: of {front.resolution} numbers of arrays one point is kept"

@@ -72,14 +72,14 @@ class _Walk:
         """Per producer stage: the last block of `stage` that needs each of the producer's pixels."""
         tables: dict[str, Table] = {}
         self._push(stage, self._grids[stage.name].numbers().astype(np.int32), tables)
-        found: dict[int, Table] = {}
+        users: dict[int, Table] = {}
         for node in self._between(stage):
             table = tables.pop(node.name)
             if node.name not in self._stage:
                 self._push(node, table, tables)
             elif table.max() >= 0:
-                found[self._stage[node.name]] = table
-        return found
+                users[self._stage[node.name]] = table
+        return users
 
     def _push(self, node: Node, table: Table, tables: dict[str, Table]) -> None:
         for name in node.inputs:
@@ -88,13 +88,13 @@ class _Walk:
 
     def _between(self, stage: Node) -> list[Node]:
         """Digital nodes that lead to `stage` and the stages before them, consumers first."""
-        found: set[int] = set()
+        between: set[int] = set()
         pending = [self._position[name] for name in stage.inputs]
         while pending:
             place = pending.pop()
-            if place not in found:
-                found.add(place)
+            if place not in between:
+                between.add(place)
                 node = self._network.nodes[place]
                 if node.name not in self._stage:
                     pending.extend(self._position[name] for name in node.inputs)
-        return [self._network.nodes[place] for place in sorted(found, reverse=True)]
+        return [self._network.nodes[place] for place in sorted(between, reverse=True)]

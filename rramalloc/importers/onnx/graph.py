@@ -207,15 +207,15 @@ def _names(nodes: Sequence[Any], taken: set[str], names: NodeNames) -> list[str]
         stems.append(stem[:_LONGEST_NAME] or "node")
         if layer:
             first_claims.add(index)
-    used, found = set(taken), dict[int, str]()
+    used, by_node = set(taken), dict[int, str]()
     for index in sorted(range(len(nodes)), key=lambda index: index not in first_claims):
         name, count = stems[index], 1
         while name in used:
             count += 1
             name = f"{stems[index]}_{count}"
         used.add(name)
-        found[index] = name
-    return [found[index] for index in range(len(nodes))]
+        by_node[index] = name
+    return [by_node[index] for index in range(len(nodes))]
 
 
 def _weight_module(node: Any) -> str:

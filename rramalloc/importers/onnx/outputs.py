@@ -21,8 +21,8 @@ def outputs_of(step: Step) -> list[Dims | None]:
     rule = _RULES[step.op] if has_rule(step) else None
     if rule is None or any(value is not None and value.dims is None for value in step.values):
         return [None] * count
-    found = rule(step) or []
-    fits = [dims if all(0 <= size <= MAX_DIM for size in dims) else None for dims in found]
+    shapes = rule(step) or []
+    fits = [dims if all(0 <= size <= MAX_DIM for size in dims) else None for dims in shapes]
     return [*fits, *[None] * count][:count]
 
 

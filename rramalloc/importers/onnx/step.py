@@ -67,28 +67,28 @@ class Step:
 
     def integer(self, name: str, default: int) -> int:
         """An integer attribute."""
-        found = self._attribute(name, _INT, "i")
-        return default if found is None else int(found)
+        value = self._attribute(name, _INT, "i")
+        return default if value is None else int(value)
 
     def integers(self, name: str) -> Dims | None:
         """A list-of-integers attribute, None if absent."""
-        found = self._attribute(name, _INTS, "ints")
-        return None if found is None else tuple(int(value) for value in found)
+        values = self._attribute(name, _INTS, "ints")
+        return None if values is None else tuple(int(value) for value in values)
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
         """A list-of-floats attribute, None if absent."""
-        found = self._attribute(name, _FLOATS, "floats")
-        return None if found is None else tuple(float(value) for value in found)
+        values = self._attribute(name, _FLOATS, "floats")
+        return None if values is None else tuple(float(value) for value in values)
 
     def number(self, name: str) -> float | None:
         """A float attribute, None if absent."""
-        found = self._attribute(name, _FLOAT, "f")
-        return None if found is None else float(found)
+        value = self._attribute(name, _FLOAT, "f")
+        return None if value is None else float(value)
 
     def text(self, name: str, default: str) -> str:
         """A text attribute."""
-        found = self._attribute(name, _STRING, "s")
-        return default if found is None else bytes(found).decode("utf-8", "replace")
+        value = self._attribute(name, _STRING, "s")
+        return default if value is None else bytes(value).decode("utf-8", "replace")
 
     def tensor_attribute(self, name: str) -> Any:
         """A TensorProto attribute, None if absent."""
@@ -155,10 +155,10 @@ class Step:
 
     def axes(self, axes: Dims, rank: int, field: str = "axes") -> Dims:
         """Axes counted from the front, sorted. Raises SpecError for repeated ones."""
-        found = sorted(self.axis(axis, rank, field) for axis in axes)
-        if len(set(found)) != len(found):
+        places = sorted(self.axis(axis, rank, field) for axis in axes)
+        if len(set(places)) != len(places):
             raise self.fault(field, f"an axis is listed twice, got {brief(list(axes))}")
-        return tuple(found)
+        return tuple(places)
 
     def axes_of(self, rank: int, index: int, since: int) -> Dims | None:
         """Axes given as attribute before opset `since` and as input from then on."""

@@ -84,9 +84,9 @@ def _constants(specs: list[Any], where: str) -> Iterator[tuple[str, str]]:
     for index, spec in enumerate(specs):
         place = f"{where}: signature.input_specs[{index}]"
         for kind, key in (("buffer", "buffer_name"), ("tensor_constant", "tensor_constant_name")):
-            found = _dict(spec, place).get(kind)
-            if found is not None:
-                fields = _dict(found, place)
+            entry = _dict(spec, place).get(kind)
+            if entry is not None:
+                fields = _dict(entry, place)
                 name = _text(_dict(fields.get("arg"), place).get("name"), f"{place}.name")
                 yield name, _text(fields.get(key), f"{place}.{key}")
 
@@ -110,10 +110,10 @@ def _symbols(graph: dict[str, Any], user_inputs: tuple[str, ...], where: str) ->
 
 def _expression(size: object, place: str) -> tuple[str | None, int | None]:
     """The text and example value of a dynamic dimension; (None, None) for a plain one."""
-    found = _dict(size, place).get("as_expr")
-    if found is None:
+    expression = _dict(size, place).get("as_expr")
+    if expression is None:
         return None, None
-    fields = _dict(found, place)
+    fields = _dict(expression, place)
     hint = fields.get("hint")
     if isinstance(hint, dict):
         hint = hint.get("as_int")
@@ -298,11 +298,11 @@ def _check_directory_size(stream: BinaryIO, where: str) -> None:
     size = stream.seek(0, os.SEEK_END)
     stream.seek(max(0, size - 2**16 - _END_RECORD.size))
     tail = stream.read()
-    found = tail.rfind(b"PK\x05\x06")
-    if found < 0 or len(tail) - found < _END_RECORD.size:
+    at = tail.rfind(b"PK\x05\x06")
+    if at < 0 or len(tail) - at < _END_RECORD.size:
         raise zipfile.BadZipFile("it is no zip file")
-    directory = _END_RECORD.unpack_from(tail, found)[5]
-    locator = found - _LOCATOR_64.size
+    directory = _END_RECORD.unpack_from(tail, at)[5]
+    locator = at - _LOCATOR_64.size
     if directory == 2**32 - 1 and locator >= 0 and tail[locator : locator + 4] == b"PK\x06\x07":
         stream.seek(min(_LOCATOR_64.unpack_from(tail, locator)[2], size))
         directory = _END_RECORD_64.unpack(stream.read(_END_RECORD_64.size))[8]
@@ -314,11 +314,11 @@ def _check_directory_size(stream: BinaryIO, where: str) -> None:
 
 def _graph_entry(archive: zipfile.ZipFile, where: str) -> bytes:
     """The JSON of the graph: `models/*.json` (torch 2.7 on) or `serialized_exported_program.json`."""
-    found = [entry for entry in archive.infolist() if _is_graph(entry.filename)]
-    if len(found) != 1:
-        what = "no graph" if not found else f"{len(found)} graphs"
+    graphs = [entry for entry in archive.infolist() if _is_graph(entry.filename)]
+    if len(graphs) != 1:
+        what = "no graph" if not graphs else f"{len(graphs)} graphs"
         raise FileError(where, f"holds {what}; save one program with torch.export.save")
-    entry = found[0]
+    entry = graphs[0]
     if entry.file_size > JSON_LIMIT_BYTES:
         raise FileError(where, f"its graph has {entry.file_size} bytes, the limit is {JSON_LIMIT_BYTES}")
     with archive.open(entry) as stream:

@@ -127,8 +127,8 @@ class Call:
 
     def operands(self) -> list[Value]:
         """All tensors among the arguments, in order."""
-        found = (self.of(ref) for argument in self.operation.args.values() for ref in references(argument))
-        return [value for value in found if value is not None]
+        values = (self.of(ref) for argument in self.operation.args.values() for ref in references(argument))
+        return [value for value in values if value is not None]
 
     def dims(self, value: Value) -> Dims:
         """Shape of an operand."""

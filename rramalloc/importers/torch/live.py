@@ -111,16 +111,16 @@ class _Converter:
 
     def _symbol_values(self, inputs: list[Any]) -> Iterator[tuple[str, int]]:
         """The first axis is the batch and counts as 1; stated first, later ones do not replace it."""
-        found: dict[str, int] = {}
+        values: dict[str, int] = {}
         for node in inputs:
             for axis, extent in enumerate(node.meta["val"].shape):
                 symbol = None if isinstance(extent, int) else symbol_name(str(extent))
                 hint = _hint(extent)
                 if symbol and axis == 0:
-                    found.setdefault(symbol, 1)
+                    values.setdefault(symbol, 1)
                 elif symbol and hint is not None:
-                    found.setdefault(symbol, hint)
-        yield from found.items()
+                    values.setdefault(symbol, hint)
+        yield from values.items()
 
     def _graph(self, module: Any) -> Graph:
         nodes = list(module.graph.nodes)
@@ -174,12 +174,12 @@ class _Converter:
 
     def _argument(self, value: Any, module: Any) -> Argument:
         if isinstance(value, self.torch.fx.Node):
-            found = value.meta.get("val")
+            meta = value.meta.get("val")
             if value.op == "get_attr" and isinstance(
                 getattr(module, value.target, None), self.torch.nn.Module
             ):
                 return self._graph(getattr(module, value.target))
-            return Ref(_first_twin(value).name) if isinstance(found, self.torch.Tensor) else None
+            return Ref(_first_twin(value).name) if isinstance(meta, self.torch.Tensor) else None
         if isinstance(value, list | tuple):
             return tuple(self._argument(item, module) for item in value)
         return value if isinstance(value, int | float | str) else None

@@ -49,20 +49,20 @@ class Accelerator:
         numbers: dict[str, list[int]] = {}
         for number, array in enumerate(arrays):
             numbers.setdefault(array.layer, []).append(number)
-        found: dict[int, Cells] = {}
+        arrays_of: dict[int, Cells] = {}
         for layer in held:
             kept = weights(layer)
             for number in numbers.get(layer, ()):
-                found[number] = storage[layer].block(_block(held[layer], arrays[number], number), kept)
+                arrays_of[number] = storage[layer].block(_block(held[layer], arrays[number], number), kept)
         machine = cls(held)
         for number, array in enumerate(arrays):
-            if number not in found:
+            if number not in arrays_of:
                 reason = f"layer {brief(array.layer)} is no stage of the network"
                 raise MisplacedError("placement", f"arrays[{number}]", reason)
             if address_of(array) in machine.cells:
                 reason = "its physical array is programmed already: every array holds one block"
                 raise MisplacedError("placement", f"arrays[{number}]", reason)
-            machine.cells[address_of(array)] = found[number]
+            machine.cells[address_of(array)] = arrays_of[number]
             machine.arrays.setdefault(array.layer, []).append(array)
         return machine
 

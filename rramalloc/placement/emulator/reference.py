@@ -143,8 +143,8 @@ class Model:
         outputs = [helper.make_tensor_value_info(output, TensorProto.DOUBLE, None)]
         graph = helper.make_graph(self._nodes, "node", inputs, outputs)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
-        found: npt.NDArray[np.float64] = ReferenceEvaluator(model).run(None, self._feeds)[0]
-        return found
+        computed: npt.NDArray[np.float64] = ReferenceEvaluator(model).run(None, self._feeds)[0]
+        return computed
 
 
 Way = Literal["onnx", "direct"]

@@ -95,7 +95,7 @@ class Verification(ResultRecord):
     warnings: tuple[str, ...] = ()
 
     def _headline(self) -> tuple[str, str]:
-        found = str(self.difference) if self.difference is not None else self.verdict
+        verdict = str(self.difference) if self.difference is not None else self.verdict
         arrays = f"{counted(self.arrays, 'array')} of {one_line(self.hardware, 60)}"
         computed = f"{counted(self.values, 'value')} on {arrays}"
-        return self.network.name, f"{found}; {computed}"
+        return self.network.name, f"{verdict}; {computed}"

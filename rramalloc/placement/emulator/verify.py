@@ -48,7 +48,7 @@ from rramalloc.timing.simulate import Timing, cycles_by_name, replication_by_nam
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
-Told = Callable[[int, int, str], None]
+VerifyProgress = Callable[[int, int, str], None]
 """Called with the number of nodes done, of all of them, and the name of the next."""
 _DIGITS = 6
 
@@ -91,7 +91,7 @@ class Comparison:
     tallies: dict[str, Tally] = field(default_factory=dict)
     values: int = 0
 
-    def run(self, image: int, told: Told | None = None) -> Difference | None:
+    def run(self, image: int, on_progress: VerifyProgress | None = None) -> Difference | None:
         """Compute one image; the first difference, where everything must be equal.
 
         Raises EarlyReadError, MisplacedError.
@@ -100,17 +100,17 @@ class Comparison:
         written = dict[str, Steps]()
         left = _readers(self.network)
         for number, node in enumerate(self.network.nodes):
-            if told is not None:
-                told(number, len(self.network.nodes), node.name)
+            if on_progress is not None:
+                on_progress(number, len(self.network.nodes), node.name)
             inputs = list(node.inputs)
             written[node.name] = self.emulator.schedule.written(
                 self.network, node, [written[name] for name in inputs]
             )
-            wanted, found = self._both(node, [expected[n] for n in inputs], [got[n] for n in inputs], image)
-            difference = self._compared(node, wanted, found, image)
+            right, computed = self._both(node, [expected[n] for n in inputs], [got[n] for n in inputs], image)
+            difference = self._compared(node, right, computed, image)
             if difference is not None:
                 return difference
-            expected[node.name], got[node.name] = self._narrowed(node, wanted, found)
+            expected[node.name], got[node.name] = self._narrowed(node, right, computed)
             for name in inputs:
                 left[name] -= 1
                 if not left[name]:
@@ -124,28 +124,28 @@ class Comparison:
             return drawn.astype(np.float64), drawn
         return self.reference.output(node, expected), self.emulator.output(node, got)
 
-    def _compared(self, node: Node, wanted: Reals, found: Ints, image: int) -> Difference | None:
-        whole = wanted.astype(np.int64)
-        if found.shape != whole.shape:
-            raise AssertionError(f"{node.name}: {found.shape} for {whole.shape}")
+    def _compared(self, node: Node, expected: Reals, computed: Ints, image: int) -> Difference | None:
+        whole = expected.astype(np.int64)
+        if computed.shape != whole.shape:
+            raise AssertionError(f"{node.name}: {computed.shape} for {whole.shape}")
         self.values += whole.size
         if isinstance(node, Stage):
-            self.tallies.setdefault(node.name, Tally()).add(whole, found)
-        if not self.exact or np.array_equal(found, whole):
+            self.tallies.setdefault(node.name, Tally()).add(whole, computed)
+        if not self.exact or np.array_equal(computed, whole):
             return None
-        channel, row, column = map(int, np.argwhere(found != whole)[0])
+        channel, row, column = map(int, np.argwhere(computed != whole)[0])
         at = (channel, row, column)
         return Difference(
-            image=image, layer=node.name, position=at, expected=int(whole[at]), got=int(found[at])
+            image=image, layer=node.name, position=at, expected=int(whole[at]), got=int(computed[at])
         )
 
-    def _narrowed(self, node: Node, wanted: Reals, found: Ints) -> tuple[Reals, Ints]:
+    def _narrowed(self, node: Node, expected: Reals, computed: Ints) -> tuple[Reals, Ints]:
         if not isinstance(node, Stage | Elementwise):
-            return wanted, found
+            return expected, computed
         if node.name not in self.shifts:
-            self.shifts[node.name] = self.emulator.width.shift_for(wanted.astype(np.int64))
+            self.shifts[node.name] = self.emulator.width.shift_for(expected.astype(np.int64))
         shift = self.shifts[node.name]
-        return self.reference.narrowed(wanted, shift), self.emulator.narrowed(found, shift)
+        return self.reference.narrowed(expected, shift), self.emulator.narrowed(computed, shift)
 
 
 def _readers(network: Network) -> dict[str, int]:
@@ -273,7 +273,7 @@ def summary(task: Task, comparison: Comparison, difference: Difference | None, i
 
 
 def _layers(task: Task, comparison: Comparison) -> tuple[VerifiedLayer, ...]:
-    emulator, reference, found = comparison.emulator, comparison.reference, list[VerifiedLayer]()
+    emulator, reference, verified = comparison.emulator, comparison.reference, list[VerifiedLayer]()
     used: dict[str, int] = {}
     for array in task.arrays:
         used[array.layer] = used.get(array.layer, 0) + 1
@@ -281,7 +281,7 @@ def _layers(task: Task, comparison: Comparison) -> tuple[VerifiedLayer, ...]:
         if isinstance(node, Stage) and node.name in comparison.tallies:
             tally = comparison.tallies[node.name]
             timed = node.name in emulator.schedule.stage
-            found.append(
+            verified.append(
                 VerifiedLayer(
                     name=node.name, computed="arrays" if timed else "host",
                     replication=emulator.schedule.copies(node.name) if timed else 0,
@@ -291,7 +291,7 @@ def _layers(task: Task, comparison: Comparison) -> tuple[VerifiedLayer, ...]:
                     worst=tally.worst,
                 )
             )  # fmt: skip
-    return tuple(found)
+    return tuple(verified)
 
 
 def _random_layers(layers: Sequence[VerifiedLayer]) -> list[str]:
@@ -320,7 +320,7 @@ def verify(
     noise: float = 0.0,
     input_shapes: InputShapes | None = None,
     allow_partial: bool = False,
-    on_progress: Told | None = None,
+    on_progress: VerifyProgress | None = None,
 ) -> Verification:
     """Compute a network through its placed arrays and compare every value with a reference.
 
@@ -352,7 +352,7 @@ def verify(
 
 def verify_task(
     task: Task, weights: Weights, *, seed: int, images: int, adc_bits: int | None, noise: float,
-    on_progress: Told | None = None, timing: Timing | None = None,
+    on_progress: VerifyProgress | None = None, timing: Timing | None = None,
 ) -> Verification:  # fmt: skip
     """The same with everything at hand. timing: of the allocation, simulated if None.
 

@@ -46,15 +46,15 @@ def weights_in(path: str | os.PathLike[str], network: Network) -> dict[str, npt.
         if node.op_type == "Constant":
             tensors.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
     protos = dict(zip(graph.names, graph.nodes, strict=True))
-    found: dict[str, npt.NDArray[Any]] = {}
+    arrays: dict[str, npt.NDArray[Any]] = {}
     for stage in network.stages:
         proto = protos.get(stage.name)
         for position, name in enumerate(() if proto is None else proto.input):
-            if name in tensors and stage.name not in found:
+            if name in tensors and stage.name not in arrays:
                 weights = _weights(network, stage, proto, position, tensors[name])
                 if weights is not None:
-                    found[stage.name] = weights
-    return found
+                    arrays[stage.name] = weights
+    return arrays
 
 
 def _weights(

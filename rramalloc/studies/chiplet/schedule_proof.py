@@ -315,15 +315,15 @@ def _groupings(problem: ScheduleProblem) -> Iterator[Groups]:
     before = [{link.source for link in links} for links in problem.entering]
 
     def ordered(groups: Sequence[Sequence[int]]) -> Groups | None:
-        left, done, found = [tuple(group) for group in groups], set[int](), []
+        left, done, groupings = [tuple(group) for group in groups], set[int](), []
         while left:
             ready = next((group for group in left if all(before[v] <= done for v in group)), None)
             if ready is None:
                 return None
-            found.append(ready)
+            groupings.append(ready)
             left.remove(ready)
             done.update(ready)
-        return tuple(found)
+        return tuple(groupings)
 
     def extend(place: int, groups: list[list[int]]) -> Iterator[Groups]:
         if place == len(problem.order):

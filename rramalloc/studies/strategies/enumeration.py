@@ -300,7 +300,7 @@ class Enumeration:
                 f"enumerate fewer units",
             )
         columns: list[Times] = []
-        found: list[WayClass] = []
+        classes: list[WayClass] = []
         rated = cache(self._chip.rates)
         for count in range(1, self._most + 1):
             kinds: dict[tuple[tuple[Rates, int], ...], list[Way]] = {}
@@ -314,10 +314,10 @@ class Enumeration:
                 self._offer_fastest(times, [each[0] for each in some], split)
                 for column in np.flatnonzero(np.isfinite(times).all(axis=0)).tolist():
                     way = some[column][0]
-                    found.append(WayClass(_named(way, split), split, len(some[column]), way))
+                    classes.append(WayClass(_named(way, split), split, len(some[column]), way))
                     columns.append(times[:, column])
         if columns:
-            self._merge(found, np.stack(columns, axis=1))
+            self._merge(classes, np.stack(columns, axis=1))
 
     def _timed_at_once(self, task: LayerTask, parts: Times, split: SplitBy) -> Times:
         """Times of a task in ns for rates in, rates out and storage units of (kinds, subtasks, 3)."""
@@ -339,14 +339,14 @@ class Enumeration:
                 parts = self._subtasks(task, some[column], split)
                 self._best[place] = Best(_named(some[column], split), parts, _busiest(task, parts))
 
-    def _merge(self, found: Sequence[WayClass], times: Times) -> None:
+    def _merge(self, classes: Sequence[WayClass], times: Times) -> None:
         """One class for all of equal times, in the order of their first ways."""
         _, first, kind = np.unique(times, axis=1, return_index=True, return_inverse=True)
         totals = [0] * len(first)
-        for each, number in zip(found, kind.ravel().tolist(), strict=True):
+        for each, number in zip(classes, kind.ravel().tolist(), strict=True):
             totals[number] += each.ways
         for number in np.argsort(first, kind="stable").tolist():
-            self.classes.append(found[first[number]]._replace(ways=totals[number]))
+            self.classes.append(classes[first[number]]._replace(ways=totals[number]))
         self._times = times[:, np.sort(first)]
 
     def times_ns(self) -> Times:
