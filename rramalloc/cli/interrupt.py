@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from typing import Protocol
 
 
-class Interruptible(Protocol):
+class _Work(Protocol):
     """Work that looks at `interrupted` and ends early once it is set."""
 
     interrupted: bool
 
 
 @contextmanager
-def interruptible(work: Interruptible) -> Iterator[None]:
+def interruptible(work: _Work) -> Iterator[None]:
     """While this lasts, the first Ctrl-C sets `work.interrupted` and the second raises KeyboardInterrupt."""
 
     def ask(number: int, frame: object) -> None:  # noqa: ARG001

@@ -21,11 +21,11 @@ from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.placement import exact
-from rramalloc.placement.bound import lower_bound
 from rramalloc.placement.flows import Flows
-from rramalloc.placement.improve import Layout, improve
 from rramalloc.placement.mesh import Ints, Mesh
+from rramalloc.placement.move_pieces import Layout, improve
 from rramalloc.placement.placement import MAX_PLACED
+from rramalloc.placement.traffic_bound import lower_bound
 from rramalloc.timing.stage_graph import StageGraph
 
 _LOOK_BACK = 64

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from rramalloc.placement.flows import Flows
-from rramalloc.placement.improve import Layout
 from rramalloc.placement.mesh import Mesh
+from rramalloc.placement.move_pieces import Layout
 from rramalloc.search.problem import Stop
 
 _MOST_PRODUCTS = 900

@@ -19,7 +19,7 @@ Key = tuple[int, int] | None
 """A chip, whose tiles a link joins; None where it joins chips."""
 
 
-class Route(NamedTuple):
+class LinkRoute(NamedTuple):
     """Array pairs of one edge over a rectangle of links. pairs: int64 (4, rows, columns), by direction."""
 
     key: Key
@@ -50,7 +50,7 @@ class Loads:
                 loads.add(route, moved / int(pairs[edge]))
         return loads
 
-    def add(self, route: Route, per_pair: float) -> None:
+    def add(self, route: LinkRoute, per_pair: float) -> None:
         """Add what every pair of a route sends over its links."""
         _, rows, columns = route.pairs.shape
         room = (4, route.row + rows, route.column + columns)
@@ -79,7 +79,7 @@ class Arrays(NamedTuple):
     held: Ints
 
 
-def routes(giving: Arrays, taking: Arrays) -> Iterator[Route]:
+def routes(giving: Arrays, taking: Arrays) -> Iterator[LinkRoute]:
     """The links between arrays that give and others that take, and how many of the array pairs use each.
 
     Source: `Mesh`: along the row first; between chips by way of tile (0, 0) of both.
@@ -123,7 +123,7 @@ def _chips(parts: dict[tuple[int, int], _Grid]) -> _Grid:
     return _Grid(place, np.array([int(parts[chip].arrays.sum()) for chip in sorted(parts)], dtype=np.int64))
 
 
-def _routes(key: Key, source: _Grid, target: _Grid) -> Iterator[Route]:
+def _routes(key: Key, source: _Grid, target: _Grid) -> Iterator[LinkRoute]:
     """Array pairs over each link of the smallest rectangle around both; nothing if there are none."""
     if not source.arrays.sum() or not target.arrays.sum():
         return
@@ -140,4 +140,4 @@ def _routes(key: Key, source: _Grid, target: _Grid) -> Iterator[Route]:
     west = (rows[:, None] - left + p) * (columns.cumsum() - columns)
     south = upper[:, None] * (columns - above)
     north = (rows.sum() - upper + rows)[:, None] * (above - q)
-    yield Route(key, int(low[0]), int(low[1]), np.stack([east, west, south, north]))
+    yield LinkRoute(key, int(low[0]), int(low[1]), np.stack([east, west, south, north]))

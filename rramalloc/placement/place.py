@@ -25,9 +25,9 @@ from rramalloc.network.network import Network
 from rramalloc.placement.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
 from rramalloc.placement.blocks import Block, StoredCopies, stored
 from rramalloc.placement.check import check
-from rramalloc.placement.improve import Layout
 from rramalloc.placement.links import Loads
 from rramalloc.placement.mesh import Ints
+from rramalloc.placement.move_pieces import Layout
 from rramalloc.placement.placement import (
     Flow,
     Link,

@@ -260,7 +260,9 @@ def fold(
     sizes = folds(source, stages, machine, options) or []
     before = demands(source, stages, machine, options.changed(fold=False))
     after = demands(source, stages, machine, options)
-    layouts = [Layout("kernel_split", arrays, size=size) for arrays, size in zip(after, sizes, strict=True)]
+    layouts = [
+        LayerLayout("kernel_split", arrays, size=size) for arrays, size in zip(after, sizes, strict=True)
+    ]
     if mapping == "best":
         layouts, before = _best_layouts(source, graph, machine, layouts)
     layers = []
@@ -298,7 +300,7 @@ def fold(
     )
 
 
-class Layout(NamedTuple):
+class LayerLayout(NamedTuple):
     """How a layer lies on arrays. batches: None for one window a step; size: of its fold."""
 
     mapping: Mapping
@@ -314,25 +316,25 @@ class Layout(NamedTuple):
 
 
 def _best_layouts(
-    network: Network, graph: StageGraph, hardware: Hardware, folded: Sequence[Layout]
-) -> tuple[list[Layout], list[int]]:
+    network: Network, graph: StageGraph, hardware: Hardware, folded: Sequence[LayerLayout]
+) -> tuple[list[LayerLayout], list[int]]:
     """Of every layer the layout with the fewest array-steps, and the arrays of im2col; in network order."""
     modes = ModeArrays(network, graph.stages, hardware)
     layouts, before = [], []
     for index, split in zip(graph.network_order, folded, strict=True):
         stage, windows = graph.stages[index], int(graph.windows[index])
         [most] = demands(network, [stage], hardware)
-        possible = [Layout("im2col", most), split]
+        possible = [LayerLayout("im2col", most), split]
         try:
             [whole] = demands(network, [stage], hardware, DEFAULT_MAPPING.changed(mapping="whole_kernel"))
-            possible.append(Layout("whole_kernel", whole))
+            possible.append(LayerLayout("whole_kernel", whole))
         except SpecError:  # a kernel with more positions than wordlines
             pass
         every = stage_modes(modes, index, most).modes
         row = np.lexsort((every.total, every.arrays, every.arrays * every.batches))[0]
         arrays, batches, copies = int(every.arrays[row]), int(every.batches[row]), int(every.low[row])
         block = int(every.tall[row]), int(every.wide[row])
-        possible.append(Layout("sdk", arrays, batches, block=block, copies=copies))
+        possible.append(LayerLayout("sdk", arrays, batches, block=block, copies=copies))
         fitting = [each for each in possible if each.arrays <= most]
         layouts.append(min(fitting, key=lambda each: (each.array_steps(windows), each.arrays)))
         before.append(most)
@@ -340,7 +342,7 @@ def _best_layouts(
 
 
 def _layer(
-    network: Network, stage: Stage, layout: Layout, before: int, tried: tuple[bool | None, str] | None
+    network: Network, stage: Stage, layout: LayerLayout, before: int, tried: tuple[bool | None, str] | None
 ) -> FoldedLayer:
     """before: arrays of one copy; tried: the result of a check, None without one."""
     whole = filter_of(network, stage)

@@ -56,7 +56,7 @@ def keep(slots: Any, arrays: int, makespan: int, copies: Any) -> None:
             slots.copies[slot, i] = copies[i]
 
 
-class Step(NamedTuple):
+class FrontStep(NamedTuple):
     """One step of the staircase: the fastest allocation known for budgets from `arrays` to `until`."""
 
     slot: int
@@ -89,13 +89,13 @@ class Archive:
         self.bounds = np.ones(count, dtype=np.int64)
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[FrontStep]:
         """The staircase of allocations that no other known one dominates, fewest arrays first."""
         best = np.minimum.accumulate(self.slots.makespan)
         falls = np.flatnonzero(np.diff(best, prepend=NEVER))
         untils = [self.top(slot - 1) for slot in falls[1:].tolist()] + [self.problem.budget]
         return [
-            Step(slot, int(self.slots.arrays[slot]), int(best[slot]), until)
+            FrontStep(slot, int(self.slots.arrays[slot]), int(best[slot]), until)
             for slot, until in zip(falls.tolist(), untils, strict=True)
         ]
 
@@ -109,19 +109,19 @@ class Archive:
         """Slot of a budget or of the arrays an allocation uses."""
         return min((arrays - self.slots.lowest) // self.slots.width, len(self.bounds) - 1)
 
-    def at(self, budget: int) -> Step:
+    def at(self, budget: int) -> FrontStep:
         """The fastest allocation known for a budget, as a step that ends there."""
         slot = int(self.slots.makespan[: self.slot_of(budget) + 1].argmin())
-        return Step(slot, int(self.slots.arrays[slot]), int(self.slots.makespan[slot]), budget)
+        return FrontStep(slot, int(self.slots.arrays[slot]), int(self.slots.makespan[slot]), budget)
 
-    def beside(self, step: Step) -> list[Step]:
+    def beside(self, step: FrontStep) -> list[FrontStep]:
         """The steps with next more and next fewer arrays, as far as there are any."""
         after = self.slot_of(step.until) + 1
         faster = np.flatnonzero(self.slots.makespan[after:] < step.makespan)
         near = [self.at(self.top(after + int(faster[0])))] if len(faster) else []
         return near + ([self.at(self.top(step.slot - 1))] if step.slot else [])
 
-    def replication(self, step: Step) -> Replication:
+    def replication(self, step: FrontStep) -> Replication:
         """The allocation of a step."""
         copies: Replication = self.slots.copies[step.slot].astype(np.int64)
         return copies
@@ -134,11 +134,11 @@ class Archive:
             slots.makespan[slot], slots.arrays[slot] = makespan, arrays
             slots.copies[slot] = replication
 
-    def bound(self, step: Step) -> int:
+    def bound(self, step: FrontStep) -> int:
         """Steps that no allocation undercuts with at most the arrays at which a step ends."""
         return int(self.bounds[self.slot_of(step.until)])
 
-    def gap(self, step: Step) -> float:
+    def gap(self, step: FrontStep) -> float:
         """Distance of a step's makespan from its bound, relative to the makespan."""
         return (step.makespan - self.bound(step)) / step.makespan
 

@@ -77,7 +77,7 @@ class Fastest(NamedTuple):
 
 def minimise(problem: Problem, stop: Stop, model: StepSearch) -> Fastest:
     """Minimise steps * step_ns by a model of the steps. Raises ValueError without a step time."""
-    search = _Search(problem, step_time_of(problem), stop, model)
+    search = _BandwidthSearch(problem, step_time_of(problem), stop, model)
     search.run()
     bound_ns = min(search.latency_ns, *(piece.bound_ns for piece in search.pieces))
     return Fastest(search.best, search.latency_ns, bound_ns, search.spent_s)
@@ -86,7 +86,9 @@ def minimise(problem: Problem, stop: Stop, model: StepSearch) -> Fastest:
 @lru_cache(maxsize=8)
 def root_bound_ns(problem: Problem) -> float:
     """Latency that no allocation undercuts, by the relaxations of the pieces alone."""
-    search = _Search(problem, step_time_of(problem), Stop(work=0), _ExactSteps(problem, Stop(work=0), 0))
+    search = _BandwidthSearch(
+        problem, step_time_of(problem), Stop(work=0), _ExactSteps(problem, Stop(work=0), 0)
+    )
     search.cut_range(1)
     for _ in range(_ROOT_CUTS):
         if not search.cut(heapq.heappop(search.pieces)):
@@ -95,7 +97,7 @@ def root_bound_ns(problem: Problem) -> float:
 
 
 @dataclass(order=True)
-class _Piece:
+class _StepRange:
     """Step times above `low` and up to `high`; bound_ns: no allocation with such a step is faster.
 
     first: the shortest of them that an allocation can have; work: units the search for its steps was last
@@ -110,7 +112,7 @@ class _Piece:
 
 
 @dataclass(eq=False)
-class _Search:
+class _BandwidthSearch:
     problem: Problem
     step_time: StepTime
     stop: Stop
@@ -121,7 +123,7 @@ class _Search:
         self.best = self.problem.smallest.copy()
         self.shortest = self.step_time.step_ns(self.best)
         self.latency_ns = self._latency_ns(self.best)
-        self.pieces: list[_Piece] = []
+        self.pieces: list[_StepRange] = []
 
     def run(self) -> None:
         self._keep(self.best)
@@ -142,7 +144,7 @@ class _Search:
             for low, high in pairwise(np.geomspace(self.shortest, longest, pieces + 1).tolist()):
                 self._add(low, high)
 
-    def cut(self, piece: _Piece) -> bool:
+    def cut(self, piece: _StepRange) -> bool:
         """Put the halves of a piece in its place, or the piece itself where it is too narrow to cut."""
         if not self._is_wide(piece):
             heapq.heappush(self.pieces, piece)
@@ -152,11 +154,11 @@ class _Search:
         self._add(middle, piece.high)
         return True
 
-    def _is_wide(self, piece: _Piece) -> bool:
+    def _is_wide(self, piece: _StepRange) -> bool:
         """Whether a piece holds several step times, or a wide range of those that are not listed."""
         return piece.high > piece.first * (_NARROWEST if self._is_dense else 1 + _ROUNDING)
 
-    def _middle(self, piece: _Piece) -> float:
+    def _middle(self, piece: _StepRange) -> float:
         return math.sqrt(piece.first * piece.high)
 
     @property
@@ -188,9 +190,9 @@ class _Search:
             return
         steps = [self.model.bound(relaxed) for relaxed in self._relaxations(last)]
         if steps:
-            heapq.heappush(self.pieces, _Piece(max(steps) * first, low, first, last))
+            heapq.heappush(self.pieces, _StepRange(max(steps) * first, low, first, last))
 
-    def _deepen(self, piece: _Piece) -> None:
+    def _deepen(self, piece: _StepRange) -> None:
         """Search a piece too narrow to cut with twice the work it had before."""
         piece.work = min(max(_FIRST_WORK, 2 * piece.work), max(_FIRST_WORK, self.stop.work))
         bound_ns = self._explore(piece.high, piece.work) * piece.first

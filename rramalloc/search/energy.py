@@ -95,7 +95,7 @@ class EnergyFloor:
 
 
 @dataclass(order=True)
-class _Piece:
+class _ArrayRange:
     """Arrays above `low` and up to `high`; bound: of the objective of every allocation with so many."""
 
     bound: float
@@ -120,8 +120,8 @@ class EnergySearch:
     best_key: tuple[float, int, list[int]] = (math.inf, 0, [])
 
     def __post_init__(self) -> None:
-        self.pieces: list[_Piece] = []
-        self.closed: list[_Piece] = []
+        self.pieces: list[_ArrayRange] = []
+        self.closed: list[_ArrayRange] = []
         self._work: dict[int, int] = {}
         self._bound_ns: dict[int, float] = {}
 
@@ -157,7 +157,7 @@ class EnergySearch:
         close = best - bound <= max(self.stop.gap, _ROUNDING) * best
         return not close and self.spent_s < self.stop.work * SECONDS_PER_WORK
 
-    def _is_wide(self, piece: _Piece) -> bool:
+    def _is_wide(self, piece: _ArrayRange) -> bool:
         """Whether cutting a piece helps: its bound with the most arrays is as good as the best, or better."""
         if piece.high <= piece.low + 1:
             return False
@@ -167,12 +167,12 @@ class EnergySearch:
         by_width, by_time = most - piece.bound, max(0.0, self.best_key[0] - most)
         return by_width >= by_time or self._work[piece.high] >= self.stop.work
 
-    def _middle(self, piece: _Piece) -> int:
+    def _middle(self, piece: _ArrayRange) -> int:
         middle = math.isqrt((piece.low + 1) * piece.high)
         return min(max(middle, piece.low + 1), piece.high - 1)
 
     def _add(self, low: int, high: int) -> None:
-        heapq.heappush(self.pieces, _Piece(self.floor(low + 1, self._bound_ns[high]), low, high))
+        heapq.heappush(self.pieces, _ArrayRange(self.floor(low + 1, self._bound_ns[high]), low, high))
 
     def _search(self, arrays: int, work: int) -> None:
         """Search for the least latency with so many arrays; its bound holds for all with fewer."""

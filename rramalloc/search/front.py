@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from rramalloc.search.archive import Archive, Step
+from rramalloc.search.archive import Archive, FrontStep
 from rramalloc.search.auto import WarmStart, solve_to_target
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.cores import cores
@@ -127,7 +127,7 @@ class Tasks:
             spent += candidate.seconds or 0.0
         return Done(spent)
 
-    def _open(self, archive: Archive, budgets: Sequence[int]) -> Iterator[Step]:
+    def _open(self, archive: Archive, budgets: Sequence[int]) -> Iterator[FrontStep]:
         """The steps at these budgets that are not proven by the time it is their turn."""
         for budget in budgets:
             step = archive.at(budget)
@@ -211,13 +211,13 @@ def solve(problem: Problem, stop: Stop, seed: int, on_progress: Progress | None 
 
 def explore(problem: Problem, stop: Stop, seed: int, on_progress: Progress | None = None) -> Explored:
     """Search the whole range of budgets."""
-    search = _Search(problem, stop, seed, on_progress)
+    search = _FrontSearch(problem, stop, seed, on_progress)
     search.run()
     return Explored(search.archive, search.spent_s)
 
 
 @dataclass(eq=False)
-class _Search:
+class _FrontSearch:
     problem: Problem
     stop: Stop
     seed: int
@@ -275,7 +275,7 @@ class _Search:
     def _left_s(self) -> float:
         return 0.0 if self.stop.out_of_time else self._all_s - self.spent_s
 
-    def _open(self) -> list[Step]:
+    def _open(self) -> list[FrontStep]:
         """Steps not proven within the gap that is good enough, most arrays first."""
         close = self.stop.close_enough
         return [step for step in self.archive.steps if not close(step.makespan, self.archive.bound(step))][
@@ -296,7 +296,7 @@ class _Search:
         between = [int(least * (most / least) ** (place / (count - 1))) for place in range(count)]
         return sorted({least, most, *between}, reverse=True)
 
-    def _widest(self) -> list[Step]:
+    def _widest(self) -> list[FrontStep]:
         """Steps with the widest gaps, not too close to each other."""
         steps, effort = self._open(), self._effort(0)
         affordable = int(_LATER_SHARE * self.stop.work / effort.work)
@@ -310,7 +310,7 @@ class _Search:
         return [steps[place] for place in sorted(chosen)]
 
 
-def _budgets(steps: Sequence[Step]) -> list[int]:
+def _budgets(steps: Sequence[FrontStep]) -> list[int]:
     return [step.until for step in steps]
 
 

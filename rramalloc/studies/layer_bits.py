@@ -131,7 +131,7 @@ class _Best(NamedTuple):
 
 
 @dataclass(order=True)
-class _Node:
+class _BitNode:
     """Layers decided so far by the number of their choice; work: units of search its bound was given."""
 
     bound: float
@@ -155,7 +155,7 @@ class _BitSearch:
     unfit: BudgetError | None = None
 
     def __post_init__(self) -> None:
-        self.nodes: list[_Node] = []
+        self.nodes: list[_BitNode] = []
         self.solved: dict[tuple[Bits, int], _Solved | None] = {}
         self.graph = StageGraph.build(self.source, self.request.mapping.fc)
         self.choices: list[tuple[BitChoice, ...]] = []
@@ -210,7 +210,7 @@ class _BitSearch:
         relaxed = self._solve(tuple((choice.weight_bits, choice.input_bits) for choice in fewest), work)
         if relaxed is None:
             return
-        heapq.heappush(self.nodes, _Node(max(bound, relaxed.bound), len(self.solved), options, work))
+        heapq.heappush(self.nodes, _BitNode(max(bound, relaxed.bound), len(self.solved), options, work))
         completed = self._completed(options)
         chosen = tuple(
             (choices[at].weight_bits, choices[at].input_bits)

@@ -12,9 +12,9 @@ from laws.strategies import randoms
 from placement.machines import chain, chip, machine
 
 from rramalloc.placement.arrange import arrange
-from rramalloc.placement.bound import lower_bound
 from rramalloc.placement.flows import Flows
 from rramalloc.placement.mesh import Mesh
+from rramalloc.placement.traffic_bound import lower_bound
 from rramalloc.timing.stage_graph import StageGraph
 
 MESHES = (

@@ -18,7 +18,7 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Timing
 from rramalloc.placement.arrange import Arrangement
 from rramalloc.placement.flows import Flows
-from rramalloc.placement.improve import Layout
+from rramalloc.placement.move_pieces import Layout
 from rramalloc.placement.links import Arrays
 from rramalloc.placement.mesh import Mesh
 from rramalloc.placement.placed import optimize_placed

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rramalloc.errors import SpecError
-from rramalloc.importers.torch.archive import read_program
-from rramalloc.importers.torch.graph import Dims
 from rramalloc.importers.torch.lowering import network_of
+from rramalloc.importers.torch.program import Dims
+from rramalloc.importers.torch.pt2_file import read_program
 from rramalloc.network.network import Network
 from rramalloc.records import brief, is_whole
 

@@ -15,7 +15,7 @@ from rramalloc.importers.onnx.drawing import Drawing
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value
 from rramalloc.importers.onnx.visit import unknown, visit
-from rramalloc.importers.torch.graph import Argument, Operation, Ref, references
+from rramalloc.importers.torch.program import Argument, Operation, Ref, references
 from rramalloc.records import brief
 
 OPSET = 23

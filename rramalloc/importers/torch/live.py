@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rramalloc.errors import FileError, NetworkError, SpecError
-from rramalloc.importers.torch.graph import (
+from rramalloc.importers.torch.program import (
     MAX_CONSTANT,
     Argument,
     Dims,
-    Graph,
     Operation,
     Program,
     Ref,
     Symbols,
+    TorchGraph,
     checked_dims,
     symbol_name,
 )
@@ -122,7 +122,7 @@ class _Converter:
                     values.setdefault(symbol, hint)
         yield from values.items()
 
-    def _graph(self, module: Any) -> Graph:
+    def _graph(self, module: Any) -> TorchGraph:
         nodes = list(module.graph.nodes)
         if len(nodes) > MAX_NODES:
             raise NetworkError(self.where, f"has {len(nodes)} operations, the limit is {MAX_NODES}")
@@ -131,7 +131,7 @@ class _Converter:
             value = node.meta.get("val")
             if isinstance(value, self.torch.Tensor):
                 shapes[node.name] = self._dims(value, node.name)
-        return Graph(
+        return TorchGraph(
             tuple(Ref(node.name) for node in nodes if node.op == "placeholder"),
             tuple(self._operations(nodes, module)),
             tuple(

@@ -13,8 +13,8 @@ from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, usual
 from rramalloc.importers.onnx.visit import Drawn, fewest_barriers
 from rramalloc.importers.torch.call import Call, Frame
-from rramalloc.importers.torch.graph import Argument, Graph, Operation, Program, Ref, references
 from rramalloc.importers.torch.operators import LAYERS, READERS, RULES, stated_bits
+from rramalloc.importers.torch.program import Argument, Operation, Program, Ref, TorchGraph, references
 from rramalloc.network.network import Network
 
 _INLINED = ("higher_order.wrap_with_set_grad_enabled", "higher_order.wrap_with_autocast")
@@ -83,7 +83,7 @@ def _drawn(program: Program, where: str, inputs: Mapping[str, Dims], layouts: Ma
     return drawing, ends or [node.name for node in drawing.nodes]
 
 
-def _uses(graph: Graph) -> Uses:
+def _uses(graph: TorchGraph) -> Uses:
     """Which ONNX operators read a tensor, and as which operand."""
     uses: dict[str, list[tuple[str, int]]] = {}
     for operation in graph.operations:
@@ -97,7 +97,7 @@ def _uses(graph: Graph) -> Uses:
 class _Scope:
     """One graph. roots: for every view the tensor whose memory it shows."""
 
-    def __init__(self, drawing: Drawing, graph: Graph, frame: Frame) -> None:
+    def __init__(self, drawing: Drawing, graph: TorchGraph, frame: Frame) -> None:
         self.drawing, self.graph, self.frame = drawing, graph, frame
         self.roots: dict[str, str] = {}
 
@@ -179,7 +179,7 @@ class _Scope:
         place = f"{self.drawing.where}: operation {operation.name[:60]!r}"
         name = ".".join(operation.target.split(".")[:2])
         values = list(operation.args.values())
-        graph = next((value for value in values if isinstance(value, Graph)), None)
+        graph = next((value for value in values if isinstance(value, TorchGraph)), None)
         if name not in _INLINED or graph is None:
             raise UnsupportedError(
                 place,

@@ -13,7 +13,7 @@ from typing import Any
 from rramalloc.errors import UnsupportedError
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value
 from rramalloc.importers.torch.call import Call
-from rramalloc.importers.torch.graph import Ref
+from rramalloc.importers.torch.program import Ref
 from rramalloc.network.geometry import MAX_EXTENT
 
 Handler = Callable[[Call], Value | Sequence[Value]]

@@ -47,12 +47,12 @@ from rramalloc.network.node import (
     Upsample,
 )
 from rramalloc.placement.emulator.accelerator import Accelerator, address_of
+from rramalloc.placement.emulator.batch_schedule import BatchSchedule, padded, windows_of
 from rramalloc.placement.emulator.cells import Storage
 from rramalloc.placement.emulator.converters import Converters, Real
 from rramalloc.placement.emulator.folded import Folds, fold_for, folded_tensor
 from rramalloc.placement.emulator.integers import EXACT_SINGLE_BITS, Ints, Width
 from rramalloc.placement.emulator.parallel_window import ParallelWindow
-from rramalloc.placement.emulator.schedule import Schedule, padded, windows_of
 from rramalloc.placement.emulator.weights import Weights
 from rramalloc.placement.placement import PlacedArray
 
@@ -134,7 +134,7 @@ _CHUNK = 2**22
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class EmulatedLayer:
     """A stage as its copies compute it, each a block of windows a step; window: what a block reads."""
 
     network: Network
@@ -258,7 +258,7 @@ class Emulator:
     accelerator: Accelerator
     storage: Mapping[str, Storage]
     converters: Converters
-    schedule: Schedule
+    schedule: BatchSchedule
     weights: Weights
     width: Width
     folds: Folds = field(default_factory=dict)
@@ -272,7 +272,7 @@ class Emulator:
         if node.name not in self.schedule.stage:
             return self._on_host(node, tensor)
         fold, grid = fold_for(self.network, node, self.folds), self.schedule.grid(node.name)
-        return Layer(
+        return EmulatedLayer(
             self.network, node, self.accelerator, self.storage[node.name],
             replace(self.converters, width=width.bits), self.schedule.copies(node.name), grid,
             ParallelWindow.of(node, grid, fold), fold,

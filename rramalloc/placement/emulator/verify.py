@@ -24,6 +24,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Elementwise, Input, Node, Stage
 from rramalloc.placement.check import check
 from rramalloc.placement.emulator.accelerator import Accelerator
+from rramalloc.placement.emulator.batch_schedule import BatchSchedule, Steps
 from rramalloc.placement.emulator.cells import Storage
 from rramalloc.placement.emulator.converters import Converters
 from rramalloc.placement.emulator.emulator import Emulator
@@ -31,7 +32,6 @@ from rramalloc.placement.emulator.folded import NO_FOLDS, Folds, fold_for
 from rramalloc.placement.emulator.integers import Ints, Width, check_exact, check_memory, check_work
 from rramalloc.placement.emulator.parallel_window import ParallelWindow
 from rramalloc.placement.emulator.reference import Reals, Reference
-from rramalloc.placement.emulator.schedule import Schedule, Steps
 from rramalloc.placement.emulator.verification import (
     Difference,
     Verification,
@@ -79,7 +79,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Comparison:
+class EmulatorComparison:
     """Computes images on both sides. shifts: of every node that sums, from the first image's reference."""
 
     network: Network
@@ -247,7 +247,9 @@ def in_order(
     return arrays
 
 
-def summary(task: Task, comparison: Comparison, difference: Difference | None, images: int) -> Verification:
+def summary(
+    task: Task, comparison: EmulatorComparison, difference: Difference | None, images: int
+) -> Verification:
     """The verdict and what came of every layer."""
     emulator, layers = comparison.emulator, _layers(task, comparison)
     changed = any(layer.worst for layer in layers)
@@ -272,7 +274,7 @@ def summary(task: Task, comparison: Comparison, difference: Difference | None, i
     )
 
 
-def _layers(task: Task, comparison: Comparison) -> tuple[VerifiedLayer, ...]:
+def _layers(task: Task, comparison: EmulatorComparison) -> tuple[VerifiedLayer, ...]:
     emulator, reference, verified = comparison.emulator, comparison.reference, list[VerifiedLayer]()
     used: dict[str, int] = {}
     for array in task.arrays:
@@ -384,8 +386,8 @@ def verify_task(
     held = stored_copies(graph, matrices, copies, hardware, task.options.mapping)
     on_arrays = {name: each.of_number for name, each in zip(graph.names, held, strict=True)}
     accelerator = Accelerator.programmed(task.arrays, on_arrays, storage, stored)
-    schedule = Schedule.of(timing)
-    comparison = Comparison(
+    schedule = BatchSchedule.of(timing)
+    comparison = EmulatorComparison(
         network, Emulator(network, accelerator, storage, converters, schedule, weights, width, task.folds),
         Reference(network, weights, width.low, width.high), seed, converters.exact,
     )  # fmt: skip

@@ -23,7 +23,7 @@ from rramalloc.studies.chiplet.describe import describe_network
 from rramalloc.studies.chiplet.description import Description
 from rramalloc.studies.chiplet.schedule_problem import ScheduleProblem
 from rramalloc.studies.chiplet.schedule_proof import MOST_PROVEN, ScheduleProof, lower_bound
-from rramalloc.studies.chiplet.schedule_search import Progress, Schedule, ScheduleSearch
+from rramalloc.studies.chiplet.schedule_search import Progress, GroupSchedule, ScheduleSearch
 from rramalloc.units import counted
 from rramalloc.version import __version__
 
@@ -247,7 +247,7 @@ class _Run:
         self.others: dict[str, float] = {}
         self.total, self.seconds, self.proof = 0.0, 0.0, ""
 
-    def run(self, on_progress: Progress | None) -> Schedule:
+    def run(self, on_progress: Progress | None) -> GroupSchedule:
         """The best schedule within the work."""
         search, work_s = self.search, self.stop.work * SECONDS_PER_WORK
         starts = self._starts()
@@ -271,14 +271,14 @@ class _Run:
             self.proof = f"proven optimal: branch and bound over groups, strategies and submeshes, {nodes}"
         return proof.best
 
-    def _starts(self) -> list[Schedule]:
+    def _starts(self) -> list[GroupSchedule]:
         """The schedules that need no search, which are the baselines too."""
         search, starts = self.search, []
         described = self.problem.start()
         if described is not None:
-            starts.append(Schedule(*described))
+            starts.append(GroupSchedule(*described))
             self.others["as described"] = search.total(starts[-1])
-            alone = Schedule([[v] for v in self.problem.order], list(described[1]))
+            alone = GroupSchedule([[v] for v in self.problem.order], list(described[1]))
         else:
             alone = search.greedy(alone=True)
         greedy = search.greedy()

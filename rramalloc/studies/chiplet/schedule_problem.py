@@ -26,7 +26,7 @@ MOST_OPERATORS = 1000
 """Of a description that is optimised."""
 
 
-class Options(NamedTuple):
+class OperatorOptions(NamedTuple):
     """Of one operator: strategy, place and cost of every option; reduced: its result is in one unit."""
 
     strategy: Ints
@@ -35,7 +35,7 @@ class Options(NamedTuple):
     reduced: npt.NDArray[np.bool_]
 
 
-class Link(NamedTuple):
+class EdgeLink(NamedTuple):
     """An edge. table: by the strategies of both ends, cycles or, divided by a bandwidth, bytes.
 
     pairs: (cycles of hops a transfer takes, whether all stays in one chiplet) where units are listed.
@@ -60,8 +60,8 @@ class ScheduleProblem:
     description: Description
     names: tuple[str, ...]
     places: Places
-    options: tuple[Options, ...]
-    links: tuple[Link, ...]
+    options: tuple[OperatorOptions, ...]
+    links: tuple[EdgeLink, ...]
     fixed: tuple[str, ...]
 
     @classmethod
@@ -91,16 +91,16 @@ class ScheduleProblem:
 
     @cached_property
     def count(self) -> int:
-        """Options of all operators."""
+        """OperatorOptions of all operators."""
         return sum(len(options.cost) for options in self.options)
 
     @cached_property
-    def entering(self) -> tuple[tuple[Link, ...], ...]:
+    def entering(self) -> tuple[tuple[EdgeLink, ...], ...]:
         """Edges into every operator."""
         return tuple(tuple(link for link in self.links if link.to == v) for v in range(len(self.names)))
 
     @cached_property
-    def leaving(self) -> tuple[tuple[Link, ...], ...]:
+    def leaving(self) -> tuple[tuple[EdgeLink, ...], ...]:
         """Edges out of every operator."""
         return tuple(tuple(link for link in self.links if link.source == v) for v in range(len(self.names)))
 
@@ -110,7 +110,7 @@ class ScheduleProblem:
         index = {name: number for number, name in enumerate(self.names)}
         return tuple(index[name] for group in self.description.groups for name in group)
 
-    def link_costs(self, link: Link, here: Ints, there: Ints) -> Floats:
+    def link_costs(self, link: EdgeLink, here: Ints, there: Ints) -> Floats:
         """Costs of an edge for some options of its source (rows) and some of its reader (columns)."""
         source, to = self.options[link.source], self.options[link.to]
         cycles, within = self._hops(link, here, there)
@@ -120,7 +120,7 @@ class ScheduleProblem:
             costs = costs + (moved * self._per_byte(within) if link.in_bytes else moved)
         return np.broadcast_to(costs, (len(here), len(there)))
 
-    def _hops(self, link: Link, here: Ints, there: Ints) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    def _hops(self, link: EdgeLink, here: Ints, there: Ints) -> tuple[Floats, npt.NDArray[np.bool_]]:
         if link.pairs is not None:
             return np.full((1, 1), link.pairs[0]), np.full((1, 1), link.pairs[1])
         source, to = self.options[link.source], self.options[link.to]
@@ -219,7 +219,7 @@ def _counts(description: Description, name: str, strategies: int) -> Iterator[in
 def _options(
     description: Description, name: str, places: Places, submesh: Submesh | None, strategies: int,
     listed: set[str], where: str,
-) -> Options:  # fmt: skip
+) -> OperatorOptions:  # fmt: skip
     """Every strategy at every place with as many units as it takes."""
     operator, chip = description.operators[name], description.chip
     rows: list[tuple[int, Ints]] = []
@@ -239,12 +239,12 @@ def _options(
         raise SpecError(f"{where}: operators.{brief(name)}.units", "no submesh of the chip has so many units")
     parts = [_of_strategy(description, name, places, strategy, at, where) for strategy, at in rows]
     joined = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Options(*joined)
+    return OperatorOptions(*joined)
 
 
 def _of_strategy(
     description: Description, name: str, places: Places, strategy: int, at: Ints, where: str
-) -> Options:
+) -> OperatorOptions:
     operator, chip = description.operators[name], description.chip
     cycles = computed(operator, strategy, chip)
     if cycles is None:
@@ -271,10 +271,10 @@ def _of_strategy(
     if reduced:
         # hops are counted from all units to the last one; there and back are equally far
         cost += entry(operator.transfers, strategy) * places.from_last.cycles[at, at]
-    return Options(np.full(len(at), strategy), at, cost, np.full(len(at), reduced))
+    return OperatorOptions(np.full(len(at), strategy), at, cost, np.full(len(at), reduced))
 
 
-def _links(description: Description, where: str) -> Iterator[Link]:
+def _links(description: Description, where: str) -> Iterator[EdgeLink]:
     index = {name: number for number, name in enumerate(description.operators)}
     chip = description.chip
     topology = Topology(chip.chiplets, chip.units)
@@ -294,7 +294,9 @@ def _links(description: Description, where: str) -> Iterator[Link]:
             pairs = (each, hops.between == 0)
         else:
             _check_placed(description, edge, place)
-        yield Link(index[edge.source], index[edge.to], edge.transfers, values, edge.bytes is not None, pairs)
+        yield EdgeLink(
+            index[edge.source], index[edge.to], edge.transfers, values, edge.bytes is not None, pairs
+        )
 
 
 def _check_placed(description: Description, edge: ChipletEdge, place: str) -> None:

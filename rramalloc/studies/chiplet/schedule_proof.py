@@ -19,8 +19,8 @@ import numpy.typing as npt
 from rramalloc.compiled import compiled
 from rramalloc.search.problem import Stop
 from rramalloc.studies.chiplet.places import Floats
-from rramalloc.studies.chiplet.schedule_problem import Link, ScheduleProblem
-from rramalloc.studies.chiplet.schedule_search import Schedule
+from rramalloc.studies.chiplet.schedule_problem import EdgeLink, ScheduleProblem
+from rramalloc.studies.chiplet.schedule_search import GroupSchedule
 
 MOST_ENTRIES = 2**33
 """Places times options of all edges together, for a bound that looks at each: minutes of a core."""
@@ -65,7 +65,7 @@ def _heaviest_path(problem: ScheduleProblem) -> list[int]:
     return path
 
 
-def _least(link: Link, problem: ScheduleProblem) -> float:
+def _least(link: EdgeLink, problem: ScheduleProblem) -> float:
     """What an edge costs at least, its hops left out."""
     if link.table is None:
         return 0.0
@@ -91,7 +91,7 @@ def _bucket_pass(problem: ScheduleProblem, unary: Sequence[Floats]) -> float:
     return bound
 
 
-def _message(problem: ScheduleProblem, link: Link, below: Floats) -> Floats:
+def _message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
     """For every option of the source the least of the edge and `below`, which is by option of the reader.
 
     Hops depend on places alone, tables on strategies alone: the least over the places of each strategy of
@@ -137,7 +137,7 @@ def nearest(
             least[stays, i] = min(least[stays, i], cost)
 
 
-def _plain_message(problem: ScheduleProblem, link: Link, below: Floats) -> Floats:
+def _plain_message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
     """The same for an edge whose cost does not depend on strategies."""
     source, to = problem.options[link.source], problem.options[link.to]
     there = np.arange(len(to.cost))
@@ -167,7 +167,7 @@ class ScheduleProof:
 
     problem: ScheduleProblem
     stop: Stop
-    best: Schedule
+    best: GroupSchedule
     total: float
     nodes: int = 0
     spent_s: float = 0.0
@@ -246,7 +246,7 @@ class ScheduleProof:
             chosen[v] = option
             if not later:
                 self.total = float(bounds[place])
-                self.best = Schedule([list(group) for group in grouping.groups], list(chosen))
+                self.best = GroupSchedule([list(group) for group in grouping.groups], list(chosen))
             else:
                 below, top = list(unary), tops[group]
                 for w in later:

@@ -37,15 +37,15 @@ Progress = Callable[[float, float], None]
 
 
 @dataclass
-class Schedule:
+class GroupSchedule:
     """groups: operators that run at the same time, in order; chosen: the option of every operator."""
 
     groups: list[list[int]]
     chosen: list[int]
 
-    def copy(self) -> Schedule:
+    def copy(self) -> GroupSchedule:
         """Another one that may change."""
-        return Schedule([list(group) for group in self.groups], list(self.chosen))
+        return GroupSchedule([list(group) for group in self.groups], list(self.chosen))
 
 
 class ScheduleSearch:
@@ -62,21 +62,21 @@ class ScheduleSearch:
         for v in problem.order:
             self._ancestors[v] = self._before[v].union(*(self._ancestors[u] for u in self._before[v]))
 
-    def total(self, schedule: Schedule) -> float:
+    def total(self, schedule: GroupSchedule) -> float:
         """Cost of a schedule."""
         problem = self.problem
         return problem.group_total(schedule.groups, schedule.chosen) + problem.edge_total(schedule.chosen)
 
-    def greedy(self, *, alone: bool = False) -> Schedule:
+    def greedy(self, *, alone: bool = False) -> GroupSchedule:
         """Operators in order, each with the option and group that add least; alone: one group each."""
-        schedule = Schedule([], [-1] * len(self.problem.names))
+        schedule = GroupSchedule([], [-1] * len(self.problem.names))
         for v in self.problem.order:
             self._insert(schedule, v, self._edges(schedule, v), alone=alone)
         return schedule
 
-    def random_schedule(self) -> Schedule:
+    def random_schedule(self) -> GroupSchedule:
         """Operators in order, each with an option at random, in the last group if that has room, or alone."""
-        schedule = Schedule([], [-1] * len(self.problem.names))
+        schedule = GroupSchedule([], [-1] * len(self.problem.names))
         for v in self.problem.order:
             option = int(self.random.integers(len(self._every[v])))
             schedule.chosen[v] = option
@@ -89,8 +89,12 @@ class ScheduleSearch:
         return schedule
 
     def improve(
-        self, starts: Sequence[Schedule], work_s: float, bound: float, on_progress: Progress | None = None
-    ) -> Schedule:
+        self,
+        starts: Sequence[GroupSchedule],
+        work_s: float,
+        bound: float,
+        on_progress: Progress | None = None,
+    ) -> GroupSchedule:
         """The best schedule that is reached from some starts within some seconds of a reference core.
 
         bound: no schedule costs less, so the search ends when one costs no more.
@@ -115,7 +119,7 @@ class ScheduleSearch:
                 current, total = other, reached
         return best
 
-    def _settled(self, start: Schedule, end_s: float) -> Schedule:
+    def _settled(self, start: GroupSchedule, end_s: float) -> GroupSchedule:
         """The schedule where neither relocations nor forests lower the cost any more."""
         schedule = start.copy()
         self._descend(schedule, list(range(len(start.chosen))), end_s)
@@ -129,7 +133,7 @@ class ScheduleSearch:
             total = now
         return schedule
 
-    def _descend(self, schedule: Schedule, touched: list[int], end_s: float) -> None:
+    def _descend(self, schedule: GroupSchedule, touched: list[int], end_s: float) -> None:
         """Relocate operators, and those near one that was moved, until none can be moved for less."""
         waiting = [touched[place] for place in self.random.permutation(len(touched)).tolist()]
         known = set(waiting)
@@ -141,7 +145,7 @@ class ScheduleSearch:
                     known.add(u)
                     waiting.insert(0, u)
 
-    def _edges(self, schedule: Schedule, v: int, without: frozenset[int] = frozenset()) -> Floats:
+    def _edges(self, schedule: GroupSchedule, v: int, without: frozenset[int] = frozenset()) -> Floats:
         """Cost of the edges of an operator for each of its options; without: neighbours not counted."""
         costs = np.zeros(len(self._every[v]))
         for link in self.problem.entering[v]:
@@ -156,7 +160,7 @@ class ScheduleSearch:
                 self._count(len(costs))
         return costs
 
-    def _conflicts(self, schedule: Schedule, v: int, group: Sequence[int]) -> Ints:
+    def _conflicts(self, schedule: GroupSchedule, v: int, group: Sequence[int]) -> Ints:
         """Whether each option of an operator shares units with some operators."""
         places = self.problem.places
         used = [self.problem.options[u].place[schedule.chosen[u]] for u in group]
@@ -165,7 +169,7 @@ class ScheduleSearch:
         conflicts: Ints = shared[self.problem.options[v].place] > 0
         return conflicts
 
-    def _relocate(self, schedule: Schedule, v: int) -> list[int]:
+    def _relocate(self, schedule: GroupSchedule, v: int) -> list[int]:
         """Move an operator where it costs least, if that is less; returns those that may move then."""
         groups, before = schedule.groups, schedule.chosen[v]
         place = next(number for number, group in enumerate(groups) if v in group)
@@ -191,7 +195,7 @@ class ScheduleSearch:
         schedule.chosen[v] = before
         return []
 
-    def _insert(self, schedule: Schedule, v: int, edges: Floats, *, alone: bool) -> float:
+    def _insert(self, schedule: GroupSchedule, v: int, edges: Floats, *, alone: bool) -> float:
         """Put an operator where it costs least, given what its edges cost; returns what it adds."""
         groups, cost = schedule.groups, self.problem.options[v].cost
         low, high = self._range(schedule, v)
@@ -215,7 +219,7 @@ class ScheduleSearch:
             groups.insert(low, [v])
         return least
 
-    def _range(self, schedule: Schedule, v: int) -> tuple[int, int]:
+    def _range(self, schedule: GroupSchedule, v: int) -> tuple[int, int]:
         """The groups that may hold an operator: from the first to below the second."""
         low, high = 0, len(schedule.groups)
         for number, group in enumerate(schedule.groups):
@@ -225,10 +229,10 @@ class ScheduleSearch:
                 high = min(high, number)
         return low, high
 
-    def _top(self, schedule: Schedule, group: Sequence[int]) -> float:
+    def _top(self, schedule: GroupSchedule, group: Sequence[int]) -> float:
         return max((float(self.problem.options[u].cost[schedule.chosen[u]]) for u in group), default=0.0)
 
-    def _forest(self, schedule: Schedule) -> None:
+    def _forest(self, schedule: GroupSchedule) -> None:
         """The best options at once of operators whose edges form a forest, groups as they are."""
         members = self._choose_forest(schedule)
         inside = frozenset(members)
@@ -250,7 +254,7 @@ class ScheduleSearch:
             picked[v] = int(value[v].argmin()) if above < 0 else int(pointer[v][picked[above]])
             schedule.chosen[v] = int(near[v][picked[v]])
 
-    def _choose_forest(self, schedule: Schedule) -> list[int]:
+    def _choose_forest(self, schedule: GroupSchedule) -> list[int]:
         """Operators at random, of every group one at most, such that no circle of edges closes."""
         group_of = {v: number for number, group in enumerate(schedule.groups) for v in group}
         root = {v: v for v in group_of}
@@ -271,7 +275,7 @@ class ScheduleSearch:
                     root[end] = v
         return members
 
-    def _candidates(self, schedule: Schedule, v: int, inside: frozenset[int]) -> tuple[Ints, Floats]:
+    def _candidates(self, schedule: GroupSchedule, v: int, inside: frozenset[int]) -> tuple[Ints, Floats]:
         """Some options of an operator, the one in use first, and their cost without edges of the forest."""
         cost, group = self.problem.options[v].cost, next(g for g in schedule.groups if v in g)
         others = [u for u in group if u != v]
@@ -309,7 +313,7 @@ class ScheduleSearch:
         self._count(costs.size)
         return costs
 
-    def _reorder(self, schedule: Schedule) -> None:
+    def _reorder(self, schedule: GroupSchedule) -> None:
         """The same groups in another order that respects the edges: other groups can be joined then."""
         group_of = {v: number for number, group in enumerate(schedule.groups) for v in group}
         needs = [{group_of[u] for v in group for u in self._before[v]} for group in schedule.groups]
@@ -324,7 +328,7 @@ class ScheduleSearch:
             left.remove(number)
         schedule.groups[:] = ordered
 
-    def _perturb(self, schedule: Schedule) -> list[int]:
+    def _perturb(self, schedule: GroupSchedule) -> list[int]:
         """Change some operators that are near each other; returns those that may move then."""
         near = self._near(schedule)
         touched = dict.fromkeys(near)
@@ -346,7 +350,7 @@ class ScheduleSearch:
                 schedule.chosen[v] = int(self.random.integers(len(self._every[v])))
         return list(touched)
 
-    def _near(self, schedule: Schedule) -> list[int]:
+    def _near(self, schedule: GroupSchedule) -> list[int]:
         """Operators of one group, or an operator and some around it."""
         first = int(self.random.integers(len(schedule.chosen)))
         group = next(group for group in schedule.groups if first in group)

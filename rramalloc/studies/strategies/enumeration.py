@@ -14,7 +14,7 @@ import numpy.typing as npt
 from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import ChipPerformance, Rates
 from rramalloc.studies.strategies.strategy import Split, StrategyPlan, Subtask
-from rramalloc.studies.strategies.tasks import LayerTask, SplitBy, Terms
+from rramalloc.studies.strategies.tasks import LayerTask, SplitBy, TaskTerms
 
 MAX_ENUMERATED = 64
 """Compute or storage units that can be enumerated."""
@@ -134,7 +134,7 @@ class Busiest(NamedTuple):
     subtasks: int
     share: float
     split: SplitBy
-    terms: Terms
+    terms: TaskTerms
 
 
 class Best(NamedTuple):

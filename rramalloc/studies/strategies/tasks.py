@@ -24,7 +24,7 @@ SplitBy = Literal["windows", "outputs"]
 """What is dealt out to the subtasks of a task: its output pixels, or its output channels."""
 
 
-class Terms(NamedTuple):
+class TaskTerms(NamedTuple):
     """Run time of a subtask in ns: bringing its input in, computing, taking its output out."""
 
     in_ns: float
@@ -63,14 +63,14 @@ class LayerTask(NamedTuple):
         """Whether it has weights; others split by windows only."""
         return self.bytes_working > 0
 
-    def terms(self, share: Fraction, split: SplitBy, rates: Rates) -> Terms:
+    def terms(self, share: Fraction, split: SplitBy, rates: Rates) -> TaskTerms:
         """Run time of a subtask. By windows it reads its share of the input, by output channels all of it.
 
         Source: docs/sources/companions.md 1.
         """
         part = float(share)
         read = self.bytes_in if split == "outputs" and share else part * self.bytes_in
-        return Terms(read / rates.in_gb_s, part * self.compute_ns, part * self.bytes_out / rates.out_gb_s)
+        return TaskTerms(read / rates.in_gb_s, part * self.compute_ns, part * self.bytes_out / rates.out_gb_s)
 
     def need_bytes(self, share: Fraction, split: SplitBy, *, keeps_weights: bool) -> int:
         """Storage that a subtask needs for its input, output and, if it keeps them there, weights."""

@@ -14,12 +14,12 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Elementwise, Input, Stage
 from rramalloc.placement.emulator.accelerator import Accelerator
+from rramalloc.placement.emulator.batch_schedule import BatchSchedule
 from rramalloc.placement.emulator.cells import Storage
 from rramalloc.placement.emulator.converters import Converters
 from rramalloc.placement.emulator.emulator import Emulator, Layer
 from rramalloc.placement.emulator.integers import Width
 from rramalloc.placement.emulator.parallel_window import ParallelWindow
-from rramalloc.placement.emulator.schedule import Schedule
 from rramalloc.placement.emulator.verification import Verification
 from rramalloc.placement.emulator.verify import Task, in_order, verify_task
 from rramalloc.placement.emulator.weights import Weights, drawn_input
@@ -195,7 +195,7 @@ def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np
     )
     emulator = Emulator(
         network, accelerator, storage, Converters(None, 0.0, 1, width.bits, 0),
-        Schedule.of(simulate(graph, copies)), weights, width,
+        BatchSchedule.of(simulate(graph, copies)), weights, width,
     )  # fmt: skip
     values: dict[str, np.ndarray] = {}
     shifts: dict[str, int] = {}

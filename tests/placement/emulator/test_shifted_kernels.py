@@ -27,9 +27,9 @@ from rramalloc.mapping.demand import block_arrays
 from rramalloc.mapping.modes import BlockGrid
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
+from rramalloc.placement.emulator.batch_schedule import EarlyReadError
 from rramalloc.placement.emulator.integers import Width
 from rramalloc.placement.emulator.parallel_window import ParallelWindow
-from rramalloc.placement.emulator.schedule import EarlyReadError
 from rramalloc.placement.emulator.verify import verify_task
 from rramalloc.placement.emulator.weights import Weights
 from rramalloc.timing.simulate import simulate

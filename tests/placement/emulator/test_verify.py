@@ -22,7 +22,7 @@ from rramalloc.choices import MAPPINGS
 from rramalloc.errors import MisplacedError, RramallocError, SpecError, UnsupportedError
 from rramalloc.importers import load
 from rramalloc.network.network import Network
-from rramalloc.placement.emulator.schedule import EarlyReadError
+from rramalloc.placement.emulator.batch_schedule import EarlyReadError
 from rramalloc.placement.emulator.verify import verify_task
 from rramalloc.placement.emulator.weights import Weights, quantised
 from rramalloc.placement.placement import PlacedArray

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rramalloc.importers.onnx.drawing import Handler
 from rramalloc.importers.onnx.operators import (
-    arrange,
     channels,
     elementwise,
     matmul,
     normalise,
+    rearrange,
     recurrent,
     reduce,
     resize,
@@ -19,7 +19,7 @@ HANDLERS: dict[str, Handler] = {
     **windowed.HANDLERS,
     **matmul.HANDLERS,
     **elementwise.HANDLERS,
-    **arrange.HANDLERS,
+    **rearrange.HANDLERS,
     **channels.HANDLERS,
     **normalise.HANDLERS,
     **recurrent.HANDLERS,

@@ -20,9 +20,9 @@ from rramalloc.importers.onnx.drawing import (
     select,
     take,
 )
-from rramalloc.importers.onnx.operators.arrange import reshape_to
 from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.operators.normalise import over
+from rramalloc.importers.onnx.operators.rearrange import reshape_to
 from rramalloc.importers.onnx.operators.reduce import reduced
 from rramalloc.importers.onnx.shapes import MAX_DIM, broadcast, shown
 from rramalloc.importers.onnx.step import Step

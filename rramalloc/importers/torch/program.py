@@ -26,7 +26,7 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class TorchGraph:
     """Operations in order. shapes: dimensions of every tensor by name; outputs: what the graph returns."""
 
     inputs: tuple[Argument, ...]
@@ -35,7 +35,7 @@ class Graph:
     shapes: Mapping[str, Dims]
 
 
-Argument = Ref | Graph | tuple["Argument", ...] | int | float | bool | str | None
+Argument = Ref | TorchGraph | tuple["Argument", ...] | int | float | bool | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Program:
     constants: values of the few whole numbers among these that say which places are taken.
     """
 
-    graph: Graph
+    graph: TorchGraph
     user_inputs: tuple[str, ...]
     constants: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
 

@@ -109,14 +109,14 @@ class EarlyReadError(RramallocError):
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class BatchSchedule:
     """Batch starts of all stages. timing: of `simulate`; stage: number of each stage by name."""
 
     timing: Timing
     stage: dict[str, int]
 
     @classmethod
-    def of(cls, timing: Timing) -> Schedule:
+    def of(cls, timing: Timing) -> BatchSchedule:
         """The schedule that `simulate` found."""
         return cls(timing, {name: number for number, name in enumerate(timing.graph.names)})
 

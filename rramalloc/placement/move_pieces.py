@@ -5,7 +5,7 @@ The moves are compiled: pieces and contents of tiles that change places, counted
 potential[s, t] is the sum over the arrays of stage s of their distance to tile t. Stage s of mass z that
 goes from a to b changes the cost by z * (pull(s, b) - pull(s, a)), pull(s, t) the sum over its neighbours c
 of weight * potential[c, t]; where masses m_s go at once, each pair of neighbours s, c among them adds
--2 * weight * m_s * m_c * distance(a, b). Pieces of a tile are a linked list.
+-2 * weight * m_s * m_c * distance(a, b). PieceLists of a tile are a linked list.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PROPOSALS_PER_PLACE = 12_000
 _WEIGHT_SUM = 2.0**58
 
 
-class Pieces(NamedTuple):
+class PieceLists(NamedTuple):
     """Stage, arrays and tile of every piece, and the pieces before and after it in its tile, -1 for none."""
 
     stage: Ints
@@ -83,7 +83,7 @@ def _pulled(s: int, a: int, b: int, pull: Pull) -> int:
 
 
 @compiled
-def _gather(a: int, sign: int, pieces: Pieces, tiles: TileLists, moved: Moved, n: int) -> int:
+def _gather(a: int, sign: int, pieces: PieceLists, tiles: TileLists, moved: Moved, n: int) -> int:
     """Add the masses of the pieces in tile a to `moved`; the number of stages touched so far."""
     i = tiles.head[a]
     while i >= 0:
@@ -98,7 +98,7 @@ def _gather(a: int, sign: int, pieces: Pieces, tiles: TileLists, moved: Moved, n
 
 
 @compiled
-def _pair(i: int, j: int, pieces: Pieces, moved: Moved) -> int:
+def _pair(i: int, j: int, pieces: PieceLists, moved: Moved) -> int:
     """The mass of piece i, less that of piece j unless j < 0; the number of stages touched."""
     one = pieces.stage[i]
     moved.touched[0] = one
@@ -144,7 +144,7 @@ def _clear(moved: Moved, n: int) -> None:
 
 
 @compiled
-def _relink(i: int, a: int, b: int, pieces: Pieces, tiles: TileLists) -> None:
+def _relink(i: int, a: int, b: int, pieces: PieceLists, tiles: TileLists) -> None:
     """Piece i leaves the list of tile a and heads that of b."""
     before, after, head = pieces.before, pieces.after, tiles.head
     tiles.room[a] += pieces.size[i]
@@ -162,7 +162,7 @@ def _relink(i: int, a: int, b: int, pieces: Pieces, tiles: TileLists) -> None:
 
 
 @compiled
-def _exchange(a: int, b: int, pieces: Pieces, tiles: TileLists) -> None:
+def _exchange(a: int, b: int, pieces: PieceLists, tiles: TileLists) -> None:
     """The contents of two tiles change places."""
     head, room = tiles.head, tiles.room
     head[a], head[b] = head[b], head[a]
@@ -176,7 +176,7 @@ def _exchange(a: int, b: int, pieces: Pieces, tiles: TileLists) -> None:
 
 @compiled
 def _accept_moves(
-    pieces: Pieces, tiles: TileLists, pull: Pull, distance: Any, moved: Moved, state: Any, proposals: int
+    pieces: PieceLists, tiles: TileLists, pull: Pull, distance: Any, moved: Moved, state: Any, proposals: int
 ) -> int:
     """Threshold accepting: random moves, exchanges of pieces and of tiles; the change of the cost in all.
 
@@ -231,7 +231,7 @@ def _accept_moves(
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Pieces in tiles of the mesh. stage, arrays, site: int64, one row per piece; sites: int64 (k, 4).
+    """PieceLists in tiles of the mesh. stage, arrays, site: int64, one row per piece; sites: int64 (k, 4).
 
     A piece is all arrays of a copy, or a part of a copy that does not fit a tile.
     """
@@ -280,7 +280,7 @@ def _run(
     site = layout.site.copy()
     head, before, after = _lists(site, count)
     moved = Moved(np.zeros((layout.stages, 2), dtype=np.int64), np.zeros(layout.stages, dtype=np.int64))
-    pieces = Pieces(layout.stage, layout.arrays, site, before, after)
+    pieces = PieceLists(layout.stage, layout.arrays, site, before, after)
     pull = Pull(*neighbours, held @ hops)
     _accept_moves(pieces, TileLists(room, head), pull, hops, moved, state, proposals)
     return replace(layout, site=site)

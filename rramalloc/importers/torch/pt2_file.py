@@ -20,15 +20,15 @@ import numpy.typing as npt
 
 from rramalloc.errors import FileError, NetworkError, RramallocError, SpecError
 from rramalloc.files import JSON_LIMIT_BYTES, open_to_read, parse_json
-from rramalloc.importers.torch.graph import (
+from rramalloc.importers.torch.program import (
     MAX_CONSTANT,
     Argument,
     Dims,
-    Graph,
     Operation,
     Program,
     Ref,
     Symbols,
+    TorchGraph,
     checked_dims,
     symbol_name,
 )
@@ -127,13 +127,13 @@ class _Reader:
     where: str
     symbols: Symbols
 
-    def graph(self, document: object, depth: int) -> Graph:
+    def graph(self, document: object, depth: int) -> TorchGraph:
         fields = _dict(document, f"{self.where}: graph")
         nodes = _list(fields.get("nodes"), f"{self.where}: nodes")
         if len(nodes) > MAX_NODES:
             raise NetworkError(self.where, f"has {len(nodes)} operations, the limit is {MAX_NODES}")
         tensors = _dict(fields.get("tensor_values"), f"{self.where}: tensor_values")
-        return Graph(
+        return TorchGraph(
             tuple(self._arguments(fields.get("inputs"), f"{self.where}: inputs", depth)),
             tuple(
                 self._operation(node, f"{self.where}: operation {i}", depth) for i, node in enumerate(nodes)
