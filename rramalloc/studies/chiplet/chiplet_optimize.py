@@ -23,7 +23,7 @@ from rramalloc.studies.chiplet.describe import describe_network
 from rramalloc.studies.chiplet.description import Description
 from rramalloc.studies.chiplet.schedule_problem import ScheduleProblem
 from rramalloc.studies.chiplet.schedule_proof import MOST_PROVEN, ScheduleProof, lower_bound
-from rramalloc.studies.chiplet.schedule_search import Progress, GroupSchedule, ScheduleSearch
+from rramalloc.studies.chiplet.schedule_search import GroupSchedule, Progress, ScheduleSearch
 from rramalloc.units import counted
 from rramalloc.version import __version__
 
