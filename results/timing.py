@@ -19,7 +19,7 @@ import numpy as np
 
 from rramalloc.api import optimize
 from rramalloc.importers import load
-from rramalloc.search.breakpoints import breakpoints
+from rramalloc.mapping.modes import breakpoints
 from rramalloc.timing.simulate import makespan_of_each, simulate
 from rramalloc.timing.stage_graph import StageGraph
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -11,8 +12,16 @@ import numpy as np
 from rramalloc.choices import MAPPINGS, Mapping
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
-from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel, useful_sizes
-from rramalloc.mapping.modes import NO_BLOCKS, BlockArrays, BlocksByName, Ints, input_extent, smallest_block
+from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel
+from rramalloc.mapping.modes import (
+    NO_BLOCKS,
+    BlockArrays,
+    BlocksByName,
+    Ints,
+    breakpoints,
+    input_extent,
+    smallest_block,
+)
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.counts import groups_of, inputs_of, kernel_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
@@ -294,15 +303,15 @@ def filter_of(network: Network, stage: Stage) -> Filter:
 
 @lru_cache(maxsize=4096)
 def _fewest_arrays(weights: WeightMatrix, kernel: Pair, crossbar: Crossbar) -> Pair:
-    """The best fold of all; those left out take more inputs for the same folded kernel."""
+    """The best fold of all; those left out take more inputs for a folded kernel of the same length."""
 
     def cost(size: Pair) -> tuple[int, int, int, int]:
         folded = weights.folded(kernel, size)
         arrays = demand(folded, crossbar, "kernel_split", "")
         return arrays, folded.positions * folded.inputs, size[0] * size[1], size[0]
 
-    widths = tuple(useful_sizes(kernel[1]))
-    return min(((height, width) for height in useful_sizes(kernel[0]) for width in widths), key=cost)
+    heights, widths = (breakpoints(length, length).tolist() for length in kernel)
+    return min(itertools.product(heights, widths), key=cost)
 
 
 def _whole_kernel(weights: WeightMatrix, crossbar: Crossbar, where: str) -> int:

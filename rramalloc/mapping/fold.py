@@ -164,20 +164,6 @@ def folded_kernel(kernel: Pair, size: Pair) -> Pair:
     return _pair(-(-k // n) for k, n in zip(kernel, size, strict=True))
 
 
-def useful_sizes(kernel: int) -> Iterator[int]:
-    """The smallest n for every ceil(kernel / n) there is, rising from 1 to `kernel`.
-
-    Any other n takes more channels for a folded kernel of the same length.
-    """
-    size = 1
-    while True:
-        yield size
-        folded = -(-kernel // size)
-        if folded == 1:
-            return
-        size = -(-kernel // (folded - 1))
-
-
 def _pair(values: Iterator[int]) -> Pair:
     height, width = values
     return height, width

@@ -197,3 +197,16 @@ def input_step(stage: Stage, axis: int, count: int) -> int:
         return 1
     stride = stage.stride[axis]
     return count // stride if isinstance(stage, ConvTranspose) else count * stride
+
+
+def breakpoints(windows: int, largest: int) -> npt.NDArray[np.int64]:
+    """Smallest d for every value that ceil(windows / d) takes with d <= largest, rising; int64."""
+    useful = []
+    copies = 1
+    while copies <= largest:
+        useful.append(copies)
+        batches = -(-windows // copies)
+        if batches == 1:
+            break
+        copies = -(-windows // (batches - 1))
+    return np.array(useful, dtype=np.int64)

@@ -20,11 +20,11 @@ import pulp
 from typing_extensions import override
 
 from rramalloc.errors import SolverError
+from rramalloc.mapping.modes import breakpoints
 from rramalloc.methods import milp_solvers
 from rramalloc.methods.method import Method
 from rramalloc.methods.milp_solvers import Answer
 from rramalloc.network.geometry import Pair
-from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.menu import Menu, Modes
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.dependencies import Edge

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rramalloc.search.breakpoints import breakpoints
+from rramalloc.mapping.modes import breakpoints
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication
 

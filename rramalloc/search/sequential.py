@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError
+from rramalloc.mapping.modes import breakpoints
 from rramalloc.search import repair
-from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.menu import Menu, access_ns_of
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime

@@ -27,7 +27,6 @@ from rramalloc.mapping.fold import (
     fold_input,
     fold_to,
     fold_weights,
-    useful_sizes,
 )
 from rramalloc.network.geometry import Pads
 
@@ -249,11 +248,3 @@ def test_both_convolutions_of_the_check_are_convolutions(random: Random) -> None
     large = values(random, 13 + random.randint(0, 4), 13, whole.groups * whole.inputs)
     found = convolve(large, weights, stride=whole.stride, dilation=dilation, groups=whole.groups)
     assert found.tolist() == loops(large, weights, whole.stride, dilation, whole.groups).tolist()
-
-
-@pytest.mark.parametrize("kernel", range(1, 40))
-def test_useful_sizes_are_the_smallest_for_each_folded_kernel(kernel: int) -> None:
-    smallest: dict[int, int] = {}
-    for size in range(1, kernel + 1):
-        smallest.setdefault(-(-kernel // size), size)
-    assert list(useful_sizes(kernel)) == list(smallest.values())

@@ -15,11 +15,11 @@ from search.test_modes import solved
 import rramalloc
 from rramalloc.errors import SolverError
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods import milp, milp_solvers
 from rramalloc.results.optimize import make_problem
 from rramalloc.results.recheck import check_candidate
-from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import Replication
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from laws.strategies import random_blocks, random_problem, random_replication, randoms
 
+from rramalloc.mapping.modes import breakpoints
 from rramalloc.search.archive import Slots, keep
-from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.kernels import anneal, climb, cuts, limits, prices, propagate, rebalance, schedule
 from rramalloc.search.lookups import checkpoints, reach
 from rramalloc.search.problem import Problem

@@ -23,13 +23,13 @@ from rramalloc.errors import BudgetError, SpecError, TargetError, UnknownNameErr
 from rramalloc.files import to_json
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
+from rramalloc.mapping.modes import breakpoints
 from rramalloc.methods.registry import method_named
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import make_problem
 from rramalloc.results.recheck import recheck
 from rramalloc.search import auto
 from rramalloc.search.bound import Bounder
-from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph

@@ -13,8 +13,8 @@ import numpy as np
 
 from rramalloc.choices import ObjectiveName
 from rramalloc.errors import RramallocError
+from rramalloc.mapping.modes import breakpoints
 from rramalloc.results.optimize import Request, propose
-from rramalloc.search.breakpoints import breakpoints
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.studies.tune.calibration import Calibration
 from rramalloc.timing.simulate import Replication
