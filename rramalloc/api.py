@@ -248,7 +248,7 @@ def compare(
 
     arrays: 2048, "x2" (twice the minimum) or a list of such; objective: latency, energy or edp, by which
     methods are judged; methods: names, None for all that are compared by default; seeds: runs of each method
-    that depends on its seed, of which the median is told; work and time_limit_s: of every single run; clock:
+    that depends on its seed, whose median is reported; work and time_limit_s: of every single run; clock:
     measure time too; latency_table: measured step times, or their file; progress: show a line in a notebook;
     ending: set its `interrupted` to end early.
     Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.

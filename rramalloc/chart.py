@@ -25,7 +25,7 @@ Shape = Literal["square", "stroke", "circle", "diamond", "triangle-up", "triangl
 
 BLUE, ORANGE, GREEN, RED, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
 SKY, GREY = "#56B4E9", "#999999"
-"""Okabe and Ito's palette, which all kinds of colour vision tell apart."""
+"""Okabe and Ito's palette, distinct for all kinds of colour vision."""
 SERIES = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
 SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
 INK = {"expr": "ink"}

@@ -153,7 +153,7 @@ compilation = Compilation()
 
 @cache
 def _numba() -> Any:
-    """The compiler, which tells `compilation` what it does."""
+    """The compiler, which reports to `compilation`."""
     import numba
     from numba.core import event
 

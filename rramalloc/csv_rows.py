@@ -26,7 +26,7 @@ def csv_lines(text: str, where: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def check_columns(header: Sequence[str], place: str, known: Sequence[str], advice: str = "") -> None:
-    """Raise SpecError for a column that is not known or stands twice; advice: what else may be wrong."""
+    """Raise SpecError for an unknown or repeated column; advice: another possible cause."""
     for name in header:
         if name not in known:
             columns = ",".join(known)

@@ -265,7 +265,7 @@ def lock_file(path: str | os.PathLike[str]) -> int | None:
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:
-    """Make a folder, and those above it, unless it is there. Raises FileError."""
+    """Make a folder and its parents if they do not exist. Raises FileError."""
     with telling(os.fspath(path)):
         os.makedirs(path, exist_ok=True)
 

@@ -21,9 +21,9 @@ _EVERY_S = 0.2
 def followed(
     given: Callable[[*Reported], None] | None, wanted: bool, words: Callable[[*Reported], str]
 ) -> Iterator[Callable[[*Reported], None] | None]:
-    """What a search tells its progress to: the caller's own function, or a line in a notebook, or nothing.
+    """The callback of a search: the caller's own function, or a line in a notebook, or nothing.
 
-    wanted: whether a line may be shown; words: the line, of what the search tells.
+    wanted: whether a line may be shown; words: the line, from the values that the search reports.
     """
     if given is not None or not wanted or not in_notebook():
         yield given

@@ -98,7 +98,7 @@ def is_whole(value: object, least: int, most: int) -> TypeGuard[int]:
 
 
 def check_known(kind: str, name: object, known: Sequence[str]) -> None:
-    """Raise UnknownNameError unless an argument is one of the names there are."""
+    """Raise UnknownNameError unless an argument is one of the names."""
     if name not in known:
         raise UnknownNameError(kind, str(name), known)
 
@@ -111,7 +111,7 @@ def fault(reason: str) -> PydanticCustomError:
 def describe(error: ValidationError, data: object = None, fields: Sequence[str] = ()) -> str:
     """Say what is wrong in which field, at most three faults, with what was got.
 
-    fields: names there are, of which the nearest is suggested for one that is not known.
+    fields: the names of fields, of which the nearest is suggested for an unknown one.
     """
     faults = error.errors(include_url=False, include_context=False)
     shown = [_fault(fault["loc"], fault["msg"], fault["input"], data, fields) for fault in faults[:_SHOWN]]

@@ -6,7 +6,7 @@ import os
 from typing import TextIO
 
 _USUAL = 80
-"""Columns of a terminal that does not tell."""
+"""Columns of a terminal that does not report its width."""
 _DIGITS = 6
 
 

@@ -291,7 +291,7 @@ class Counting(Record):
 
 
 class Hardware(ResultRecord):
-    """An accelerator: one kind of array, its precision, and what is known of time, memory and hierarchy.
+    """An accelerator: one kind of array, its precision, and what is given of time, memory and hierarchy.
 
     source: where the numbers come from; unconfirmed: dotted names of fields ("timing.read_ns") whose values
     no file or paper at hand confirms. Raises SpecError if a field does not hold what its record says.

@@ -124,7 +124,7 @@ def smallest_block(stage: TimedNode) -> Pair:
 
 
 def largest_block(stage: TimedNode, shape: Shape) -> Pair:
-    """The smallest block that covers the whole output, which is the largest that is of use."""
+    """The smallest block that covers the whole output; larger ones save nothing."""
     if not isinstance(stage, Conv | ConvTranspose):
         return SINGLE
     if not isinstance(stage, ConvTranspose):

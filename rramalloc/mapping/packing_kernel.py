@@ -42,7 +42,7 @@ def packing_scratch(sizes: Any) -> Any:
 
 @compiled
 def placeable(packing: Any, copies: Any, scratch: Any) -> bool:
-    """Whether an allocation can certainly be placed; True if there are no tiles to keep to."""
+    """Whether an allocation can certainly be placed; True if copies need not keep to tiles."""
     sizes, kind, tiles, arrays = packing
     return tiles == 0 or fits_quickly(sizes, kind, copies, tiles, arrays, scratch)
 

@@ -38,7 +38,7 @@ _MOST_ARCS = 40_000
 """Variables of the integer program: above this it is not tried and the answer can be "unknown"."""
 _MOST_NODES = 300
 _UNROUNDED = (0, 1, 3)
-"""Tiles of each pattern of the relaxation that the integer program decides anew, from few to many."""
+"""Tiles of each pattern of the relaxation that the integer program may change, from few to many."""
 _WEIGHT_SCALE, _ROUNDING = 2**24, 1e-5
 
 

@@ -37,7 +37,7 @@ Rows = npt.NDArray[np.int64]
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
-    """The fastest individual that both populations come to."""
+    """The fastest individual of both populations."""
     search = _Evolution(problem, stop, np.random.Generator(np.random.PCG64(seed)))
     founders = search.founders()
     best = founders[:1]

@@ -54,7 +54,7 @@ def _scaled(problem: Problem, copies: np.ndarray[tuple[int], np.dtype[np.float64
 
 
 def _spend(problem: Problem, copies: Replication) -> int:
-    """Add copies while any fits, those first that save most of W / d per array; how many were looked at."""
+    """Add copies while any fits, those first that save most of W / d per array; the number examined."""
     windows, demand, most = problem.graph.windows.tolist(), problem.demand.tolist(), most_copies(problem)
     left = problem.budget - problem.arrays(copies)
 

@@ -33,7 +33,7 @@ class Answer:
     """What a solver achieved.
 
     bound: no solution of the program has a smaller objective; seconds: work counted in seconds of a
-    reference core, None if the solver does not tell.
+    reference core, None if the solver does not report it.
     """
 
     has_solution: bool

@@ -107,7 +107,7 @@ class Demands(NamedTuple):
 
 
 class Span(NamedTuple):
-    """States begin ... end - 1 are extended; `filled` places are taken; the work may come to `limit`."""
+    """States begin ... end - 1 are extended; `filled` places are taken; `limit` bounds the work."""
 
     begin: int
     end: int
@@ -235,7 +235,7 @@ def extend(goal: Any, budget: int, i: int, whole: Any, states: Any, out: Any, sp
     """Append the states of a span with every useful number of copies of layer i to `out`.
 
     states, out: _States; whole: the box of all layers. Returns the number of states in `out` and the layers
-    that were looked at, a count of work; ends early if `out` is full or the work passes the limit.
+    that were examined, a count of work; ends early if `out` is full or the work passes the limit.
     """
     layers, demand = goal.layers, goal.demand
     room = np.empty((6, len(layers)), dtype=np.int64)
@@ -284,7 +284,7 @@ def undominated(states: Any, order: Any, look: int) -> int:
     """Move to the front of `order` the states that none of the `look` ones kept before them dominates.
 
     order: states by rising arrays. A state dominates if it takes no more arrays, has no longer tails and
-    all it asks for is asked for by the other too. Returns how many were kept.
+    the other asks for all that it asks for. Returns the number kept.
     """
     _, arrays, rest, _, asks, dues, count = states
     kept = 0
@@ -550,7 +550,7 @@ class _TargetSearch:
 
     @property
     def _work_left(self) -> int:
-        """Layers that may still be looked at."""
+        """Layers that may still be examined."""
         left_s = self.stop.work * SECONDS_PER_WORK - self.spent_s
         return int(left_s / (1e-9 * _NS_PER_LAYER_LOOKED_AT))
 
@@ -563,7 +563,7 @@ class _TargetSearch:
 
     @property
     def words(self) -> str:
-        """What was reached in the model, and what is known of it."""
+        """The best allocation in the model, and its bound."""
         reached = f"{self.steps} steps by the published recurrence"
         how = f"dynamic program, {self._states} states; no proof of the exact makespan"
         if not self.chain.is_monotone:

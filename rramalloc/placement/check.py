@@ -1,6 +1,6 @@
 """The judge of placements: whether arrays, blocks and tiles are as they must be.
 
-It shares no code with what places: the blocks that a layer needs are counted anew from
+It shares no code with the placer: it counts the blocks of a layer itself, from
 docs/sources/model.md 3 and 10.
 """
 
@@ -56,8 +56,8 @@ class _Size(NamedTuple):
 class _Need:
     """What a stage takes.
 
-    sizes: of every array of one copy by (row_block, column_block); most: copies that are of use, one for
-    each block of windows; smallest: the block of a copy without shifted kernels. Where copies share arrays,
+    sizes: of every array of one copy by (row_block, column_block); most: copies of use, one for each
+    block of windows; smallest: the block of a copy without shifted kernels. Where copies share arrays,
     each holds `room` of the groups, `rows` x `columns` lines each; room 0: copies lie apart.
     """
 
@@ -232,7 +232,7 @@ def _check_layers(
     placement: Placement, needs: MappingOf[str, _Need], replication: MappingOf[str, int],
     blocks: BlocksByName, where: str,
 ) -> None:  # fmt: skip
-    """The layers told are the stages, as often as the allocation says."""
+    """The layers listed are the stages, with the copies of the allocation."""
     layers = {layer.name: layer for layer in placement.layers}
     for name in (*layers, *replication, *blocks):
         if name not in needs:
@@ -259,7 +259,7 @@ def _check_layers(
 
 
 def _check_blocks(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
-    """Every block of every copy is there once, and takes the lines it takes."""
+    """Every block of every copy is present once and takes as many lines as it needs."""
     copies = placement.replication
     seen: dict[tuple[str, int, int, int], int] = {}
     for number, array in enumerate(placement.arrays):

@@ -32,7 +32,7 @@ class Optimum:
 
 
 def solve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: int) -> Optimum | None:
-    """Place the pieces of `layout` in any of its tiles; None if there are too many or nothing was found."""
+    """Place the pieces of `layout` in any of its tiles; None if there are too many or no solution."""
     pairs = _pairs(layout, flows)
     tiles = len(layout.sites)
     if not pairs or len(pairs) * tiles * tiles > _MOST_PRODUCTS:

@@ -125,7 +125,7 @@ def _rate(throughput_per_s: float | None) -> str:
 
 
 def _limit(layers: tuple[Layer, ...], makespan: int) -> str:
-    """What the table of layers alone tells of the bottleneck."""
+    """The bottleneck by the table of layers alone."""
     if not layers:
         return ""
     longest = max(layers, key=lambda layer: layer.batches)

@@ -128,7 +128,7 @@ def methods_chart(comparison: Comparison, budgets: Sequence[int] | None = None) 
     """Ratio of every method to the reference, a panel a budget.
 
     Of more than eight budgets, eight are drawn, spread evenly from the first to the last. Bars far beyond the
-    others end at the end of the axis; their numbers stand beside them.
+    others end at the end of the axis; their numbers are written next to them.
     """
     every = comparison.budgets
     drawn = budgets or [every[place] for place in thinned(len(every), _MOST_PANELS)]

@@ -113,7 +113,7 @@ def _chart(chart: Chart, name: str) -> str:
 
 
 def _keys(keys: Sequence[Key]) -> str:
-    """A legend whose entries hide and show what they stand for."""
+    """A legend whose entries hide and show their marks."""
     if not keys:
         return ""
     entries = "".join(
@@ -138,7 +138,7 @@ def _kind(column: Column) -> str:
 
 
 def _cells(row: Sequence[Any], columns: Sequence[Column]) -> Iterator[str]:
-    """Numbers have their exact value beside them where the text does not give it."""
+    """Cells hold the exact value of a number that is shown rounded."""
     for value, column in zip(row, columns, strict=True):
         if value is None:
             yield f'<td{_kind(column)} data-v="">{_NONE}</td>'

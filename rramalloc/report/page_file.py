@@ -54,7 +54,7 @@ def report(
     """The HTML of a page that shows results, written to `output` if that is given.
 
     files: of allocations, simulations, comparisons, Pareto fronts, sweeps (or their folders), placements,
-    chiplet costs and schedules, evaluations, folds and latency tables (JSON), told apart by their `format`;
+    chiplet costs and schedules, evaluations, folds and latency tables (JSON), identified by their `format`;
     or the records themselves; networks: files, names or networks, from which stalls, buffers and the
     critical path of an allocation come; those that ship are found without; date, command: shown as they are
     given, nothing is shown of the clock.
@@ -89,7 +89,7 @@ def report(
 
 
 def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed | None:
-    """What the network tells beyond the file, or for an allocation a simulation among the other files."""
+    """What follows from the network, or for an allocation from a simulation among the other files."""
     result = source.result
     if not isinstance(result, Allocation | Simulation):
         return None

@@ -71,7 +71,7 @@ Block = Table | Chart | Note
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What the page tells of one file. limit: one sentence that says what limits the result, or sums it up
+    """One file on the page. limit: one sentence that says what limits the result, or sums it up
     after the words `lead`; headline: a few words for the list of results; made: (term, what it was).
     """
 

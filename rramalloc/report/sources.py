@@ -1,4 +1,4 @@
-"""Files that a page is made from: what each is, told by its `format`."""
+"""The files that a page is made from, identified by their `format`."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
 
 
 def _series(rows: Sequence[SweepRow], x: str) -> dict[str, list[SweepRow]]:
-    """Rows by what varies beside a column, named by it, rising in the column."""
+    """Rows by the values that vary besides a column, rising in the column."""
     differ = [field for field in _VARIES if field != x and len({getattr(row, field) for row in rows}) > 1]
     varies = differ or ["method"]
     series: dict[str, list[SweepRow]] = {}

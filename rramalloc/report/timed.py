@@ -1,4 +1,4 @@
-"""Timed: what only a network tells of an allocation, such as stalls, buffers and the critical path."""
+"""Timed: what follows from an allocation and its network, such as stalls, buffers and the critical path."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class BusySpan:
 
 @dataclass(frozen=True, eq=False)
 class Timed:
-    """What is known of an allocation's timing beyond its file. path: segments that the makespan waits for;
-    limit: the path in words; timing: None where only a simulation's file tells of it.
+    """An allocation's timing beyond its file. path: segments that the makespan waits for;
+    limit: the path in words; timing: None where it comes from the file of a simulation.
     """
 
     edges: tuple[BufferedEdge, ...]
@@ -101,7 +101,7 @@ def _shipped() -> dict[str, str]:
 
 
 def time_allocation(allocation: Allocation, network: Network, where: str) -> Timed:
-    """Simulate an allocation anew. Raises SpecError if its file says something else, or does not fit."""
+    """Simulate an allocation again. Raises SpecError if its file says something else, or does not fit."""
     timing = _timing(network, read_allocation(allocation, where), allocation.options.fc, "next")
     given = {layer.name: (layer.start, layer.finish) for layer in allocation.layers}
     exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)
@@ -121,7 +121,7 @@ def time_allocation(allocation: Allocation, network: Network, where: str) -> Tim
 
 
 def time_simulation(simulation: Simulation, network: Network | None, where: str) -> Timed:
-    """A simulation's file, with the times of single batches if its network is known and comes to the same."""
+    """A simulation's file, with the times of single batches if its network is given and yields the same."""
     given = AllocationInput(
         replication={layer.name: layer.replication for layer in simulation.layers},
         blocks={layer.name: layer.block for layer in simulation.layers if layer.block is not None},

@@ -1,4 +1,4 @@
-"""The one reading of an allocation that a user hands over: an object, its file, or copies by layer name."""
+"""Reads an allocation in any form: an object, its file, or copies by layer name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `inspect` tells of a network before anything is optimised: stages, demand, smallest budget."""
+"""`inspect`: stages, demand and smallest budget of a network before it is optimised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `simulate` tells of one allocation: exact timing, stalls, buffers and the critical path."""
+"""`simulate`: exact timing, stalls, buffers and the critical path of one allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of all budgets at once: the fastest allocation for every number of arrays, and bounds."""
+"""The fastest allocation for every number of arrays, and bounds, of all budgets at once."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Archive:
         return FrontStep(slot, int(self.slots.arrays[slot]), int(self.slots.makespan[slot]), budget)
 
     def beside(self, step: FrontStep) -> list[FrontStep]:
-        """The steps with next more and next fewer arrays, as far as there are any."""
+        """The neighbouring steps: with the next more and the next fewer arrays."""
         after = self.slot_of(step.until) + 1
         faster = np.flatnonzero(self.slots.makespan[after:] < step.makespan)
         near = [self.at(self.top(after + int(faster[0])))] if len(faster) else []

@@ -37,7 +37,7 @@ class Effort(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Seconds of work counted; steps that were tried, and those of them with which it got on."""
+    """Seconds of work counted; steps that were tried, and those that were improved."""
 
     seconds: float
     tried: int = 0
@@ -113,7 +113,7 @@ class Tasks:
         return Done(spent, tried, succeeded)
 
     def search(self, archive: Archive, budgets: Sequence[int], limit_s: float) -> Done:
-        """Whole searches, each beginning with what is known of its budget."""
+        """Whole searches, each with the best allocation and bound of its budget as a warm start."""
         spent = 0.0
         for step in self._open(archive, budgets):
             if spent >= limit_s:

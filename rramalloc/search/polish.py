@@ -28,7 +28,7 @@ def polished(problem: Problem, step_time: StepTime, start: Replication) -> tuple
 
 
 def descend(problem: Problem, values: Values, start: Replication) -> tuple[Replication, int]:
-    """A local optimum of a value reached from `start`, and the number of allocations that were looked at.
+    """A local optimum of a value reached from `start`, and the number of allocations that were examined.
 
     A move gives one stage one batch more or fewer, or one stage more and another fewer copies.
     """

@@ -1,4 +1,4 @@
-"""What a search is given (Problem), when it ends (Stop) and what it hands back (Candidate)."""
+"""The input of a search (Problem), its end (Stop) and its result (Candidate)."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """An allocation that a method proposes; nothing in it is believed before it is checked.
+    """An allocation that a method proposes, to be checked.
 
     lower_bound: steps that no allocation within the budget undercuts; proof: what shows that, in words;
     seconds: work done, counted in seconds of a reference core, None if it was not counted;
@@ -271,7 +271,7 @@ class Stop:
         return None
 
     def report(self, seconds: float, best: int, bound: int) -> None:
-        """Keep an improvement, found after so many seconds of work, and tell the caller of it once."""
+        """Keep an improvement, with the seconds of work until it, and report it to the caller once."""
         if self.history and self.history[-1][1:] == (best, bound):
             return
         self.history.append((seconds, best, bound))

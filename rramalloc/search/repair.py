@@ -1,4 +1,4 @@
-"""Making an allocation fit: copies are taken away until budget and tiles of the chips hold the rest."""
+"""Repair of an allocation: removes copies until budget and tiles of the chips hold the rest."""
 
 from __future__ import annotations
 

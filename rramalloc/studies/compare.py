@@ -1,4 +1,4 @@
-"""`compare`: every method on the same problem, each allocation simulated and checked, none believed."""
+"""`compare`: every method on the same problem; each allocation is simulated and checked."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ class CompareRequest:
 
 @dataclass(slots=True)
 class CancelToken:
-    """Ends a comparison from outside (Ctrl-C): what runs is told to stop, and nothing else begins."""
+    """Ends a comparison from outside (Ctrl-C): running searches stop, and no other begins."""
 
     _interrupted: bool = False
     _running: list[Stop] = field(default_factory=list)
 
     @property
     def interrupted(self) -> bool:
-        """Whether the end was asked for; to be set."""
+        """Whether to end; to be set from outside."""
         return self._interrupted
 
     @interrupted.setter
@@ -100,7 +100,7 @@ def compare(
     network: Network, hardware: Hardware, arrays: Sequence[int], request: CompareRequest, cancel: CancelToken,
     on_progress: CompareProgress | None = None,
 ) -> Comparison:  # fmt: skip
-    """All methods at every budget. A method that does not apply or finds nothing is told under `skipped`.
+    """All methods at every budget. `skipped` lists methods that do not apply or find no allocation.
 
     Interrupted, it has what was ready by then. Raises BudgetError, PlacementError, TileError, SpecError,
     UnknownNameError before anything runs; SolverError if an allocation does not survive the check.

@@ -45,7 +45,7 @@ from rramalloc.units import Unit
 from rramalloc.version import __version__
 
 DEFAULT_BASELINES = ("uniform", "proportional", "bottleneck", "lagrange", "gain")
-"""Quick ones that people use: drawn beside the front."""
+"""Quick methods in common use, drawn next to the front."""
 _BASELINE_BUDGETS = 16
 
 
@@ -53,7 +53,7 @@ _BASELINE_BUDGETS = 16
 class ParetoRequest:
     """Which front is wanted.
 
-    against: what the objective is put against; baselines: methods beside it; measured: step times of a
+    against: the quantity on the other axis; baselines: methods to compare with; measured: step times of a
     latency table.
     """
 
@@ -119,7 +119,7 @@ def pareto(
 
 
 def _checked(objective: Objective, point: Point) -> FrontPoint:
-    """Simulate a point anew and check it with code that no search shares."""
+    """Simulate a point again and check it with code that no search shares."""
     problem = objective.problem
     checked = check_candidate(
         problem, Candidate(point.replication, 1, "", blocks=point.blocks), problem.budget, "pareto"
@@ -256,7 +256,7 @@ def _quantity(
 def _beside(
     objective: Objective, request: ParetoRequest, points: Sequence[FrontPoint]
 ) -> Iterator[BaselinePoint]:
-    """What other methods come to at some of the front's budgets; left out where they do not apply."""
+    """Results of other methods at some of the front's budgets; methods that do not apply are left out."""
     problem = objective.problem
     chosen = sorted({round(place) for place in np.linspace(0, len(points) - 1, _BASELINE_BUDGETS)})
     for method in request.baselines:

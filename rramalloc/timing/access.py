@@ -96,7 +96,7 @@ class StepTime:
     def alone_ns(
         self, stages: npt.NDArray[np.int64], copies: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float64]:
-        """Length of a step of each of these stages with so many copies, if no other stage runs beside it."""
+        """Length of a step of each of these stages with so many copies while no other stage runs."""
         own = np.maximum(self.access_ns_per_copy[stages] * copies, self.compute_ns)
         if self.transfer is None:
             return own

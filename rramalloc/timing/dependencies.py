@@ -29,7 +29,7 @@ from rramalloc.network.receptive import Table, last_needed
 TABLE_LIMIT_BYTES = 2**29
 EDGE_LIMIT = 200_000
 PULL_LIMIT = 2**20
-"""Tables of (node, producer) pairs that may be looked at; far above any real network, it bounds the time."""
+"""Limit of tables of (node, producer) pairs, far above any real network: it bounds the time."""
 _LOOK_BACK = 128
 _PRUNING_WORK = 2**26
 _STEP_WORK = 1024

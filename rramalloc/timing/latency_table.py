@@ -92,7 +92,7 @@ class LatencyTable(ResultRecord):
     """Latencies of layers on one device or several, each layer once.
 
     overhead: the fit they rest on, None if there was none; warnings: what to mistrust.
-    Raises SpecError if a layer stands twice.
+    Raises SpecError if a layer is listed twice.
     """
 
     rows_in = "rows"

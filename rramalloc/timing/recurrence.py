@@ -34,7 +34,7 @@ class Recurrence:
 
 
 class _Arrival(NamedTuple):
-    """What a consumer knows of one producer: when the last pixel it needs is there.
+    """When the last pixel that a consumer needs of one producer is available.
 
     available: lower bound of that time; batch: first batch of the consumer that needs it; tail: as in
     Recurrence.

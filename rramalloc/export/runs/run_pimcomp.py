@@ -202,7 +202,7 @@ def sources(checkout: Path) -> list[Path]:
 
 
 def digest(checkout: Path) -> str:
-    """Names the sources as they are, and EDITS: other sources are built anew."""
+    """Identifies the sources and EDITS: a change of either causes a new build."""
     names = hashlib.sha256(repr(EDITS).encode())
     for path in sources(checkout):
         names.update(f"{path.relative_to(checkout)} {path.stat().st_size} ".encode() + path.read_bytes())

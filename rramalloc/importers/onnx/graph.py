@@ -48,7 +48,7 @@ class Graph:
 
 
 def decode(path: Path) -> Any:
-    """The ModelProto in a file; external data is not looked at. Raises FileError."""
+    """The ModelProto in a file; external data is not read. Raises FileError."""
     content = read_bytes(path, ONNX_LIMIT_BYTES)
     try:
         return onnx.ModelProto.FromString(content)

@@ -97,7 +97,7 @@ def layouts_of(dims: Dims) -> tuple[Layout, ...]:
 
 
 def _axes(info: Any, where: str) -> tuple[Axis, ...] | None:
-    """Axes of an input, None if the file does not say how many there are."""
+    """Axes of an input, None if the file does not state their number."""
     kind = info.type
     if not kind.HasField("tensor_type"):
         raise UnsupportedError(

@@ -16,7 +16,7 @@ Rule = Callable[[Step], Sequence[Dims] | None]
 
 
 def outputs_of(step: Step) -> list[Dims | None]:
-    """Shape of every output, None where no rule tells it. Raises SpecError for wrong attributes."""
+    """Shape of every output, None without a rule. Raises SpecError for wrong attributes."""
     count = len(step.proto.output)
     rule = _RULES[step.op] if has_rule(step) else None
     if rule is None or any(value is not None and value.dims is None for value in step.values):

@@ -38,7 +38,7 @@ class Accelerator:
         """All arrays programmed, each with the block that its entry names.
 
         storage: by layer name; weights: (groups, outputs, rows of a group) of a layer by name.
-        Raises MisplacedError for an entry that no block fits and for an array that stands twice,
+        Raises MisplacedError for an entry that no block fits and for an array listed twice,
         UnsupportedError if cells are too many.
         """
         bytes_of_cell = {layer: own.cell_type.itemsize for layer, own in storage.items()}

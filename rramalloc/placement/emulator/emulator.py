@@ -1,6 +1,6 @@
 """The emulated accelerator: layers on its arrays, everything else digital.
 
-Digital nodes on integers. What a network file does not tell of an operator, a stand-in replaces.
+Digital nodes on integers. A stand-in replaces what a network file omits of an operator.
 
 add, mul             sum and product (brought back to the width like the sums of a layer)
 maxpool              the border counts as the least integer

@@ -1,4 +1,4 @@
-"""Verification: what came of computing a network through its placed arrays."""
+"""Verification: the result of computing a network through its placed arrays."""
 
 from __future__ import annotations
 

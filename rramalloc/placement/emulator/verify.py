@@ -250,7 +250,7 @@ def in_order(
 def summary(
     task: Task, comparison: EmulatorComparison, difference: Difference | None, images: int
 ) -> Verification:
-    """The verdict and what came of every layer."""
+    """The verdict and the results of every layer."""
     emulator, layers = comparison.emulator, _layers(task, comparison)
     changed = any(layer.worst for layer in layers)
     converters = emulator.converters

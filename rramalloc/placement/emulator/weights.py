@@ -97,7 +97,7 @@ Real = npt.NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of every layer, made when asked for: equal calls yield equal weights.
+    """Weights of every layer, made on demand: equal calls yield equal weights.
 
     bits: signed, two's complement, of layers that have no `weight_bits` of their own; given: real or whole
     weights by layer name, (C_out, C_in / groups, K_h, K_w); layers without are random.

@@ -1,4 +1,4 @@
-"""Samples: every time that was measured, on the disk before the next one is taken, and what they come to.
+"""Samples: every measured time, on the disk before the next one is taken, and their statistics.
 
 A file of JSON lines: what is measured on which device, then the times, a few executions of one run a line.
 """

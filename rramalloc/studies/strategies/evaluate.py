@@ -330,7 +330,7 @@ def _units(machines: Sequence[Hardware]) -> ChipPerformance:
 
 
 def _machines(given: Sequence[Given], hardware: Hardware | None, crossbar: str | None) -> list[Hardware]:
-    """Hardware of every allocation, or of none: what was asked for, or its own, or the default."""
+    """Hardware of every allocation, or of none: the given one, or its own, or the default."""
     if hardware is not None:
         return [as_hardware(hardware, crossbar)] * max(1, len(given))
     own = [allocation.source.machine or DEFAULT_PRESET for allocation in given] or [DEFAULT_PRESET]

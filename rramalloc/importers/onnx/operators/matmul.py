@@ -333,7 +333,7 @@ def _letters(step: Step) -> tuple[list[str], str]:
 
 
 _SPARE = "αβγδεζηθ"
-"""Letters that stand for the axes of three dots, from the last one on."""
+"""Letters of the axes that three dots replace, from the last one on."""
 
 
 def _summed(drawing: Drawing, step: Step, x: Value, term: str, kept: set[str]) -> tuple[Value, str]:
