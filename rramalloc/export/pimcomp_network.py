@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from rramalloc.export.bundle import Remark
 from rramalloc.export.subject import Subject, is_dilated
-from rramalloc.network.geometry import Geometry, Pads, Shape, pooled_extent
+from rramalloc.network.geometry import Geometry, Pads, Shape
 from rramalloc.network.node import (
     Concat,
     Conv,
@@ -104,7 +104,7 @@ class _Writer:
 
     def _fuse(self, stage: Node, nodes: MappingOf[str, Node]) -> None:
         fused, last = _Fused(), stage.name
-        while len(readers := self.subject.consumers[last]) == 1:
+        while len(readers := self.network.consumers[last]) == 1:
             follower = nodes[readers[0]]
             if not isinstance(follower, Pixelwise) or fused.activation != _NO_ACTIVATION:
                 break
@@ -271,9 +271,8 @@ def _explicit_pads(geometry: Geometry, source: Shape, output: Shape) -> Pads:
     after = []
     for axis, (extent, wanted) in enumerate(((source.height, output.height), (source.width, output.width))):
         before, behind = geometry.pads.along(axis)
-        span, stride = geometry.span(axis), geometry.stride[axis]
-        if pooled_extent(extent, span, stride, (before, behind), ceil_mode=False) != wanted:
-            behind = max(0, (wanted - 1) * stride + span - extent - before)
+        if geometry.windows(axis, extent) != wanted:
+            behind = max(0, (wanted - 1) * geometry.stride[axis] + geometry.span(axis) - extent - before)
         after.append(behind)
     return geometry.pads._replace(bottom=after[0], right=after[1])
 

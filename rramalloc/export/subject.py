@@ -102,15 +102,6 @@ class Subject:
         arrays = demands(self.network, stages, self.hardware, self.options)
         return dict(zip((stage.name for stage in stages), arrays, strict=True))
 
-    @cached_property
-    def consumers(self) -> dict[str, list[str]]:
-        """Names of the nodes that read each node, once per input that they take of it."""
-        consumers: dict[str, list[str]] = {node.name: [] for node in self.network.nodes}
-        for node in self.network.nodes:
-            for name in node.inputs:
-                consumers[name].append(node.name)
-        return consumers
-
     def is_fully_connected(self, node: Node) -> bool:
         """A linear layer on a single pixel, wherever it is computed."""
         return isinstance(node, Linear) and self.network.shapes[node.name].pixels == 1

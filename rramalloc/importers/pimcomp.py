@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from rramalloc.errors import NetworkError, SpecError
 from rramalloc.importers.builder import warnings_of
-from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Shape, pooled_extent
+from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Shape
 from rramalloc.network.network import MAX_NODES, Network
 from rramalloc.network.node import Approximation, Flatten, Node, ShapeFault
 from rramalloc.records import brief, check, is_whole
@@ -50,11 +50,7 @@ def from_document(document: object, where: str) -> Network:
         rule = _OPERATIONS.get(node.operation, _unknown)
         if rule is _unknown:
             approximations.append(
-                Approximation(
-                    name=node.name,
-                    operator=node.operation[:100],
-                    treatment="is not known: treated as a barrier",
-                )
+                Approximation(name=node.name, operator=node.operation[:100], treatment=_TREATMENT)
             )
         fields = {"name": node.name} | rule(node, providers)
         names, shapes = list(node.providers), [provider.shape for provider in providers]
@@ -276,17 +272,8 @@ def _pool(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
 
 
 def _pooled(source: Shape, geometry: Geometry, *, ceil_mode: bool) -> tuple[int, int]:
-    height, width = (
-        pooled_extent(
-            extent,
-            geometry.span(axis),
-            geometry.stride[axis],
-            geometry.pads.along(axis),
-            ceil_mode=ceil_mode,
-        )
-        for axis, extent in enumerate((source.height, source.width))
-    )
-    return height, width
+    height, width = source.height, source.width
+    return geometry.windows(0, height, ceil_mode=ceil_mode), geometry.windows(1, width, ceil_mode=ceil_mode)
 
 
 def _elementwise(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:

@@ -56,6 +56,12 @@ class Geometry(NamedTuple):
         """Input pixels from the first to the last one of a window along an axis."""
         return (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
+    def windows(self, axis: int, extent: int, *, ceil_mode: bool = False) -> int:
+        """Output pixels along an axis for an input of `extent` pixels."""
+        return pooled_extent(
+            extent, self.span(axis), self.stride[axis], self.pads.along(axis), ceil_mode=ceil_mode
+        )
+
 
 def pooled_extent(extent: int, span: int, stride: int, pads: Pair, *, ceil_mode: bool) -> int:
     """Output pixels along one axis; ceil_mode drops a last window that starts beyond input + leading pad.

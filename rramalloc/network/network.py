@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -153,6 +153,15 @@ class Network(Result):
         return tuple(node for node in self.nodes if isinstance(node, Stage))
 
     @cached_property
+    def consumers(self) -> Mapping[str, list[str]]:
+        """Names of the nodes that read each node, once per input that they take of it."""
+        consumers: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        for node in self.nodes:
+            for name in node.inputs:
+                consumers[name].append(node.name)
+        return consumers
+
+    @cached_property
     def only_classifiers(self) -> bool:
         """Whether all stages are linear layers on a single pixel: then none is left to the host."""
         return bool(self.stages) and all(
@@ -229,28 +238,39 @@ def topological(
     """
     items = list(nodes)
     position = {node.name: index for index, node in enumerate(items)}
-    consumers: list[list[int]] = [[] for _ in items]
-    waiting = [0] * len(items)
-    for index, node in enumerate(items):
-        for producer in set(node.inputs):
+    for node in items:
+        for producer in node.inputs:
             if producer not in position:
                 raise NetworkError(_place(where, node), f"inputs: no node is named {producer[:60]!r}")
-            consumers[position[producer]].append(index)
-            waiting[index] += 1
+    needs = [{position[producer] for producer in node.inputs} for node in items]
     keys = [(key(index, node), index) for index, node in enumerate(items)]
-    ready = [keys[index] for index, count in enumerate(waiting) if count == 0]
+    return [items[index] for index in sorted_by_needs(needs, keys, lambda index: _place(where, items[index]))]
+
+
+def sorted_by_needs(
+    needs: Sequence[Collection[int]], keys: Sequence[Any], place: Callable[[int], str]
+) -> list[int]:
+    """Items after those that they need; among ready ones that with the smallest key, all different, first.
+
+    place: what messages call an item. Raises NetworkError for a cycle.
+    """
+    consumers: list[list[int]] = [[] for _ in needs]
+    for index, producers in enumerate(needs):
+        for producer in producers:
+            consumers[producer].append(index)
+    waiting = [len(producers) for producers in needs]
+    ready = [(keys[index], index) for index, count in enumerate(waiting) if not count]
     heapq.heapify(ready)
     order = []
     while ready:
-        index = heapq.heappop(ready)[1]
-        order.append(items[index])
-        for consumer in consumers[index]:
+        order.append(heapq.heappop(ready)[1])
+        for consumer in consumers[order[-1]]:
             waiting[consumer] -= 1
-            if waiting[consumer] == 0:
-                heapq.heappush(ready, keys[consumer])
-    if len(order) < len(items):
-        stuck = next(items[index] for index, count in enumerate(waiting) if count)
-        raise NetworkError(_place(where, stuck), "is on a cycle or behind one; a network has no cycles")
+            if not waiting[consumer]:
+                heapq.heappush(ready, (keys[consumer], consumer))
+    if len(order) < len(needs):
+        stuck = next(index for index, count in enumerate(waiting) if count)
+        raise NetworkError(place(stuck), "is on a cycle or behind one; a network has no cycles")
     return order
 
 

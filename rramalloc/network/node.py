@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BeforeValidator, FailFast, Field
 
-from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Pair, Shape, pooled_extent
+from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Pair, Shape
 from rramalloc.records import Record, as_tuple, from_list
 
 
@@ -510,14 +510,11 @@ class Approximation(Record):
 def _windowed(source: Shape, geometry: Geometry, channels: int, *, ceil_mode: bool) -> Shape | ShapeFault:
     extents = []
     for axis, extent in enumerate((source.height, source.width)):
-        before, after = geometry.pads.along(axis)
-        span = geometry.span(axis)
-        padded = extent + before + after
+        span, padded = geometry.span(axis), extent + sum(geometry.pads.along(axis))
         if padded < span:
             side = "height" if axis == 0 else "width"
             return ShapeFault("kernel", f"covers {span} pixels, the padded input has {padded} in {side}")
-        stride = geometry.stride[axis]
-        extents.append(pooled_extent(extent, span, stride, (before, after), ceil_mode=ceil_mode))
+        extents.append(geometry.windows(axis, extent, ceil_mode=ceil_mode))
     return Shape(channels, *extents)
 
 

@@ -81,7 +81,7 @@ def trace(
     Raises UnsupportedError if the tables would take more than TABLE_LIMIT_BYTES or PULL_LIMIT is reached.
     """
     tracer, pruner = _Tracer(network), _Pruner()
-    waiting = _consumers_left(nodes)
+    waiting = {name: len(readers) for name, readers in network.consumers.items()}
     sources: dict[str, Sources] = {}
     edges: list[Edge] = []
     incoming: list[list[Edge]] = [[] for _ in index]
@@ -207,14 +207,6 @@ class _Tracer:
             )
         self._kept.append(table)
         return table
-
-
-def _consumers_left(nodes: Sequence[Node]) -> dict[str, int]:
-    count = {node.name: 0 for node in nodes}
-    for node in nodes:
-        for name in node.inputs:
-            count[name] += 1
-    return count
 
 
 def _keeps_pixels(node: Node) -> bool:

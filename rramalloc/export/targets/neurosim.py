@@ -140,7 +140,7 @@ def _rows(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
     rows: list[_LayerRow] = []
     remarks: list[Remark] = []
     for node in subject.network.nodes:
-        if len(subject.consumers[node.name]) > 1:
+        if len(subject.network.consumers[node.name]) > 1:
             raise subject.refused(node, _TOOL, "reads chains only: more than one layer reads this one")
         match node:
             case Linear() if node.name not in subject.copies:

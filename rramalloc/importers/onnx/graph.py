@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import heapq
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from rramalloc.errors import FileError, NetworkError, SpecError, UnsupportedErro
 from rramalloc.files import ONNX_LIMIT_BYTES, read_bytes
 from rramalloc.importers.builder import module_name
 from rramalloc.importers.onnx.drawing import Uses
+from rramalloc.network.network import sorted_by_needs
 from rramalloc.records import brief
 
 MAX_NODES = 200_000
@@ -159,27 +159,10 @@ def _alive(
 
 
 def _ordered(alive: Sequence[tuple[int, Any]], producer: dict[str, int], where: str) -> list[Any]:
-    nodes = dict(alive)
-    needs = {index: {producer[name] for name in node.input if name in producer} for index, node in alive}
-    consumers: dict[int, list[int]] = {index: [] for index in nodes}
-    for index, producers in needs.items():
-        for other in producers:
-            consumers[other].append(index)
-    waiting = {index: len(producers) for index, producers in needs.items()}
-    ready = [index for index, count in waiting.items() if not count]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        index = heapq.heappop(ready)
-        order.append(nodes[index])
-        for consumer in consumers[index]:
-            waiting[consumer] -= 1
-            if not waiting[consumer]:
-                heapq.heappush(ready, consumer)
-    if len(order) < len(nodes):
-        stuck = next(nodes[index] for index, count in waiting.items() if count)
-        raise NetworkError(_place(where, stuck), "is on a cycle or behind one; a network has no cycles")
-    return order
+    at, nodes = {index: place for place, (index, _) in enumerate(alive)}, [node for _, node in alive]
+    needs = [{at[producer[name]] for name in node.input if name in producer} for node in nodes]
+    order = sorted_by_needs(needs, range(len(nodes)), lambda place: _place(where, nodes[place]))
+    return [nodes[place] for place in order]
 
 
 def _uses(nodes: Sequence[Any], outputs: Sequence[str]) -> Uses:

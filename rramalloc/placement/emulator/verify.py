@@ -98,7 +98,7 @@ class EmulatorComparison:
         """
         expected, got = dict[str, Reals](), dict[str, Ints]()
         written = dict[str, Steps]()
-        left = _readers(self.network)
+        left = {name: len(readers) for name, readers in self.network.consumers.items()}
         for number, node in enumerate(self.network.nodes):
             if on_progress is not None:
                 on_progress(number, len(self.network.nodes), node.name)
@@ -146,15 +146,6 @@ class EmulatorComparison:
             self.shifts[node.name] = self.emulator.width.shift_for(expected.astype(np.int64))
         shift = self.shifts[node.name]
         return self.reference.narrowed(expected, shift), self.emulator.narrowed(computed, shift)
-
-
-def _readers(network: Network) -> dict[str, int]:
-    """How many nodes read each node; an input named twice counts twice."""
-    count = dict.fromkeys((node.name for node in network.nodes), 0)
-    for node in network.nodes:
-        for name in node.inputs:
-            count[name] += 1
-    return count
 
 
 Placer = Literal["given", "placer", "in order"]

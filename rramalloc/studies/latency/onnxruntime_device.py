@@ -64,9 +64,8 @@ def model_bytes(network: Network) -> bytes:
     model = _OnnxModel()
     for node in network.nodes:
         model.add(network, node)
-    used = {name for node in network.nodes for name in node.inputs}
     inputs = [node for node in network.nodes if isinstance(node, Input)]
-    ends = [node for node in network.nodes if node.name not in used and not isinstance(node, Input)]
+    ends = [each for each in network.nodes if not (network.consumers[each.name] or isinstance(each, Input))]
     graph = helper.make_graph(
         model.nodes,
         "timed",

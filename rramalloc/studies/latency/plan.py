@@ -146,8 +146,7 @@ def auxiliary_run(layer: MeasuredLayer) -> TimedRun:
 
 def network_run(network: Network) -> TimedRun:
     """The whole network without auxiliary layer: what an estimate is compared with."""
-    used = {name for node in network.nodes for name in node.inputs}
-    ends = [network.shapes[node.name] for node in network.nodes if node.name not in used]
+    ends = [network.shapes[name] for name, readers in network.consumers.items() if not readers]
     inputs = [network.shapes[node.name] for node in network.nodes if isinstance(node, Input)]
     return TimedRun(
         kind="network",

@@ -17,7 +17,7 @@ from rramalloc.placement.emulator.accelerator import Accelerator
 from rramalloc.placement.emulator.batch_schedule import BatchSchedule
 from rramalloc.placement.emulator.cells import Storage
 from rramalloc.placement.emulator.converters import Converters
-from rramalloc.placement.emulator.emulator import Emulator, Layer
+from rramalloc.placement.emulator.emulator import EmulatedLayer, Emulator
 from rramalloc.placement.emulator.integers import Width
 from rramalloc.placement.emulator.parallel_window import ParallelWindow
 from rramalloc.placement.emulator.verification import Verification
@@ -158,7 +158,7 @@ def transposed(
 def layer_of(
     source: Network, machine: Hardware, mapping: Any, copies: int, weights: np.ndarray,
     block: tuple[int, int] | None = None,
-) -> Layer:  # fmt: skip
+) -> EmulatedLayer:  # fmt: skip
     """The only stage of a network on its arrays."""
     (stage,) = source.stages
     blocks = {} if block is None else {stage.name: block}
@@ -173,7 +173,7 @@ def layer_of(
         what.arrays, {stage.name: held.of_number}, {stage.name: storage}, lambda name: stored
     )
     converters = Converters(None, 0.0, 1, width, 0)
-    return Layer(source, stage, accelerator, storage, converters, copies, graph.grids[0], window)
+    return EmulatedLayer(source, stage, accelerator, storage, converters, copies, graph.grids[0], window)
 
 
 def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np.ndarray], dict[str, int]]:
