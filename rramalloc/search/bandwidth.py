@@ -128,7 +128,7 @@ class _BandwidthSearch:
     def run(self) -> None:
         self._keep(self.best)
         self.cut_range(_PIECES)
-        while self._open():
+        while self.stop.is_open(self.latency_ns, self.pieces[0].bound_ns, self.spent_s):
             piece = heapq.heappop(self.pieces)
             if self._is_wide(piece):
                 self._explore(self._middle(piece), _FIRST_WORK)
@@ -176,12 +176,6 @@ class _BandwidthSearch:
         below = np.minimum(np.floor(high / per_copy * (1 + _ROUNDING)), most)
         longest = float((per_copy * below).max())
         return float(np.where(above > most, np.inf, per_copy * above).min()), min(high, longest)
-
-    def _open(self) -> bool:
-        bound_ns = self.pieces[0].bound_ns
-        close = self.latency_ns - bound_ns <= max(self.stop.gap, 1e-9) * self.latency_ns
-        out_of_work = self.spent_s >= self.stop.work * SECONDS_PER_WORK
-        return not (close or out_of_work or self.stop.out_of_time)
 
     def _add(self, low: float, high: float) -> None:
         """Bound a piece: steps with the copies `high` can feed, times the shortest step in it."""

@@ -130,7 +130,7 @@ class EnergySearch:
         self._keep(self.problem.smallest.copy(), None)
         self._search(self.problem.budget, _FIRST_WORK)
         self._add(self.problem.minimum - 1, self.problem.budget)
-        while self._open():
+        while self.pieces and self.stop.is_open(self.best_key[0], self.pieces[0].bound, self.spent_s):
             piece = heapq.heappop(self.pieces)
             if self._is_wide(piece):
                 middle = self._middle(piece)
@@ -149,13 +149,6 @@ class EnergySearch:
         return replace(
             self.best, lower_bound=1, proof=proof, seconds=self.spent_s, objective_bound=bound, repaired=False
         )
-
-    def _open(self) -> bool:
-        if not self.pieces or self.stop.out_of_time:
-            return False
-        best, bound = self.best_key[0], self.pieces[0].bound
-        close = best - bound <= max(self.stop.gap, _ROUNDING) * best
-        return not close and self.spent_s < self.stop.work * SECONDS_PER_WORK
 
     def _is_wide(self, piece: _ArrayRange) -> bool:
         """Whether cutting a piece helps: its bound with the most arrays is as good as the best, or better."""

@@ -25,7 +25,7 @@ from rramalloc.search.fewest import makespan_of_candidate
 from rramalloc.search.front import Front, Point, Progress
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_search import ModeSearch
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import simulate
 from rramalloc.units import duration
 
@@ -154,7 +154,7 @@ class _Pieces:
             edges = np.geomspace(shortest, longest, _PIECES + 1).tolist()
             for low, high in pairwise(edges):
                 self._add(low, high, _FIRST_WORK)
-        while self._open():
+        while self.pieces and self.stop.is_open(self.best_ns, self.pieces[0].bound_ns, self.spent_s):
             piece = heapq.heappop(self.pieces)
             if piece.high > max(piece.low, shortest) * _NARROWEST:
                 middle = math.sqrt(max(piece.low, shortest) * piece.high)
@@ -165,13 +165,6 @@ class _Pieces:
         if self.best is None:
             raise ValueError("no step time is possible")
         return self.best, min([self.best_ns, *(piece.bound_ns for piece in self.pieces)]), self.spent_s
-
-    def _open(self) -> bool:
-        if not self.pieces:
-            return False
-        close = self.best_ns - self.pieces[0].bound_ns <= max(self.stop.gap, 1e-9) * self.best_ns
-        out_of_work = self.spent_s >= self.stop.work * SECONDS_PER_WORK
-        return not (close or out_of_work or self.stop.out_of_time)
 
     def _add(self, low: float, high: float, work: int, known_ns: float = 0.0) -> None:
         """Search with the modes that `high` can feed; the shortest step of the piece bounds the product."""

@@ -26,6 +26,7 @@ Blocks = tuple[Pair, ...]
 DEFAULT_WORK = 100
 SECONDS_PER_WORK = 0.05
 """A unit of search work in seconds of a reference core; by default a search takes 5 s without proof."""
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,6 +244,11 @@ class Stop:
     def close_enough(self, best: int, bound: int) -> bool:
         """Whether best and bound are within the wanted gap."""
         return best - bound <= self.gap * best
+
+    def is_open(self, best: float, bound: float, spent_s: float) -> bool:
+        """Whether a search over ranges goes on: the gap is beyond the one wanted and all rounding."""
+        close = best - bound <= max(self.gap, _ROUNDING) * best
+        return not (close or self.out_of_time or spent_s >= self.work * SECONDS_PER_WORK)
 
     def ends(self, best: int, bound: int, target: int, spent_s: float) -> bool:
         """Whether a search ends after so many seconds of work: for an answer, a proof, or what it may take.
