@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from rramalloc.errors import SpecError
 from rramalloc.files import check_writable, write_bytes
+from rramalloc.units import printable
 
 Spec = dict[str, Any]
 Columns = Mapping[str, Sequence[Any]]
@@ -307,7 +308,7 @@ def label(text: str, longest: int = _LONGEST_LABEL) -> str:
     """A name from a file as a chart can show it: printable, and cut in the middle if it is long."""
     if len(text) > longest:
         text = text[: longest - longest // 2 - 1] + "…" + text[-(longest // 2) :]
-    return _printable(text)
+    return printable(text)
 
 
 def figure_format(path: str | os.PathLike[str]) -> str:
@@ -357,12 +358,8 @@ def _in_order(match: re.Match[bytes]) -> bytes:
     return b"".join(sorted(match[0].splitlines(keepends=True)))
 
 
-def _printable(text: str) -> str:
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
-
-
 def _drawable(value: Any) -> Any:
     """Integers beyond what a browser counts in as floats. Raises OverflowError beyond those."""
     if isinstance(value, str):
-        return _printable(value)
+        return printable(value)
     return float(value) if isinstance(value, int) and abs(value) >= _EXACT else value

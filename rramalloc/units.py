@@ -84,6 +84,11 @@ def one_line(text: str, longest: int = LONGEST_LINE) -> str:
     return text[: longest - longest // 2 - 3] + "..." + text[-(longest // 2) :]
 
 
+def printable(text: str, mark: str = "?") -> str:
+    """Text without control characters: a name from a file cannot move the cursor or break a line."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else mark for c in text)
+
+
 def counted(number: int, noun: str) -> str:
     """As "1 tile" or "1,024 tiles"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

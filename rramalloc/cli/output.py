@@ -13,7 +13,7 @@ import typer
 from rramalloc.cli.parameters import Format
 from rramalloc.cli.terminal import columns_of, shortened, wrapped
 from rramalloc.files import to_json
-from rramalloc.units import duration
+from rramalloc.units import duration, printable
 
 _GAP, _NARROW_GAP = "   ", "  "
 _READABLE, _LEAST_WIDTH = 16, 8
@@ -160,11 +160,6 @@ def cell(value: Any) -> str:
 def time_cell(value_ns: float | None) -> str:
     """A time as a table shows it."""
     return "-" if value_ns is None else duration(value_ns)
-
-
-def printable(text: str) -> str:
-    """Text without control characters: a name from a file cannot move the cursor or break a line."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _sum(widths: Sequence[int], kept: Sequence[int], gap: str) -> int:

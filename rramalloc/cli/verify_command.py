@@ -8,7 +8,8 @@ import typer
 
 from rramalloc.cli import EXIT_CANNOT_SERVE, parameters
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import note, print_csv, print_json, print_table, print_text, printable, warn
+from rramalloc.cli.output import note, print_csv, print_json, print_table, print_text, warn
+from rramalloc.units import printable
 
 if TYPE_CHECKING:
     from rramalloc.placement.emulator.verification import Verification

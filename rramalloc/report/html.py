@@ -10,7 +10,7 @@ from typing import Any
 
 from rramalloc.chart import Chart, Key
 from rramalloc.report.section import Block, Column, Fact, Note, Section, Table
-from rramalloc.units import counted, share
+from rramalloc.units import counted, printable, share
 
 _FEWEST_PACKED = 24
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -30,8 +30,7 @@ _ZOOMS = (
 
 def escaped(text: str) -> str:
     """Text as HTML shows it, in elements and attributes; what cannot be printed becomes a mark."""
-    shown = text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
-    return html.escape(shown, quote=True)
+    return html.escape(printable(text, "\ufffd"), quote=True)
 
 
 def section_html(section: Section, name: str) -> str:
