@@ -1,4 +1,4 @@
-"""CSV files as users write them: lines with their place, and cells by the names in a header."""
+"""CSV files as users write them: rows with their place, cells by the names in the header."""
 
 from __future__ import annotations
 
@@ -10,11 +10,34 @@ from rramalloc.errors import SpecError
 from rramalloc.records import brief
 
 
-def csv_lines(text: str, where: str) -> Iterator[tuple[str, list[str]]]:
-    """Place and stripped cells of every line that is not blank; where: the file, as messages call it.
+def csv_rows(
+    text: str, where: str, columns: Sequence[str], needed: Sequence[str] | None = None, advice: str = ""
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Place and stripped cells, by column, of every row that is not blank.
 
-    Raises SpecError.
+    where: the file, as messages call it; needed: columns that must be there, None for all; advice: another
+    possible cause of an unknown column. Raises SpecError.
     """
+    lines = _lines(text, where)
+    place, header = next(lines, (where, []))
+    if not header:
+        raise SpecError(where, f"is empty; the first line is the header {','.join(columns)}")
+    for name in header:
+        if name not in columns:
+            known = ",".join(columns)
+            raise SpecError(place, f"column {brief(name)} is not known; the columns are {known}{advice}")
+        if header.count(name) > 1:
+            raise SpecError(place, f"column {name!r} appears {header.count(name)} times, once is allowed")
+    for name in columns if needed is None else needed:
+        if name not in header:
+            raise SpecError(place, f"column {name!r} is missing; the columns are {','.join(columns)}")
+    for place, cells in lines:
+        if len(cells) != len(header):
+            raise SpecError(place, f"has {len(cells)} cells, the header has {len(header)} columns")
+        yield place, dict(zip(header, cells, strict=True))
+
+
+def _lines(text: str, where: str) -> Iterator[tuple[str, list[str]]]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for line in reader:
@@ -23,20 +46,3 @@ def csv_lines(text: str, where: str) -> Iterator[tuple[str, list[str]]]:
                 yield f"{where}: line {reader.line_num}", cells
     except csv.Error as error:
         raise SpecError(f"{where}: line {reader.line_num}", f"is not CSV: {error}") from None
-
-
-def check_columns(header: Sequence[str], place: str, known: Sequence[str], advice: str = "") -> None:
-    """Raise SpecError for an unknown or repeated column; advice: another possible cause."""
-    for name in header:
-        if name not in known:
-            columns = ",".join(known)
-            raise SpecError(place, f"column {brief(name)} is not known; the columns are {columns}{advice}")
-        if header.count(name) > 1:
-            raise SpecError(place, f"column {name!r} appears {header.count(name)} times, once is allowed")
-
-
-def named_cells(header: Sequence[str], cells: Sequence[str], place: str) -> dict[str, str]:
-    """Cells by the names of their columns. Raises SpecError if there are more or fewer of them."""
-    if len(cells) != len(header):
-        raise SpecError(place, f"has {len(cells)} cells, the header has {len(header)} columns")
-    return dict(zip(header, cells, strict=True))

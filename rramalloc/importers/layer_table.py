@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rramalloc.csv_rows import check_columns, csv_lines, named_cells
+from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_text
 from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS
@@ -64,24 +64,10 @@ def read(path: str | os.PathLike[str]) -> Network:
 
 
 def _layers(text: str, where: str) -> Iterator[_Layer]:
-    header: list[str] = []
-    for rows, (place, cells) in enumerate(csv_lines(text, where)):
-        if not header:
-            header = _header(cells, place)
-            continue
-        if rows > MAX_ROWS:
+    for number, (place, row) in enumerate(csv_rows(text, where, COLUMNS, advice=", with commas"), 1):
+        if number > MAX_ROWS:
             raise SpecError(place, f"the table has more than {MAX_ROWS} layers, the limit of this format")
-        yield _layer(named_cells(header, cells, place), place)
-    if not header:
-        raise SpecError(where, f"is empty; the first line is the header {','.join(COLUMNS)}")
-
-
-def _header(cells: list[str], place: str) -> list[str]:
-    check_columns(cells, place, COLUMNS, ", with commas")
-    missing = [column for column in COLUMNS if column not in cells]
-    if missing:
-        raise SpecError(place, f"column {missing[0]!r} is missing; the columns are {','.join(COLUMNS)}")
-    return cells
+        yield _layer(row, place)
 
 
 def _layer(row: dict[str, str], place: str) -> _Layer:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from rramalloc.csv_rows import check_columns, csv_lines, named_cells
+from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.files import read_text
 from rramalloc.hardware.hardware import MAX_BITS, Hardware
@@ -55,16 +55,10 @@ class BitTable:
     def read(cls, path: str | os.PathLike[str]) -> BitTable:
         """A CSV with the columns layer, weight_bits, input_bits, sensitivity. Raises FileError, SpecError."""
         where = os.fspath(path)
-        lines = csv_lines(read_text(path, _LARGEST_BYTES), where)
-        place, header = next(lines, (where, []))
-        check_columns(header, place, COLUMNS)
-        if missing := [name for name in COLUMNS if name not in header]:
-            raise SpecError(place, f"has no column {missing[0]!r}; the columns are {','.join(COLUMNS)}")
         rows: dict[str, list[BitChoice]] = {}
-        for at, cells in lines:
-            row = named_cells(header, cells, at)
+        for place, row in csv_rows(read_text(path, _LARGEST_BYTES), where, COLUMNS):
             choice = BitChoice(
-                _bits(row, "weight_bits", at), _bits(row, "input_bits", at), _sensitivity(row, at)
+                _bits(row, "weight_bits", place), _bits(row, "input_bits", place), _sensitivity(row, place)
             )
             rows.setdefault(row["layer"], []).append(choice)
         return cls({name: _useful(choices) for name, choices in rows.items()}, where)

@@ -10,13 +10,13 @@ import hashlib
 import io
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, model_validator
 
-from rramalloc.csv_rows import check_columns, csv_lines, named_cells
+from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import MissingLatencyError, SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text, to_json, write_text
 from rramalloc.hardware.hardware import MAX_VALUE, NonNegative, Text
@@ -213,7 +213,8 @@ def read_csv_document(where: str) -> dict[str, Any]:
     Raises FileError; SpecError with line and column.
     """
     rows, overheads = [], []
-    for place, row in csv_rows(where, NEEDED, COLUMNS):
+    for place, cells_of_row in csv_rows(read_text(where, CSV_LIMIT_BYTES), where, COLUMNS, NEEDED):
+        row = {name: cell for name, cell in cells_of_row.items() if cell}
         if row.pop("format", FORMAT) != FORMAT:
             raise SpecError(f"{place}: column 'format'", f"must be {FORMAT!r}")
         overheads.append(_overhead(row, place))
@@ -223,25 +224,6 @@ def read_csv_document(where: str) -> dict[str, Any]:
             where, "the columns of the overhead (a_ns_per_byte ... runs) must be equal in all rows"
         )
     return {"format": FORMAT, "overhead": overheads[0] if overheads else None, "rows": rows}
-
-
-def csv_rows(
-    where: str, needed: tuple[str, ...], known: tuple[str, ...]
-) -> Iterator[tuple[str, dict[str, str]]]:
-    """Place and cells of every row of a CSV file with a header; cells that are empty are left out.
-
-    Raises FileError, SpecError.
-    """
-    header: list[str] = []
-    for place, columns in csv_lines(read_text(where, CSV_LIMIT_BYTES), where):
-        if header:
-            row = named_cells(header, columns, place)
-            yield place, {name: cell for name, cell in row.items() if cell}
-        else:
-            header = columns
-            _check_header(header, place, needed, known)
-    if not header:
-        raise SpecError(where, f"is empty; the first line is a header with {','.join(needed)}")
 
 
 def layer_fields(row: dict[str, str], place: str, prefix: str = "") -> dict[str, Any]:
@@ -269,13 +251,6 @@ def number(row: dict[str, str], column: str, place: str) -> float:
     if not math.isfinite(value):
         raise SpecError(f"{place}: column {column!r}", f"must be a number, got {brief(text)}")
     return value
-
-
-def _check_header(header: list[str], place: str, needed: tuple[str, ...], known: tuple[str, ...]) -> None:
-    check_columns(header, place, known)
-    missing = [name for name in needed if name not in header]
-    if missing:
-        raise SpecError(place, f"column {missing[0]!r} is missing; needed are {','.join(needed)}")
 
 
 def _row(row: dict[str, str], place: str) -> dict[str, Any]:

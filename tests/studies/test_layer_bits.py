@@ -118,7 +118,7 @@ def test_fewer_bits_buy_copies(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("layer,weight_bits\na,8", "has no column 'input_bits'"),
+        ("layer,weight_bits\na,8", "column 'input_bits' is missing"),
         (f"{HEADER}\na,0,8,1", "weight_bits must be from 1 to 64"),
         (f"{HEADER}\na,8,x,1", "input_bits must be from 1 to 64"),
         (f"{HEADER}\na,8,8,-1", "sensitivity must be a number from 0 on"),

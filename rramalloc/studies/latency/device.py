@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import DeviceError, SpecError
+from rramalloc.files import CSV_LIMIT_BYTES, read_text
 from rramalloc.network.node import Stage
 from rramalloc.records import brief
 from rramalloc.studies.latency.plan import TimedRun, read_bytes
-from rramalloc.timing.latency_table import Method, csv_rows, number
+from rramalloc.timing.latency_table import Method, number
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 
 if TYPE_CHECKING:
@@ -79,9 +81,9 @@ class ReplayDevice:
         self.name = f"replay of {os.path.basename(where)}"
         self._where = where
         self._times: dict[str, list[float]] = {}
-        for place, row in csv_rows(where, _COLUMNS, _COLUMNS):
+        for place, row in csv_rows(read_text(where, CSV_LIMIT_BYTES), where, _COLUMNS):
             time_ns = number(row, "time_ns", place)
-            if time_ns < 0 or "run" not in row:
+            if time_ns < 0 or not row["run"]:
                 raise SpecError(place, "needs a run and a time_ns that is not negative")
             self._times.setdefault(row["run"], []).append(time_ns)
         if not self._times:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, FailFast, Field, TypeAdapter
 
-from rramalloc.csv_rows import check_columns, csv_lines, named_cells
+from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, parse_json, read_json, read_text, write_json
 from rramalloc.hardware.performance import MAX_UNITS, ChipPerformance, Rates
@@ -127,25 +127,10 @@ def load_strategy(path: str | os.PathLike[str]) -> Strategy:
 
 def _tasks(text: str, where: str) -> dict[str, list[dict[str, Any]]]:
     """Entries by task from a table with one row per subtask."""
-    header: list[str] = []
     tasks: dict[str, list[dict[str, Any]]] = {}
-    for place, cells in csv_lines(text, where):
-        if not header:
-            header = _header(cells, place)
-            continue
-        row = named_cells(header, cells, place)
+    for place, row in csv_rows(text, where, COLUMNS, _NEEDED):
         _add(tasks.setdefault(row["task"], []), row, place)
-    if not header:
-        raise SpecError(where, f"is empty; the first line is the header {','.join(COLUMNS)}")
     return tasks
-
-
-def _header(cells: list[str], place: str) -> list[str]:
-    check_columns(cells, place, COLUMNS)
-    for column in _NEEDED:
-        if column not in cells:
-            raise SpecError(place, f"column {column!r} is missing; the columns are {','.join(COLUMNS)}")
-    return cells
 
 
 def _add(entries: list[dict[str, Any]], row: dict[str, str], place: str) -> None:
