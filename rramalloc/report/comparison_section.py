@@ -30,6 +30,7 @@ from rramalloc.report.section import (
     Table,
     section_of,
     shown,
+    table_of,
     thinned,
 )
 from rramalloc.results.comparison import REFERENCE, Comparison, Row
@@ -44,29 +45,10 @@ _SPREAD = Key("spread of seeds", "#777777", "stroke")
 _HOVER = {
     "method": "method", "makespan": "makespan", "ratio": "ratio", "gap [%]": "gap", "arrays used": "used",
 }  # fmt: skip
-_KINDS: dict[str, Any] = {"method": "text", "proof": "text", "repaired": "text", "gap": "percent"}
-_FLOATS = ("ratio", "seconds", "clock_s", "step_ns", "latency_ns", "energy_pj", "edp", "area_um2")
 _SHOWN = (
-    "arrays",
-    "method",
-    "makespan",
-    "ratio",
-    "gap",
-    "interval",
-    "used",
-    "recurrence",
-    "published",
-    "latency_ns",
-    "energy_pj",
-    "edp",
-    "area_um2",
-    "seconds",
-    "clock_s",
-    "best",
-    "worst",
-    "repaired",
-    "proof",
-)
+    "arrays", "method", "makespan", "ratio", "gap", "interval", "used", "recurrence", "published",
+    "latency_ns", "energy_pj", "edp", "area_um2", "seconds", "clock_s", "best", "worst", "repaired", "proof",
+)  # fmt: skip
 
 
 def comparison_section(comparison: Comparison, detail: Detail) -> Section:
@@ -101,7 +83,7 @@ def comparison_section(comparison: Comparison, detail: Detail) -> Section:
             blocks.append(
                 Note(f"{_MOST_PANELS} of {len(budgets)} budgets are drawn, from the first to the last.")
             )
-        blocks.append(_table(comparison, detail))
+        blocks.append(table_of("All rows", rows, _SHOWN, detail, folded=False))
     if comparison.skipped:
         heads = (Column("Arrays", "int"), Column("Method"), Column("Reason"))
         left = [(skipped.arrays, skipped.method, skipped.reason) for skipped in comparison.skipped]
@@ -198,17 +180,3 @@ def _mark(place: int, row: Row, end: float, unit: str) -> dict[str, Any]:
         "reach": max(min(row.ratio, end), high if row.runs > 1 else 0.0),
         "words": f"{'» ' if row.ratio > end else ''}{value} ({row.ratio:.3f})",
     }  # fmt: skip
-
-
-def _table(comparison: Comparison, detail: Detail) -> Table:
-    fields = [name for name in _SHOWN if any(getattr(row, name) is not None for row in comparison.rows)]
-    heads = tuple(
-        Column(name.replace("_", " ").capitalize(), _KINDS.get(name, "float" if name in _FLOATS else "int"))
-        for name in fields
-    )
-    rows = [[_cell(getattr(row, name)) for name in fields] for row in comparison.rows]
-    return shown(Table("All rows", heads, rows, folded=False), detail)
-
-
-def _cell(value: Any) -> Any:
-    return ("yes" if value else "") if isinstance(value, bool) else value

@@ -85,6 +85,30 @@ class Section:
     made: tuple[tuple[str, str], ...] = ()
 
 
+_SHARES = ("gap", "utilisation")
+
+
+def table_of(
+    title: str, records: Sequence[object], names: Sequence[str], detail: Detail, *, folded: bool = True
+) -> Table:
+    """The named fields of records as columns, without those that no record has."""
+    columns = {name: [_cell(getattr(record, name)) for record in records] for name in names}
+    given = {name: cells for name, cells in columns.items() if any(cell is not None for cell in cells)}
+    heads = [Column(name.replace("_", " ").capitalize(), _kind(name, cells)) for name, cells in given.items()]
+    return shown(Table(title, tuple(heads), [*zip(*given.values(), strict=True)], folded=folded), detail)
+
+
+def _cell(value: Any) -> Any:
+    return ("yes" if value else "") if isinstance(value, bool) else value
+
+
+def _kind(name: str, cells: Sequence[Any]) -> Kind:
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if str in kinds:
+        return "text"
+    return "percent" if name in _SHARES else "float" if float in kinds else "int"
+
+
 def shown(table: Table, detail: Detail) -> Table:
     """The table as long as the detail allows, with a note if that is not all."""
     if len(table.rows) <= detail.rows:

@@ -18,6 +18,7 @@ from rramalloc.report.section import (
     Table,
     network_words,
     shown,
+    table_of,
     thinned,
 )
 from rramalloc.studies.sweep.rows import SweepDocument, SweepRow, summarise
@@ -34,22 +35,14 @@ _NUMBERS = {
 }  # fmt: skip
 """Columns that can be drawn against each other, and their units."""
 _VARIES = (
-    "network",
-    "method",
-    "hardware",
-    "crossbar",
-    "cell_bits",
-    "bandwidth_gb_s",
-    "weight_bits",
-    "dac_bits",
-    "columns_per_adc",
-    "rows_per_read",
-    "clock",
-    "mapping",
-    "fc",
-    "objective",
-    "seed",
-)
+    "network", "method", "hardware", "crossbar", "cell_bits", "bandwidth_gb_s", "weight_bits", "dac_bits",
+    "columns_per_adc", "rows_per_read", "clock", "mapping", "fc", "objective", "seed",
+)  # fmt: skip
+_SHOWN = (
+    "network", "hardware", "crossbar", "mapping", "arrays", "objective", "method", "seed", "used",
+    "makespan", "lower_bound", "gap", "interval", "latency_ns", "energy_pj", "edp", "area_um2",
+    "utilisation", "error_kind",
+)  # fmt: skip
 
 
 def sweep_section(document: SweepDocument, detail: Detail) -> Section:
@@ -64,7 +57,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
     if done:
         blocks += _charts(done, detail)
     if rows:
-        blocks += [_summary(rows, detail), _table(rows, detail)]
+        blocks += [_summary(rows, detail), table_of("Rows", rows, _SHOWN, detail)]
     if failed:
         kinds = {f"{row.error_kind}: {row.error}": row for row in failed}
         blocks.append(
@@ -179,46 +172,3 @@ def _summary(rows: Sequence[SweepRow], detail: Detail) -> Table:
         Column("Smallest makespan", "int"),
     )
     return shown(Table("Summary", heads, lines, folded=False), detail)
-
-
-def _table(rows: Sequence[SweepRow], detail: Detail) -> Table:
-    names = (
-        "network",
-        "hardware",
-        "crossbar",
-        "mapping",
-        "arrays",
-        "objective",
-        "method",
-        "seed",
-        "used",
-        "makespan",
-        "lower_bound",
-        "gap",
-        "interval",
-        "latency_ns",
-        "energy_pj",
-        "edp",
-        "area_um2",
-        "utilisation",
-        "error_kind",
-    )
-    kinds: dict[str, Any] = {
-        "arrays": "int",
-        "seed": "int",
-        "used": "int",
-        "makespan": "int",
-        "lower_bound": "float"
-        if any(row.objective_unit not in ("steps", "ticks", None) for row in rows)
-        else "int",
-        "gap": "percent",
-        "interval": "int",
-        "latency_ns": "float",
-        "energy_pj": "float",
-        "edp": "float",
-        "area_um2": "float",
-        "utilisation": "percent",
-    }
-    fields = [name for name in names if any(getattr(row, name) is not None for row in rows)]
-    heads = tuple(Column(name.replace("_", " ").capitalize(), kinds.get(name, "text")) for name in fields)
-    return shown(Table("Rows", heads, [[getattr(row, name) for name in fields] for row in rows]), detail)
