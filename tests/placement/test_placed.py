@@ -18,9 +18,9 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Timing
 from rramalloc.placement.arrange import Arrangement
 from rramalloc.placement.flows import Flows
-from rramalloc.placement.move_pieces import Layout
 from rramalloc.placement.links import Arrays
 from rramalloc.placement.mesh import Mesh
+from rramalloc.placement.move_pieces import Layout
 from rramalloc.placement.placed import optimize_placed
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.placement.transfer import Ends, ends_of, transfer
