@@ -1,21 +1,23 @@
 """Build and run NeuroSim V1.4 on the exported network in the folder of this file: python run.py CHECKOUT
 
-CHECKOUT is a folder of https://github.com/neurosim/DNN_NeuroSim_V1.4; it is not changed: its folder
-Inference_pytorch/NeuroSIM is copied into --build, edited there and built with make. The edits set our
-values in Param.cpp, take `pipelineSpeedUp` from the environment, and let a short trace stand for all input
-vectors.
+CHECKOUT is a folder of https://github.com/neurosim/DNN_NeuroSim_V1.4; it is not changed: a copy of its folder
+Inference_pytorch/NeuroSIM is edited and built with make, once for all exports with the same parameters, below
+--build, by default in the user's cache. The edits set our values in Param.cpp, take `pipelineSpeedUp` from
+the environment, and let a short trace stand for all input vectors.
 Prints copies, arrays and tiles of every layer as NeuroSim counts them, its area and its time.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +65,7 @@ def main() -> None:
     """Build and run the tool, and print its report."""
     parser = argparse.ArgumentParser(description="Run NeuroSim V1.4 on this allocation.")
     parser.add_argument("checkout", type=Path, help="folder of DNN_NeuroSim_V1.4")
-    parser.add_argument("--build", type=Path, default=HERE / "build", help="where its copy is built")
+    parser.add_argument("--build", type=Path, default=cache(), help="where its copy is built: %(default)s")
     parser.add_argument(
         "--vectors", type=int, default=1, help="input vectors of the random trace (default: 1)"
     )
@@ -75,30 +77,52 @@ def main() -> None:
             f"{arguments.checkout} is no checkout of DNN_NeuroSim_V1.4: it has no {source.name}/Chip.cpp"
         )
     settings = json.loads((HERE / "settings.json").read_text("utf-8"))
-    build = arguments.build.resolve()
-    copy_edited(source, build, settings["parameters"])
-    made = subprocess.run(["make", "-s", "-C", str(build)], capture_output=True, text=True)  # noqa: S607
-    if made.returncode != 0:
-        sys.exit(f"make failed: {made.stderr[-2000:]}")
+    build = built(source, arguments.build.resolve(), settings["parameters"])
     text = simulate(build, settings, max(1, arguments.vectors), own=arguments.own)
     (HERE / "report.txt").write_text(text, "utf-8")
     report(text, settings, own=arguments.own)
 
 
-def copy_edited(source: Path, build: Path, parameters: dict[str, Any]) -> None:
-    """Bring the copy up to date; only files that change are written, so that make keeps the others."""
-    build.mkdir(parents=True, exist_ok=True)
-    for path in source.iterdir():
-        if path.suffix not in (".cpp", ".h") and path.name != "makefile":
-            continue
-        text = path.read_text("latin-1")
-        for pattern, replacement, times in edits(path.name, parameters):
-            text, count = re.subn(pattern, replacement, text)
-            if count != times:
-                sys.exit(f"{path.name}: {pattern!r} occurs {count} times, in V1.4 {times} times")
-        target = build / path.name
-        if not target.is_file() or target.read_text("latin-1") != text:
-            target.write_text(text, "latin-1")
+def cache() -> Path:
+    """The folder of the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rramalloc" / "neurosim"
+
+
+def built(source: Path, folder: Path, parameters: dict[str, Any]) -> Path:
+    """The folder of the tool built with these parameters; other sources or parameters are built anew."""
+    texts = {
+        path.name: edited(path, parameters)
+        for path in sorted(source.iterdir())
+        if path.suffix in (".cpp", ".h") or path.name == "makefile"
+    }
+    target = folder / hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
+    if (target / "main").exists():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as work:
+        copy = Path(work) / "copy"
+        copy.mkdir()
+        for name, text in texts.items():
+            (copy / name).write_text(text, "latin-1")
+        made = subprocess.run(["make", "-s", "-C", str(copy)], capture_output=True, text=True)  # noqa: S607
+        if made.returncode != 0:
+            sys.exit(f"make failed: {made.stderr[-2000:]}")
+        try:
+            copy.rename(target)
+        except OSError:  # another process was first
+            if not (target / "main").exists():
+                raise
+    return target
+
+
+def edited(path: Path, parameters: dict[str, Any]) -> str:
+    """The text of a source with its edits."""
+    text = path.read_text("latin-1")
+    for pattern, replacement, times in edits(path.name, parameters):
+        text, count = re.subn(pattern, replacement, text)
+        if count != times:
+            sys.exit(f"{path.name}: {pattern!r} occurs {count} times, in V1.4 {times} times")
+    return text
 
 
 def edits(name: str, parameters: dict[str, Any]) -> list[tuple[str, str, int]]:

@@ -310,7 +310,9 @@ def _mesh_of_64() -> Hardware:
 
 TOOLS: Mapping[str, Tool] = {
     "mnsim": Tool("mnsim", "whole_kernel", lambda: load_hardware("mnsim"), ("MNSIM-2.0",), ()),
-    "neurosim": Tool("neurosim", "im2col", lambda: load_hardware("neurosim"), ("DNN_NeuroSim_V1.4",), None),
+    "neurosim": Tool(
+        "neurosim", "im2col", lambda: load_hardware("neurosim"), ("DNN_NeuroSim_V1.4",), ("--own",)
+    ),
     "pimcomp": Tool("pimcomp", "im2col", lambda: load_hardware("pimcomp"), ("PIMCOMP-NN",), ("--own",)),
     "pimsim": Tool("pimcomp", "im2col", _mesh_of_64, ("PIMCOMP-NN", "pimsim-nn"), ("--own",)),
     "pimsyn": Tool("pimsyn", "im2col", _pimsyn_hardware, ("PIMSYN-NN",), ("--own", "{arrays}")),
