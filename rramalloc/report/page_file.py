@@ -24,6 +24,7 @@ from rramalloc.report.placement_section import placement_section
 from rramalloc.report.section import LEVELS, Column, Detail, Section, Table
 from rramalloc.report.sources import Source, read_source
 from rramalloc.report.sweep_section import sweep_section
+from rramalloc.report.tuning_section import tuning_section
 from rramalloc.report.timed import Networks, Timed, time_allocation, time_simulation
 from rramalloc.results.allocation import Allocation
 from rramalloc.results.comparison import Comparison
@@ -33,6 +34,7 @@ from rramalloc.results.simulation import Simulation
 from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.studies.strategies.evaluation import EvaluationDocument
 from rramalloc.studies.sweep.rows import SweepDocument
+from rramalloc.studies.tune.tuning import Tuning
 from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.version import __version__
 
@@ -137,6 +139,8 @@ def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
             return front_section(result, detail)
         case SweepDocument() as result:
             return sweep_section(result, detail)
+        case Tuning() as result:
+            return tuning_section(result, detail)
         case Placement() as result:
             return placement_section(result, detail)
         case ChipletSchedule() as result:

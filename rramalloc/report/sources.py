@@ -23,6 +23,7 @@ from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.studies.strategies.evaluation import Evaluation, EvaluationDocument
 from rramalloc.studies.sweep.rows import SweepDocument
 from rramalloc.studies.sweep.run import read_sweep
+from rramalloc.studies.tune.tuning import Tuning
 from rramalloc.timing.latency_table import LatencyTable
 
 Result = (
@@ -31,6 +32,7 @@ Result = (
     | Comparison
     | ParetoFront
     | SweepDocument
+    | Tuning
     | Placement
     | ChipletCost
     | ChipletSchedule

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from report.page.results import HOSTILE, KINDS, write_network
+from studies.tune.toys import GRAPH, NETWORK, OwnClocks
 
 import rramalloc
 from rramalloc.api import report
@@ -19,7 +20,9 @@ from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.report.html import escaped, safe_json, table_html
 from rramalloc.report.page_file import SIZE_LIMIT_BYTES
-from rramalloc.report.section import Column, Table, thinned
+from rramalloc.report.section import LEVELS, Column, Table, thinned
+from rramalloc.report.tuning_section import tuning_chart
+from rramalloc.studies.tune.tuning import OwnChoice
 from rramalloc.units import duration, share, size
 
 
@@ -357,3 +360,27 @@ def test_cells_keep_exact_values() -> None:
     assert text.count('data-v=""') == 4
     assert "A &lt;b&gt;" in text
     assert 'data-file="a-b.csv"' in text
+
+
+def test_a_tuning_has_its_choices_and_its_course(tmp_path: Path) -> None:
+    """Expected values are those of the answers themselves."""
+    simulator = OwnClocks((3, 40, 7), (0, 0, 2))
+    tuning = rramalloc.tune(NETWORK, 24, simulator, evaluations=16)
+    own = OwnChoice(figure=2 * tuning.figure, arrays=9, replication=dict.fromkeys(GRAPH.names, 1))
+    tuning = tuning.model_copy(update={"own": own})
+    path = tmp_path / "tuning.json"
+    tuning.save(path)
+    text = report([path])
+    assert report([tuning]).count("<h2") == text.count("<h2")
+    cells = Page(text).cells
+    at = cells.index("own choice of the tool")
+    assert cells[at : at + 4] == [
+        "own choice of the tool", f"{2 * tuning.figure:,.5g}", "9", f"{0.5:,.5g}",
+    ]  # fmt: skip
+    at = cells.index("tuned")
+    assert cells[at + 1 : at + 3] == [f"{tuning.figure:,.5g}", str(tuning.allocation.arrays.used)]
+    for row in tuning.judged:
+        assert cells.count(f"{row.figure:,.5g}") >= 1
+    best = tuning_chart(tuning, LEVELS[0]).panels[0].layers[1].data["best"]
+    figures = [row.figure for row in tuning.judged if row.figure is not None]
+    assert best == [min(figures[: number + 1]) for number in range(len(figures))]
