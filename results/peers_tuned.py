@@ -31,6 +31,7 @@ from rramalloc.results.optimize import Request, checked_allocation, make_problem
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.studies.tune.answers import Answer, Answers
 from rramalloc.studies.tune.calibration import Calibration, spearman
+from rramalloc.studies.tune.occupancy import Occupancy
 from rramalloc.studies.tune.proposals import Neighbourhood
 from rramalloc.studies.tune.simulators import TOOLS, Choice, ExportedTool
 from rramalloc.studies.tune.tuning import Tuning
@@ -46,6 +47,7 @@ LIMIT_S = 600.0
 PIMSYN = {"alexnet": 920, "alexnet_todaes": 1000, "squeezenet": 440, "resnet18": 1180}
 PIMCOMP = ("alexnet", "squeezenet", "resnet18", "shufflenet")
 MNSIM = ("alexnet", "resnet18", "vgg11")
+NEUROSIM = ("alexnet", "alexnet_todaes")
 
 
 class Row(NamedTuple):
@@ -90,6 +92,7 @@ def cases() -> list[Case]:
     for network in MNSIM:
         least = inspect(network, hardware=around.hardware, mapping=around.mapping).minimum
         found.append(Case(_tool("mnsim"), network, 4 * least))
+    found += [Case(_tool("neurosim"), network, None) for network in NEUROSIM]
     found += [Case(_tool("pimcomp", "--mode", "high-throughput"), network, None) for network in PIMCOMP[:2]]
     return found
 
@@ -194,7 +197,8 @@ def _held_out(tuning: Tuning, problem: Problem, judge: Judge) -> tuple[float | N
     names = problem.graph.names
     done = [row for row in tuning.judged if row.figure is not None]
     copies = [np.array([row.replication[name] for name in names]) for row in done]
-    model = Calibration.fit(problem.graph, copies, [row.figure or 0.0 for row in done])
+    occupancy = _occupancy(judge.case, problem)
+    model = Calibration.fit(problem.graph, copies, [row.figure or 0.0 for row in done], occupancy)
     taken = {tuple(each.tolist()) for each in copies}
     others = [key for key, figure in judge.figures.items() if key not in taken and np.isfinite(figure)]
     others = [others[at] for at in np.linspace(0, len(others) - 1, min(HELD_OUT, len(others))).astype(int)]
@@ -238,7 +242,10 @@ def drawn_rank(case: Case, row: Row, store: Path) -> float | None:
     kept = [key for key in keys if key not in drawn]
     order = np.random.Generator(np.random.PCG64(1)).permutation(len(kept))
     kept = [kept[at] for at in order]
-    model = Calibration.fit(problem.graph, [np.array(key) for key in kept], [figures[key] for key in kept])
+    model = Calibration.fit(
+        problem.graph, [np.array(key) for key in kept], [figures[key] for key in kept],
+        _occupancy(case, problem),
+    )  # fmt: skip
     left = sorted(drawn)
     return spearman(model.predict([np.array(key) for key in left]).tolist(), [figures[key] for key in left])
 
@@ -247,6 +254,12 @@ def _problem(case: Case, arrays: int) -> Problem:
     around = case.simulator.surroundings
     mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
     return make_problem(load(case.network), around.hardware, arrays, mapping)
+
+
+def _occupancy(case: Case, problem: Problem) -> Occupancy | None:
+    around = case.simulator.surroundings
+    mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
+    return Occupancy.of(load(case.network), around.hardware, mapping, problem)
 
 
 def _subject(case: Case) -> dict[str, object]:

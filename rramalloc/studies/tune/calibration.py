@@ -1,12 +1,16 @@
-"""Calibration: clocks of the stages that explain a simulator's figures, and what they leave unexplained.
+"""Calibration: what a simulator will say of an allocation, learnt from what it said of others.
 
 A figure is taken for a fixed part plus exact time in which a batch of stage i lasts a_i + c_i * d_i, with d_i
 copies (docs/sources/model.md 11): a_i computes, c_i brings each copy its inputs. Exact time is piecewise
 linear in them: the makespan is the sum over the batches of its critical path, the interval and the sum in
 turn likewise. So least squares that is linear in the batches of the path, repeated as the path moves, fits
-all of them at once. What remains is interpolated between allocations by a Gaussian process, which also says
-how sure a prediction is (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, algorithm
-2.1).
+all of them at once.
+
+A Gaussian process predicts figures from the clocks of all forms, with a trend that it learns, from copies,
+exact steps and what shares a tile; it interpolates between allocations and says how sure it is (Kennedy and
+O'Hagan, J. R. Stat. Soc. B 63, 425-464, 2001, doi:10.1111/1467-9868.00294; Rasmussen and Williams, Gaussian
+Processes for Machine Learning, 2006, algorithm 2.1). Where clocks explain a simulator the trend carries the
+prediction, where they mislead it is flat.
 """
 
 from __future__ import annotations
@@ -14,13 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.studies.tune.occupancy import Occupancy
 from rramalloc.timing.critical_path import critical_path
-from rramalloc.timing.simulate import Replication, simulate
+from rramalloc.timing.simulate import Replication, makespan_of, simulate
 from rramalloc.timing.stage_graph import StageGraph
 
 Floats = npt.NDArray[np.float64]
@@ -30,14 +35,20 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 _TICKS = 1000
 """Of the mean batch: rounding of clocks to ticks stays below the noise of any fit."""
-_ROUNDS = 20
+_ROUNDS = 12
 """Of least squares; paths settle in three to five."""
-_STIFFNESS = (1e-5, 1e-4, 1e-3, 1e-2)
-"""Weights of the ridge that draws all stages to a common clock; what predicts best is taken."""
-_FOLDS = 3
-_NOISES, _FACTORS, _PASSES, _LENGTH_PRIOR = (1e-6, 1e-3, 1e-2, 1e-1, 1.0), (0.5, 2.0, 4.0), 2, 0.3
-"""Of the Gaussian process: noises relative to the variance, steps of a length, turns over all coordinates,
-and how strongly lengths are drawn to the spread of the answers."""
+_STIFFNESS = 1e-2
+"""Weight of the ridge that draws all stages to a common clock."""
+_LENGTHS, _SHARES, _NOISES = (0.3, 1.0, 3.0, 10.0), (0.2, 0.5, 0.8), (1e-4, 1e-3, 1e-2, 1e-1, 0.3)
+"""Of the Gaussian process: lengths in standard deviations of a coordinate, shares of the variance that
+coordinates explain one by one, and noises relative to the variance."""
+_TRENDS, _TILTS = (0.0, 0.3, 3.0, 30.0), (0.0, 0.3, 3.0)
+"""Variances of slopes by what clocks predict, and by all coordinates, relative to the variance."""
+_PASSES, _FITTED = 2, 200
+"""Turns over these, and the most answers that choose them."""
+_DOUBT = 0.7
+"""Factor e^0.7 from their first values by which lengths are a standard deviation less likely: with few
+answers the likelihood alone chooses extremes."""
 
 
 class Clocks(NamedTuple):
@@ -89,38 +100,61 @@ def exact_time(graph: StageGraph, form: Form, copies: Replication, lengths: Floa
 class Calibration:
     """Predicts a simulator's figures.
 
-    choice: form, and stiffness of the fit; clocks: as fitted; residual: root mean square of the logarithm of
-    figure by prediction of the clocks alone; process: of what they leave.
+    form: whose clocks leave least; clocks: of every form; residual: root mean square of the logarithm of
+    figure by prediction of the clocks of that form alone; process: of figures;
+    occupancy: of tiles, None where nothing is known of it.
     """
 
     graph: StageGraph
-    choice: tuple[Form, float]
-    clocks: Clocks
+    occupancy: Occupancy | None
+    form: Form
+    clocks: dict[Form, Clocks]
     residual: float
     process: Process
 
     @classmethod
     def fit(
         cls, graph: StageGraph, copies: Sequence[Replication], figures: Sequence[float],
-        choice: tuple[Form, float] | None = None,
+        occupancy: Occupancy | None = None,
     ) -> Calibration:  # fmt: skip
-        """The best of all forms and stiffnesses, or the one chosen before, for these answers."""
-        form, stiffness = choice or _best_choice(graph, copies, figures)
-        clocks = _fit_clocks(graph, form, stiffness, copies, figures)
-        expected = np.array([_time(graph, form, each, clocks) for each in copies])
-        left = _logarithm(figures) - _logarithm(expected)
-        process = Process.fit(np.log(np.array(copies, dtype=np.float64)), left)
-        return cls(graph, (form, stiffness), clocks, float(np.sqrt((left**2).mean())), process)
+        """The model of these answers."""
+        given = np.array(figures, dtype=np.float64)
+        clocks = {form: fit_clocks(graph, form, copies, given) for form in FORMS}
+        timed = _timed(graph, copies, clocks)
+        left = _logarithm(given)[:, None] - timed
+        form = FORMS[int(((left * importance(given)[:, None]) ** 2).sum(axis=0).argmin())]
+        residual = float(np.sqrt((left[:, FORMS.index(form)] ** 2).mean()))
+        process = Process.fit(_description(graph, copies, occupancy), timed, _logarithm(given))
+        return cls(graph, occupancy, form, clocks, residual, process)
 
     def expect(self, copies: Sequence[Replication]) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the logarithm of every figure."""
-        expected = np.array([_time(self.graph, self.choice[0], each, self.clocks) for each in copies])
-        mean, deviation = self.process.expect(np.log(np.array(copies, dtype=np.float64)))
-        return _logarithm(expected) + mean, deviation
+        timed = _timed(self.graph, copies, self.clocks)
+        return self.process.expect(_description(self.graph, copies, self.occupancy), timed)
 
     def predict(self, copies: Sequence[Replication]) -> Floats:
         """The figure of every allocation."""
         return np.exp(self.expect(copies)[0])
+
+
+def _description(graph: StageGraph, copies: Sequence[Replication], occupancy: Occupancy | None) -> Floats:
+    """Logarithms of the copies of every stage and of all, and of steps: in all, in sum, of the slowest; and
+    what is known of tiles.
+    """
+    given = np.array(copies)
+    batches = -(-graph.windows // given)
+    makespans = [makespan_of(graph, each) for each in copies]
+    whole = np.c_[given.sum(axis=1), makespans, batches.sum(axis=1), batches.max(axis=1)]
+    described: Floats = np.log(np.c_[given, whole].astype(np.float64))
+    if occupancy is not None:
+        described = np.c_[described, [occupancy.describe(each) for each in copies]]
+    return described
+
+
+def _timed(graph: StageGraph, copies: Sequence[Replication], clocks: dict[Form, Clocks]) -> Floats:
+    """Logarithm of what the clocks of every form predict, a column for each."""
+    times = [[_time(graph, form, each, clocks[form]) for form in FORMS] for each in copies]
+    return _logarithm(np.array(times))
 
 
 def _logarithm(figures: Sequence[float] | Floats) -> Floats:
@@ -133,13 +167,11 @@ def _time(graph: StageGraph, form: Form, copies: Replication, clocks: Clocks) ->
     return clocks.fixed + exact_time(graph, form, copies, clocks.lengths(copies))
 
 
-def _fit_clocks(
-    graph: StageGraph, form: Form, stiffness: float, copies: Sequence[Replication], figures: Sequence[float]
-) -> Clocks:
+def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Replication], figures: Floats) -> Clocks:
     """Non-negative least squares of relative errors, repeated along the critical paths that it finds."""
     from scipy.optimize import nnls  # type: ignore[import-untyped]
 
-    targets: Floats = np.maximum(np.array(figures), 1e-300)
+    targets: Floats = np.maximum(figures, 1e-300)
     stages = len(graph.windows)
     weights = importance(figures)
     steps = [exact_time(graph, form, each, np.ones(stages)) for each in copies]
@@ -149,7 +181,7 @@ def _fit_clocks(
     least = math.inf
     # unknowns relative to what they are drawn to: fixed part, batches, and batches by copies
     unit = np.concatenate([[float(np.median(targets))], np.full(stages, common), common / typical])
-    weight = math.sqrt(stiffness * len(targets) / stages)
+    weight = math.sqrt(_STIFFNESS * len(targets) / stages)
     ridge, drawn = weight * np.eye(len(unit)), weight * np.r_[0.0, np.ones(stages), np.zeros(stages)]
     for _ in range(_ROUNDS):
         active = np.array([active_batches(graph, form, each, clocks.lengths(each)) for each in copies])
@@ -172,101 +204,140 @@ def _fit_clocks(
     return best
 
 
-def importance(figures: Sequence[float]) -> Floats:
+def importance(figures: Floats) -> Floats:
     """Weights of answers: what is far from the best need not be explained well."""
-    least = max(min(figures), 1e-300)
-    weights: Floats = least / np.maximum(np.array(figures), least)
+    least = max(float(figures.min()), 1e-300)
+    weights: Floats = least / np.maximum(figures, least)
     return weights
 
 
-def _best_choice(
-    graph: StageGraph, copies: Sequence[Replication], figures: Sequence[float]
-) -> tuple[Form, float]:
-    """Form and stiffness that predict left-out answers best."""
-    if len(copies) < 2 * _FOLDS:
-        return "makespan", _STIFFNESS[-1]
-    weights, errors = importance(figures), dict[tuple[Form, float], float]()
-    for form in FORMS:
-        for stiffness in _STIFFNESS:
-            error = 0.0
-            for fold in range(_FOLDS):
-                kept = [place for place in range(len(copies)) if place % _FOLDS != fold]
-                left = [place for place in range(len(copies)) if place % _FOLDS == fold]
-                clocks = _fit_clocks(
-                    graph, form, stiffness, [copies[at] for at in kept], [figures[at] for at in kept]
-                )
-                expected = [_time(graph, form, copies[at], clocks) for at in left]
-                away = _logarithm([figures[at] for at in left]) - _logarithm(expected)
-                error += float(((weights[left] * away) ** 2).sum())
-            errors[form, stiffness] = error
-    return min(errors, key=lambda key: errors[key])
+class Shape(NamedTuple):
+    """What a Gaussian process assumes of the values.
+
+    together, single: lengths over which coordinates matter together and one by one; share: of the variance
+    that they explain one by one; trend, tilt: variances of slopes by what clocks predict and by all
+    coordinates, and noise, relative to the variance; smooth: Matern 5/2 rather than the exponential kernel,
+    which is for values with jumps, as of tools that round, place and take turns.
+    """
+
+    together: float = 1.0
+    single: float = 1.0
+    share: float = 0.5
+    trend: float = 3.0
+    tilt: float = 0.0
+    noise: float = 1e-2
+    smooth: bool = False
+
+    @property
+    def doubt(self) -> float:
+        """Negative logarithm of how likely it is before any answer."""
+        return 0.5 * ((math.log(self.together) / _DOUBT) ** 2 + (math.log(self.single) / _DOUBT) ** 2)
+
+    def kernel(self, first: _Points, second: _Points) -> Floats:
+        """Covariance between points, relative to the variance."""
+        squares, single = np.zeros((2, len(first.at), len(second.at)))
+        for one, other in zip(first.at.T, second.at.T, strict=True):
+            distance = np.abs(one[:, None] - other)
+            squares += distance**2
+            single += self._fall(distance / self.single)
+        count = first.at.shape[1]
+        together = self._fall(np.sqrt(squares / count) / self.together)
+        slope = first.timed @ second.timed.T / first.timed.shape[1]
+        kernel: Floats = self.share * single / count + (1 - self.share) * together + self.trend * slope
+        kernel += self.tilt * (first.at @ second.at.T) / count
+        return kernel
+
+    def _fall(self, distance: Floats) -> Floats:
+        """Correlation at a distance."""
+        if not self.smooth:
+            return np.exp(-distance)
+        scaled = math.sqrt(5) * distance
+        correlation: Floats = (1 + scaled + scaled**2 / 3) * np.exp(-scaled)
+        return correlation
+
+
+_SHAPES: dict[str, tuple[Any, ...]] = {
+    "together": _LENGTHS, "single": _LENGTHS, "share": _SHARES, "trend": _TRENDS, "tilt": _TILTS,
+    "noise": _NOISES, "smooth": (False, True),
+}  # fmt: skip
+"""What is tried of each, one after the other."""
+
+
+class _Points(NamedTuple):
+    """Scaled coordinates of allocations, and what clocks predict of them."""
+
+    at: Floats
+    timed: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """A Gaussian process over logarithms of copies, with a Matern 5/2 kernel.
+    """A Gaussian process whose kernel is partly a sum over coordinates.
 
-    points: those of the answers; lengths: over which each coordinate matters; variance: of the values; root:
-    Cholesky factor of the covariance with the noise, relative to the variance; weights: of the points in the
-    mean; likelihood: logarithm of how likely the values are.
+    The sum learns what a stage does by itself from answers that differ in other stages: with as many stages
+    as answers nothing else can be learnt (Duvenaud and others, Additive Gaussian Processes, NeurIPS 2011).
+
+    points: of the answers; centre, scale: of coordinates and predictions; level: median of the values;
+    variance: of the values; root: Cholesky factor of the covariance with the noise, relative to the variance;
+    weights: of the points in the mean; likelihood: logarithm of how likely the values are.
     """
 
-    points: Floats
-    lengths: Floats
+    points: _Points
+    centre: _Points
+    scale: _Points
+    shape: Shape
+    level: float
     variance: float
     root: Floats
     weights: Floats
     likelihood: float
 
     @classmethod
-    def fit(cls, points: Floats, values: Floats) -> Process:
-        """The most likely lengths, one coordinate after the other; most stages matter little."""
-        spread = points.std(axis=0)
-        common = np.where(spread > 0, spread, 1.0) * math.sqrt(points.shape[1])
+    def fit(cls, at: Floats, timed: Floats, values: Floats) -> Process:
+        """With the most likely shape, one of its numbers after the other.
 
-        def score(process: Process) -> float:
-            return process.likelihood - _LENGTH_PRIOR * float((np.log(process.lengths / common) ** 2).sum())
-
-        best, noise = cls.of(points, values, common, _NOISES[0]), _NOISES[0]
+        at: coordinates of the answers; timed: what clocks predict of them, a column for each form.
+        """
+        few = slice(_FITTED)
+        best = cls.of(at[few], timed[few], values[few], Shape())
         for _ in range(_PASSES):
-            tried = [(cls.of(points, values, best.lengths, each), each) for each in _NOISES]
-            best, noise = max(tried, key=lambda pair: score(pair[0]))
-            for coordinate in range(points.shape[1]):
-                for factor in _FACTORS:
-                    lengths = best.lengths.copy()
-                    lengths[coordinate] *= factor
-                    best = max(best, cls.of(points, values, lengths, noise), key=score)
-        return best
+            for name, tried in _SHAPES.items():
+                shapes = [best.shape._replace(**{name: each}) for each in tried]
+                others = [cls.of(at[few], timed[few], values[few], shape) for shape in shapes]
+                best = max(best, *others, key=lambda process: process.likelihood - process.shape.doubt)
+        return cls.of(at, timed, values, best.shape)
 
     @classmethod
-    def of(cls, points: Floats, values: Floats, lengths: Floats, noise: float) -> Process:
-        """The process with these lengths and this noise, relative to the variance that fits them."""
-        scaled = points / lengths
-        covariance = _matern(_distances(scaled, scaled)) + (noise + 1e-9) * np.eye(len(points))
+    def of(cls, at: Floats, timed: Floats, values: Floats, shape: Shape) -> Process:
+        """The process of this shape, with the variance that fits it."""
+        spread = at.std(axis=0)
+        # one scale for all forms: what moves little beside the others explains little
+        widest = np.full(timed.shape[1], max(float(timed.std(axis=0).max()), 1e-9))
+        scale = _Points(np.where(spread > 1e-9, spread, 1.0), widest)
+        centre, level = _Points(at.mean(axis=0), timed.mean(axis=0)), float(np.median(values))
+        points = _scaled(at, timed, centre, scale)
+        left = values - level
+        covariance = shape.kernel(points, points) + (shape.noise + 1e-9) * np.eye(len(at))
         root = np.linalg.cholesky(covariance).astype(np.float64)
-        weights = np.linalg.solve(root.T, np.linalg.solve(root, values))
-        variance = max(float(values @ weights) / len(values), 1e-12)
-        likelihood = -0.5 * len(values) * math.log(variance) - float(np.log(np.diag(root)).sum())
-        return cls(points, lengths, variance, root, weights, likelihood)
+        weights = np.linalg.solve(root.T, np.linalg.solve(root, left))
+        variance = max(float(left @ weights) / len(left), 1e-12)
+        likelihood = -0.5 * len(left) * math.log(variance) - float(np.log(np.diag(root)).sum())
+        return cls(points, centre, scale, shape, level, variance, root, weights, likelihood)
 
-    def expect(self, points: Floats) -> tuple[Floats, Floats]:
+    def expect(self, at: Floats, timed: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation at every point."""
-        kernel = _matern(_distances(points / self.lengths, self.points / self.lengths))
+        points = _scaled(at, timed, self.centre, self.scale)
+        kernel = self.shape.kernel(points, self.points)
         explained = np.linalg.solve(self.root, kernel.T)
-        left = np.maximum(1 - (explained**2).sum(axis=0), 1e-9)
-        return kernel @ self.weights, np.sqrt(self.variance * left)
+        tilted = self.shape.tilt * (points.at**2).mean(axis=1)
+        spread = 1 + self.shape.trend * (points.timed**2).mean(axis=1) + tilted - (explained**2).sum(axis=0)
+        return self.level + kernel @ self.weights, np.sqrt(self.variance * np.maximum(spread, 1e-9))
 
 
-def _distances(first: Floats, second: Floats) -> Floats:
-    squares = (first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1) - 2 * first @ second.T
-    distances: Floats = np.sqrt(np.maximum(squares, 0))
-    return distances
-
-
-def _matern(distance: Floats) -> Floats:
-    scaled = math.sqrt(5) * distance
-    kernel: Floats = (1 + scaled + scaled**2 / 3) * np.exp(-scaled)
-    return kernel
+def _scaled(at: Floats, timed: Floats, centre: _Points, scale: _Points) -> _Points:
+    """Coordinates, what clocks predict among them, in standard deviations."""
+    predicted = (timed - centre.timed) / scale.timed
+    return _Points(np.c_[(at - centre.at) / scale.at, predicted], predicted)
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:

@@ -33,7 +33,8 @@ from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.studies.budgets import budget, minimum_arrays
 from rramalloc.studies.tune.answers import Answer, Answers
-from rramalloc.studies.tune.calibration import Calibration, Form, spearman
+from rramalloc.studies.tune.calibration import Calibration, spearman
+from rramalloc.studies.tune.occupancy import Occupancy
 from rramalloc.studies.tune.proposals import Neighbourhood, Start, proposals, starting_allocations
 from rramalloc.studies.tune.simulators import (
     Choice,
@@ -59,8 +60,6 @@ _HOPELESS = 10
 _LEAST_FITTED = 5
 _ASKED_AGAIN, _TIMES = 4, 3
 """Of a simulator that does not repeat itself: the best so many are asked so often."""
-_CHOSEN_ANEW = 1.4
-"""Growth of the answers after which the form of the model is chosen anew."""
 _LEFT_OUT_FOLDS = 5
 _POLL_S = 0.1
 _GRACE_S = 5.0
@@ -216,13 +215,12 @@ class Tuner:
     deterministic: bool | None = None
     warnings: list[str] = field(default_factory=list)
     candidates: dict[Key, _Candidate] = field(default_factory=dict)
-    _choice: tuple[Form, float] | None = None
-    _chosen_at: int = 0
 
     def __post_init__(self) -> None:
         self.mapping = DEFAULT_MAPPING.changed(mapping=self.options.mapping, fc=self.options.fc)
         self.problem: Problem = make_problem(self.network, self.hardware, self.arrays, self.mapping)
         self._near = Neighbourhood(self.problem, self.options.seed)
+        self._occupancy = Occupancy.of(self.network, self.hardware, self.mapping, self.problem)
 
     @property
     def left(self) -> int:
@@ -308,15 +306,9 @@ class Tuner:
         return [_Candidate(copies, "calibration", expected, []) for copies, expected in found]
 
     def _calibrated(self, ranked: Sequence[_Candidate]) -> Calibration:
-        """The model of all figures; its form is chosen anew now and then."""
+        """The model of all figures."""
         copies, figures = [each.copies for each in ranked], [each.figure or 0.0 for each in ranked]
-        order = np.random.Generator(np.random.PCG64(0)).permutation(len(ranked))  # ranks must not be folds
-        copies, figures = [copies[at] for at in order], [figures[at] for at in order]
-        if self._choice is None or len(ranked) > _CHOSEN_ANEW * self._chosen_at:
-            self._choice, self._chosen_at = None, len(ranked)
-        calibration = Calibration.fit(self.problem.graph, copies, figures, self._choice)
-        self._choice = calibration.choice
-        return calibration
+        return Calibration.fit(self.problem.graph, copies, figures, self._occupancy)
 
     def _ranked(self) -> list[_Candidate]:
         """Candidates that have a figure, the best first."""
@@ -516,15 +508,12 @@ class Tuner:
         for fold in range(_LEFT_OUT_FOLDS):
             kept = [place for place in range(len(ranked)) if place % _LEFT_OUT_FOLDS != fold]
             left = [place for place in range(len(ranked)) if place % _LEFT_OUT_FOLDS == fold]
-            partial = Calibration.fit(
-                self.problem.graph, [ranked[at].copies for at in kept], [figures[at] for at in kept],
-                calibration.choice,
-            )  # fmt: skip
+            partial = self._calibrated([ranked[at] for at in kept])
             predicted[left] = partial.predict([ranked[at].copies for at in left])
         errors = np.log(np.maximum(figures, 1e-300) / np.maximum(predicted, 1e-300))
-        names, clocks = self.problem.graph.names, calibration.clocks
+        names, clocks = self.problem.graph.names, calibration.clocks[calibration.form]
         return ModelError(
-            form=calibration.choice[0],
+            form=calibration.form,
             answers=len(ranked),
             residual=calibration.residual,
             left_out=float(np.sqrt((errors**2).mean())),

@@ -12,6 +12,8 @@ from studies.tune.toys import GRAPH, NETWORK, SUM, Faulty, OwnClocks, script
 
 import rramalloc
 from rramalloc.errors import SimulatorError, UnsupportedError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import Allocation
 from rramalloc.studies.tune.tune import TuneCancel
@@ -183,6 +185,30 @@ def test_fewer_allocations_than_evaluations_end_the_search() -> None:
     tuning = rramalloc.tune(NETWORK, least, clocks(), evaluations=50)
     assert len(tuning.judged) == 1
     assert tuning.evaluations == 2
+
+
+def test_hardware_with_own_clocks() -> None:
+    """Steps are ticks: the first allocation has the fewest, and the rows say what a simulation says."""
+    timing = {
+        "read_ns": 10.0, "dac_bits": 1, "adc_ns": 0.5, "columns_per_adc": 16, "rows_per_read": 32,
+        "clock": "own", "tick_ns": 10.0,
+    }  # fmt: skip
+    document = load_hardware("plain").to_dict()
+    hardware = Hardware.model_validate(document | {"timing": timing})
+
+    class Ticks:
+        name = "ticks"
+
+        def evaluate(self, network: Network, allocation: Allocation) -> float:
+            return float(rramalloc.simulate(network, allocation).makespan)
+
+    tuning = rramalloc.tune(NETWORK, 24, Ticks(), evaluations=14, hardware=hardware)
+    assert tuning.allocation.time_unit == "tick"
+    assert tuning.figure == tuning.allocation.makespan
+    assert all(row.figure == row.makespan for row in tuning.judged)
+    fastest = rramalloc.optimize(NETWORK, 24, hardware=hardware, progress=False).makespan
+    assert tuning.before == tuning.figure == fastest
+    assert tuning.judged[0].makespan != rramalloc.optimize(NETWORK, 24, progress=False).makespan
 
 
 def test_a_command_is_a_simulator(tmp_path: Path) -> None:
