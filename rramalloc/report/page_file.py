@@ -24,8 +24,8 @@ from rramalloc.report.placement_section import placement_section
 from rramalloc.report.section import LEVELS, Column, Detail, Section, Table
 from rramalloc.report.sources import Source, read_source
 from rramalloc.report.sweep_section import sweep_section
-from rramalloc.report.tuning_section import tuning_section
 from rramalloc.report.timed import Networks, Timed, time_allocation, time_simulation
+from rramalloc.report.tuning_section import tuning_section
 from rramalloc.results.allocation import Allocation
 from rramalloc.results.comparison import Comparison
 from rramalloc.results.filter_folding import FilterFold, NetworkFold

@@ -16,6 +16,7 @@ from rramalloc.report.section import (
     Table,
     section_of,
     shown,
+    table_of,
     thinned,
 )
 from rramalloc.studies.tune.tuning import Judged, Tuning
@@ -41,7 +42,9 @@ def tuning_section(tuning: Tuning, detail: Detail) -> Section:
                 f"answers that were left out are missed by {share(model.left_out)}, rank correlation {rank}."
             )
         )
-    blocks += [_judged(tuning, detail), _copies(tuning, detail)]
+    fields = ("number", "origin", "figure", "expected", "arrays", "makespan", "failure")
+    blocks.append(table_of("Allocations that were judged", tuning.judged, fields, detail))
+    blocks.append(_copies(tuning, detail))
     options = tuning.options
     return section_of(
         "Tuning",
@@ -139,16 +142,6 @@ def _choices(tuning: Tuning) -> Table:
         Column("Tuned / this", "float"),
     )  # fmt: skip
     return Table("Choices", heads, cells, folded=False)
-
-
-def _judged(tuning: Tuning, detail: Detail) -> Table:
-    heads = (
-        Column("No.", "int"), Column("Origin"), Column("Figure", "float"), Column("Expected", "float"),
-        Column("Arrays", "int"), Column("Makespan", "int"), Column("Failure"),
-    )  # fmt: skip
-    fields = ("number", "origin", "figure", "expected", "arrays", "makespan", "failure")
-    rows = [tuple(getattr(row, name) for name in fields) for row in tuning.judged]
-    return shown(Table("Allocations that were judged", heads, rows), detail)
 
 
 def _copies(tuning: Tuning, detail: Detail) -> Table:
