@@ -8,7 +8,7 @@ import typer
 
 from rramalloc.cli import parameters
 from rramalloc.cli.output import print_csv, print_lines, print_result, print_table, warn
-from rramalloc.units import number_of
+from rramalloc.units import duration, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +35,7 @@ def place(
     hardware: parameters.OwnHardware = None,
     mapping: parameters.OwnMapping = None,
     fc: parameters.OwnFc = None,
+    latency_table: parameters.LatencyTable = None,
     seed: parameters.Seed = 0,
     work: Annotated[
         int, typer.Option("--work", metavar="N", help="Units of improvement; 0: construction only.")
@@ -58,7 +59,7 @@ def place(
     check_figure(figure)
     placement = api.place(
         network, allocation, hardware=hardware, mapping=mapping,
-        fc=fc, seed=seed, work=work,
+        fc=fc, latency_table=latency_table, seed=seed, work=work,
         input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
     )  # fmt: skip
     if output is not None:
@@ -105,6 +106,15 @@ def _summary(placement: Placement) -> Iterator[tuple[str, str]]:
     yield "lower bound", f"{traffic.lower_bound:,.0f} byte hops"
     yield "gap", f"{traffic.gap:.2%} from the least traffic at most"
     yield "proof", traffic.proof
+    timed = [(flow.transfer_ns, flow) for flow in placement.flows if flow.transfer_ns is not None]
+    if timed:
+        longest_ns, flow = max(timed, key=lambda each: each[0])
+        yield "transfer", f"{duration(longest_ns)} at most, from {flow.producer} to {flow.consumer}"
+    busy = [(flow.busy, flow) for flow in placement.flows if flow.busy is not None]
+    if busy:
+        share, flow = max(busy, key=lambda each: each[0])
+        words = f"{share:.1%} of the time, from {flow.producer} to {flow.consumer}"
+        yield "links busy", words + (": it cannot keep up" if share > 1 else "")
     if chip is not None and chip.chips != (1, 1):
         yield "chip hop", f"counts as {traffic.chip_hop:g} tile hops"
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import SpecError
@@ -38,10 +39,14 @@ from rramalloc.placement.placement import (
     TileUse,
     Traffic,
 )
+from rramalloc.placement.transfer import EdgeTransfers, check_transfer, ends_of, missing_of_transfer
 from rramalloc.records import check_range
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.allocation_input import AllocationLike, read_allocation
 from rramalloc.results.optimize import hardware_warnings, utilisation
+from rramalloc.timing.access import StepTime
+from rramalloc.timing.clocks import timed_graph
+from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
 from rramalloc.timing.simulate import blocks_by_name, replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
@@ -186,6 +191,7 @@ def place(
     hardware: HardwareLike | None = None,
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
+    latency_table: LatencyTableLike | None = None,
     seed: int = 0,
     work: int = DEFAULT_WORK,
     input_shapes: InputShapes | None = None,
@@ -194,8 +200,9 @@ def place(
     """Every array of every chip: which layer, replica, row block and column block it holds.
 
     allocation: an Allocation, its file, or copies by layer name; hardware, mapping and fc are its own unless
-    given; work: units of improvement (about 0.01 s each), 0 for the constructive placement alone;
-    allow_partial: take operators whose weights cannot be modelled as barriers.
+    given; latency_table: measured step times, or their file, to tell how busy links are, those of the
+    allocation unless given; work: units of improvement (about 0.01 s each), 0 for the constructive placement
+    alone; allow_partial: take operators whose weights cannot be modelled as barriers.
     Raises RramallocError: CapacityError, TileError, FileError, SpecError, UnknownNameError.
     """
     check_range("seed", seed, 0, 2**53)
@@ -203,20 +210,24 @@ def place(
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     chosen = None if hardware is None else as_hardware(hardware)
     what = read_allocation(allocation).made_for(source).changed(hardware=chosen, mapping=mapping, fc=fc)
+    if latency_table is not None:  # which tells how busy links are, and nothing else of a placement
+        check_transfer(what.hardware)
     return place_network(
         source, what.replication, what.hardware, what.options, work=work, seed=seed, where=what.where,
         blocks=what.blocks,
+        measured=measured_steps(latency_table, source, what.options.fc, what.hardware, what.measured),
     )  # fmt: skip
 
 
 def place_network(
     network: Network, replication: MappingOf[str, int], hardware: Hardware, options: MappingOptions, *,
-    work: int, seed: int, where: str, blocks: BlocksByName = NO_BLOCKS,
+    work: int, seed: int, where: str, blocks: BlocksByName = NO_BLOCKS, measured: MeasuredSteps | None = None,
 ) -> Placement:  # fmt: skip
     """Every block of every copy on an array, with little traffic; checked.
 
     replication: copies by layer name, layers left out have one; where: their file, as messages call it;
-    blocks: windows that a copy computes in a step, by layer name, layers left out have their smallest block.
+    blocks: windows that a copy computes in a step, by layer name, layers left out have their smallest block;
+    measured: step times instead of those of the hardware.
     Raises SpecError, TileError, CapacityError; MisplacedError if the placement does not survive the check.
     """
     chip_of(hardware)
@@ -231,14 +242,18 @@ def place_network(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
-        options=PlacementOptions(**dict(options), seed=seed, work=work),
+        options=PlacementOptions(**dict(options), seed=seed, work=work, latency_table=measured),
         traffic=_traffic(found),
         layers=_layers(graph, held, sizes, hardware, options.mapping, arrays),
-        flows=_flows(found, graph),
+        flows=_flows(found, graph, _delays(found, graph, arrays, copies, hardware, options, measured)),
         links=_links(found),
         tiles=_tiles(arrays, hardware),
         arrays=arrays,
-        warnings=(*network.warnings, *hardware_warnings(hardware, len(arrays))),
+        warnings=(
+            *network.warnings,
+            *hardware_warnings(hardware, len(arrays)),
+            *(() if measured is None else measured.warnings),
+        ),
     )
     check(placement, network, replication, blocks=blocks)
     return placement
@@ -286,17 +301,43 @@ def _mode(graph: StageGraph, stage: int, held: StoredCopies, hardware: Hardware)
     return {"block": graph.blocks[stage], "utilisation": share}
 
 
-def _flows(found: Arrangement, graph: StageGraph) -> tuple[Flow, ...]:
+def _delays(
+    found: Arrangement, graph: StageGraph, arrays: Sequence[PlacedArray], copies: Ints, hardware: Hardware,
+    options: MappingOptions, measured: MeasuredSteps | None,
+) -> list[dict[str, float]]:  # fmt: skip
+    """transfer_ns and busy of every flow, as far as the hardware gives what they need."""
+    if missing_of_transfer(hardware):
+        return [{} for _ in found.flows.producer]
+    batch_ns: npt.NDArray[np.float64] | None = None
+    if hardware.compute_ns is not None or measured is not None:
+        ticks = None
+        if hardware.own_clock:
+            timed = timed_graph(graph.network, hardware, options, measured).on_arrays
+            ticks = timed.in_blocks(graph.blocks).batch_ticks(copies)
+        step_time = StepTime.of(graph, hardware, measured)
+        if step_time is not None:
+            length = np.ones(len(copies)) if ticks is None else ticks.astype(np.float64)
+            batch_ns = length * float(step_time.step_ns(copies))
+    by_layer = ends_of(arrays)
+    slices = [hardware.of_layer(layer).columns_per_weight for layer in graph.layers]
+    ends = [by_layer[name] for name in graph.names]
+    delays = EdgeTransfers.of(ends, found.flows, copies, slices, hardware, batch_ns).edges
+    if batch_ns is None:
+        return [{"transfer_ns": each.ns} for each in delays]
+    return [{"transfer_ns": each.ns, "busy": each.busy} for each in delays]
+
+
+def _flows(found: Arrangement, graph: StageGraph, delays: Sequence[dict[str, float]]) -> tuple[Flow, ...]:
     flows = found.flows
     hops = found.layout.spread.mean_hops(flows, found.mesh)
     return tuple(
         Flow(
             producer=graph.names[p], consumer=graph.names[c], size_bytes=sent, hops=mean,
-            byte_hops=sent * mean,
+            byte_hops=sent * mean, **own,
         )
-        for p, c, sent, mean in zip(
+        for p, c, sent, mean, own in zip(
             flows.producer.tolist(), flows.consumer.tolist(), flows.size_bytes.tolist(), hops.tolist(),
-            strict=True,
+            delays, strict=True,
         )
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from rramalloc.plots import PlacementPlots
 from rramalloc.records import Record, brief, parse
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Foldable, NetworkId
+from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import counted
 
 if TYPE_CHECKING:
@@ -73,13 +74,20 @@ class PlacedLayer(Foldable):
 
 
 class Flow(Record):
-    """What a consumer reads of a producer: bytes per input of the network, hops on average, their product."""
+    """What a consumer reads of a producer: bytes per input of the network, hops on average, their product.
+
+    transfer_ns: from the end of a batch until its pixels are there, partial sums included; None where the
+    hardware gives not all hop times and bandwidths; busy: part of the time of the batches in which the
+    busiest link on the way is taken; None without a time of a step.
+    """
 
     producer: Name
     consumer: Name
     size_bytes: NonNegative
     hops: NonNegative
     byte_hops: NonNegative
+    transfer_ns: NonNegative | None = None
+    busy: NonNegative | None = None
 
 
 class Link(Record):
@@ -118,10 +126,14 @@ class Traffic(Record):
 
 
 class PlacementOptions(MappingOptions):
-    """How weights lie on crossbars, which layers are stages, and how long the improvement could work."""
+    """How weights lie on crossbars, which layers are stages, and how long the improvement could work.
+
+    latency_table: measured step times, None if those of the hardware hold.
+    """
 
     seed: int
     work: int
+    latency_table: MeasuredSteps | None = None
 
 
 class Placement(ResultRecord):

@@ -154,13 +154,21 @@ def sums_of(ends: Ends, bytes_per_column: float) -> list[Way]:
     ]
 
 
-def check_transfer(hardware: Hardware) -> None:
-    """Raise SpecError unless the hardware gives all times and bandwidths that transfer needs."""
-    chip, where = chip_of(hardware), f"hardware {hardware.name[:60]!r}"
+def missing_of_transfer(hardware: Hardware) -> list[str]:
+    """Times and bandwidths that transfer needs and the hardware does not give.
+
+    Raises SpecError without [chip].
+    """
+    chip = chip_of(hardware)
     needed = ["hop_ns_tile", "bandwidth_tile_gb_s"]
     if chip.chips != (1, 1):
         needed += ["hop_ns_chip", "bandwidth_chip_gb_s"]
-    missing = [name for name in needed if getattr(chip, name) is None]
+    return [name for name in needed if getattr(chip, name) is None]
+
+
+def check_transfer(hardware: Hardware) -> None:
+    """Raise SpecError unless the hardware gives all times and bandwidths that transfer needs."""
+    missing, where = missing_of_transfer(hardware), f"hardware {hardware.name[:60]!r}"
     if missing:
         raise SpecError(where, f"[chip] has no {' and no '.join(missing)}, which transfer time needs")
 

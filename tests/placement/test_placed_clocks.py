@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 import rramalloc
+from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.timing.latency_table import LatencyRow, LatencyTable
+from rramalloc.timing.measured_layer import MeasuredLayer
 
 CHAIN = {
     "format": "rramalloc-network/1",
@@ -91,3 +94,24 @@ def test_longer_ticks_give_the_same_times(network: Any) -> None:
     assert found.makespan == 2 + 2 + 128
     assert found.latency_ns == 132 * 5.0
     assert found.lower_bound == 2 + 128
+
+
+def test_a_placement_tells_the_same_transfers(network: Any) -> None:
+    """As by hand above: 7 ns; the link carries 128 bytes in 4 of 10 ns, of 50 ns with measured steps."""
+    hardware = machine(hop_ns_tile=3.0, bandwidth_tile_gb_s=32.0)
+    found = rramalloc.optimize(network, 2, hardware=hardware, placed=True)
+    (flow,) = rramalloc.place(network, found).flows
+    assert (flow.transfer_ns, flow.busy) == (7.0, 0.4)
+    source = rramalloc.load(network)
+    table = LatencyTable(
+        rows=tuple(
+            LatencyRow(**MeasuredLayer.of(source, stage).model_dump(), latency_ns=64 * 50.0)
+            for stage in source.stages[:1]
+        )
+    )
+    (flow,) = rramalloc.place(network, found, latency_table=table).flows
+    assert (flow.transfer_ns, flow.busy) == (7.0, 0.08)
+    with pytest.raises(SpecError, match="hop_ns_tile"):
+        rramalloc.place(network, found, hardware=machine(), latency_table=table)
+    (flow,) = rramalloc.place(network, found, hardware=machine()).flows
+    assert (flow.transfer_ns, flow.busy) == (None, None)
