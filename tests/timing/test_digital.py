@@ -251,3 +251,10 @@ def test_a_comparison_counts_its_recurrence_in_ticks(small: Any) -> None:
     (row,) = found.rows
     assert row.makespan // 2 < row.recurrence <= row.makespan
     assert row.published is None
+
+
+def test_products_of_attention_have_the_rate_of_mul() -> None:
+    """Two in each of the 12 encoders of ViT: queries times keys, and those times values."""
+    found = rramalloc.inspect("vit_b16", hardware=machine({"mul": 20.0}))
+    names = [f"encoder{number}.{product}" for number in range(12) for product in ("scores", "attention")]
+    assert list(found.coverage.timed_digital) == names
