@@ -135,11 +135,9 @@ def optimize(
     _check_choices(objective=objective, method=method)
     if shared == "once" and (placed or bits is not None or objective != "latency"):
         raise SpecError("shared", 'must be "copies" for another objective than latency, with placed and bits')
-    check_range("seed", seed, 0, 2**63 - 1)
-    check_range("work", work, 0, MAX_WORK)
+    _check_effort(seed, work, time_limit_s, most_seed=2**63 - 1)
     check_range("gap", gap, 0, 1)
     check_range("sensitivity", sensitivity, 0, 1e300)
-    check_range("time limit", time_limit_s, 0, 10**9)
     _check_objective(objective, method, target, target_ns)
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     machine = as_hardware(hardware, crossbar)
@@ -255,10 +253,8 @@ def compare(
     """
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
     _check_choices(compared_objective=objective)
-    check_range("seed", seed, 0, 2**53)
+    _check_effort(seed, work, time_limit_s)
     check_range("seeds", seeds, 1, MAX_SEEDS)
-    check_range("work", work, 0, MAX_WORK)
-    check_range("time limit", time_limit_s, 0, 10**9)
     from rramalloc.studies.compare import CancelToken, CompareRequest
     from rramalloc.studies.compare import compare as compare_methods
 
@@ -307,9 +303,7 @@ def pareto(
     _check_choices(front_objective=objective, front_against=against)
     for method in baselines:
         _check_choices(method=method)
-    check_range("seed", seed, 0, 2**53)
-    check_range("work", work, 0, MAX_WORK)
-    check_range("time limit", time_limit_s, 0, 10**9)
+    _check_effort(seed, work, time_limit_s)
     from rramalloc.studies.pareto import ParetoRequest
     from rramalloc.studies.pareto import pareto as pareto_front
 
@@ -351,6 +345,12 @@ def _budget(given: int | str | None, network: Network, hardware: Hardware, optio
     if hardware.chip is None:
         raise SpecError("arrays", f"must be given, hardware {hardware.name!r} has no [chip] that tells them")
     return hardware.chip.arrays
+
+
+def _check_effort(seed: int, work: int, time_limit_s: float | None, most_seed: int = 2**53) -> None:
+    check_range("seed", seed, 0, most_seed)
+    check_range("work", work, 0, MAX_WORK)
+    check_range("time limit", time_limit_s, 0, 10**9)
 
 
 def _check_objective(

@@ -103,6 +103,13 @@ def check_known(kind: str, name: object, known: Sequence[str]) -> None:
         raise UnknownNameError(kind, str(name), known)
 
 
+def check_format(document: object, known: str, where: str, note: str = "") -> None:
+    """Raise SpecError unless a file says that it is of a format; note: what messages add."""
+    got = document.get("format") if isinstance(document, dict) else document
+    if got != known:
+        raise SpecError(where, f"format: must be {known!r}{note}, got {brief(got)}")
+
+
 def fault(reason: str) -> PydanticCustomError:
     """A validation error without pydantic's "Value error, " prefix; braces would be taken for fields."""
     return PydanticCustomError("fault", "{reason}", {"reason": reason})

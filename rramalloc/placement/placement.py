@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import FailFast, Field, TypeAdapter
 
-from rramalloc.errors import SpecError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Name
 from rramalloc.plots import PlacementPlots
-from rramalloc.records import Record, brief, parse
+from rramalloc.records import Record, check_format, parse
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Foldable, NetworkId
 from rramalloc.timing.measured_steps import MeasuredSteps
@@ -214,7 +213,5 @@ def read_placement(path: str | os.PathLike[str]) -> Placement:
     """
     where = os.fspath(path)
     document = read_json(path, FILE_LIMIT_BYTES)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        got = brief(document.get("format") if isinstance(document, dict) else document)
-        raise SpecError(where, f"format: must be {FORMAT!r} as `rramalloc place` writes it, got {got}")
+    check_format(document, FORMAT, where, " as `rramalloc place` writes it")
     return parse(_PLACEMENT, document, where)

@@ -227,12 +227,8 @@ def checked_allocation(
         lower_bound=bound,
         gap=gap_of(value, bound),
         proof=coverage.qualified(found.proof),
-        step_ns=absolute.step_ns,
-        latency_ns=absolute.latency_ns,
-        throughput_per_s=absolute.throughput_per_s,
+        **absolute._asdict(),
         **totals(metrics),
-
-        tick_ns=absolute.tick_ns,
         layers=layers_of(
             timing,
             checked.demand.tolist(),

@@ -197,11 +197,8 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         published=None
         if in_blocks is not graph or given.cycles or graph.clocks is not None
         else _published_steps(network, dict(zip(graph.names, copies.tolist(), strict=True))),
-        step_ns=absolute.step_ns,
-        latency_ns=absolute.latency_ns,
-        throughput_per_s=absolute.throughput_per_s,
+        **absolute._asdict(),
         **totals(metrics),
-        tick_ns=absolute.tick_ns,
         layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
         edges=buffered_edges(timing, hardware.precision.output_bits),
         critical_path=critical_segments(path),

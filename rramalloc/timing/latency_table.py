@@ -22,7 +22,7 @@ from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text, to_json, writ
 from rramalloc.hardware.hardware import MAX_VALUE, NonNegative, Text
 from rramalloc.network.network import Network
 from rramalloc.network.node import Node
-from rramalloc.records import Record, brief, fault, from_list, parse
+from rramalloc.records import Record, brief, check_format, fault, from_list, parse
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_layer import MeasuredLayer, parameters_of, parameters_text
 from rramalloc.units import counted
@@ -166,9 +166,7 @@ def load_latency_table(path: str | os.PathLike[str]) -> LatencyTable:
 
     where = os.fspath(path)
     document = read_csv_document(where) if _is_csv(path) else read_json(path)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        got = brief(document.get("format") if isinstance(document, dict) else document)
-        raise SpecError(where, f"format: must be {FORMAT!r}, got {got}; make one with `rramalloc latency`")
+    check_format(document, FORMAT, where, " as `rramalloc latency` writes it")
     return parse(_TABLE, document, where)
 
 

@@ -18,7 +18,7 @@ from pydantic import Field, TypeAdapter
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.files import AppendedFile, lock_file, open_to_read, parse_json
 from rramalloc.hardware.hardware import MAX_VALUE
-from rramalloc.records import Record, brief, parse
+from rramalloc.records import Record, check_format, parse
 from rramalloc.studies.latency.plan import MeasurePlan
 from rramalloc.timing.latency_table import Method
 
@@ -162,9 +162,7 @@ def read_samples(path: str | os.PathLike[str]) -> tuple[Header, list[list[float]
     except UnicodeDecodeError:
         text = ""
     document = parse_json(text, where) if first.endswith(b"\n") and text else None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        got = brief(document.get("format") if isinstance(document, dict) else document)
-        raise SpecError(where, f"format: must be {FORMAT!r} in the first line, got {got}")
+    check_format(document, FORMAT, where, " in the first line")
     header = parse(_HEADERS, document, where)
     times: list[list[float]] = [[] for _ in header.plan.runs]
     for run, times_ns, _ in _lines(where, header):

@@ -22,7 +22,7 @@ from rramalloc.errors import SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, parse_json, read_json, read_text, write_json
 from rramalloc.hardware.performance import MAX_UNITS, ChipPerformance, Rates
 from rramalloc.network.node import Name
-from rramalloc.records import Record, as_tuple, brief, from_list, parse
+from rramalloc.records import Record, as_tuple, brief, check_format, from_list, parse
 from rramalloc.studies.strategies.tasks import LayerTask, SplitBy, TaskTerms, check_task_names
 
 FORMAT: Literal["rramalloc-strategy/1"] = "rramalloc-strategy/1"
@@ -118,9 +118,8 @@ def load_strategy(path: str | os.PathLike[str]) -> Strategy:
         document: Any = {"tasks": _tasks(read_text(path, CSV_LIMIT_BYTES), where)}
     else:
         document = read_json(path)
-        if isinstance(document, dict) and document.get("format") != FORMAT:
-            got = brief(document.get("format"))
-            raise SpecError(where, f"format: must be {FORMAT!r}, got {got}")
+        if isinstance(document, dict):
+            check_format(document, FORMAT, where)
     strategy = parse(_STRATEGY, document, where)
     return strategy if strategy.name else strategy.model_copy(update={"name": Path(where).stem or where})
 
