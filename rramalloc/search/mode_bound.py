@@ -40,8 +40,8 @@ Floats = npt.NDArray[np.float64]
 Rows = tuple[Ints, ...]
 """Of every stage, the rows of its StageModes.modes that are left."""
 
-MOST_LABELS, FEW_LABELS, FEW_STAGES = 24, 20, 40
-"""Labels of a stage, with few stages and with many."""
+FEW_LABELS, MOST_LABELS = 16, 40
+"""Labels of a stage: in the first round, which removes most modes, and in those after it."""
 _CHECKS = 20
 """Rows of a stage at which middles are looked at."""
 _HOPS, _ENOUGH_PAIRS = 6, 400
@@ -55,7 +55,7 @@ _NS_PER_ENTRY, _SECONDS_PER_ROW, _NS_PER_PIVOT_AND_ROW, _SECONDS_PER_CUT = 4.0, 
 _DEAR, _MILD, _BUSY = 8.0, 0.5, 0.4
 """Weights of what tells modes apart: arrays, in target / budget; the time of a stage alone; and how long a
 producer is taken to run, in targets. Best of several on five root bounds."""
-_TIGHT_ROUNDS, _TIGHT_ENOUGH = 5, 0.9
+TIGHT_ROUNDS, _TIGHT_ENOUGH = 5, 0.9
 _MARGIN, _UNIT_BITS = 1e-6, 16
 """Of bounds, in units of the relaxation, and bits of a target counted in them."""
 
@@ -197,7 +197,6 @@ class ModeBounder:
         ends = zip(self._pairs.producer.tolist(), self.consumers, strict=True)
         self.direct = np.array([pair in edges for pair in ends], dtype=np.bool_)
         self.stages = len(self.problem.demand)
-        self.most_labels = MOST_LABELS if self.stages <= FEW_STAGES else FEW_LABELS
         grids = self.problem.graph.grids
         self._height = np.array([grid.height for grid in grids], dtype=np.int64)
         self._width = np.array([grid.width for grid in grids], dtype=np.int64)
@@ -219,7 +218,7 @@ class ModeBounder:
             return None
         return tuple(own[stages[i].modes.arrays[own] <= least[i] + spare] for i, own in enumerate(rows))
 
-    def tighten(self, rows: Rows, target: int, rounds: int = _TIGHT_ROUNDS) -> Left:
+    def tighten(self, rows: Rows, target: int, rounds: int = TIGHT_ROUNDS) -> Left:
         """Prices and relaxation in turn until they remove few modes more."""
         bound, seconds, weights, labelling = 1.0, 0.0, None, None
         for turn in range(rounds):
@@ -227,7 +226,8 @@ class ModeBounder:
             if left is None:
                 return Left(target + 1, None, None, None, seconds)
             before = sum(map(len, left))
-            labelling = self.label(left, target)
+            labels = MOST_LABELS if turn else FEW_LABELS
+            labelling = self.label(left, target, labels)
             seconds += 1e-9 * _NS_PER_ENTRY * self._entries(labelling)
             seconds += _SECONDS_PER_CUT * float(labelling.modes.size.sum())
             kept = self._priced(labelling, target)
@@ -240,23 +240,23 @@ class ModeBounder:
                 left = self.within_budget(rows, target)
                 if left is None:
                     return Left(target + 1, None, None, None, seconds)
-                labelling = self.label(left, target)
+                labelling = self.label(left, target, labels)
             relaxed, kept, weights, took = self._relax(labelling, target)
             seconds += took
             bound = max(bound, relaxed)
             if bound > _limit(target) or kept is None:
                 return Left(max(bound, target + 1), None, None, None, seconds)
             rows = self._rows_of(labelling, kept)
-            if sum(map(len, rows)) >= _TIGHT_ENOUGH * before:
+            if turn and sum(map(len, rows)) >= _TIGHT_ENOUGH * before:
                 break
         return Left(bound, rows, weights, labelling, seconds)
 
-    def label(self, rows: Rows, target: int) -> Labelling:
-        """Cut the modes of every stage into labels of similar arrays, times and first waits."""
+    def label(self, rows: Rows, target: int, most: int) -> Labelling:
+        """Cut the modes of every stage into at most so many labels of similar arrays, times and waits."""
         price = target / self.problem.budget
         labels, orders = [], []
         for i, own in enumerate(rows):
-            label = self._cut(i, own, target, price)
+            label = self._cut(i, own, target, price, most)
             order = np.argsort(label, kind="stable")
             labels.append(label[order])
             orders.append(own[order])
@@ -286,9 +286,9 @@ class ModeBounder:
         fill_waits(modes, self._pairs, waits)
         return Labelling(rows, modes, runs, arrays, waits)
 
-    def _cut(self, stage: int, rows: Ints, target: int, price: float) -> Ints:
+    def _cut(self, stage: int, rows: Ints, target: int, price: float, labels: int) -> Ints:
         """A label for each of these modes; labels are sorted as staircases are, which cuts rest on."""
-        if len(rows) <= self.most_labels:
+        if len(rows) <= labels:
             modes = self.menu.stages[stage].modes
             order = np.lexsort((modes.arrays[rows], -modes.length[rows]))
             label = np.empty(len(rows), dtype=np.int64)
@@ -298,7 +298,7 @@ class ModeBounder:
         features = self._features(stage, modes, target, _DEAR * price)
         order = np.argsort(features.sum(axis=1), kind="stable")
         found = np.empty(len(rows), dtype=np.int64)
-        count = cover(features[order], self.most_labels, float(np.ptp(features, axis=0).max()), found)
+        count = cover(features[order], labels, float(np.ptp(features, axis=0).max()), found)
         label = np.empty(len(rows), dtype=np.int64)
         label[order] = found
         least = np.full((2, count), np.inf)

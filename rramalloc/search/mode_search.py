@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -17,7 +18,7 @@ from rramalloc.search import auto
 from rramalloc.search.kernels.anneal import Cooling
 from rramalloc.search.kernels.modes import MenuTables, State, anneal_modes, grow_modes, rebalance_modes
 from rramalloc.search.menu import Menu
-from rramalloc.search.mode_bound import Left, ModeBounder, Rows
+from rramalloc.search.mode_bound import TIGHT_ROUNDS, Left, ModeBounder, Rows
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import Replication
@@ -40,6 +41,11 @@ _CLIMB_SHARE = 0.1
 _STALLED, _STALLED_CHAIN = 0.5, 0.1
 """The search ends when so much of the work allowed has closed too little of the gap: networks with branches,
 and chains."""
+_SEARCH_SHARE = 0.5
+"""Work of the improver beside that of a proof that took longer than its turn."""
+_MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 0.22, 0.6, 0.04
+"""Parts of the work allowed: for the modes of a chain, whose bound closes early or hardly ever, and for the
+search without modes that comes before them, of networks with branches and of chains."""
 _PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
 _NODE_ROUNDS, _LEAF_WAYS = 2, 64
@@ -105,10 +111,9 @@ class ModeSearch:
         if not self._fits(self.best):
             self.best = self.timer.allocation(self._smallest())
         self._try_plain()
-        allowed_s = self.stop.work * SECONDS_PER_WORK
         starts = []
         for tables in self._improver.tables:
-            starts.append(self._improver.climb(tables, self._smallest(), _CLIMB_SHARE * allowed_s))
+            starts.append(self._improver.climb(tables, self._smallest(), _CLIMB_SHARE * self._allowed_s))
             starts += [self._improver.rebalance(tables, even, weight) for weight in _WEIGHTS]
         for found, seconds in starts:
             self.spent_s += seconds
@@ -118,7 +123,9 @@ class ModeSearch:
         with auto.second_core(self.stop.cores) as pool:
             while not self._done():
                 best, bound = self.best, self.bound
-                enough, search_s = max(bound, self.target), max(turn_s, proof_s)
+                enough = max(bound, self.target)
+                left_s = self._allowed_s - self.spent_s - proof_s
+                search_s = max(turn_s, min(_SEARCH_SHARE * proof_s, left_s))
                 improving = (
                     None
                     if pool is None
@@ -145,7 +152,8 @@ class ModeSearch:
         Block and copies of that answer are in every menu. Its work is not taken from that for modes.
         """
         if self.menu.unrestricted and self.problem.modes is not None:
-            alone = replace(self.stop, on_progress=None, history=[])
+            work = max(1, round((_PLAIN if self._branches else _PLAIN_CHAIN) * self.stop.work))
+            alone = replace(self.stop, work=work, on_progress=None, history=[])
             search = auto.solve_to_target if self.problem.graph.clocks is None else solve
             plain = search(replace(self.problem, modes=None), alone, self.seed, self.target)
             self.plain_s = plain.seconds or 0.0
@@ -166,15 +174,24 @@ class ModeSearch:
     def _report(self) -> None:
         self.stop.report(self.spent_s, self.best.makespan, self.bound)
 
+    @cached_property
+    def _branches(self) -> bool:
+        return len(self.problem.graph.edges) >= len(self.problem.demand)
+
+    @property
+    def _allowed_s(self) -> float:
+        """Seconds of work on modes."""
+        share = _MODES_CHAIN if self.problem.modes is not None and not self._branches else 1.0
+        return share * self.stop.work * SECONDS_PER_WORK
+
     @property
     def _stalled(self) -> bool:
-        allowed_s = self.stop.work * SECONDS_PER_WORK
-        branches = len(self.problem.graph.edges) >= len(self.problem.demand)
-        share = _STALLED if branches else _STALLED_CHAIN
-        return self.spent_s - self._improved_s >= share * allowed_s
+        share = _STALLED if self._branches else _STALLED_CHAIN
+        return self.spent_s - self._improved_s >= share * self.stop.work * SECONDS_PER_WORK
 
     def _done(self) -> bool:
-        return self._stalled or self.stop.ends(self.best.makespan, self.bound, self.target, self.spent_s)
+        ended = self.stop.ends(self.best.makespan, self.bound, self.target, self.spent_s)
+        return ended or self._stalled or self.spent_s >= self._allowed_s
 
     def words(self) -> str:
         """What the bound rests on, and why the search ended."""
@@ -340,6 +357,10 @@ class ModeProver:
     timer: Timer
     nodes: int = 0
     found: list[ModeAllocation] = field(default_factory=list)
+    _fine: bool = False
+    _stride: int = 1
+    _grain: int = 0
+    _resisting: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._bounder = ModeBounder(self.problem, self.menu)
@@ -357,29 +378,40 @@ class ModeProver:
             if target in self._open:
                 refuted, took = self._branch(target, seconds - spent)
                 spent += took
+                self._grain = 2 * max(self._grain, 1) if refuted else 0
                 if refuted:
                     bound = target + 1
                 continue
             self.nodes += 1
-            left = self._bounder.tighten(self._known(target), target)
+            rounds = TIGHT_ROUNDS if self._fine else 1
+            left = self._bounder.tighten(self._known(target), target, rounds)
             spent += left.seconds
             if left.rows is None:
                 bound = target + 1
+                self._stride *= 2
             else:
                 bound = max(bound, min(target, math.ceil(left.bound - 1e-6)))
                 self._rows[target] = left.rows
+                self._resisting.append(target)
         return bound, spent
 
     def _target(self, bound: int, makespan: int) -> int | None:
-        """The next target between bound and incumbent by bisection; the bound itself is branched on."""
-        resisting = [target for target in self._rows if target >= bound]
-        if not resisting:
+        """The next target between bound and incumbent.
+
+        With few labels from the first target upwards until one resists, which bounds the rest; then in
+        growing strides from that bound and by bisection; the bound itself is branched on.
+        """
+        if not self._fine and self._resisting:
+            self._fine, self._stride, self._resisting = True, max(1, makespan // _COARSE), []
+        resisting = [target for target in self._resisting if target >= bound]
+        if not self._fine:
             wanted = int(_FIRST_TARGET * makespan)
             return wanted if wanted >= bound else (bound + makespan - 1) // 2
-        low = min(resisting)
-        if low - bound > makespan // _COARSE:
-            return (bound + low) // 2
-        grain = 0 if self.problem.graph.clocks is None else makespan // _FINEST
+        if not resisting:
+            return min(bound + self._stride, makespan - 1)
+        if min(resisting) - bound > makespan // _COARSE:
+            return (bound + min(resisting)) // 2
+        grain = 0 if self.problem.graph.clocks is None else max(self._grain, makespan // _FINEST)
         target = min(bound + grain, makespan - 1)
         near = [known for known in resisting if known <= target]
         if not near:
