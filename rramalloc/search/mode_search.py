@@ -41,11 +41,11 @@ _CLIMB_SHARE = 0.1
 _STALLED, _STALLED_CHAIN = 0.5, 0.1
 """The search ends when so much of the work allowed has closed too little of the gap: networks with branches,
 and chains."""
-_SEARCH_SHARE = 0.5
+_SEARCH_SHARE = 2.0
 """Work of the improver beside that of a proof that took longer than its turn."""
-_MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 0.22, 0.6, 0.04
-"""Parts of the work allowed: for the modes of a chain, whose bound closes early or hardly ever, and for the
-search without modes that comes before them, of networks with branches and of chains."""
+_MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 1.4, 0.22, 0.4, 0.04
+"""Parts of the work allowed, of networks with branches and of chains, whose bounds close early or never: for
+modes, and for the search without modes that comes before."""
 _PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
 _NODE_ROUNDS, _LEAF_WAYS = 2, 64
@@ -178,11 +178,16 @@ class ModeSearch:
     def _branches(self) -> bool:
         return len(self.problem.graph.edges) >= len(self.problem.demand)
 
+    @cached_property
+    def _share(self) -> float:
+        """Part of the work allowed that is for modes."""
+        if self.problem.modes is None:
+            return 1.0
+        return _MODES if self._branches else _MODES_CHAIN
+
     @property
     def _allowed_s(self) -> float:
-        """Seconds of work on modes."""
-        share = _MODES_CHAIN if self.problem.modes is not None and not self._branches else 1.0
-        return share * self.stop.work * SECONDS_PER_WORK
+        return self._share * self.stop.work * SECONDS_PER_WORK
 
     @property
     def _stalled(self) -> bool:
@@ -190,8 +195,8 @@ class ModeSearch:
         return self.spent_s - self._improved_s >= share * self.stop.work * SECONDS_PER_WORK
 
     def _done(self) -> bool:
-        ended = self.stop.ends(self.best.makespan, self.bound, self.target, self.spent_s)
-        return ended or self._stalled or self.spent_s >= self._allowed_s
+        spent_s = self.spent_s / self._share
+        return self._stalled or self.stop.ends(self.best.makespan, self.bound, self.target, spent_s)
 
     def words(self) -> str:
         """What the bound rests on, and why the search ended."""
