@@ -57,7 +57,7 @@ class Coverage(Record):
         by_owner = {stage.shares or stage.name: weights(network, stage) for stage in network.stages}
         distinct = sum(by_owner[owner] for owner in {stage.shares or stage.name for stage in placed})
         missing = [item.macs for item in network.unmodelled if item.macs is not None]
-        digital = [node.name for node in network.nodes if not isinstance(node, Input | Stage)]
+        digital = [node.name for node in network.canonical_nodes if not isinstance(node, Input | Stage)]
         return cls(
             weights=OnArrays(
                 on_arrays=distinct,
