@@ -12,19 +12,15 @@ from importlib import import_module
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
+from rramalloc.lazy import homes
+
 if TYPE_CHECKING:
-    from rramalloc.api import chiplet_compare as chiplet_compare
-    from rramalloc.api import chiplet_cost as chiplet_cost
-    from rramalloc.api import chiplet_optimize as chiplet_optimize
     from rramalloc.api import compare as compare
     from rramalloc.api import convert as convert
-    from rramalloc.api import evaluate as evaluate
     from rramalloc.api import inspect as inspect
     from rramalloc.api import optimize as optimize
     from rramalloc.api import pareto as pareto
-    from rramalloc.api import place as place
     from rramalloc.api import simulate as simulate
-    from rramalloc.api import verify as verify
     from rramalloc.errors import RramallocError as RramallocError
     from rramalloc.export.export import export as export
     from rramalloc.hardware.hardware import Hardware as Hardware
@@ -35,6 +31,8 @@ if TYPE_CHECKING:
     from rramalloc.mapping.fold import fold_input as fold_input
     from rramalloc.mapping.fold import fold_weights as fold_weights
     from rramalloc.network.network import Network as Network
+    from rramalloc.placement.emulator.verify import verify as verify
+    from rramalloc.placement.place import place as place
     from rramalloc.placement.placement import Placement as Placement
     from rramalloc.report.page_file import report as report
     from rramalloc.results.allocation import Allocation as Allocation
@@ -44,10 +42,14 @@ if TYPE_CHECKING:
     from rramalloc.results.inspection import Inspection as Inspection
     from rramalloc.results.pareto_front import ParetoFront as ParetoFront
     from rramalloc.results.simulation import Simulation as Simulation
+    from rramalloc.studies.chiplet.chiplet_cost import chiplet_compare as chiplet_compare
+    from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
+    from rramalloc.studies.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
     from rramalloc.studies.latency.device import open_device as open_device
     from rramalloc.studies.latency.estimate import estimate_latency as estimate_latency
     from rramalloc.studies.latency.fit import fit_latency as fit_latency
     from rramalloc.studies.latency.measure import measure_latency as measure_latency
+    from rramalloc.studies.strategies.evaluate import evaluate as evaluate
     from rramalloc.studies.strategies.evaluation import Evaluation as Evaluation
     from rramalloc.studies.sweep.run import sweep as sweep
     from rramalloc.studies.sweep.run import sweep_status as sweep_status
@@ -56,51 +58,10 @@ if TYPE_CHECKING:
     from rramalloc.timing.latency_table import load_latency_table as load_latency_table
     from rramalloc.version import __version__ as __version__
 
-_HOMES = {
-    "Allocation": "rramalloc.results.allocation",
-    "Comparison": "rramalloc.results.comparison",
-    "Hardware": "rramalloc.hardware.hardware",
-    "Inspection": "rramalloc.results.inspection",
-    "Evaluation": "rramalloc.studies.strategies.evaluation",
-    "Network": "rramalloc.network.network",
-    "ParetoFront": "rramalloc.results.pareto_front",
-    "Placement": "rramalloc.placement.placement",
-    "RramallocError": "rramalloc.errors",
-    "Simulation": "rramalloc.results.simulation",
-    "Tuning": "rramalloc.studies.tune.tuning",
-    "__version__": "rramalloc.version",
-    "chiplet_compare": "rramalloc.studies.chiplet.chiplet_cost",
-    "chiplet_cost": "rramalloc.studies.chiplet.chiplet_cost",
-    "chiplet_optimize": "rramalloc.studies.chiplet.chiplet_optimize",
-    "compare": "rramalloc.api",
-    "convert": "rramalloc.api",
-    "estimate_latency": "rramalloc.studies.latency.estimate",
-    "evaluate": "rramalloc.studies.strategies.evaluate",
-    "fit_latency": "rramalloc.studies.latency.fit",
-    "fold": "rramalloc.results.filter_folding",
-    "fold_filter": "rramalloc.results.filter_folding",
-    "fold_index": "rramalloc.mapping.fold",
-    "fold_input": "rramalloc.mapping.fold",
-    "fold_weights": "rramalloc.mapping.fold",
-    "from_torch": "rramalloc.importers.torch",
-    "inspect": "rramalloc.api",
-    "load": "rramalloc.importers",
-    "load_hardware": "rramalloc.hardware.loader",
-    "load_latency_table": "rramalloc.timing.latency_table",
-    "measure_latency": "rramalloc.studies.latency.measure",
-    "open_device": "rramalloc.studies.latency.device",
-    "optimize": "rramalloc.api",
-    "pareto": "rramalloc.api",
-    "place": "rramalloc.placement.place",
-    "simulate": "rramalloc.api",
-    "sweep": "rramalloc.studies.sweep.run",
-    "sweep_status": "rramalloc.studies.sweep.run",
-    "tune": "rramalloc.studies.tune.tune",
-    "verify": "rramalloc.placement.emulator.verify",
-}
+_HOMES = homes(__file__)
 _PACKAGES = ("export", "report")
 """Calls whose packages have the same name: these can be called."""
-__all__ = sorted([*_HOMES, *_PACKAGES])
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

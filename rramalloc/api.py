@@ -31,6 +31,7 @@ from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.lazy import homes
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
@@ -64,16 +65,7 @@ if TYPE_CHECKING:
 
 MAX_WORK = 10**9
 MAX_SEEDS = 1000
-_HOMES = {
-    "chiplet_compare": "rramalloc.studies.chiplet.chiplet_cost",
-    "chiplet_cost": "rramalloc.studies.chiplet.chiplet_cost",
-    "chiplet_optimize": "rramalloc.studies.chiplet.chiplet_optimize",
-    "evaluate": "rramalloc.studies.strategies.evaluate",
-    "export": "rramalloc.export.export",
-    "place": "rramalloc.placement.place",
-    "report": "rramalloc.report.page_file",
-    "verify": "rramalloc.placement.emulator.verify",
-}
+_HOMES = homes(__file__)
 """Calls that have a module of their own, imported where they are used: no command waits for another."""
 
 

@@ -3,16 +3,6 @@ per file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from rramalloc.lazy import make_callable
 
-from rramalloc.callable_package import make_callable
-
-
-def _load() -> Callable[..., Any]:
-    from rramalloc.export.export import export
-
-    return export
-
-
-make_callable(__name__, _load)
+make_callable(__name__, "export")

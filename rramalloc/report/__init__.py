@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from rramalloc.lazy import make_callable
 
-from rramalloc.callable_package import make_callable
-
-
-def _load() -> Callable[..., Any]:
-    from rramalloc.report.page_file import report
-
-    return report
-
-
-make_callable(__name__, _load)
+make_callable(__name__, "page_file")
