@@ -1,4 +1,4 @@
-"""All disk access: files are read up to a limit and written whole or not at all; folders, locks, logs."""
+"""All disk access: files are read up to a limit and written whole or not at all; folders, locks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_bytes(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
 def open_to_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file or pipe as a stream of bytes, for formats that are not read whole. Raises FileError."""
     shown = os.fspath(path)
-    try:
+    with telling(shown):
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):
             raise FileError(shown, "is a folder, a file is needed")
@@ -46,10 +46,6 @@ def open_to_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             raise FileError(shown, "is a device or socket, a file is needed")
         with open(path, "rb") as stream:
             yield stream
-    except (OSError, ValueError) as error:
-        if isinstance(error, RramallocError):
-            raise
-        raise FileError(shown, _reason(error)) from None
 
 
 def read_text(path: str | os.PathLike[str], limit_bytes: int) -> str:
@@ -108,17 +104,8 @@ def write_json(path: str | os.PathLike[str], document: Any) -> None:
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file whole or not at all; a killed process leaves the old content. Raises FileError."""
-    shown = os.fspath(path)
-    try:
-        if os.path.isdir(path):
-            raise FileError(shown, "is a folder, name a file")
-        if _is_stream(shown):
-            with open(path, "wb") as stream:
-                stream.write(content)
-            return
-        _replace(Path(os.path.realpath(path)), content)
-    except (OSError, ValueError) as error:
-        raise FileError(shown, _reason(error)) from None
+    with open_to_write(path) as stream:
+        stream.write(content)
 
 
 @contextlib.contextmanager
@@ -128,9 +115,8 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Raises FileError.
     """
     shown = os.fspath(path)
-    try:
-        if os.path.isdir(path):
-            raise FileError(shown, "is a folder, name a file")
+    with telling(shown):
+        _refuse_folder(shown)
         if not _is_stream(shown):
             with _replacing(Path(os.path.realpath(path))) as stream:
                 yield stream
@@ -140,9 +126,16 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             draft.seek(0)
             with open(path, "wb") as stream:
                 shutil.copyfileobj(draft, stream)
+
+
+@contextlib.contextmanager
+def telling(shown: str) -> Iterator[None]:
+    """What the system refuses becomes a FileError about the file `shown`."""
+    try:
+        yield
+    except RramallocError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, RramallocError):
-            raise
         raise FileError(shown, _reason(error)) from None
 
 
@@ -154,9 +147,8 @@ def check_writable(path: str | os.PathLike[str] | None) -> None:
     if path is None:
         return
     shown = os.fspath(path)
-    try:
-        if os.path.isdir(path):
-            raise FileError(shown, "is a folder, name a file")
+    with telling(shown):
+        _refuse_folder(shown)
         if _is_stream(shown):
             return
         target = Path(os.path.realpath(path))
@@ -165,8 +157,6 @@ def check_writable(path: str | os.PathLike[str] | None) -> None:
         _refuse_protected(target)
         if not os.access(target.parent, os.W_OK):
             raise FileError(shown, "permission denied in its folder")
-    except (OSError, ValueError) as error:
-        raise FileError(shown, _reason(error)) from None
 
 
 def check_outputs(
@@ -203,65 +193,21 @@ def sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-class AppendedFile:
-    """A file that only grows: what was appended before `commit` returned survives a crash of the machine.
-
-    Raises FileError.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._shown = os.fspath(path)
-        with telling(self._shown):
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            self.length = os.fstat(self._handle).st_size
-            sync_folder(Path(path).resolve().parent)
-
-    def append(self, content: bytes) -> int:
-        """Write at the end; returns the place where that was."""
-        place = self.length
-        with telling(self._shown):
-            rest = memoryview(content)
-            while rest:
-                rest = rest[os.write(self._handle, rest) :]
-        self.length += len(content)
-        return place
-
-    def read(self, place: int, length: int) -> bytes:
-        """A piece of the file."""
-        with telling(self._shown):
-            return os.pread(self._handle, length, place)
-
-    def cut(self, length: int) -> None:
-        """Forget everything behind the first `length` bytes."""
-        with telling(self._shown):
-            os.ftruncate(self._handle, length)
-        self.length = length
-
-    def commit(self) -> None:
-        """Return once everything is on the disk."""
-        with telling(self._shown):
-            os.fsync(self._handle)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._handle)
-
-
-def lock_file(path: str | os.PathLike[str]) -> int | None:
-    """Hold a lock until `os.close` of the handle or the end of this process; None if another holds it.
-
-    Raises FileError.
-    """
+def open_alone(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file to read and to append to, held by one process at a time until it is closed. Raises FileError."""
     import fcntl
 
-    with telling(os.fspath(path)):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    shown = os.fspath(path)
+    with telling(shown):
+        stream = open(path, "a+b")  # noqa: SIM115 - the caller closes it
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            sync_folder(Path(path).resolve().parent)
         except BlockingIOError:
-            os.close(handle)
-            return None
-        return handle
+            stream.close()
+            words = "another process is writing it: wait for it to end, or name another"
+            raise FileError(shown, words) from None
+        return stream
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:
@@ -280,15 +226,6 @@ def remove_file(path: str | os.PathLike[str]) -> None:
     """Remove a file unless it is gone already. Raises FileError."""
     with telling(os.fspath(path)), contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-
-
-@contextlib.contextmanager
-def telling(shown: str) -> Iterator[None]:
-    """What the system refuses becomes a FileError about the file `shown`."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        raise FileError(shown, _reason(error)) from None
 
 
 def _is_same(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
@@ -310,6 +247,11 @@ def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def _refuse_folder(shown: str) -> None:
+    if os.path.isdir(shown):
+        raise FileError(shown, "is a folder, name a file")
+
+
 def _refuse_protected(target: Path) -> None:
     """A file without write permission is not replaced, though its folder would allow it, even for root."""
     if target.exists() and not (os.access(target, os.W_OK) and target.stat().st_mode & _ANY_WRITE):
@@ -321,11 +263,6 @@ def _is_stream(path: str) -> bool:
     if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
         return True
     return os.path.exists(path) and not os.path.isfile(path)
-
-
-def _replace(target: Path, content: bytes) -> None:
-    with _replacing(target) as stream:
-        stream.write(content)
 
 
 @contextlib.contextmanager

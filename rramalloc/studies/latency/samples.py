@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field, TypeAdapter
 
-from rramalloc.errors import FileError, RramallocError, SpecError
-from rramalloc.files import AppendedFile, lock_file, open_to_read, parse_json
+from rramalloc.errors import RramallocError, SpecError
+from rramalloc.files import open_alone, open_to_read, parse_json, telling
 from rramalloc.hardware.hardware import MAX_VALUE
 from rramalloc.records import Record, check_format, parse
 from rramalloc.studies.latency.plan import MeasurePlan
@@ -104,15 +104,12 @@ class SampleFile:
 
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
         self._shown = os.fspath(path)
-        lock = lock_file(path)
-        if lock is None:
-            raise FileError(self._shown, "another process is writing it: wait for it to end, or name another")
-        self._lock = lock
+        self._stream = open_alone(path)
         try:
-            self._file = AppendedFile(path)
-            self._adopt(header)
+            with telling(self._shown):
+                self._adopt(header)
         except BaseException:
-            os.close(lock)
+            self._stream.close()
             raise
 
     def __enter__(self) -> SampleFile:
@@ -121,18 +118,20 @@ class SampleFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
-        os.close(self._lock)
+        with telling(self._shown):
+            self._stream.close()
 
     def append(self, run: int, times_ns: list[float]) -> None:
         """Keep times of a run; they survive a crash of the machine once this returns."""
-        self._file.append(_line({"run": run, "times_ns": times_ns}))
-        self._file.commit()
+        with telling(self._shown):
+            self._stream.write(_line({"run": run, "times_ns": times_ns}))
+            self._commit()
         self.times[run].extend(times_ns)
 
     def _adopt(self, header: Header) -> None:
         first = _line(header.model_dump(mode="json"))
-        head = self._file.read(0, len(first))
+        self._stream.seek(0)
+        head = self._stream.read(len(first))
         if head != first and not first.startswith(head):
             raise SpecError(
                 self._shown,
@@ -140,16 +139,21 @@ class SampleFile:
                 "another file",
             )
         self.times: list[list[float]] = [[] for _ in header.plan.runs]
-        good = len(first)
         if len(head) < len(first):
-            self._file.cut(0)
-            self._file.append(first)
+            self._stream.truncate(0)
+            self._stream.write(first)
         else:
+            good = len(first)
             for run, times_ns, end in _lines(self._shown, header):
                 self.times[run].extend(times_ns)
                 good = end
-        self._file.cut(good)
-        self._file.commit()
+            self._stream.truncate(good)
+        self._commit()
+
+    def _commit(self) -> None:
+        """Return once everything is on the disk."""
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
 
 
 def read_samples(path: str | os.PathLike[str]) -> tuple[Header, list[list[float]]]:
