@@ -15,6 +15,7 @@ from rramalloc.choices import (
     COMPARED_OBJECTIVES,
     FRONT_AGAINST,
     FRONT_OBJECTIVES,
+    HANDOFFS,
     OBJECTIVES,
     ComparedObjective,
     FrontAgainst,
@@ -124,7 +125,8 @@ def optimize(
     (4009, 4009)
     """
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold, shared=shared)
-    _check_choices(objective=objective, method=method)
+    check_known("objective", objective, OBJECTIVES)
+    check_known("method", method, method_names())
     if shared == "once" and (placed or bits is not None or objective != "latency"):
         raise SpecError("shared", 'must be "copies" for another objective than latency, with placed and bits')
     _check_effort(seed, work, time_limit_s, most_seed=2**63 - 1)
@@ -201,7 +203,7 @@ def simulate(
     origin = "replication" if isinstance(allocation, MappingOf) else "allocation"
     own = read_allocation(allocation, origin, queues=True)
     options = own.options.changed(mapping=mapping, fc=fc, fold=fold, shared=shared)
-    _check_choices(handoff=handoff)
+    check_known("handoff", handoff, HANDOFFS)
     machine = as_hardware(own.hardware if hardware is None else hardware, crossbar)
     known = own.measured if hardware is None else None
     measured = measured_steps(latency_table, source, options.fc, machine, known)
@@ -244,7 +246,7 @@ def compare(
     Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
     """
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
-    _check_choices(compared_objective=objective)
+    check_known("objective", objective, COMPARED_OBJECTIVES)
     _check_effort(seed, work, time_limit_s)
     check_range("seeds", seeds, 1, MAX_SEEDS)
     from rramalloc.studies.compare import CancelToken, CompareRequest
@@ -292,9 +294,10 @@ def pareto(
     Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
     """
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
-    _check_choices(front_objective=objective, front_against=against)
+    check_known("objective", objective, FRONT_OBJECTIVES)
+    check_known("against", against, FRONT_AGAINST)
     for method in baselines:
-        _check_choices(method=method)
+        check_known("method", method, method_names())
     _check_effort(seed, work, time_limit_s)
     from rramalloc.studies.pareto import ParetoRequest
     from rramalloc.studies.pareto import pareto as pareto_front
@@ -353,16 +356,3 @@ def _check_objective(
     if objective != "arrays" and (target is not None or target_ns is not None):
         raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
     check_method(objective, method)
-
-
-def _check_choices(**chosen: str | None) -> None:
-    known = {
-        "objective": OBJECTIVES,
-        "compared_objective": COMPARED_OBJECTIVES,
-        "front_objective": FRONT_OBJECTIVES,
-        "front_against": FRONT_AGAINST,
-        "method": method_names(),
-        "handoff": ("next", "same"),
-    }
-    for kind, name in chosen.items():
-        check_known(kind, name, known[kind])

@@ -25,6 +25,12 @@ FrontAgainst = Literal["arrays", "interval", "latency_ns", "energy", "edp", "are
 """What `pareto` puts an objective against."""
 NodeNames = Literal["module", "onnx"]
 """What nodes of an ONNX file are named after: PyTorch's modules where the file has them, or its own names."""
+FoldRule = Literal["least_work", "source", "least_padding", "height_first", "width_first", "balanced"]
+"""How folded pixels are split over height and width (docs/sources/companions.md 3)."""
+AuxiliaryLayer = Literal["avgpool", "conv1x1", "conv3x3"]
+"""What stands behind a layer whose latency is measured, to make its output small."""
+OverheadMethod = Literal["regression", "subtract", "both"]
+"""How the overhead of a device is taken off a measured latency."""
 RowsFormat = Literal["csv", "parquet"]
 """File with all rows of a sweep."""
 
@@ -37,3 +43,5 @@ OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
 COMPARED_OBJECTIVES: tuple[ComparedObjective, ...] = get_args(ComparedObjective)
 FRONT_AGAINST: tuple[FrontAgainst, ...] = get_args(FrontAgainst)
 FRONT_OBJECTIVES: tuple[FrontObjective, ...] = get_args(FrontObjective)
+FOLD_RULES: tuple[FoldRule, ...] = get_args(FoldRule)
+AUXILIARY_LAYERS: tuple[AuxiliaryLayer, ...] = get_args(AuxiliaryLayer)

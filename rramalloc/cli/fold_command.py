@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,17 +45,6 @@ _OF_BEST = ("mapping", "block", "copies")
 _SPARE = ("dilation", "stride before", "stride", "zeros", "filter before", "filter", "saving")
 
 
-class RuleChoice(StrEnum):
-    """How n_total is split over height and width."""
-
-    least_work = "least_work"
-    source = "source"
-    height_first = "height_first"
-    width_first = "width_first"
-    least_padding = "least_padding"
-    balanced = "balanced"
-
-
 Network = Annotated[
     str | None,
     typer.Argument(
@@ -77,8 +65,8 @@ AlignOutputs = Annotated[
     int | None, typer.Option("--align-outputs", metavar="A", help="Of output channels; by default --align.")
 ]
 Rule = Annotated[
-    RuleChoice,
-    typer.Option("--rule", metavar="RULE", help=f"How the fold is split: {', '.join(RuleChoice)}."),
+    choices.FoldRule,
+    typer.Option("--rule", metavar="RULE", help=f"How the fold is split: {', '.join(choices.FOLD_RULES)}."),
 ]
 Stride = Annotated[str, typer.Option("--stride", metavar="SY,SX", help="Stride of the filter.")]
 InputSize = Annotated[
@@ -106,7 +94,7 @@ def fold(
     filter_: Filter = None,
     stride: Stride = "1,1",
     align: Align = None,
-    rule: Rule = RuleChoice.least_work,
+    rule: Rule = "least_work",
     th1: Th1 = None,
     align_outputs: AlignOutputs = None,
     input_size: InputSize = None,
@@ -141,7 +129,7 @@ def fold(
     result: FilterFold | NetworkFold
     if network is None:
         result = filter_folding.fold_filter(
-            parameters.whole_numbers("--filter", filter_ or ""), align=align or 0, rule=rule.value,
+            parameters.whole_numbers("--filter", filter_ or ""), align=align or 0, rule=rule,
             th1=th1, align_outputs=align_outputs,
             stride=parameters.whole_numbers("--stride", stride), groups=groups, check=check, seed=seed,
             input_size=None if input_size is None else parameters.whole_numbers("--input", input_size),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rramalloc.choices import AuxiliaryLayer, OverheadMethod
 from rramalloc.cli import EXIT_INTERRUPTED, complete, parameters
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.live_line import LiveLine
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from rramalloc.studies.latency.estimate import LatencyEstimate
     from rramalloc.studies.latency.measure import MeasureProgress
-    from rramalloc.studies.latency.plan import Auxiliary as PlanAuxiliary
     from rramalloc.timing.latency_table import LatencyTable
 
 _COLUMNS = {
@@ -41,19 +41,11 @@ _SPARE = ("spread", "noise", "n", "shape", "flags")
 
 
 class AuxiliaryChoice(StrEnum):
-    """What is put behind a layer to make its output small."""
+    """As choices.AuxiliaryLayer: Typer has no lists of literals."""
 
     avgpool = "avgpool"
     conv1x1 = "conv1x1"
     conv3x3 = "conv3x3"
-
-
-class MethodChoice(StrEnum):
-    """How the overhead is taken off."""
-
-    regression = "regression"
-    subtract = "subtract"
-    both = "both"
 
 
 Auxiliary = Annotated[
@@ -73,7 +65,7 @@ DeviceText = Annotated[
     ),
 ]
 Method = Annotated[
-    MethodChoice | None,
+    OverheadMethod | None,
     typer.Option("--method", help="Take off the fitted overhead, the auxiliary layer's own time, or both."),
 ]
 Date = Annotated[str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Put into every row.")]
@@ -150,7 +142,7 @@ def measure(
     for run, reason in measured.refused:
         note(f"not measured: {run[:100]}: {reason}", quiet=quiet)
     note(f"{measured.executions} executions timed now, all are in {kept}", quiet=quiet)
-    table = fit_latency(kept, method=None if method is None else method.value, date=date)
+    table = fit_latency(kept, method=method, date=date)
     table.save(output)
     _print(table, output_format, quiet=quiet)
 
@@ -198,7 +190,7 @@ def fit(
     """
     from rramalloc.studies.latency.fit import fit_latency
 
-    table = fit_latency(measurements, method=None if method is None else method.value, date=date)
+    table = fit_latency(measurements, method=method, date=date)
     if output is not None:
         table.save(output)
     _print(table, output_format, quiet=quiet)
@@ -236,7 +228,7 @@ def estimate(
     warn(estimated.warnings, quiet=quiet)
 
 
-def _kinds(auxiliary: list[AuxiliaryChoice] | None) -> tuple[PlanAuxiliary, ...]:
+def _kinds(auxiliary: list[AuxiliaryChoice] | None) -> tuple[AuxiliaryLayer, ...]:
     return tuple(kind.value for kind in auxiliary or [AuxiliaryChoice.avgpool])
 
 

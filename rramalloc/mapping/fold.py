@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.choices import FOLD_RULES, FoldRule
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
 from rramalloc.network.network import MAX_WEIGHTS
@@ -169,8 +170,6 @@ def _pair(values: Iterator[int]) -> Pair:
     return height, width
 
 
-Rule = Literal["least_work", "source", "least_padding", "height_first", "width_first", "balanced"]
-RULES: tuple[Rule, ...] = get_args(Rule)
 MAX_ALIGN = 2**31 - 1
 
 
@@ -181,7 +180,7 @@ class ChosenFold(NamedTuple):
     rule: str
 
 
-def fold_to(filter_: Filter, align: int, rule: Rule = "least_work", th1: int | None = None) -> ChosenFold:
+def fold_to(filter_: Filter, align: int, rule: FoldRule = "least_work", th1: int | None = None) -> ChosenFold:
     """The fold that fills `align` input channels, split over height and width by a rule.
 
     Parameters
@@ -202,14 +201,14 @@ def fold_to(filter_: Filter, align: int, rule: Rule = "least_work", th1: int | N
     >>> fold_to(Filter(outputs=64, kernel=(6, 6), inputs=4, stride=(2, 2)), align=64).fold.shape
     (64, 1, 3, 64)
     """
-    check_known("rule", rule, RULES)
+    check_known("rule", rule, FOLD_RULES)
     if th1 is not None and not is_whole(th1, 1, MAX_ALIGN):
         raise SpecError("th1", f"must be a whole number from 1 to {MAX_ALIGN}, got {brief(th1)}")
     inputs, n_total = aligned_inputs(filter_.inputs, align)
     unfolded = ChosenFold(Fold.of(filter_, UNFOLDED), "unfolded")
     if th1 is not None and filter_.inputs > th1:
         return unfolded
-    some = [name for name in RULES[1:] if rule in (name, "least_work")]
+    some = [name for name in FOLD_RULES[1:] if rule in (name, "least_work")]
     folds = [
         ChosenFold(Fold(filter=filter_, size=_SPLITS[name](filter_, n_total), inputs=inputs), name)
         for name in some

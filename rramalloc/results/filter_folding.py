@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rramalloc.choices import FoldMapping, FullyConnected, Mapping
+from rramalloc.choices import FoldMapping, FoldRule, FullyConnected, Mapping
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
@@ -18,7 +18,6 @@ from rramalloc.mapping.fold import (
     UNFOLDED,
     Filter,
     Fold,
-    Rule,
     aligned_inputs,
     equal_on_random_data,
     fold_to,
@@ -87,7 +86,7 @@ class FilterFold(ResultRecord, Folded):
     """
 
     format: Literal["rramalloc-fold/1"] = "rramalloc-fold/1"
-    rule: Rule
+    rule: FoldRule
     chosen: str
     align: Count
     align_outputs: Count
@@ -176,7 +175,7 @@ def fold_filter(
     *,
     align: int,
     stride: Sequence[int] = (1, 1),
-    rule: Rule = "least_work",
+    rule: FoldRule = "least_work",
     align_outputs: int | None = None,
     th1: int | None = None,
     input_size: Sequence[int] | None = None,

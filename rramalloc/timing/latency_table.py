@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, model_validator
 
+from rramalloc.choices import OverheadMethod
 from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import MissingLatencyError, SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text, to_json, write_text
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 FORMAT: Literal["rramalloc-latency/1"] = "rramalloc-latency/1"
 MAX_ROWS = 100_000
 Flag = Literal["below_noise", "negative", "unsteady"]
-Method = Literal["regression", "subtract", "both"]
 Ns = Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)]
 DATE = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
 Date = Annotated[str, Field(pattern=DATE)]
@@ -77,7 +77,7 @@ class LatencyRow(MeasuredLayer):
     low_ns: Ns | None = None
     high_ns: Ns | None = None
     device: Text | None = None
-    method: Method | None = None
+    method: OverheadMethod | None = None
     date: Date | None = None
     flags: Flags = ()
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rramalloc.choices import FOLD_RULES
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.mapping import fold as fold_check
 from rramalloc.mapping.fold import (
     MAX_VALUES,
-    RULES,
     Filter,
     Fold,
     convolve,
@@ -110,7 +110,7 @@ def test_the_folded_input_is_what_the_definition_says(random: Random) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.randoms(use_true_random=False), st.sampled_from(RULES))
+@given(st.randoms(use_true_random=False), st.sampled_from(FOLD_RULES))
 def test_every_rule_gives_an_exact_fold_that_is_no_more_work(random: Random, rule: Any) -> None:
     fold, extent, pads = drawn(random)
     align = 1 << random.randint(0, 5)

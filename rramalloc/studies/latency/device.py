@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from rramalloc.choices import OverheadMethod
 from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_text
 from rramalloc.network.node import Stage
 from rramalloc.records import brief
 from rramalloc.studies.latency.plan import TimedRun, read_bytes
-from rramalloc.timing.latency_table import Method, number
+from rramalloc.timing.latency_table import number
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Device(Protocol):
     """
 
     name: str
-    method: Method
+    method: OverheadMethod
 
     def refusal(self, run: TimedRun) -> str | None:
         """Why it cannot do a run, None if it can."""
@@ -74,7 +75,7 @@ class ReplayDevice:
     Raises FileError; SpecError with line and column; DeviceError if there is no time.
     """
 
-    method: Method = "regression"
+    method: OverheadMethod = "regression"
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         where = os.fspath(path)
@@ -130,7 +131,7 @@ class SimulatedDevice:
     Sample number k of a run is the same whenever and after whatever it is taken.
     """
 
-    method: Method = "regression"
+    method: OverheadMethod = "regression"
 
     def __init__(
         self,

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.choices import OverheadMethod
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.records import brief
 from rramalloc.studies.latency.plan import TimedRun
 from rramalloc.studies.latency.samples import Header, TimeSummary, read_samples
-from rramalloc.timing.latency_table import DATE, LatencyRow, LatencyTable, Method, Overhead
+from rramalloc.timing.latency_table import DATE, LatencyRow, LatencyTable, Overhead
 from rramalloc.units import counted, duration
 
 WIDEST = 0.1
@@ -55,7 +56,7 @@ class Fit:
 
 
 def fit_latency(
-    samples: str | os.PathLike[str], *, method: Method | None = None, date: str | None = None
+    samples: str | os.PathLike[str], *, method: OverheadMethod | None = None, date: str | None = None
 ) -> LatencyTable:
     """The latency table of a samples file.
 
@@ -81,7 +82,7 @@ def check_date(date: str | None) -> None:
 
 
 def table_of(
-    header: Header, timed: Sequence[RunSummary], method: Method, date: str | None = None
+    header: Header, timed: Sequence[RunSummary], method: OverheadMethod, date: str | None = None
 ) -> LatencyTable:
     """The latencies of all layers that were timed. Raises DeviceError."""
     alone = [item for item in timed if item.run.kind == "auxiliary"]
@@ -128,7 +129,7 @@ class Corrected(NamedTuple):
     """A run of a layer, and by method the time outside the layer and its standard error."""
 
     item: RunSummary
-    outside: dict[Method, tuple[float, float]]
+    outside: dict[OverheadMethod, tuple[float, float]]
 
     @classmethod
     def of(cls, item: RunSummary, fit: Fit | None, alone: dict[str, RunSummary]) -> Corrected:
@@ -137,7 +138,7 @@ class Corrected(NamedTuple):
         "both" takes off the auxiliary layer as it was timed alone, and what the fit says of the bytes that
         the layer reads beyond those of the auxiliary layer.
         """
-        run, outside = item.run, dict[Method, tuple[float, float]]()
+        run, outside = item.run, dict[OverheadMethod, tuple[float, float]]()
         if fit is not None:
             outside["regression"] = (fit.overhead.ns(run.input_bytes, run.output_bytes), fit.error_ns(run))
         if run.auxiliary is None:
@@ -177,7 +178,7 @@ def fit_overhead(alone: Sequence[RunSummary]) -> tuple[Fit | None, str]:
     return Fit(Overhead(a_ns_per_byte=a, b_ns_per_byte=b, c_ns=c, r2=r2, runs=len(alone)), covariance), ""
 
 
-def _row(some: Sequence[Corrected], *, device: str, method: Method, date: str | None) -> LatencyRow:
+def _row(some: Sequence[Corrected], *, device: str, method: OverheadMethod, date: str | None) -> LatencyRow:
     """The latency of a layer, of several kinds of auxiliary layers the mean weighted by their certainty."""
     layer = some[0].item.run.layer
     if layer is None:

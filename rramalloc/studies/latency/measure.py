@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rramalloc.choices import AUXILIARY_LAYERS, AuxiliaryLayer
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_known, is_whole
 from rramalloc.studies.latency.device import Device
-from rramalloc.studies.latency.plan import AUXILIARIES, Auxiliary, MeasurePlan
+from rramalloc.studies.latency.plan import MeasurePlan
 from rramalloc.studies.latency.samples import Header, SampleFile, TimeSummary
 
 MAX_SAMPLES = 1_000_000
@@ -68,7 +69,7 @@ def measure_latency(
     device: Device,
     samples: str | os.PathLike[str],
     *,
-    auxiliary: Auxiliary | Sequence[Auxiliary] = "avgpool",
+    auxiliary: AuxiliaryLayer | Sequence[AuxiliaryLayer] = "avgpool",
     layers: Sequence[str] = (),
     effort: Repetition | None = None,
     seed: int = 0,
@@ -83,7 +84,7 @@ def measure_latency(
     Raises DeviceError if the device can do nothing of it, FileError, SpecError, UnknownNameError.
     """
     for kind in (auxiliary,) if isinstance(auxiliary, str) else auxiliary:
-        check_known("auxiliary layer", kind, AUXILIARIES)
+        check_known("auxiliary layer", kind, AUXILIARY_LAYERS)
     plan = MeasurePlan.of(network, auxiliary, layers)
     refused = {run.text: why for run in plan.runs if (why := device.refusal(run)) is not None}
     plan = plan.without(refused)

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rramalloc.choices import OverheadMethod
 from rramalloc.errors import DeviceError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Input, Linear, Node, Pool, Stage, Upsample
 from rramalloc.studies.latency.plan import TimedRun
-from rramalloc.timing.latency_table import Method
 from rramalloc.timing.measured_layer import FREE
 
 OPSET, IR_VERSION = 13, 8
@@ -215,7 +215,7 @@ class OnnxRuntimeDevice:
     subtracted.  Raises DeviceError if ONNX Runtime is not installed.
     """
 
-    method: Method = "subtract"
+    method: OverheadMethod = "subtract"
 
     def __init__(self, network: Network, threads: int = 1) -> None:
         try:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
+from rramalloc.choices import AuxiliaryLayer
 from rramalloc.errors import SpecError, suggestion
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
@@ -18,8 +19,6 @@ from rramalloc.network.node import Input
 from rramalloc.records import Record, brief
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 
-Auxiliary = Literal["avgpool", "conv1x1", "conv3x3"]
-AUXILIARIES: tuple[Auxiliary, ...] = ("avgpool", "conv1x1", "conv3x3")
 VALUE_BYTES = 4
 """Inputs and outputs are counted as 32-bit values."""
 _SIZES = 6
@@ -56,14 +55,17 @@ class MeasurePlan(Record):
 
     @classmethod
     def of(
-        cls, network: Network, auxiliary: Auxiliary | Sequence[Auxiliary], only: Collection[str] = ()
+        cls,
+        network: Network,
+        auxiliary: AuxiliaryLayer | Sequence[AuxiliaryLayer],
+        only: Collection[str] = (),
     ) -> MeasurePlan:
         """Each distinct layer once with every kind of auxiliary layer, which is timed alone as well.
 
         only: names of the layers to time, all of them and the whole network if there are none.
         Raises SpecError for a name that no timed layer has.
         """
-        kinds: Sequence[Auxiliary] = (auxiliary,) if isinstance(auxiliary, str) else tuple(auxiliary)
+        kinds: Sequence[AuxiliaryLayer] = (auxiliary,) if isinstance(auxiliary, str) else tuple(auxiliary)
         nodes = [node for node in timed_nodes(network) if not only or node.name in only]
         for name in only:
             if name not in {node.name for node in nodes}:
@@ -94,7 +96,7 @@ class MeasurePlan(Record):
         return self.model_copy(update={"runs": tuple(r for r in self.runs if r.text not in left_out)})
 
 
-def behind(auxiliary: Auxiliary, shape: Shape) -> MeasuredLayer:
+def behind(auxiliary: AuxiliaryLayer, shape: Shape) -> MeasuredLayer:
     """The auxiliary layer for an output: a mean over the grid, or a convolution to one channel."""
     if auxiliary == "avgpool":
         grid = [shape.height, shape.width]
@@ -102,7 +104,7 @@ def behind(auxiliary: Auxiliary, shape: Shape) -> MeasuredLayer:
     return _convolution(auxiliary, shape, 1)
 
 
-def calibration(auxiliary: Auxiliary, largest_bytes: int) -> list[MeasuredLayer]:
+def calibration(auxiliary: AuxiliaryLayer, largest_bytes: int) -> list[MeasuredLayer]:
     """Auxiliary layers whose input and output sizes vary apart from each other, up to `largest_bytes`.
 
     Without that the cost of a byte in and of a byte out could not be separated.
@@ -122,7 +124,7 @@ def calibration(auxiliary: Auxiliary, largest_bytes: int) -> list[MeasuredLayer]
     return layers
 
 
-def layer_run(layer: MeasuredLayer, auxiliary: Auxiliary) -> TimedRun:
+def layer_run(layer: MeasuredLayer, auxiliary: AuxiliaryLayer) -> TimedRun:
     """A layer with its auxiliary layer."""
     after = behind(auxiliary, layer.output)
     return TimedRun(
@@ -156,7 +158,7 @@ def network_run(network: Network) -> TimedRun:
     )
 
 
-def _convolution(auxiliary: Auxiliary, shape: Shape, channels: int) -> MeasuredLayer:
+def _convolution(auxiliary: AuxiliaryLayer, shape: Shape, channels: int) -> MeasuredLayer:
     kernel, pads = (1, 0) if auxiliary == "conv1x1" else (3, 1)
     return _layer("conv", shape, {"out_channels": channels, "kernel": kernel, "pads": pads})
 

@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field, TypeAdapter
 
+from rramalloc.choices import OverheadMethod
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.files import open_alone, open_to_read, parse_json, telling
 from rramalloc.hardware.hardware import MAX_VALUE
 from rramalloc.records import Record, check_format, parse
 from rramalloc.studies.latency.plan import MeasurePlan
-from rramalloc.timing.latency_table import Method
 
 _CERTAIN = 1.959964
 """Standard deviations of a normal distribution within which 95 % lie."""
@@ -80,7 +80,7 @@ class Header(Record):
 
     format: Literal["rramalloc-latency-samples/1"] = FORMAT
     device: str
-    method: Method
+    method: OverheadMethod
     plan: MeasurePlan
 
 

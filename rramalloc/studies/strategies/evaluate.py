@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.choices import FC_CHOICES, MAPPINGS, FullyConnected, Mapping
+from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware, Precision
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
@@ -21,7 +21,7 @@ from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.records import check_known, check_range
+from rramalloc.records import check_range
 from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.search.problem import Stop
 from rramalloc.search.sequential import LeastSum, StageChoices, useful_copies
@@ -274,9 +274,6 @@ def evaluate(
     RramallocError
         BudgetError, FileError, SpecError, UnknownNameError, UnsupportedError.
     """
-    for kind, name, known in (("mapping", mapping, MAPPINGS), ("fc", fc, FC_CHOICES)):
-        if name is not None:
-            check_known(kind, name, known)
     check_range("arrays", arrays, 1, 2**53)
     given = given_allocations(listed(allocations))
     asked = None if chip is None or isinstance(chip, ChipPerformance) else as_hardware(chip)

@@ -10,6 +10,7 @@ import pytest
 from studies.latency.small import NETWORK
 
 import rramalloc
+from rramalloc.choices import AUXILIARY_LAYERS, AuxiliaryLayer, OverheadMethod
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.importers import load
 from rramalloc.network.geometry import Shape
@@ -18,8 +19,6 @@ from rramalloc.studies.latency.device import Settings, SimulatedDevice
 from rramalloc.studies.latency.fit import RunSummary, fit_latency, fit_overhead, table_of
 from rramalloc.studies.latency.measure import Repetition, measure_latency
 from rramalloc.studies.latency.plan import (
-    AUXILIARIES,
-    Auxiliary,
     MeasurePlan,
     TimedRun,
     auxiliary_run,
@@ -27,11 +26,11 @@ from rramalloc.studies.latency.plan import (
 )
 from rramalloc.studies.latency.plan import behind as auxiliary_behind
 from rramalloc.studies.latency.samples import Header, TimeSummary
-from rramalloc.timing.latency_table import LatencyTable, Method
+from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 
 LAYER = {"operator", "shape", "parameters"}
-METHODS: tuple[Method, ...] = ("regression", "subtract", "both")
+METHODS: tuple[OverheadMethod, ...] = ("regression", "subtract", "both")
 RELU = MeasuredLayer(operator="relu", shape=(4, 8, 8), parameters={})
 
 
@@ -163,7 +162,7 @@ def test_the_median_ignores_outliers_and_knows_how_sure_it_is() -> None:
 
 
 def measured(
-    folder: Path, settings: Settings, network: Network, seed: int = 0, auxiliary: Auxiliary = "avgpool"
+    folder: Path, settings: Settings, network: Network, seed: int = 0, auxiliary: AuxiliaryLayer = "avgpool"
 ) -> tuple[LatencyTable, SimulatedDevice]:
     device = SimulatedDevice(network, settings, seed)
     path = folder / f"{auxiliary} {seed}.jsonl"
@@ -176,12 +175,12 @@ def measured(
 @pytest.mark.parametrize(
     ("auxiliary", "seed", "outliers"),
     [
-        *(pytest.param(auxiliary, 0, 0.0, id=auxiliary) for auxiliary in AUXILIARIES),
+        *(pytest.param(auxiliary, 0, 0.0, id=auxiliary) for auxiliary in AUXILIARY_LAYERS),
         *(pytest.param("avgpool", seed, 0.0, id=f"seed {seed}") for seed in (1, 2)),
         pytest.param("avgpool", 0, 0.05, id="outliers"),
     ],
 )
-def test_recovery_goals(tmp_path: Path, auxiliary: Auxiliary, seed: int, outliers: float) -> None:
+def test_recovery_goals(tmp_path: Path, auxiliary: AuxiliaryLayer, seed: int, outliers: float) -> None:
     """docs/sources/companions.md 4: under 3 % noise a, b, c within 2 % and layer latencies within 5 %.
 
     SqueezeNet has conv1, conv10, 8 sizes of squeeze and 4 sizes of each expand layer: 18 convolutions.
@@ -270,7 +269,7 @@ def test_both_corrections_at_once(tmp_path: Path) -> None:
 def test_several_kinds_and_a_selected_layer(tmp_path: Path) -> None:
     network = load("alexnet")
     device = SimulatedDevice(network, Settings(noise=0.01))
-    kinds: tuple[Auxiliary, ...] = ("avgpool", "conv1x1")
+    kinds: tuple[AuxiliaryLayer, ...] = ("avgpool", "conv1x1")
     effort = Repetition(width=0.01, most=200, batch=50)
     measure_latency(
         network, device, tmp_path / "s.jsonl", auxiliary=kinds, layers=("conv1", "conv2"), effort=effort

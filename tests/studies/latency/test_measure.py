@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from studies.latency.small import DISTINCT, NETWORK
 
+from rramalloc.choices import AUXILIARY_LAYERS, AuxiliaryLayer, OverheadMethod
 from rramalloc.errors import DeviceError, FileError, MissingLatencyError, SpecError, UnknownNameError
 from rramalloc.network.network import Network
 from rramalloc.studies.latency.device import Settings, SimulatedDevice, open_device
 from rramalloc.studies.latency.estimate import estimate_latency
 from rramalloc.studies.latency.fit import fit_latency
 from rramalloc.studies.latency.measure import MeasureProgress, Repetition, measure_latency
-from rramalloc.studies.latency.plan import AUXILIARIES, Auxiliary, MeasurePlan, TimedRun
+from rramalloc.studies.latency.plan import MeasurePlan, TimedRun
 from rramalloc.studies.latency.samples import SampleFile, read_samples
-from rramalloc.timing.latency_table import Method
 
 QUICK = Repetition(width=0.05, least=8, most=40)
 
@@ -37,8 +37,8 @@ class Recording(SimulatedDevice):
         return super().sample(run, first, count)
 
 
-@pytest.mark.parametrize("auxiliary", AUXILIARIES)
-def test_plan_has_each_distinct_layer_once(auxiliary: Auxiliary) -> None:
+@pytest.mark.parametrize("auxiliary", AUXILIARY_LAYERS)
+def test_plan_has_each_distinct_layer_once(auxiliary: AuxiliaryLayer) -> None:
     plan = MeasurePlan.of(NETWORK, auxiliary)
     kinds = Counter(run.kind for run in plan.runs)
     assert [run.layer.operator for run in plan.runs if run.kind == "layer" and run.layer] == list(DISTINCT)
@@ -160,7 +160,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
 class Picky(SimulatedDevice):
     """Cannot add, nor run whole networks."""
 
-    method: Method = "subtract"
+    method: OverheadMethod = "subtract"
 
     def refusal(self, run: TimedRun) -> str | None:
         if run.kind == "network":
