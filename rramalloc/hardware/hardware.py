@@ -15,8 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from rramalloc.hardware.performance import LAYERS, OPERATORS, UNTIMED, ChipPerformance
-from rramalloc.network.node import Stage, TimedNode
+from rramalloc.hardware.performance import UNTIMED, ChipPerformance
+from rramalloc.network.node import KINDS, LAYERS, Stage, TimedNode
 from rramalloc.records import Record, brief, fault, from_list
 from rramalloc.result import ResultRecord
 
@@ -260,7 +260,7 @@ class Digital(Record):
 
     @model_validator(mode="after")
     def _operators_exist(self) -> Self:
-        known = [name for name in OPERATORS if name not in (*LAYERS, *UNTIMED)]
+        known = [name for name in KINDS if name not in (*LAYERS, *UNTIMED)]
         for name in self.ns_per_pixel:
             if name not in known:
                 why = "is on arrays or on the host" if name in LAYERS else "is no operator that takes time"

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple, Self, get_args
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from rramalloc.network.node import Node, Stage
+from rramalloc.network.node import KINDS, LAYERS
 from rramalloc.records import Record, brief, fault, from_list
 
 MAX_UNITS = 2**20
 """Compute or storage units of one chip."""
 DEFAULT = "default"
-OPERATORS: tuple[str, ...] = tuple(
-    operator
-    for kind in get_args(get_args(Node)[0])
-    for operator in get_args(kind.model_fields["op"].annotation)
-)
-"""Every operator of the network JSON."""
-LAYERS: tuple[str, ...] = tuple(
-    operator for kind in get_args(Stage) for operator in get_args(kind.model_fields["op"].annotation)
-)
-"""Those of weight layers, which are tasks in any case; others are where the chip names their cost."""
 UNTIMED = ("input",)
 """Operators that compute nothing."""
 
@@ -83,8 +73,8 @@ class ChipPerformance(Record):
     @model_validator(mode="after")
     def _operators_exist(self) -> Self:
         for name in self.ns_per_byte:
-            if name != DEFAULT and (name not in OPERATORS or name in UNTIMED):
-                timed = ", ".join((DEFAULT, *(each for each in OPERATORS if each not in UNTIMED)))
+            if name != DEFAULT and (name not in KINDS or name in UNTIMED):
+                timed = ", ".join((DEFAULT, *(each for each in KINDS if each not in UNTIMED)))
                 raise fault(
                     f"ns_per_byte: no operator that takes time is named {brief(name)}; timed are {timed}"
                 )

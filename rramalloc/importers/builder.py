@@ -3,60 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rramalloc.errors import NetworkError, SpecError, UnsupportedError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import MAX_NAME, Network
 from rramalloc.network.node import (
+    KINDS,
     Approximation,
     Barrier,
-    Concat,
-    Conv,
-    ConvTranspose,
-    Elementwise,
-    Flatten,
-    GlobalPool,
-    Input,
-    Linear,
     Node,
     Pixelwise,
-    Pool,
-    Recurrent,
-    Regrid,
-    Select,
     ShapeFault,
     Stage,
-    Take,
     Unmodelled,
-    Upsample,
 )
 from rramalloc.units import counted
 
 _MOST_SHOWN = 5
 _COMPOSITE = ("MultiheadAttention", "torch.nn.modules.transformer.", "torch.nn.modules.container.")
-_KINDS: Mapping[str, Any] = {
-    "input": Input,
-    "conv": Conv,
-    "conv_transpose": ConvTranspose,
-    "linear": Linear,
-    "recurrent": Recurrent,
-    "maxpool": Pool,
-    "avgpool": Pool,
-    "global_avgpool": GlobalPool,
-    "global_maxpool": GlobalPool,
-    "flatten": Flatten,
-    "concat": Concat,
-    "add": Elementwise,
-    "mul": Elementwise,
-    "select": Select,
-    "upsample": Upsample,
-    "take": Take,
-    "regrid": Regrid,
-    "barrier": Barrier,
-}
-"""Record of each operator; all others are pixelwise."""
 
 
 class GraphBuilder:
@@ -96,9 +62,8 @@ class GraphBuilder:
         place: operator of the file, for messages; weights: what identifies the constant weights of a stage:
         a later stage with the same ones shares them. Raises NetworkError if fields or shapes are not allowed.
         """
-        kind = _KINDS.get(op, Pixelwise)
         try:
-            node = kind(name=name, op=op, **({"inputs": tuple(inputs)} if inputs else {}), **fields)
+            node = KINDS[op](name=name, op=op, **({"inputs": tuple(inputs)} if inputs else {}), **fields)
         except SpecError as error:
             raise NetworkError(place, error.reason) from None
         sources = [self.shapes[source] for source in inputs]

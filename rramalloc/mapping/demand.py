@@ -23,10 +23,10 @@ from rramalloc.mapping.modes import (
     smallest_block,
 )
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
-from rramalloc.network.counts import groups_of, inputs_of, kernel_of
+from rramalloc.network.counts import inputs_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import ConvTranspose, PixelLayer, Stage, TimedNode
+from rramalloc.network.node import ConvTranspose, Stage, TimedNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +53,12 @@ class WeightMatrix:
         By default that is the smallest block that the stage can have.
         Source: docs/sources/model.md 3 and 10.
         """
-        channels = inputs_of(network, stage)
         high, wide = block or smallest_block(stage)
-        positions = input_extent(stage, 0, high) * input_extent(stage, 1, wide)
-        if isinstance(stage, PixelLayer):
-            groups, outputs = 1, stage.out_features
-        else:
-            groups = groups_stored(stage, hardware)
-            outputs = high * wide * stage.out_channels // groups
+        groups = 1 if hardware.dense_groups else stage.groups
+        outputs = high * wide * stage.outputs // groups
         return cls(
-            positions=positions,
-            inputs=channels // groups,
+            positions=input_extent(stage, 0, high) * input_extent(stage, 1, wide),
+            inputs=inputs_of(network, stage) // groups,
             outputs=outputs,
             columns=outputs * hardware.of_layer(stage).columns_per_weight,
             groups=groups,
@@ -132,11 +127,6 @@ class ModeArrays:
         taken = self.each(blocks, replication)
         sizes = np.array([1 if each.sharing else each.groups * each.spread for each in own], dtype=np.int64)
         return sizes, taken // sizes
-
-
-def groups_stored(stage: Stage, hardware: Hardware) -> int:
-    """Groups that are stored apart: one where the hardware counts a grouped convolution as dense."""
-    return 1 if hardware.dense_groups else groups_of(stage)
 
 
 def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: str) -> int:
@@ -263,7 +253,7 @@ def folds(
     if not options.fold:
         return None
     return [
-        _fewest_arrays(WeightMatrix.of(network, stage, hardware), kernel_of(stage), hardware.crossbar)
+        _fewest_arrays(WeightMatrix.of(network, stage, hardware), stage.kernel, hardware.crossbar)
         if isinstance(stage, Stage) and fold_refusal(network, stage) is None
         else UNFOLDED
         for stage in stages
@@ -273,28 +263,24 @@ def folds(
 def folded_weights(network: Network, stage: Stage, hardware: Hardware, size: Pair) -> WeightMatrix:
     """The weights of a stage with (n_h, n_w) pixels folded into one, (1, 1) as they are."""
     matrix = WeightMatrix.of(network, stage, hardware)
-    return matrix if size == UNFOLDED else matrix.folded(kernel_of(stage), size)
+    return matrix if size == UNFOLDED else matrix.folded(stage.kernel, size)
 
 
 def fold_refusal(network: Network, stage: Stage) -> str | None:
     """Why a stage is left as it is, None if it can be folded."""
-    kernel = kernel_of(stage)
     if isinstance(stage, ConvTranspose):
         return "it is a transposed convolution: only convolutions and linear layers are folded"
-    if kernel[0] * kernel[1] > MAX_PIXELS:
+    if stage.kernel[0] * stage.kernel[1] > MAX_PIXELS:
         return f"the kernel has more than {MAX_PIXELS} positions: too many to look for a fold"
     return filter_of(network, stage).refusal
 
 
 def filter_of(network: Network, stage: Stage) -> Filter:
     """The weights of a stage as a filter; a linear layer has a kernel of one pixel."""
-    channels = inputs_of(network, stage)
-    if isinstance(stage, PixelLayer):
-        return Filter(outputs=stage.out_features, kernel=(1, 1), inputs=channels)
     return Filter(
-        outputs=stage.out_channels,
+        outputs=stage.outputs,
         kernel=stage.kernel,
-        inputs=channels // stage.groups,
+        inputs=inputs_of(network, stage) // stage.groups,
         stride=stage.stride,
         dilation=stage.dilation,
         groups=stage.groups,

@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Crossbar
-from rramalloc.network.counts import kernel_of
 from rramalloc.network.geometry import Pair, Shape
 from rramalloc.network.node import Conv, ConvTranspose, Stage, TimedNode
 
@@ -178,7 +177,7 @@ def input_extents(stage: TimedNode, axis: int, most: int) -> Ints:
     """Different input rows (axis 0) or columns (1) that 1, 2 ... `most` neighbouring windows read."""
     if not isinstance(stage, Conv | ConvTranspose):
         return np.ones(most, dtype=np.int64)
-    kernel, stride, dilation = kernel_of(stage)[axis], stage.stride[axis], stage.dilation[axis]
+    kernel, stride, dilation = stage.kernel[axis], stage.stride[axis], stage.dilation[axis]
     if isinstance(stage, ConvTranspose):  # each pixel counts from the first window that reads it
         pixels = np.arange(-((kernel - 1) * dilation // stride), (most - 1) // stride + 1, dtype=np.int64)
         tap = np.maximum(-(pixels * stride // dilation), 0)

@@ -1,20 +1,9 @@
-"""Kernel, groups, weights and multiply-accumulates of a stage."""
+"""Inputs, windows, weights and multiply-accumulates of a stage."""
 
 from __future__ import annotations
 
-from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import ConvTranspose, PixelLayer, Recurrent, Stage
-
-
-def kernel_of(stage: Stage) -> Pair:
-    """Kernel height and width; a linear layer is a 1 x 1 convolution of its grid."""
-    return (1, 1) if isinstance(stage, PixelLayer) else stage.kernel
-
-
-def groups_of(stage: Stage) -> int:
-    """Groups of a convolution; 1 for a linear layer."""
-    return 1 if isinstance(stage, PixelLayer) else stage.groups
+from rramalloc.network.node import ConvTranspose, Recurrent, Stage
 
 
 def inputs_of(network: Network, stage: Stage) -> int:

@@ -315,7 +315,7 @@ def _shapes(nodes: list[Node], where: str) -> tuple[list[Node], Mapping[str, Sha
 
 def _projection(node: Recurrent, source: Shape, names: set[str]) -> Linear | None:
     """The linear layer onto all gates that a recurrence needs before it, None if that is its input."""
-    if source.channels == node.out_features:
+    if source.channels == node.outputs:
         return None
     name, shared = f"{node.name[:MAX_NAME]}/projection", f"{node.shares}/projection"
     number = 1
@@ -324,7 +324,7 @@ def _projection(node: Recurrent, source: Shape, names: set[str]) -> Linear | Non
         name = f"{node.name[:MAX_NAME]}/projection_{number}"
     names.add(name)
     return Linear(
-        name=name, inputs=node.inputs, out_features=node.out_features, weight_bits=node.weight_bits,
+        name=name, inputs=node.inputs, out_features=node.outputs, weight_bits=node.weight_bits,
         input_bits=node.input_bits, shares=shared if node.shares and shared in names else None,
     )  # fmt: skip
 

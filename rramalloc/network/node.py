@@ -5,7 +5,8 @@ Shapes are (channels, height, width) without batch; vectors are C x 1 x 1, token
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import BeforeValidator, FailFast, Field
 
@@ -114,6 +115,11 @@ class _Convolution(_WeightLayer):
         """Receptive field of one output pixel; of a transposed one the output that an input pixel reaches."""
         return Geometry(self.kernel, self.stride, Pads(*self.pads), self.dilation)
 
+    @property
+    def outputs(self) -> int:
+        """Values that its weights yield for a window."""
+        return self.out_channels
+
 
 class Conv(_Convolution):
     """Convolution with constant weights: a stage. kernel, stride, dilation: (height, width)."""
@@ -185,11 +191,27 @@ class ConvTranspose(_Convolution):
         return Shape(self.out_channels, *extents)
 
 
-class Linear(_WeightLayer):
+class _PixelLayer(_WeightLayer):
+    """A stage whose windows share no input: as a 1 x 1 convolution of its grid."""
+
+    kernel: ClassVar[Pair] = (1, 1)
+    stride: ClassVar[Pair] = (1, 1)
+    pads: ClassVar[tuple[int, int, int, int]] = (0, 0, 0, 0)
+    dilation: ClassVar[Pair] = (1, 1)
+    groups: ClassVar[int] = 1
+    geometry: ClassVar[Geometry] = Geometry((1, 1), (1, 1), Pads(0, 0, 0, 0), (1, 1))
+
+
+class Linear(_PixelLayer):
     """Fully connected layer applied to every pixel: a stage, or left to the host on a 1 x 1 grid."""
 
     op: Literal["linear"] = "linear"
     out_features: Size
+
+    @property
+    def outputs(self) -> int:
+        """Values that its weights yield for a window."""
+        return self.out_features
 
     def weight_count(self, channels: int) -> int:
         """Weights without biases for an input of `channels`."""
@@ -200,7 +222,7 @@ class Linear(_WeightLayer):
         return inputs[0]._replace(channels=self.out_features)
 
 
-class Recurrent(_WeightLayer):
+class Recurrent(_PixelLayer):
     """The recurrence of an LSTM, a GRU or an RNN on a T x 1 grid: a stage that takes one window a step.
 
     Its input is the projection of every window onto all gates, a linear layer of its own, which a network
@@ -215,23 +237,23 @@ class Recurrent(_WeightLayer):
     gates: Annotated[int, Field(ge=1, le=64)]
 
     @property
-    def out_features(self) -> int:
+    def outputs(self) -> int:
         """Values that its weights yield for a window: all gates."""
         return self.gates * self.hidden
 
     def weight_count(self, channels: int) -> int:
         """Weights without biases, which act on the state: hidden * gates * hidden."""
-        return self.hidden * self.out_features
+        return self.hidden * self.outputs
 
     def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
         """The states, one for every window."""
         if inputs[0].width != 1:
             return ShapeFault("inputs", f"must be a T x 1 grid, got {inputs[0]}")
-        if inputs[0].channels != self.out_features:
+        if inputs[0].channels != self.outputs:
             return ShapeFault(
                 "inputs",
-                f"must have {self.out_features} channels, all gates of the state, got {inputs[0].channels}: "
-                f"put a linear node with out_features {self.out_features} before it, the input projection",
+                f"must have {self.outputs} channels, all gates of the state, got {inputs[0].channels}: "
+                f"put a linear node with out_features {self.outputs} before it, the input projection",
             )
         return inputs[0]._replace(channels=self.hidden)
 
@@ -446,25 +468,6 @@ class Barrier(_Consumer):
         return Shape(*self.shape)
 
 
-Node = Annotated[
-    Input
-    | Conv
-    | ConvTranspose
-    | Linear
-    | Recurrent
-    | Pool
-    | GlobalPool
-    | Flatten
-    | Concat
-    | Elementwise
-    | Pixelwise
-    | Select
-    | Upsample
-    | Take
-    | Regrid
-    | Barrier,
-    Field(discriminator="op"),
-]
 Stage = Conv | ConvTranspose | Linear | Recurrent
 DigitalNode = (
     Pool
@@ -482,8 +485,17 @@ DigitalNode = (
 """Nodes without weights: they take no time of their own unless the hardware gives them a rate."""
 TimedNode = Stage | DigitalNode
 """What a batch can be computed of: weight layers, and digital nodes with a rate."""
-PixelLayer = Linear | Recurrent
-"""Stages whose windows share no input: one pixel each."""
+Node = Annotated[Input | TimedNode, Field(discriminator="op")]
+
+
+def _by_operator(kinds: Any) -> Mapping[str, Any]:
+    return {op: kind for kind in get_args(kinds) for op in get_args(kind.model_fields["op"].annotation)}
+
+
+KINDS = _by_operator(Input | TimedNode)
+"""Record of every operator of the network JSON."""
+LAYERS = tuple(_by_operator(Stage))
+"""Operators of weight layers."""
 
 
 class Unmodelled(Record):

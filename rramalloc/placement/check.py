@@ -18,7 +18,7 @@ from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName
 from rramalloc.network.counts import inputs_of
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import ConvTranspose, Linear, PixelLayer, Stage
+from rramalloc.network.node import Conv, ConvTranspose, Linear, Stage
 from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement
 from rramalloc.records import brief
 
@@ -121,7 +121,7 @@ def _need(
     """
     hardware, mapping = placement.hardware, placement.options.mapping
     wordlines, bitlines = hardware.crossbar.wordlines, hardware.crossbar.bitlines
-    groups = 1 if isinstance(stage, PixelLayer) or hardware.dense_groups else stage.groups
+    groups = 1 if hardware.dense_groups else stage.groups
     smallest = stage.stride if isinstance(stage, ConvTranspose) else (1, 1)
     block = block or smallest
     number = _blocks_of_windows(network, stage, smallest, block, where)
@@ -132,8 +132,7 @@ def _need(
     slices = -(-bits // hardware.crossbar.cell_bits)
     if hardware.precision.signed == "differential":
         slices *= 2
-    outputs = stage.out_features if isinstance(stage, PixelLayer) else stage.out_channels
-    columns = block[0] * block[1] * outputs // groups * slices
+    columns = block[0] * block[1] * stage.outputs // groups * slices
     if mapping == "kernel_split":
         segments, rows, most_rows = kernel, channels, wordlines
     else:
@@ -168,8 +167,6 @@ def _pixels_read(stage: Stage, axis: int, windows: int) -> int:
     A transposed convolution starts a window of its kernel at each stride-th output pixel, and kernel
     positions of equal floor(k * dilation / stride) meet the same pixel in it.
     """
-    if isinstance(stage, PixelLayer):
-        return 1
     kernel, stride, dilation = stage.kernel[axis], stage.stride[axis], stage.dilation[axis]
     if isinstance(stage, ConvTranspose):
         first = sorted({position * dilation // stride for position in range(kernel)})
@@ -184,7 +181,7 @@ def _blocks_of_windows(network: Network, stage: Stage, smallest: Pair, block: Pa
     """Blocks that cover the output of a stage. Raises MisplacedError for a block that it cannot have."""
     shape, count = network.shapes[stage.name], 1
     for axis, extent in enumerate((shape.height, shape.width)):
-        lead, most = 0, 1 if isinstance(stage, PixelLayer) else extent
+        lead, most = 0, extent if isinstance(stage, Conv) else 1
         if isinstance(stage, ConvTranspose):  # its blocks are aligned to the stride
             lead = stage.pads[axis] % smallest[axis]
             most = -(-(extent + lead) // smallest[axis]) * smallest[axis]

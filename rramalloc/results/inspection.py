@@ -10,10 +10,10 @@ from rramalloc.choices import Mapping
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import ModeArrays, WeightMatrix, demands, folds, least_arrays
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.network.counts import groups_of, kernel_of, macs, weights
+from rramalloc.network.counts import macs, weights
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
-from rramalloc.network.node import Name, PixelLayer
+from rramalloc.network.node import Name
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Block, Count, Foldable, NetworkId, Product, layer_bits
@@ -123,9 +123,9 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
             op=stage.op,
             input=network.input_shape(stage).as_tuple(),
             output=network.shapes[stage.name].as_tuple(),
-            kernel=kernel_of(stage),
-            stride=(1, 1) if isinstance(stage, PixelLayer) else stage.stride,
-            groups=groups_of(stage),
+            kernel=stage.kernel,
+            stride=stage.stride,
+            groups=stage.groups,
             windows=network.shapes[stage.name].pixels,
             demand=demand[stage.name],
             utilisation=WeightMatrix.of(network, stage, hardware).cells / (demand[stage.name] * cells),

@@ -18,15 +18,15 @@ import rramalloc
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.hardware.performance import LAYERS, OPERATORS
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import method_names
+from rramalloc.network.node import KINDS, LAYERS
 from rramalloc.results.optimize import make_problem
 from rramalloc.results.recheck import finish_by_cumulative_maximum
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.simulate import makespan_of, simulate
 
-DIGITAL = [name for name in OPERATORS if name not in (*LAYERS, "input")]
+DIGITAL = [name for name in KINDS if name not in (*LAYERS, "input")]
 SMALL = {
     "format": "rramalloc-network/1",
     "name": "small",

@@ -9,8 +9,7 @@ from rramalloc.export.bundle import Bundle, ExportedFile
 from rramalloc.export.subject import Subject
 from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.network.counts import groups_of, kernel_of
-from rramalloc.network.node import Name, PixelLayer
+from rramalloc.network.node import Name
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.records import Record
 from rramalloc.results.allocation import Count, Foldable, NetworkId, Product, layer_bits
@@ -69,7 +68,6 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
     rows = []
     of_layers = layer_bits(graph.stages, subject.hardware)
     for index, stage in enumerate(graph.layers[place] for place in graph.network_order):
-        conv = None if isinstance(stage, PixelLayer) else stage
         copies = subject.copies[stage.name]
         rows.append(
             ExportedLayer(
@@ -78,11 +76,11 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
                 op=stage.op,
                 input=network.input_shape(stage).as_tuple(),
                 output=network.shapes[stage.name].as_tuple(),
-                kernel=kernel_of(stage),
-                stride=conv.stride if conv else (1, 1),
-                pads=conv.pads if conv else (0, 0, 0, 0),
-                dilation=conv.dilation if conv else (1, 1),
-                groups=groups_of(stage),
+                kernel=stage.kernel,
+                stride=stage.stride,
+                pads=stage.pads,
+                dilation=stage.dilation,
+                groups=stage.groups,
                 windows=network.shapes[stage.name].pixels,
                 demand=subject.arrays(stage, 1),
                 replication=copies,

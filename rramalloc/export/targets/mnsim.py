@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 
 from rramalloc.export.bundle import Bundle, ExportedFile, Remark, run_script
 from rramalloc.export.subject import Subject, is_dilated
-from rramalloc.network.counts import kernel_of
 from rramalloc.network.geometry import Pads, Pair, Shape
 from rramalloc.network.node import (
     Conv,
@@ -363,7 +362,7 @@ def _conv(subject: Subject, node: Conv, links: dict[str, Any]) -> _MnsimLayer:
     if is_dilated(node):
         raise subject.refused(node, _TOOL, f"has no dilated convolution, this one has {node.dilation}")
     window = _square(subject, node, node.kernel, node.stride, Pads(*node.pads))
-    positions, rows = kernel_of(node)[0] ** 2, subject.hardware.crossbar.wordlines
+    positions, rows = node.kernel[0] ** 2, subject.hardware.crossbar.wordlines
     if positions > rows:
         raise subject.refused(
             node, _TOOL, f"keeps a kernel in one array: {positions} positions, an array has {rows} rows"

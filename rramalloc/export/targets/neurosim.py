@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 from rramalloc.export.bundle import Bundle, ExportedFile, Remark, run_script
 from rramalloc.export.subject import Subject, is_dilated
 from rramalloc.files import to_json
-from rramalloc.network.counts import kernel_of
 from rramalloc.network.node import Conv, Flatten, GlobalPool, Input, Linear, Pixelwise, Pool, Stage
 
 _TOOL: Final = "NeuroSim"
@@ -161,7 +160,6 @@ def _rows(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
 
 def _row(subject: Subject, stage: Stage) -> _LayerRow:
     source, output = subject.network.input_shape(stage), subject.network.shapes[stage.name]
-    kernel, stride, pads = kernel_of(stage), 1, (0, 0, 0, 0)
     if isinstance(stage, Conv):
         if stage.groups > 1:
             raise subject.refused(
@@ -172,9 +170,11 @@ def _row(subject: Subject, stage: Stage) -> _LayerRow:
         if stage.stride[0] != stage.stride[1]:
             shown = f"{stage.stride[0]} x {stage.stride[1]}"
             raise subject.refused(stage, _TOOL, f"has one number for the stride, this one is {shown}")
-        stride, pads = stage.stride[0], stage.pads
+    pads = stage.pads
     height, width = source.height + pads[0] + pads[2], source.width + pads[1] + pads[3]
-    return _LayerRow(stage, height, width, source.channels, *kernel, output.channels, 0, stride)
+    return _LayerRow(
+        stage, height, width, source.channels, *stage.kernel, output.channels, 0, stage.stride[0]
+    )
 
 
 def _pooled(subject: Subject, node: Pool | GlobalPool, rows: list[_LayerRow]) -> list[Remark]:

@@ -17,7 +17,6 @@ from rramalloc.export.bundle import Bundle, ExportedFile, Remark, run_script
 from rramalloc.export.pimcomp_network import NodeList, node_list
 from rramalloc.export.subject import Subject
 from rramalloc.files import to_json
-from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Conv, Input, Stage
 
 _TOOL: Final = "PIMCOMP"
@@ -113,7 +112,7 @@ def _groups(subject: Subject, stage: Stage, columns: int) -> _Groups:
 
 def _dense_demand(subject: Subject, stage: Stage, columns: int) -> int:
     """Arrays of one copy as PIMCOMP counts them: im2col, a grouped convolution as if it were dense."""
-    kernel, channels = kernel_of(stage), subject.network.input_shape(stage).channels
+    kernel, channels = stage.kernel, subject.network.input_shape(stage).channels
     rows = kernel[0] * kernel[1] * channels
     return -(-rows // subject.hardware.crossbar.wordlines) * _width(subject, stage, columns)
 
@@ -219,7 +218,7 @@ def _remarks(subject: Subject, columns: int, cores: _Cores) -> list[Remark]:
     for stage in subject.network.stages:
         theirs, ours = _dense_demand(subject, stage, columns), subject.demand[stage.name]
         total += theirs * subject.copies.get(stage.name, 1)
-        if isinstance(stage, Conv) and groups_of(stage) > 1:
+        if isinstance(stage, Conv) and stage.groups > 1:
             text = f"{stage.groups} groups count as a dense convolution: {theirs} arrays a copy, not {ours}"
             remarks.append(Remark(layer=stage.name, kind="changed", text=text))
         elif theirs != ours:

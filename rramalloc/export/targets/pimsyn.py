@@ -13,7 +13,6 @@ from rramalloc.export.bundle import Bundle, ExportedFile, Remark, run_script
 from rramalloc.export.pimcomp_network import node_list
 from rramalloc.export.subject import Subject, is_dilated
 from rramalloc.files import to_json
-from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.node import Concat, Conv, Elementwise, GlobalPool, Linear, Pool, Stage
 from rramalloc.units import counted
 
@@ -93,7 +92,7 @@ def _resolution(subject: Subject) -> int:
 
 def _demand(subject: Subject, stage: Stage) -> int:
     """Arrays of one copy as PIMSYN counts them: each slice of the weights in arrays of its own."""
-    crossbar, kernel = subject.hardware.crossbar, kernel_of(stage)
+    crossbar, kernel = subject.hardware.crossbar, stage.kernel
     rows = kernel[0] * kernel[1] * subject.network.input_shape(stage).channels
     outputs = subject.network.shapes[stage.name].channels
     slices = subject.hardware.slices_per_weight
@@ -104,10 +103,8 @@ def _remarks(subject: Subject, resolution: int, arrays: int) -> list[Remark]:
     remarks = []
     for stage in subject.network.stages:
         theirs, ours = _demand(subject, stage), subject.demand[stage.name]
-        if groups_of(stage) > 1 and theirs != ours:
-            text = (
-                f"{groups_of(stage)} groups count as a dense convolution: {theirs} arrays a copy, not {ours}"
-            )
+        if stage.groups > 1 and theirs != ours:
+            text = f"{stage.groups} groups count as a dense convolution: {theirs} arrays a copy, not {ours}"
             remarks.append(Remark(layer=stage.name, kind="changed", text=text))
         elif theirs != ours:
             text = f"{theirs} arrays a copy, not {ours}: each slice of the weights has arrays of its own"

@@ -17,12 +17,10 @@ from rramalloc.network.geometry import Geometry, Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import (
     Barrier,
-    Conv,
     ConvTranspose,
     Flatten,
     GlobalPool,
     Node,
-    PixelLayer,
     Pool,
     Regrid,
     Stage,
@@ -61,8 +59,6 @@ def windows_of(tensor: npt.NDArray[Any], geometry: Geometry) -> npt.NDArray[Any]
 
 def last_written(written: Steps, node: Stage | Pool, output: Shape) -> Steps:
     """Step from which each window can be read: the latest of its pixels; shape of the output grid."""
-    if isinstance(node, PixelLayer):
-        return written
     for axis, outputs in enumerate((output.height, output.width)):
         border = [(0, int(axis == 0)), (0, int(axis == 1))]
         bordered = np.pad(written, border, constant_values=NEVER)
@@ -75,15 +71,9 @@ def last_written(written: Steps, node: Stage | Pool, output: Shape) -> Steps:
     return written
 
 
-def _pixels_met(
-    node: Conv | ConvTranspose | Pool, axis: int, position: int, outputs: int, extent: int
-) -> Steps:
+def _pixels_met(node: Stage | Pool, axis: int, position: int, outputs: int, extent: int) -> Steps:
     """Input pixel that a kernel position meets for each output pixel; `extent` for none."""
-    stride, reach, (before, _) = (
-        node.stride[axis],
-        position * node.dilation[axis],
-        node.geometry.pads.along(axis),
-    )
+    stride, reach, before = node.stride[axis], position * node.dilation[axis], node.pads[axis]
     if isinstance(node, ConvTranspose):
         pixels, beside = np.divmod(np.arange(outputs) + before - reach, stride)
     else:

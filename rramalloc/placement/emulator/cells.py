@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.network.counts import groups_of
 from rramalloc.network.node import Stage
 from rramalloc.placement.blocks import Block, Part
 from rramalloc.placement.emulator.integers import Ints
@@ -55,7 +54,7 @@ class Storage:
 
     def groups(self, stage: Stage) -> int:
         """Groups of a stage whose weights are stored apart."""
-        return 1 if self.dense_groups else groups_of(stage)
+        return 1 if self.dense_groups else stage.groups
 
     @property
     def offset(self) -> int:

@@ -23,8 +23,7 @@ import numpy.typing as npt
 from rramalloc.errors import UnsupportedError
 from rramalloc.mapping.fold import Fold
 from rramalloc.mapping.modes import BlockGrid, input_step
-from rramalloc.network.counts import kernel_of
-from rramalloc.network.node import ConvTranspose, PixelLayer, Stage
+from rramalloc.network.node import ConvTranspose, Stage
 from rramalloc.placement.emulator.integers import Ints
 from rramalloc.records import brief
 
@@ -109,9 +108,7 @@ class ParallelWindow:
 
 def _of_axis(stage: Stage, grid: BlockGrid, axis: int) -> Line:
     windows = grid.block[axis]
-    if isinstance(stage, PixelLayer):
-        return _line(np.zeros((1, 1), dtype=np.int64), 0, 1)
-    kernel, stride, dilation = kernel_of(stage)[axis], stage.stride[axis], stage.dilation[axis]
+    kernel, stride, dilation = stage.kernel[axis], stage.stride[axis], stage.dilation[axis]
     if windows * kernel > _MOST_MEETINGS:
         raise UnsupportedError(
             f"node {brief(stage.name)}",

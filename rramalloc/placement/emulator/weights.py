@@ -18,7 +18,6 @@ import numpy.typing as npt
 from rramalloc.choices import NODE_NAMES
 from rramalloc.errors import SpecError
 from rramalloc.mapping.fold import Fold
-from rramalloc.network.counts import groups_of, kernel_of
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Stage
 from rramalloc.placement.emulator.folded import folded_filters
@@ -66,12 +65,11 @@ def _weights(
     array = _values(network.where, tensor)
     if array.dtype.kind not in "fiu" or array.min() == array.max():
         return None
-    kernel = kernel_of(stage)
+    kernel = stage.kernel
     shape = (outputs, rows // (kernel[0] * kernel[1]), *kernel)
     flips = {attribute.name: attribute.i for attribute in proto.attribute}
     if proto.op_type == "ConvTranspose":  # (inputs, outputs of a group, ...)
-        groups = groups_of(stage)
-        array = array.reshape(groups, -1, outputs // groups, *kernel).swapaxes(1, 2)
+        array = array.reshape(stage.groups, -1, outputs // stage.groups, *kernel).swapaxes(1, 2)
     elif len(array.shape) == 2:
         stored_by_row = flips.get("transB", 0) if position else not flips.get("transA", 0)
         array = array if stored_by_row else array.T
@@ -120,7 +118,7 @@ class Weights:
         """Integer weights of a layer, (C_out, C_in / groups, K_h, K_w)."""
         if stage.name in self.given:
             return quantised(self.given[stage.name], self.bits_of(stage))
-        kernel = kernel_of(stage)
+        kernel = stage.kernel
         outputs = self.network.shapes[stage.name].channels
         inputs = window_rows(self.network, stage) // (kernel[0] * kernel[1])
         bits = self.bits_of(stage)
@@ -137,7 +135,7 @@ class Weights:
         weights = self.of(stage)
         if fold is not None:
             weights = folded_filters(weights, fold)
-        kernels = weights.reshape(groups_of(stage), -1, *weights.shape[1:])
+        kernels = weights.reshape(stage.groups, -1, *weights.shape[1:])
         if groups != len(kernels):
             count, outputs, inputs, *kernel = kernels.shape
             together = np.zeros((count, outputs, count, inputs, *kernel), dtype=kernels.dtype)
