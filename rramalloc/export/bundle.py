@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rramalloc.errors import SpecError
-from rramalloc.files import make_folder, read_text, write_text
+from rramalloc.files import make_folder, read_text, to_json, write_text
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import NetworkId
@@ -36,6 +36,11 @@ class ExportedFile(Record):
     name: str
     text: str
     about: str = ""
+
+
+def json_file(name: str, document: object, about: str) -> ExportedFile:
+    """A document of JSON values as a file."""
+    return ExportedFile(name=name, text=to_json(document), about=about)
 
 
 def run_script(name: str, about: str) -> ExportedFile:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from rramalloc.export.bundle import Remark
 from rramalloc.export.subject import Subject, is_dilated
@@ -27,7 +27,6 @@ from rramalloc.network.node import (
     Pool,
 )
 
-Tool = Literal["PIMCOMP", "PIMSYN"]
 Fields = dict[str, Any]
 _PIXELWISE: MappingOf[str, str] = {
     "relu": "OP_RELU",
@@ -62,16 +61,16 @@ class NodeList:
     remarks: tuple[Remark, ...]
 
 
-def node_list(subject: Subject, tool: Tool) -> NodeList:
-    """Nodes of the network for one of the tools. Raises UnsupportedError for what it cannot express."""
-    return _Writer(subject, tool).write()
+def node_list(subject: Subject) -> NodeList:
+    """Nodes of the network for the subject's tool. Raises UnsupportedError for what it cannot express."""
+    return _Writer(subject).write()
 
 
 class _Writer:
     """`alias`: what stands for a fused node; `vectors`: nodes whose output is [1, features]."""
 
-    def __init__(self, subject: Subject, tool: Tool) -> None:
-        self.subject, self.tool = subject, tool
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
         self.network = subject.network
         self.alias: dict[str, str] = {}
         self.fused: dict[str, _Fused] = {}
@@ -94,7 +93,7 @@ class _Writer:
             entry = self._entry(node, index, consumers[node.name], written)
             entries.append(entry)
             written[node.name] = entry
-        if self.tool == "PIMCOMP":
+        if self.subject.tool == "PIMCOMP":
             for entry in entries:
                 entry["new_node_index"] = entry["index"]
                 for side in ("provider", "consumer"):
@@ -128,8 +127,8 @@ class _Writer:
         self._check_ranks(node, providers)
         if self._is_vector(node, providers):
             self.vectors.add(node.name)
-        name, param = _operation(self.subject, node, self.tool)
-        if self.tool == "PIMCOMP" and name in _ACTIVATIONS and providers[0] in self.fused:
+        name, param = _operation(self.subject, node)
+        if self.subject.tool == "PIMCOMP" and name in _ACTIVATIONS and providers[0] in self.fused:
             self.skipped.append(node.name)
             name = "OP_LRN"
         self.unnamed += name == "OP_SIGMOID"
@@ -167,7 +166,7 @@ class _Writer:
         """The tools find rows and columns by position, so a vector has no grid."""
         if isinstance(node, Conv | Pool | GlobalPool) and providers[0] in self.vectors:
             raise self.subject.refused(
-                node, self.tool, f"needs a grid of pixels here, {providers[0][:60]!r} gives a vector"
+                f"needs a grid of pixels here, {providers[0][:60]!r} gives a vector", node
             )
 
     def _dims(self, node: Node) -> list[int]:
@@ -195,32 +194,32 @@ class _Writer:
         return tuple(remarks)
 
 
-def _operation(subject: Subject, node: Node, tool: str) -> tuple[str, Fields]:
+def _operation(subject: Subject, node: Node) -> tuple[str, Fields]:
     """Operation and `param` of a node. Raises UnsupportedError."""
     match node:
         case Input():
             return "OP_INPUT", {}
         case Conv():
-            return "OP_CONV", _conv(subject, node, tool)
+            return "OP_CONV", _conv(subject, node)
         case Linear():
-            return _linear(subject, node, tool)
+            return _linear(subject, node)
         case Pool():
-            return "OP_POOL", _pool(subject, node, tool)
+            return "OP_POOL", _pool(subject, node)
         case GlobalPool():
             return "OP_POOL", _global_pool(subject.network.input_shape(node), node)
         case Flatten():
             return "OP_FLATTEN", {}
         case Concat() | Elementwise():
-            return _merged(subject, node, tool)
+            return _merged(subject, node)
         case Pixelwise() if node.op in _PIXELWISE:
             return _PIXELWISE[node.op], {}
-    raise subject.refused(node, tool, f"has no operation for {node.op!r}")
+    raise subject.refused(f"has no operation for {node.op!r}", node)
 
 
-def _conv(subject: Subject, node: Conv, tool: str) -> Fields:
-    if tool == "PIMCOMP" and is_dilated(node):
+def _conv(subject: Subject, node: Conv) -> Fields:
+    if subject.tool == "PIMCOMP" and is_dilated(node):
         raise subject.refused(
-            node, tool, f"works out the output size without dilation, this convolution has {node.dilation}"
+            f"works out the output size without dilation, this convolution has {node.dilation}", node
         )
     return _window(node.geometry) | {
         "dilation_h": node.dilation[0], "dilation_w": node.dilation[1], "group": node.groups,
@@ -229,18 +228,18 @@ def _conv(subject: Subject, node: Conv, tool: str) -> Fields:
     }  # fmt: skip
 
 
-def _linear(subject: Subject, node: Linear, tool: str) -> tuple[str, Fields]:
+def _linear(subject: Subject, node: Linear) -> tuple[str, Fields]:
     source = subject.network.input_shape(node)
     if not subject.is_fully_connected(node):
         as_conv = Conv(name=node.name, inputs=node.inputs, out_channels=node.out_features, kernel=(1, 1))
-        return "OP_CONV", _conv(subject, as_conv, tool)
-    names = ("num_input", "num_output") if tool == "PIMCOMP" else ("input_channel", "output_channel")
+        return "OP_CONV", _conv(subject, as_conv)
+    names = ("num_input", "num_output") if subject.tool == "PIMCOMP" else ("input_channel", "output_channel")
     return "OP_FC", {names[0]: source.channels, names[1]: node.out_features, "with_bias": 1}
 
 
-def _pool(subject: Subject, node: Pool, tool: str) -> Fields:
+def _pool(subject: Subject, node: Pool) -> Fields:
     if is_dilated(node):
-        raise subject.refused(node, tool, f"has no dilated pooling, this one has {node.dilation}")
+        raise subject.refused(f"has no dilated pooling, this one has {node.dilation}", node)
     source, output = subject.network.input_shape(node), subject.network.shapes[node.name]
     pads = _explicit_pads(node.geometry, source, output)
     method = _AVERAGE if node.op == "avgpool" else _MAXIMUM
@@ -253,16 +252,16 @@ def _global_pool(source: Shape, node: GlobalPool) -> Fields:
     return _window(geometry) | {"pool_method": method, "global": 1}
 
 
-def _merged(subject: Subject, node: Concat | Elementwise, tool: str) -> tuple[str, Fields]:
+def _merged(subject: Subject, node: Concat | Elementwise) -> tuple[str, Fields]:
     shapes = [subject.network.shapes[name] for name in node.inputs]
     if len({(shape.height, shape.width) for shape in shapes}) > 1:
-        raise subject.refused(node, tool, "repeats no pixels: all inputs must have the same grid")
+        raise subject.refused("repeats no pixels: all inputs must have the same grid", node)
     if isinstance(node, Concat):
         return "OP_CONCAT", {}
     if len({shape.channels for shape in shapes}) > 1:
-        raise subject.refused(node, tool, "repeats no channels: all inputs must have as many")
+        raise subject.refused("repeats no channels: all inputs must have as many", node)
     if len(shapes) < 2:
-        raise subject.refused(node, tool, "needs two inputs for an element-wise operation")
+        raise subject.refused("needs two inputs for an element-wise operation", node)
     return "OP_ELTWISE", {"eletype": _SUM if node.op == "add" else _PRODUCT}
 
 

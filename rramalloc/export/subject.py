@@ -13,7 +13,7 @@ from rramalloc.mapping.modes import NO_BLOCKS, SINGLE, BlocksByName
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Linear, Node, Stage
+from rramalloc.network.node import Conv, Linear, Node, Stage
 from rramalloc.placement.check import check
 from rramalloc.placement.placement import Placement
 from rramalloc.timing.simulate import blocks_by_name, replication_by_name
@@ -22,7 +22,10 @@ from rramalloc.timing.stage_graph import StageGraph
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """copies: of every stage by name, in network order; where: the allocation's file, for messages."""
+    """copies: of every stage by name, in network order; where: the allocation's file, for messages.
+
+    tool: for which it is exported, as its authors write it; see `for_tool`.
+    """
 
     network: Network
     graph: StageGraph
@@ -31,6 +34,7 @@ class Subject:
     options: MappingOptions
     placement: Placement | None
     where: str
+    tool: str = ""
 
     @classmethod
     def build(
@@ -70,11 +74,12 @@ class Subject:
             f"mapping 'sdk' copies share arrays and compute blocks: allocate with --mapping im2col",
         )
 
-    def in_one_precision(self, tool: str) -> Subject:
-        """The same for a tool that has one precision for all layers: that of the layers.
+    def for_tool(self, tool: str) -> Subject:
+        """The same for a tool without modes, and with one precision for all layers: that of the layers.
 
-        Raises UnsupportedError if layers have different bits of weights or inputs.
+        Raises UnsupportedError if layers have different bits of weights or inputs, or mapping is "sdk".
         """
+        self.refuse_modes(tool)
         own = {stage.name: self.hardware.precision.of_layer(stage) for stage in self.network.stages}
         (first, common), *others = own.items()
         for name, precision in others:
@@ -86,7 +91,7 @@ class Subject:
                     f"weights and inputs: give all layers the same weight_bits and input_bits, or export to "
                     f"json or csv",
                 )
-        return replace(self, hardware=self.hardware.model_copy(update={"precision": common}))
+        return replace(self, hardware=self.hardware.model_copy(update={"precision": common}), tool=tool)
 
     def arrays(self, stage: Stage, copies: int) -> int:
         """Arrays that copies of a stage take together; with mapping "sdk" they may share some."""
@@ -106,10 +111,26 @@ class Subject:
         """A linear layer on a single pixel, wherever it is computed."""
         return isinstance(node, Linear) and self.network.shapes[node.name].pixels == 1
 
-    def refused(self, node: Node | None, tool: str, reason: str) -> UnsupportedError:
-        """The error for what a tool cannot express."""
+    def dense_arrays(self, stage: Stage, columns: int) -> int:
+        """Arrays of one copy as tools count them: in im2col, a grouped convolution as if it were dense.
+
+        columns: outputs that lie side by side on an array.
+        """
+        rows = stage.kernel[0] * stage.kernel[1] * self.network.input_shape(stage).channels
+        outputs = self.network.shapes[stage.name].channels
+        return -(-rows // self.hardware.crossbar.wordlines) * -(-outputs // columns)
+
+    def check_plain(self, node: Conv) -> None:
+        """Raise UnsupportedError for a convolution with groups or dilation."""
+        if node.groups > 1:
+            raise self.refused(f"has no grouped convolution, this one has {node.groups} groups", node)
+        if is_dilated(node):
+            raise self.refused(f"has no dilated convolution, this one has {node.dilation}", node)
+
+    def refused(self, reason: str, node: Node | None = None) -> UnsupportedError:
+        """The error for what the tool cannot express."""
         place = "" if node is None else f": node {node.name[:60]!r} ({node.op})"
-        return UnsupportedError(f"{self.network.where}{place}", f"{tool} {reason}")
+        return UnsupportedError(f"{self.network.where}{place}", f"{self.tool} {reason}")
 
 
 def is_dilated(node: Node) -> bool:

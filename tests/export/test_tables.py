@@ -46,6 +46,21 @@ def test_json_reads_back() -> None:
     assert document.hardware == machine()
 
 
+def test_a_recurrence_is_a_layer_of_one_pixel() -> None:
+    nodes = [
+        {"name": "i", "op": "input", "shape": [8, 6, 1]},
+        {"name": "r", "op": "recurrent", "inputs": ["i"], "hidden": 4, "gates": 3},
+    ]
+    given = subject(Network.build("states", nodes), {})
+    document = ExportDocument.model_validate_json(json_document.export(given).files[0].text, strict=False)
+    assert [(layer.name, layer.op) for layer in document.layers] == [
+        ("r/projection", "linear"),
+        ("r", "recurrent"),
+    ]
+    assert {layer.kernel for layer in document.layers} == {(1, 1)}
+    assert [row["op"] for row in reading(csv_table.export(given).files[0].text)] == ["linear", "recurrent"]
+
+
 def test_an_allocation_of_another_network_is_refused(tmp_path: Path) -> None:
     allocation = api.optimize("alexnet", arrays=161, work=0)
     path = tmp_path / "a.json"

@@ -26,7 +26,7 @@ class ExportedLayer(Foldable):
 
     index: int
     name: Name
-    op: Literal["conv", "conv_transpose", "linear"]
+    op: Literal["conv", "conv_transpose", "linear", "recurrent"]
     input: tuple[int, int, int]
     output: tuple[int, int, int]
     kernel: tuple[int, int]

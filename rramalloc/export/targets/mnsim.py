@@ -33,7 +33,6 @@ from rramalloc.network.node import (
 )
 from rramalloc.units import counted
 
-_TOOL: Final = "MNSIM"
 _COMMAND: Final = "python run.py MNSIM-2.0  # a checkout; needs numpy and pandas"
 _HIGH_OHM, _LOW_OHM = 1e6, 1e4
 """Resistance of a cell's lowest and highest level, those of MNSIM's own SimConfig.ini."""
@@ -110,8 +109,7 @@ class _MnsimLayer:
 
 def export(subject: Subject) -> Bundle:
     """SimConfig.ini, network.py and run.py. Raises UnsupportedError."""
-    subject.refuse_modes(_TOOL)
-    subject = subject.in_one_precision(_TOOL)
+    subject = subject.for_tool("MNSIM")
     storage = _storage(subject)
     layers = _layers(subject, storage)
     tiles = sum(layer.tiles(storage.pes[0] * storage.pes[1]) for layer in layers)
@@ -143,7 +141,7 @@ def _storage(subject: Subject) -> _Storage:
     bits = precision.weight_bits - (polarity - 1)
     if bits < 1:
         raise subject.refused(
-            None, _TOOL, f"takes the sign off a weight stored as +/-: {precision.weight_bits} bit is too few"
+            f"takes the sign off a weight stored as +/-: {precision.weight_bits} bit is too few"
         )
     cells = -(-bits // subject.hardware.crossbar.cell_bits)
     if chip is None:
@@ -168,10 +166,8 @@ def _tile_grid(subject: Subject, storage: _Storage, needed: int) -> Pair:
         side = math.isqrt(needed - 1) + 1
         return side, side
     raise subject.refused(
-        None,
-        _TOOL,
         f"needs {needed} tiles of {storage.pes[0]} x {storage.pes[1]} PEs of {storage.arrays} arrays, "
-        f"the chip has {have}: allocate fewer arrays, or give [chip] more tiles",
+        f"the chip has {have}: allocate fewer arrays, or give [chip] more tiles"
     )
 
 
@@ -305,24 +301,24 @@ def _sources(
     for name in node.inputs:
         source = standing[name]
         if source is None and place[node.name] > 0:
-            raise subject.refused(node, _TOOL, "lets only its first layer read the input of the network")
+            raise subject.refused("lets only its first layer read the input of the network", node)
         offsets.append(-1 if source is None else place[source] - place[node.name])
     return offsets
 
 
 def _check_ends(subject: Subject, kept: list[Node], readers: Mapping[str, list[int]]) -> None:
     if not isinstance(kept[0], Conv):
-        raise subject.refused(kept[0], _TOOL, "needs a convolution as its first layer")
+        raise subject.refused("needs a convolution as its first layer", kept[0])
     for node in kept[:-1]:
         if not readers[node.name]:
-            raise subject.refused(node, _TOOL, "looks for the layers behind each one: only the last has none")
+            raise subject.refused("looks for the layers behind each one: only the last has none", node)
 
 
 def _check_sum(subject: Subject, node: Node, sources: list[_MnsimLayer]) -> None:
     """A sum takes its size from the first input that is no sum, which must have a kernel."""
     kinds = [layer.fields["type"] for layer in sources]
     if next((kind for kind in kinds if kind != "element_sum"), "fc") == "fc":
-        raise subject.refused(node, _TOOL, "needs a convolution or a pooling among the inputs of a sum")
+        raise subject.refused("needs a convolution or a pooling among the inputs of a sum", node)
 
 
 def _layer(subject: Subject, node: Node, links: dict[str, Any]) -> _MnsimLayer:
@@ -340,7 +336,7 @@ def _layer(subject: Subject, node: Node, links: dict[str, Any]) -> _MnsimLayer:
             return _conv(subject, as_conv, links)
         case Pool():
             if is_dilated(node):
-                raise subject.refused(node, _TOOL, f"has no dilated pooling, this one has {node.dilation}")
+                raise subject.refused(f"has no dilated pooling, this one has {node.dilation}", node)
             window = _square(subject, node, node.kernel, node.stride, Pads(*node.pads))
             fields = _grid("pooling", source, output, window)
         case GlobalPool():
@@ -348,24 +344,21 @@ def _layer(subject: Subject, node: Node, links: dict[str, Any]) -> _MnsimLayer:
             fields = _grid("pooling", source, output, _square(subject, node, grid, grid, Pads(0, 0, 0, 0)))
         case Elementwise() if node.op == "add" and len(node.inputs) > 1:
             if {subject.network.shapes[name] for name in node.inputs} != {output}:
-                raise subject.refused(node, _TOOL, "repeats nothing in a sum: all inputs must have one shape")
+                raise subject.refused("repeats nothing in a sum: all inputs must have one shape", node)
             fields = _grid("element_sum", source, output, {})
         case _:
-            raise subject.refused(node, _TOOL, f"has no layer for {node.op!r}")
+            raise subject.refused(f"has no layer for {node.op!r}", node)
     return _MnsimLayer(fields | links, node.name, 0, 1)
 
 
 def _conv(subject: Subject, node: Conv, links: dict[str, Any]) -> _MnsimLayer:
     source, output = subject.network.input_shape(node), subject.network.shapes[node.name]
-    if node.groups > 1:
-        raise subject.refused(node, _TOOL, f"has no grouped convolution, this one has {node.groups} groups")
-    if is_dilated(node):
-        raise subject.refused(node, _TOOL, f"has no dilated convolution, this one has {node.dilation}")
+    subject.check_plain(node)
     window = _square(subject, node, node.kernel, node.stride, Pads(*node.pads))
     positions, rows = node.kernel[0] ** 2, subject.hardware.crossbar.wordlines
     if positions > rows:
         raise subject.refused(
-            node, _TOOL, f"keeps a kernel in one array: {positions} positions, an array has {rows} rows"
+            f"keeps a kernel in one array: {positions} positions, an array has {rows} rows", node
         )
     pes = _pes(subject, source.channels, output.channels, positions)
     copies = min(subject.copies[node.name], output.width)
@@ -390,5 +383,5 @@ def _square(subject: Subject, node: Node, kernel: Pair, stride: Pair, pads: Pads
     for what, values in (("kernel", kernel), ("stride", stride), ("padding", pads)):
         if len(set(values)) > 1:
             shown = " x ".join(str(value) for value in values)
-            raise subject.refused(node, _TOOL, f"has one number for the {what}, this one is {shown}")
+            raise subject.refused(f"has one number for the {what}, this one is {shown}", node)
     return {"Kernelsize": kernel[0], "Stride": stride[0], "Padding": pads.top}

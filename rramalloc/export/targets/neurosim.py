@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from rramalloc.export.bundle import Bundle, ExportedFile, Remark, run_script
-from rramalloc.export.subject import Subject, is_dilated
-from rramalloc.files import to_json
+from rramalloc.export.bundle import Bundle, ExportedFile, Remark, json_file, run_script
+from rramalloc.export.subject import Subject
 from rramalloc.network.node import Conv, Flatten, GlobalPool, Input, Linear, Pixelwise, Pool, Stage
 
-_TOOL: Final = "NeuroSim"
 _COMMAND: Final = "python run.py DNN_NeuroSim_V1.4  # a checkout; needs make and g++"
 _POOLING = ((2, 2), (2, 2))
 """Kernel and stride of the pooling unit that it counts."""
@@ -74,18 +72,15 @@ class _Place(NamedTuple):
 
 def export(subject: Subject) -> Bundle:
     """NetWork.csv, pipelineSpeedUp.json, settings.json and run.py. Raises UnsupportedError."""
-    subject.refuse_modes(_TOOL)
-    subject = subject.in_one_precision(_TOOL)
+    subject = subject.for_tool("NeuroSim")
     rows, remarks = _rows(subject)
     crossbar, precision = subject.hardware.crossbar, subject.hardware.precision
     slices = subject.hardware.slices_per_weight
     plan = Floorplan.of([row.matrix for row in rows], crossbar.wordlines, crossbar.bitlines, slices)
     if plan is None:
         raise subject.refused(
-            None,
-            _TOOL,
             f"needs a layer of more than {crossbar.wordlines} columns for its tiles of several arrays of "
-            f"{crossbar.wordlines} rows: use smaller arrays",
+            f"{crossbar.wordlines} rows: use smaller arrays"
         )
     copies = [subject.copies.get(row.stage.name, 1) for row in rows]
     made, tiles = plan.copies_made(copies), plan.tiles_taken(copies)
@@ -118,13 +113,11 @@ def export(subject: Subject) -> Bundle:
             text="\n".join(",".join(map(str, row[1:])) for row in rows),
             about="the layers: padded height and width, channels, kernel, pooling, stride",
         ),
-        ExportedFile(
-            name="pipelineSpeedUp.json", text=to_json(copies), about="copies asked for, one integer per layer"
-        ),
-        ExportedFile(
-            name="settings.json",
-            text=to_json(settings),
-            about="values of Param.cpp, arguments of `main`, and the copies, tiles and arrays that follow",
+        json_file("pipelineSpeedUp.json", copies, "copies asked for, one integer per layer"),
+        json_file(
+            "settings.json",
+            settings,
+            "values of Param.cpp, arguments of `main`, and the copies, tiles and arrays that follow",
         ),
         run_script(
             "neurosim", "edits and builds a copy of a checkout, runs it and compares its counts with ours"
@@ -135,12 +128,12 @@ def export(subject: Subject) -> Bundle:
 
 def _rows(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
     if sum(isinstance(node, Input) for node in subject.network.nodes) > 1:
-        raise subject.refused(None, _TOOL, "reads chains only: this network has several inputs")
+        raise subject.refused("reads chains only: this network has several inputs")
     rows: list[_LayerRow] = []
     remarks: list[Remark] = []
     for node in subject.network.nodes:
         if len(subject.network.consumers[node.name]) > 1:
-            raise subject.refused(node, _TOOL, "reads chains only: more than one layer reads this one")
+            raise subject.refused("reads chains only: more than one layer reads this one", node)
         match node:
             case Linear() if node.name not in subject.copies:
                 text = "left to the host: not in NetWork.csv"
@@ -152,24 +145,17 @@ def _rows(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
             case Input() | Pixelwise() | Flatten():
                 pass
             case _:
-                raise subject.refused(
-                    node, _TOOL, f"reads chains of weight layers and pooling, not {node.op!r}"
-                )
+                raise subject.refused(f"reads chains of weight layers and pooling, not {node.op!r}", node)
     return rows, remarks
 
 
 def _row(subject: Subject, stage: Stage) -> _LayerRow:
     source, output = subject.network.input_shape(stage), subject.network.shapes[stage.name]
     if isinstance(stage, Conv):
-        if stage.groups > 1:
-            raise subject.refused(
-                stage, _TOOL, f"has no grouped convolution, this one has {stage.groups} groups"
-            )
-        if is_dilated(stage):
-            raise subject.refused(stage, _TOOL, f"has no dilated convolution, this one has {stage.dilation}")
+        subject.check_plain(stage)
         if stage.stride[0] != stage.stride[1]:
             shown = f"{stage.stride[0]} x {stage.stride[1]}"
-            raise subject.refused(stage, _TOOL, f"has one number for the stride, this one is {shown}")
+            raise subject.refused(f"has one number for the stride, this one is {shown}", stage)
     pads = stage.pads
     height, width = source.height + pads[0] + pads[2], source.width + pads[1] + pads[3]
     return _LayerRow(
@@ -180,7 +166,7 @@ def _row(subject: Subject, stage: Stage) -> _LayerRow:
 def _pooled(subject: Subject, node: Pool | GlobalPool, rows: list[_LayerRow]) -> list[Remark]:
     """Mark the row before a pooling; what is lost of it."""
     if not rows or rows[-1].pool:
-        raise subject.refused(node, _TOOL, "has one pooling at most, behind a weight layer")
+        raise subject.refused("has one pooling at most, behind a weight layer", node)
     rows[-1] = rows[-1]._replace(pool=1)
     exact = isinstance(node, Pool) and node.op == "maxpool" and (node.kernel, node.stride) == _POOLING
     if exact:

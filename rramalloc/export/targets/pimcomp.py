@@ -11,15 +11,13 @@ its folder backend.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from rramalloc.export.bundle import Bundle, ExportedFile, Remark, run_script
+from rramalloc.export.bundle import Bundle, Remark, json_file, run_script
 from rramalloc.export.pimcomp_network import NodeList, node_list
 from rramalloc.export.subject import Subject
-from rramalloc.files import to_json
 from rramalloc.network.node import Conv, Input, Stage
 
-_TOOL: Final = "PIMCOMP"
 _MOST_NODES = 1000
 """MAX_NODE of configure.h: size of the tables by node."""
 _MOST_PATHS = 10_000_000
@@ -47,25 +45,22 @@ class _Cores(NamedTuple):
 
 def export(subject: Subject) -> Bundle:
     """network.json, replication.json, config.json, run.json and run.py. Raises UnsupportedError."""
-    subject.refuse_modes(_TOOL)
-    subject = subject.in_one_precision(_TOOL)
+    subject = subject.for_tool("PIMCOMP")
     if sum(isinstance(node, Input) for node in subject.network.nodes) > 1:
-        raise subject.refused(None, _TOOL, "starts at one input, this network has several")
-    nodes = node_list(subject, _TOOL)
+        raise subject.refused("starts at one input, this network has several")
+    nodes = node_list(subject)
     if len(nodes.entries) > _MOST_NODES:
-        raise subject.refused(
-            None, _TOOL, f"has room for {_MOST_NODES} nodes, these are {len(nodes.entries)}"
-        )
+        raise subject.refused(f"has room for {_MOST_NODES} nodes, these are {len(nodes.entries)}")
     _check_paths(subject, nodes)
     columns = _logical_columns(subject)
     groups = [_groups(subject, stage, columns) for stage in subject.network.stages]
     cores = _cores(subject, groups)
     settings = _last_node(subject, nodes) | {"arrays": sum(each.number * each.width for each in groups)}
     files = (
-        _file("network.json", {"node_list": nodes.entries}, "the network, as its front end writes it"),
-        _file("replication.json", _copies(subject, nodes), "copies by index of the node"),
-        _file("config.json", _config(subject, columns, cores), "all that it reads of the hardware"),
-        _file(
+        json_file("network.json", {"node_list": nodes.entries}, "the network, as its front end writes it"),
+        json_file("replication.json", _copies(subject, nodes), "copies by index of the node"),
+        json_file("config.json", _config(subject, columns, cores), "all that it reads of the hardware"),
+        json_file(
             "run.json", settings, "the node whose result leaves the chip, and the arrays that it will store"
         ),
         run_script("pimcomp", "builds the tool with an input for replication.json, and runs it"),
@@ -73,10 +68,6 @@ def export(subject: Subject) -> Bundle:
     command = "python run.py PIMCOMP-NN                          # low latency\n"
     command += "python run.py PIMCOMP-NN --mode high-throughput"
     return Bundle(files, (*nodes.remarks, *_remarks(subject, columns, cores)), command)
-
-
-def _file(name: str, document: object, about: str) -> ExportedFile:
-    return ExportedFile(name=name, text=to_json(document), about=about)
 
 
 def _copies(subject: Subject, nodes: NodeList) -> dict[str, int]:
@@ -89,7 +80,7 @@ def _last_node(subject: Subject, nodes: NodeList) -> dict[str, int]:
     last = [entry for entry in nodes.entries if not entry["consumer"]]
     if len(last) > 1:
         names = ", ".join(repr(entry["name"][:60]) for entry in last[:3])
-        raise subject.refused(None, _TOOL, f"writes one result back, this network has {len(last)}: {names}")
+        raise subject.refused(f"writes one result back, this network has {len(last)}: {names}")
     entry = last[0]
     while entry["operation"] in _PASSED_THROUGH:
         entry = by_name[entry["provider"][0]]
@@ -98,28 +89,16 @@ def _last_node(subject: Subject, nodes: NodeList) -> dict[str, int]:
 
 
 class _Groups(NamedTuple):
-    """Array groups of a layer: so many row blocks of all copies, `width` arrays each."""
+    """Array groups of a layer: so many row blocks of all copies, `width` arrays side by side each."""
 
     number: int
     width: int
 
 
 def _groups(subject: Subject, stage: Stage, columns: int) -> _Groups:
-    width = _width(subject, stage, columns)
+    width = -(-subject.network.shapes[stage.name].channels // columns)
     copies = subject.copies.get(stage.name, 1)
-    return _Groups(copies * (_dense_demand(subject, stage, columns) // width), width)
-
-
-def _dense_demand(subject: Subject, stage: Stage, columns: int) -> int:
-    """Arrays of one copy as PIMCOMP counts them: im2col, a grouped convolution as if it were dense."""
-    kernel, channels = stage.kernel, subject.network.input_shape(stage).channels
-    rows = kernel[0] * kernel[1] * channels
-    return -(-rows // subject.hardware.crossbar.wordlines) * _width(subject, stage, columns)
-
-
-def _width(subject: Subject, stage: Stage, columns: int) -> int:
-    """Arrays side by side: one array group, which PIMCOMP keeps in one core."""
-    return -(-subject.network.shapes[stage.name].channels // columns)
+    return _Groups(copies * (subject.dense_arrays(stage, columns) // width), width)
 
 
 def _logical_columns(subject: Subject) -> int:
@@ -127,7 +106,7 @@ def _logical_columns(subject: Subject) -> int:
     bitlines, taken = subject.hardware.crossbar.bitlines, subject.hardware.columns_per_weight
     if taken > bitlines:
         raise subject.refused(
-            None, _TOOL, f"counts columns in weights: one takes {taken} bitlines, an array has {bitlines}"
+            f"counts columns in weights: one takes {taken} bitlines, an array has {bitlines}"
         )
     return bitlines // taken
 
@@ -138,10 +117,8 @@ def _check_paths(subject: Subject, nodes: NodeList) -> None:
         paths[entry["name"]] += sum(paths[name] for name in entry["provider"])
     if (total := sum(paths.values())) > _MOST_PATHS:
         raise subject.refused(
-            None,
-            _TOOL,
             f"walks every path from the input to every node: {total:.3g} here, {_MOST_PATHS:.0e} take it "
-            f"some seconds; export parts of the network",
+            f"some seconds; export parts of the network"
         )
 
 
@@ -149,19 +126,16 @@ def _cores(subject: Subject, groups: Sequence[_Groups]) -> _Cores:
     """The cores of the hardware, or a mesh that is large enough. Raises UnsupportedError."""
     if (total := sum(group.number for group in groups)) > _MOST_GROUPS:
         raise subject.refused(
-            None,
-            _TOOL,
-            f"has room for {_MOST_GROUPS} array groups (row blocks of all copies), these are {total}",
+            f"has room for {_MOST_GROUPS} array groups (row blocks of all copies), these are {total}"
         )
     chip = subject.hardware.chip
     arrays = max(_DEFAULT_CORE, *(group.width for group in groups)) if chip is None else chip.arrays_per_tile
     for stage, group in zip(subject.network.stages, groups, strict=True):
         if group.width > arrays:
             raise subject.refused(
-                stage,
-                _TOOL,
                 f"keeps an array group in one core: this one has {group.width} arrays, a core (tile) has "
                 f"{arrays}",
+                stage,
             )
     used = sum(group.number * group.width for group in groups)
     if chip is None:
@@ -173,15 +147,13 @@ def _cores(subject: Subject, groups: Sequence[_Groups]) -> _Cores:
         cores = _Cores(arrays, (chip.tiles[0] * chip.chips[0], chip.tiles[1] * chip.chips[1]))
     if cores.number > _MOST_CORES:
         raise subject.refused(
-            None, _TOOL, f"has room for {_MOST_CORES} cores, {cores.number} are needed for {used} arrays"
+            f"has room for {_MOST_CORES} cores, {cores.number} are needed for {used} arrays"
         )
     if first_fit(groups, cores.number, arrays) is None:
         raise subject.refused(
-            None,
-            _TOOL,
             f"cannot place this: {used} arrays, each row block of a copy in one core, filled in the order of "
             f"the layers, and classifiers stored, do not fit {cores.number} cores of {arrays}; an allocation "
-            f"made with --hardware pimcomp fits its chip",
+            f"made with --hardware pimcomp fits its chip"
         )
     return cores
 
@@ -216,7 +188,7 @@ def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:
 def _remarks(subject: Subject, columns: int, cores: _Cores) -> list[Remark]:
     remarks, total = [], 0
     for stage in subject.network.stages:
-        theirs, ours = _dense_demand(subject, stage, columns), subject.demand[stage.name]
+        theirs, ours = subject.dense_arrays(stage, columns), subject.demand[stage.name]
         total += theirs * subject.copies.get(stage.name, 1)
         if isinstance(stage, Conv) and stage.groups > 1:
             text = f"{stage.groups} groups count as a dense convolution: {theirs} arrays a copy, not {ours}"

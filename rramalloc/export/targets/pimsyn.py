@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from rramalloc.export.bundle import Bundle, ExportedFile, Remark, run_script
+from rramalloc.export.bundle import Bundle, Remark, json_file, run_script
 from rramalloc.export.pimcomp_network import node_list
 from rramalloc.export.subject import Subject, is_dilated
-from rramalloc.files import to_json
 from rramalloc.network.node import Concat, Conv, Elementwise, GlobalPool, Linear, Pool, Stage
 from rramalloc.units import counted
 
-_TOOL: Final = "PIMSYN"
 _COMMAND: Final = "python run.py PIMSYN-NN  # a checkout"
 _SIZES: Final = (128, 256, 512)
 _RESOLUTIONS: Final = (1, 2, 4)
@@ -25,17 +23,16 @@ _RESOLUTIONS: Final = (1, 2, 4)
 
 def export(subject: Subject) -> Bundle:
     """network.json, duplication.json, allocation.json and run.py. Raises UnsupportedError."""
-    subject.refuse_modes(_TOOL)
-    subject = subject.in_one_precision(_TOOL)
+    subject = subject.for_tool("PIMSYN")
     _check_arrays(subject)
     for node in subject.network.nodes:
         shape = subject.network.shapes[node.name]
         timed = isinstance(node, Conv | Pool | GlobalPool | Elementwise | Linear)
         if timed and shape.height != shape.width:
             raise subject.refused(
-                node, _TOOL, f"takes the grid for square, this one is {shape.height} x {shape.width}"
+                f"takes the grid for square, this one is {shape.height} x {shape.width}", node
             )
-    nodes = node_list(subject, _TOOL)
+    nodes = node_list(subject)
     copies = {
         stage.name: subject.copies[stage.name] if stage.name in nodes.index else 1
         for stage in subject.network.stages
@@ -53,16 +50,16 @@ def export(subject: Subject) -> Bundle:
         "arrays": arrays,
     }
     files = (
-        ExportedFile(name="network.json", text=to_json(nodes.entries), about="the network"),
-        ExportedFile(
-            name="duplication.json",
-            text=to_json([copies[name] for name in nodes.index]),
-            about="copies per convolution in file order, for `set_weight_duplication`",
+        json_file("network.json", nodes.entries, "the network"),
+        json_file(
+            "duplication.json",
+            [copies[name] for name in nodes.index],
+            "copies per convolution in file order, for `set_weight_duplication`",
         ),
-        ExportedFile(
-            name="allocation.json",
-            text=to_json(settings),
-            about="array size, resolutions, copies and arrays of every layer, for run.py",
+        json_file(
+            "allocation.json",
+            settings,
+            "array size, resolutions, copies and arrays of every layer, for run.py",
         ),
         run_script(
             "pimsyn", "imports a checkout, compares its counts with ours and prints them and its time"
@@ -77,10 +74,8 @@ def _check_arrays(subject: Subject) -> None:
     if crossbar.wordlines != crossbar.bitlines or crossbar.wordlines not in _SIZES:
         sizes = ", ".join(f"{side} x {side}" for side in _SIZES)
         raise subject.refused(
-            None,
-            _TOOL,
             f"has arrays of {sizes}, these have {crossbar.wordlines} x {crossbar.bitlines} cells: "
-            f"allocate for one of its sizes, with --crossbar",
+            f"allocate for one of its sizes, with --crossbar"
         )
 
 
@@ -92,11 +87,8 @@ def _resolution(subject: Subject) -> int:
 
 def _demand(subject: Subject, stage: Stage) -> int:
     """Arrays of one copy as PIMSYN counts them: each slice of the weights in arrays of its own."""
-    crossbar, kernel = subject.hardware.crossbar, stage.kernel
-    rows = kernel[0] * kernel[1] * subject.network.input_shape(stage).channels
-    outputs = subject.network.shapes[stage.name].channels
     slices = subject.hardware.slices_per_weight
-    return slices * -(-rows // crossbar.wordlines) * -(-outputs // crossbar.bitlines)
+    return slices * subject.dense_arrays(stage, subject.hardware.crossbar.bitlines)
 
 
 def _remarks(subject: Subject, resolution: int, arrays: int) -> list[Remark]:
