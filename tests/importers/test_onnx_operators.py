@@ -91,11 +91,11 @@ def _tensors_agree_with_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every ONNX tensor that the reader tracks has the shape of the node that yields it."""
     visit = visiting._results
 
-    def checked(drawing: Any, step: Any, declared: Any) -> Any:
-        results = visit(drawing, step, declared)
+    def checked(step: Any, declared: Any) -> Any:
+        results = visit(step, declared)
         for value in results:
             if isinstance(value, Tensor) and value.pads == NO_PADS:
-                assert value.shape == drawing.shapes[value.node], (step.place, value)
+                assert value.shape == step.drawing.shapes[value.node], (step.place, value)
                 assert len(value.dims) == len(value.layout)
         return results
 

@@ -13,6 +13,7 @@ from rramalloc.importers.onnx.outputs import outputs_of
 from rramalloc.importers.onnx.protos import Room, dims_of
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import Array, Constant
+from rramalloc.network.geometry import MAX_EXTENT
 
 Rule = Callable[[Step], Dims | None]
 
@@ -62,8 +63,8 @@ def _constant(step: Step) -> Dims | None:
 
 def _constant_of_shape(step: Step) -> Dims | None:
     dims = step.known_integers(0, "shape") or ()
-    if any(not 0 <= size <= shapes.MAX_DIM for size in dims):
-        raise step.fault("shape", f"got {shapes.shown(dims)}, a length is from 0 to {shapes.MAX_DIM}")
+    if any(not 0 <= size <= MAX_EXTENT for size in dims):
+        raise step.fault("shape", f"got {shapes.shown(dims)}, a length is from 0 to {MAX_EXTENT}")
     return dims
 
 

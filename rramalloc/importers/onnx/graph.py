@@ -17,7 +17,7 @@ from rramalloc.choices import NodeNames
 from rramalloc.errors import FileError, NetworkError, SpecError, UnsupportedError
 from rramalloc.files import ONNX_LIMIT_BYTES, read_bytes
 from rramalloc.importers.builder import module_name
-from rramalloc.importers.onnx.drawing import Uses
+from rramalloc.importers.onnx.step import Uses
 from rramalloc.network.network import sorted_by_needs
 from rramalloc.records import brief
 

@@ -12,14 +12,13 @@ from rramalloc.choices import NodeNames
 from rramalloc.errors import FileError, SpecError
 from rramalloc.importers.axes import Dims, Layout, shape_of
 from rramalloc.importers.onnx import protos
-from rramalloc.importers.onnx.drawing import Drawing
 from rramalloc.importers.onnx.functions import inlined
 from rramalloc.importers.onnx.graph import Graph, decode, graph_of
 from rramalloc.importers.onnx.inputs import Inputs, inputs_of
-from rramalloc.importers.onnx.shapes import MAX_DIM
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.step import Drawing, Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor
 from rramalloc.importers.onnx.visit import Drawn, fewest_barriers, visit
+from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 
@@ -112,13 +111,14 @@ def _import(graph: Graph, inputs: Inputs, layouts: Mapping[str, Layout]) -> Draw
     declared = _declared(graph, inputs)
     for index, proto in enumerate(graph.nodes):
         step = Step(
+            drawing=drawing,
             proto=proto,
             name=graph.names[index],
             place=graph.place(index),
             opset=graph.opset,
             values=tuple(values[name] if name else None for name in proto.input),
         )
-        values.update(zip(proto.output, visit(drawing, step, declared), strict=True))
+        values.update(zip(proto.output, visit(step, declared), strict=True))
     ends = [value.node for name in graph.outputs if isinstance(value := values[name], Tensor)]
     if not ends:
         raise SpecError(graph.where, "graph.output: no output of the model depends on an input")
@@ -134,6 +134,6 @@ def _declared(graph: Graph, inputs: Inputs) -> dict[str, Dims]:
             dims = [int(axis.dim_value) for axis in kind.shape.dim]
             if dims and (dims[0] <= 0 or dims[0] == inputs.batch):
                 dims[0] = 1
-            if all(1 <= size <= MAX_DIM for size in dims):
+            if all(1 <= size <= MAX_EXTENT for size in dims):
                 shapes[info.name] = tuple(dims)
     return shapes

@@ -8,11 +8,11 @@ from typing import Any
 
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.importers.axes import Dims, Layout, lettered
-from rramalloc.importers.onnx.drawing import Uses
 from rramalloc.importers.onnx.graph import Graph
 from rramalloc.importers.onnx.protos import constant_of
-from rramalloc.importers.onnx.shapes import MAX_DIM
+from rramalloc.importers.onnx.step import Uses
 from rramalloc.importers.onnx.tensors import gridded
+from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief, is_whole
 
 MAX_RANK = 16
@@ -109,9 +109,9 @@ def _axes(info: Any, where: str) -> tuple[Axis, ...] | None:
         int(axis.dim_value) if axis.dim_value > 0 else axis.dim_param for axis in kind.tensor_type.shape.dim
     ]
     for axis in axes:
-        if isinstance(axis, int) and axis > MAX_DIM:
+        if isinstance(axis, int) and axis > MAX_EXTENT:
             raise SpecError(
-                f"{where}: input {brief(info.name)}", f"got an axis of {axis}, the limit is {MAX_DIM}"
+                f"{where}: input {brief(info.name)}", f"got an axis of {axis}, the limit is {MAX_EXTENT}"
             )
     if len(axes) > MAX_RANK:
         raise UnsupportedError(
@@ -138,8 +138,8 @@ def _check(
         if not 1 <= len(dims) <= MAX_RANK and name in data and data[name] != ():
             raise SpecError(place, f"got {len(dims)} lengths, 1 to {MAX_RANK} make sense")
         for size in dims:
-            if not is_whole(size, 1, MAX_DIM):
-                raise SpecError(place, f"got {brief(size)}, a length is an integer from 1 to {MAX_DIM}")
+            if not is_whole(size, 1, MAX_EXTENT):
+                raise SpecError(place, f"got {brief(size)}, a length is an integer from 1 to {MAX_EXTENT}")
         axes = data.get(name)
         if axes is None:
             continue

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rramalloc.importers.axes import Dims
-from rramalloc.importers.onnx.shapes import MAX_DIM
 from rramalloc.importers.onnx.step import Step
 from rramalloc.importers.onnx.tensors import Constant
+from rramalloc.network.geometry import MAX_EXTENT
 
 Rule = Callable[[Step], Sequence[Dims] | None]
 
@@ -22,7 +22,7 @@ def outputs_of(step: Step) -> list[Dims | None]:
     if rule is None or any(value is not None and value.dims is None for value in step.values):
         return [None] * count
     shapes = rule(step) or []
-    fits = [dims if all(0 <= size <= MAX_DIM for size in dims) else None for dims in shapes]
+    fits = [dims if all(0 <= size <= MAX_EXTENT for size in dims) else None for dims in shapes]
     return [*fits, *[None] * count][:count]
 
 

@@ -10,8 +10,8 @@ import onnx
 
 from rramalloc.errors import SpecError
 from rramalloc.importers.axes import Dims
-from rramalloc.importers.onnx.shapes import MAX_DIM
 from rramalloc.importers.onnx.tensors import Array, Constant
+from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
 
 MAX_FOLDED = 2**16
@@ -77,8 +77,8 @@ def dims_of(proto: Any, where: str) -> Dims:
     """Shape of a tensor in the file. Raises SpecError for a length below 0 or beyond the limit."""
     dims = tuple(int(size) for size in proto.dims)
     for size in dims:
-        if not 0 <= size <= MAX_DIM:
-            raise SpecError(where, f"dims: got {brief(size)}, a length is from 0 to {MAX_DIM}")
+        if not 0 <= size <= MAX_EXTENT:
+            raise SpecError(where, f"dims: got {brief(size)}, a length is from 0 to {MAX_EXTENT}")
     return dims
 
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.step import Step
+from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
-
-MAX_DIM = 2**31 - 1
 
 
 def shown(dims: Sequence[int]) -> str:
@@ -41,9 +40,9 @@ def reshaped(step: Step, dims: Dims, target: Dims, batch: int) -> Dims:
     if copies and any(size == 0 and axis >= len(dims) for axis, size in enumerate(target)):
         raise step.fault("shape", f"copies an axis that the input {shown(dims)} does not have")
     wanted = [dims[axis] if size == 0 and copies else size for axis, size in enumerate(target)]
-    if any(size < -1 or size > MAX_DIM for size in wanted) or wanted.count(-1) > 1:
+    if any(size < -1 or size > MAX_EXTENT for size in wanted) or wanted.count(-1) > 1:
         raise step.fault(
-            "shape", f"got {brief(str(target))}, one axis may be -1 and none below or above {MAX_DIM}"
+            "shape", f"got {brief(str(target))}, one axis may be -1 and none below or above {MAX_EXTENT}"
         )
     elements = math.prod(dims)
     if wanted and batch > 1 and wanted[0] % batch == 0:

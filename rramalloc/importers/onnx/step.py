@@ -1,15 +1,31 @@
-"""One operator of an ONNX graph: typed access to attributes and inputs, and errors that name it."""
+"""One operator of an ONNX graph: its attributes and inputs, errors that name it, the nodes it becomes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import onnx
 
 from rramalloc.errors import NetworkError, SpecError, UnsupportedError
-from rramalloc.importers.axes import Dims
-from rramalloc.importers.onnx.tensors import Array, Constant, Tensor, Value
+from rramalloc.importers.axes import (
+    INNER,
+    MAX_TAKEN,
+    Atom,
+    Dims,
+    Role,
+    canonical,
+    chosen,
+    in_raster_order,
+    move,
+    runs_of,
+    shape_of,
+)
+from rramalloc.importers.builder import GraphBuilder
+from rramalloc.importers.onnx.protos import Room
+from rramalloc.importers.onnx.tensors import Array, Constant, Tensor, Value, tensor
+from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
 
 _INT, _INTS = onnx.AttributeProto.INT, onnx.AttributeProto.INTS
@@ -24,11 +40,32 @@ _KINDS = {
     _TENSOR: "a tensor",
 }
 
+Uses = Mapping[str, Sequence[tuple[str, int]]]
+"""Readers of each ONNX tensor: operator and input position; a graph output reads as operator ''."""
+
+
+class Drawing(GraphBuilder):
+    """A graph builder that visits the ONNX nodes in order.
+
+    batch: the batch that the file fixes, everywhere taken as 1; uses: which operators read each ONNX tensor;
+    room: how many constants may still be evaluated; moves: how often axes changed between grid and channels.
+    """
+
+    def __init__(self, where: str, batch: int, uses: Uses, taken: Iterable[str]) -> None:
+        super().__init__(where, taken)
+        self.batch, self.uses = batch, uses
+        self.room = Room()
+        self.moves = 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """An ONNX node with its resolved inputs (None: left out) and the operator set it is written for."""
+    """An ONNX node with its resolved inputs (None: left out) and the operator set it is written for.
 
+    drawing: the network that its nodes are appended to.
+    """
+
+    drawing: Drawing
     proto: Any
     name: str
     place: str
@@ -166,3 +203,113 @@ class Step:
         if given is None and self.opset >= since:
             given = self.known_integers(index, "axes")
         return None if given is None else self.axes(given, rank)
+
+    def emit(self, op: str, inputs: Sequence[str], suffix: str = "", **fields: Any) -> str:
+        """Append a node; `suffix` names one that helps the main node of this operator.
+
+        Raises NetworkError if its fields or shapes are not allowed.
+        """
+        stem = f"{self.name}/{suffix}" if suffix else self.name
+        name = self.drawing.unique(stem) if suffix or self.name in self.drawing.shapes else self.name
+        self.drawing.add(name, op, inputs, self.place, **fields)
+        return name
+
+    def barrier(
+        self,
+        inputs: Sequence[Tensor],
+        dims: Dims,
+        layout: Sequence[Role],
+        suffix: str = "",
+        because: str = "",
+    ) -> Tensor:
+        """All pixels of the inputs before the first of the output; because: why, if that is approximate."""
+        if 0 in dims:
+            raise self.unsupported("its output is empty")
+        shape = tuple(shape_of(dims, canonical(dims, layout)))
+        name = self.emit("barrier", [x.node for x in inputs], suffix, shape=shape)
+        if because:
+            self.drawing.approximate([name], self.label, f"{because}: treated as a barrier")
+        return tensor(name, dims, layout)
+
+    def relayout(self, x: Tensor, layout: Sequence[Role], suffix: str = "regrid") -> Tensor:
+        """The same values with other roles of the axes: nothing, blocks of pixels, or a barrier."""
+        return self.expand(x, x.dims, layout, suffix)
+
+    def channelled(self, x: Tensor, axes: Iterable[int], suffix: str = "whole") -> Tensor:
+        """The tensor with these axes as channels: blocks of pixels are joined into one."""
+        return self.relayout(
+            x, [() if axis in set(axes) else role for axis, role in enumerate(x.layout)], suffix
+        )
+
+    def pixelwise(self, x: Tensor, op: str) -> Tensor:
+        """One pixel in, one pixel out, same shape."""
+        return tensor(self.emit(op, [x.node]), x.dims, x.layout)
+
+    def select(self, x: Tensor, dims: Dims, layout: Sequence[Role], suffix: str = "") -> Tensor:
+        """Other channels on the same grid."""
+        if 0 in dims:
+            raise self.unsupported("its output is empty")
+        shape = shape_of(dims, canonical(dims, layout))
+        return tensor(self.emit("select", [x.node], suffix, channels=shape.channels), dims, layout)
+
+    def expand(self, x: Tensor, dims: Dims, layout: Sequence[Role], suffix: str = "expand") -> Tensor:
+        """The tensor on another layout, repeated along its axes of length 1: blocks, then repeated pixels."""
+        layout = canonical(dims, layout)
+        if (dims, layout) == (x.dims, x.layout):
+            return x
+        moved = move(x.dims, x.layout, dims, layout)
+        if moved is None:
+            return self.barrier([x], dims, layout, suffix)
+        node, want = x.node, shape_of(dims, layout)
+        self.drawing.moves += 1
+        if moved.pool != (1, 1) and moved.pool == x.shape[1:]:
+            return self.barrier([x], dims, layout, suffix)
+        if moved.pool != (1, 1):
+            node = self.emit("maxpool", [node], suffix, kernel=moved.pool, stride=moved.pool)
+        if self.drawing.shapes[node].channels != want.channels:
+            node = self.emit("select", [node], f"{suffix}_channels", channels=want.channels)
+        if moved.scale != (1, 1):
+            node = self.emit("upsample", [node], suffix, scale=moved.scale)
+        return tensor(node, dims, layout)
+
+    def take(self, x: Tensor, axis: int, indices: Sequence[int], suffix: str = "") -> Tensor:
+        """These places along an axis, -1 for zeros: channels of every pixel, or other pixels.
+
+        A grid that one axis runs over row by row is made one column first.
+        """
+        dims = (*x.dims[:axis], len(indices), *x.dims[axis + 1 :])
+        if not indices or len(indices) > MAX_EXTENT:
+            raise self.unsupported("its output is empty")
+        if not x.layout[axis] and x.dims[axis] > 1:
+            return self.select(x, dims, x.layout, suffix)
+        if not x.layout[axis]:
+            return self.expand(x, dims, _grown(x, axis, len(indices)), suffix or "repeat")
+        if max(len(indices), x.dims[axis], *x.shape[1:]) > MAX_TAKEN:
+            return self.barrier([x], dims, x.layout, suffix, "picks from a very long axis")
+        if len(x.layout[axis]) > 1 and in_raster_order(x.layout, axis):
+            column = self.emit("regrid", [x.node], f"{suffix}column", grid=(x.dims[axis], 1))
+            roles = [() if other != axis else (Atom(x.dims[axis], 0, (0,)),) for other in range(len(x.dims))]
+            x = tensor(column, x.dims, roles)
+            self.drawing.approximate(
+                [column], self.label, "waits for whole rows of the grid that it makes one column"
+            )
+        picked = chosen(x.layout, axis, indices)
+        if picked is None:
+            return self.barrier([x], dims, x.layout, suffix, "picks from a part of the grid")
+        grid, pixels = picked
+        runs: dict[str, Any] = {("rows", "columns")[grid]: runs_of(pixels)}
+        return tensor(self.emit("take", [x.node], suffix, **runs), dims, x.layout)
+
+
+Handler = Callable[[Step], Sequence[Value]]
+"""Rule of an operator: its outputs in order; with fewer than the operator has, the last one is the rest."""
+
+
+def _grown(x: Tensor, axis: int, size: int) -> Sequence[Role]:
+    """The layout where an axis of one element grows: channels, or in an image the side that is left."""
+    free = [grid for grid in (0, 1) if not any(a.grid == grid for role in x.layout for a in role)]
+    grows = axis > 1 and free and len(x.dims) > 3
+    return [
+        ((Atom(size, free[0], (INNER,)),) if grows else ()) if other == axis else role
+        for other, role in enumerate(x.layout)
+    ]

@@ -17,11 +17,10 @@ from rramalloc.importers.axes import Dims, Layout
 from rramalloc.importers.builder import needed
 from rramalloc.importers.onnx import protos
 from rramalloc.importers.onnx.constants import evaluate
-from rramalloc.importers.onnx.drawing import Drawing, barrier
 from rramalloc.importers.onnx.inputs import layouts_of
 from rramalloc.importers.onnx.operators import HANDLERS
 from rramalloc.importers.onnx.outputs import has_rule, outputs_of
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.step import Drawing, Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, usual
 from rramalloc.records import brief
 
@@ -41,12 +40,12 @@ _KEEPS_BITS = (
 """Operators whose results are values of their first input, or 0."""
 
 
-def visit(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> list[Value]:
+def visit(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
     """Every output of an operator, with its bits; a constant that only reorders another one keeps its origin.
 
     declared: shapes that the file states, for operators without a rule.
     """
-    results = _results(drawing, step, declared)
+    results = _results(step, declared)
     first = step.values[0] if step.values else None
     kept = first.origin if isinstance(first, Constant) and step.op in _REORDERINGS else ""
     bits = _bits(step)
@@ -96,26 +95,26 @@ def _bits(step: Step) -> int | None:
     return first.bits if first is not None and step.op in _KEEPS_BITS else None
 
 
-def _results(drawing: Drawing, step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
+def _results(step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
     known = step.proto.domain in _DOMAINS
     if known and step.op in ("Shape", "Size") and step.need(0).dims is not None:
         return [_measure(step)]
     if all(not isinstance(value, Tensor) for value in step.values):
-        made = evaluate(step, drawing.room)
+        made = evaluate(step, step.drawing.room)
         if known and step.op in _LAYERS:
-            _precompute(drawing, step, made[0].dims)
+            _precompute(step, made[0].dims)
         return made
     handler = HANDLERS.get(step.op) if known else None
-    return handler(drawing, step) if handler is not None else unknown(drawing, step, declared)
+    return handler(step) if handler is not None else unknown(step, declared)
 
 
-def _precompute(drawing: Drawing, step: Step, out: Dims | None) -> None:
+def _precompute(step: Step, out: Dims | None) -> None:
     """Note a layer whose input is constant: a product with a large matrix of the file."""
     first, second = step.value(0), step.value(1)
     if isinstance(second, Constant) and second.array is None and second.dims and len(second.dims) > 1:
         inner = first.dims[-1] if first is not None and first.dims and step.op == "MatMul" else None
         macs = math.prod(out) * inner if out is not None and inner is not None else None
-        drawing.precompute(step.name, step.label, math.prod(second.dims), macs)
+        step.drawing.precompute(step.name, step.label, math.prod(second.dims), macs)
 
 
 def _measure(step: Step) -> Constant:
@@ -127,7 +126,7 @@ def _measure(step: Step) -> Constant:
     return Constant(dims=array.shape, array=array)
 
 
-def unknown(drawing: Drawing, step: Step, declared: Mapping[str, Dims], because: str = "") -> list[Value]:
+def unknown(step: Step, declared: Mapping[str, Dims], because: str = "") -> list[Value]:
     """A barrier for every output of an operator without a rule; because: why, if it is known itself."""
     data = [value for value in step.values if isinstance(value, Tensor)]
     results: list[Value] = []
@@ -142,14 +141,14 @@ def unknown(drawing: Drawing, step: Step, declared: Mapping[str, Dims], because:
             results.append(Constant(dims=None))
             continue
         layout = data[0].layout if data[0].dims == shape else usual(shape)
-        results.append(barrier(drawing, step, data, shape, layout, f"{index}" if index else ""))
+        results.append(step.barrier(data, shape, layout, f"{index}" if index else ""))
     made = [result.node for result in results if isinstance(result, Tensor)]
     if made:
         weights = 0 if because else _weights(step)
         treatment = "is not known: treated as a barrier" + ", its weights take no arrays" * bool(weights)
-        drawing.approximate(made, step.label, because or treatment)
+        step.drawing.approximate(made, step.label, because or treatment)
         if weights:
-            drawing.leave_out(made, step.label, weights, None)
+            step.drawing.leave_out(made, step.label, weights, None)
     return results
 
 

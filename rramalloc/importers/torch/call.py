@@ -11,8 +11,7 @@ import onnx
 
 from rramalloc.errors import SpecError
 from rramalloc.importers.axes import Dims
-from rramalloc.importers.onnx.drawing import Drawing
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.step import Drawing, Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value
 from rramalloc.importers.onnx.visit import unknown, visit
 from rramalloc.importers.torch.program import Argument, Operation, Ref, references
@@ -59,7 +58,7 @@ class Call:
         **attributes: Any,
     ) -> list[Value]:
         """All outputs of an ONNX operator, named as tensors of the graph. Raises RramallocError."""
-        return visit(self.drawing, self.step(op, values, names, attributes), self._shapes)
+        return visit(self.step(op, values, names, attributes), self._shapes)
 
     def step(
         self,
@@ -77,7 +76,9 @@ class Call:
         operands = tuple(
             value if isinstance(value, Constant | Tensor | None) else self.numbers(value) for value in values
         )
-        return Step(proto=proto, name=self.name, place=self.place, opset=OPSET, values=operands)
+        return Step(
+            drawing=self.drawing, proto=proto, name=self.name, place=self.place, opset=OPSET, values=operands
+        )
 
     def numbers(self, values: Sequence[int]) -> Constant:
         """A constant vector. Raises SpecError for numbers that do not fit."""
@@ -196,7 +197,7 @@ class Call:
         tensors = [value for value in self.operands() if isinstance(value, Tensor)]
         unique = list({(value.node, value.dims): value for value in tensors}.values())
         values = unique if note or op in _MOVES else self.operands()
-        return unknown(self.drawing, self.step(op, values, self.operation.outputs, {}), self._shapes, note)
+        return unknown(self.step(op, values, self.operation.outputs, {}), self._shapes, note)
 
 
 _MOVES = frozenset(

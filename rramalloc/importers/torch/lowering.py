@@ -8,8 +8,8 @@ from dataclasses import replace
 from rramalloc.errors import NetworkError, RramallocError, SpecError, UnsupportedError
 from rramalloc.importers.axes import Dims, Layout, shape_of
 from rramalloc.importers.builder import module_name
-from rramalloc.importers.onnx.drawing import Drawing, Uses, barrier
 from rramalloc.importers.onnx.shapes import shown
+from rramalloc.importers.onnx.step import Drawing, Uses
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, usual
 from rramalloc.importers.onnx.visit import Drawn, fewest_barriers
 from rramalloc.importers.torch.call import Call, Frame
@@ -172,7 +172,7 @@ class _Scope:
             if not sources:
                 continue
             layout = old.layout if isinstance(old, Tensor) else usual(dims)
-            self.frame[other] = barrier(self.drawing, call.step("copy"), sources, dims, layout, "written")
+            self.frame[other] = call.step("copy").barrier(sources, dims, layout, "written")
 
     def _nested(self, operation: Operation) -> None:
         """Graphs under no_grad or autocast are read in place; control flow cannot be."""

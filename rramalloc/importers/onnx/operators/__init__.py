@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rramalloc.importers.onnx.drawing import Handler
 from rramalloc.importers.onnx.operators import (
     channels,
     elementwise,
@@ -14,6 +13,7 @@ from rramalloc.importers.onnx.operators import (
     resize,
     windowed,
 )
+from rramalloc.importers.onnx.step import Handler
 
 HANDLERS: dict[str, Handler] = {
     **windowed.HANDLERS,

@@ -8,17 +8,16 @@ from dataclasses import replace
 
 from rramalloc.importers.axes import MAX_TAKEN, Atom, Dims, in_raster_order
 from rramalloc.importers.onnx import shapes
-from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, expand, relayout, select, take
 from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.outputs import outputs_of
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import Array, Constant, Tensor, Value, gridded, tensor, usual
 from rramalloc.records import brief
 
 OVER_GRID = "works over the grid"
 
 
-def concat(drawing: Drawing, step: Step) -> Sequence[Value]:
+def concat(step: Step) -> Sequence[Value]:
     """Concat: constants only add channels; along the grid it is a barrier."""
     first = 3 if step.op == "QLinearConcat" else 0
     values = [v for v in (step.values[2::3] if first else step.values) if v is not None]
@@ -34,26 +33,26 @@ def concat(drawing: Drawing, step: Step) -> Sequence[Value]:
     dims = shapes.joined(step, sizes, axis)
     lead = max(data, key=lambda x: (x.shape.pixels, x.shape.channels))
     if any(x.layout[axis] for x in data):
-        return [_behind(drawing, step, values, dims, axis)]
+        return [_behind(step, values, dims, axis)]
     layout = (*lead.layout[:axis], (), *lead.layout[axis + 1 :])
-    on = [relayout(drawing, step, x, layout) for x in data]
+    on = [step.relayout(x, layout) for x in data]
     total = sum(x.dims[axis] for x in on)
     whole = total == dims[axis]
     if len(on) == 1:
-        return [on[0] if whole else select(drawing, step, on[0], dims, layout)]
-    joined = drawing.emit(step, "concat", [x.node for x in on], "" if whole else "data")
+        return [on[0] if whole else step.select(on[0], dims, layout)]
+    joined = step.emit("concat", [x.node for x in on], "" if whole else "data")
     part = tensor(joined, (*dims[:axis], total, *dims[axis + 1 :]), layout)
-    return [part if whole else select(drawing, step, part, dims, layout)]
+    return [part if whole else step.select(part, dims, layout)]
 
 
-def _behind(drawing: Drawing, step: Step, values: Sequence[Value], dims: Dims, axis: int) -> Tensor:
+def _behind(step: Step, values: Sequence[Value], dims: Dims, axis: int) -> Tensor:
     """Operands one behind the other on the grid: each with zeros around it, then their sum."""
     placed, at = list[Tensor](), 0
     lead = max((x for x in values if isinstance(x, Tensor)), key=lambda x: x.shape.pixels)
     one_side = len(lead.layout[axis]) == 1 or in_raster_order(lead.layout, axis)
     if not one_side or dims[axis] > MAX_TAKEN:
         data = [x for x in values if isinstance(x, Tensor)]
-        return barrier(drawing, step, data, dims, lead.layout, because=OVER_GRID)
+        return step.barrier(data, dims, lead.layout, because=OVER_GRID)
     for number, value in enumerate(values):
         length = (value.dims or dims)[axis]
         if isinstance(value, Tensor):
@@ -64,16 +63,14 @@ def _behind(drawing: Drawing, step: Step, values: Sequence[Value], dims: Dims, a
             ]
             if len(lead.layout[axis]) > 1 or value.layout[axis]:
                 roles = list(value.layout)
-            placed.append(
-                take(drawing, step, relayout(drawing, step, value, roles), axis, around, f"part{number}")
-            )
+            placed.append(step.take(step.relayout(value, roles), axis, around, f"part{number}"))
         at += length
     if len(placed) == 1:
         return placed[0]
-    return combine(drawing, step, "add", placed)
+    return combine(step, "add", placed)
 
 
-def split(drawing: Drawing, step: Step) -> Sequence[Value]:
+def split(step: Step) -> Sequence[Value]:
     """Split: one `select` for each part."""
     x = step.data()
     axis = step.axis(step.integer("axis", 0), len(x.dims))
@@ -81,27 +78,25 @@ def split(drawing: Drawing, step: Step) -> Sequence[Value]:
     sizes = shapes.split_sizes(step, x.dims[axis], outputs)
     ends = list(itertools.accumulate(sizes))
     return [
-        take(drawing, step, x, axis, range(end - size, end), f"{k}" if k else "")
-        if name and outputs > 1
-        else x
+        step.take(x, axis, range(end - size, end), f"{k}" if k else "") if name and outputs > 1 else x
         for k, (name, size, end) in enumerate(zip(step.proto.output, sizes, ends, strict=True))
     ]
 
 
-def slice_(drawing: Drawing, step: Step) -> Sequence[Value]:
+def slice_(step: Step) -> Sequence[Value]:
     """Slice; nothing if it keeps everything in order."""
     x = step.data()
     kept = shapes.sliced(step, x.dims)
     for axis, part in kept.items():
         if part != range(x.dims[axis]):
-            x = take(drawing, step, x, axis, part)
+            x = step.take(x, axis, part)
     return [x]
 
 
-def gather(drawing: Drawing, step: Step) -> Sequence[Value]:
+def gather(step: Step) -> Sequence[Value]:
     """Gather: picking channels is pixelwise, a table look-up is pixelwise in its indices."""
     if isinstance(step.need(0), Constant):
-        return [_look_up(drawing, step)]
+        return [_look_up(step)]
     x, index = step.data(), step.need(1)
     axis = step.axis(step.integer("axis", 0), len(x.dims))
     picked = step.dims(1)
@@ -109,20 +104,20 @@ def gather(drawing: Drawing, step: Step) -> Sequence[Value]:
     array = index.array if isinstance(index, Constant) else None
     if isinstance(index, Tensor):
         layout = gridded(dims, [len(dims) - 1])
-        return [barrier(drawing, step, [x, index], dims, layout, because="picks by computed indices")]
+        return [step.barrier([x, index], dims, layout, because="picks by computed indices")]
     rest = x.layout[:axis], x.layout[axis + 1 :]
     if not x.layout[axis] or array is None or len(picked) > 1:
         layout = (*rest[0], *([x.layout[axis]] * len(picked)), *rest[1])
         if not x.layout[axis]:
-            return [select(drawing, step, x, dims, layout)]
-        return [barrier(drawing, step, [x], dims, layout, because=OVER_GRID)]
-    y = take(drawing, step, x, axis, _places(step, array, x.dims[axis]))
+            return [step.select(x, dims, layout)]
+        return [step.barrier([x], dims, layout, because=OVER_GRID)]
+    y = step.take(x, axis, _places(step, array, x.dims[axis]))
     if picked:
         return [y]
     return [tensor(y.node, dims, (*y.layout[:axis], *y.layout[axis + 1 :]))]
 
 
-def gather_nd(drawing: Drawing, step: Step) -> Sequence[Value]:
+def gather_nd(step: Step) -> Sequence[Value]:
     """GatherND of constant places along one axis: a Gather; others wait for all pixels."""
     x, index, axis = step.data(), step.need(1), step.integer("batch_dims", 0)
     array = index.array if isinstance(index, Constant) else None
@@ -131,11 +126,11 @@ def gather_nd(drawing: Drawing, step: Step) -> Sequence[Value]:
         raise step.fault("indices", "data, indices and batch_dims do not fit")
     if array is None or array.ndim != 2 or array.shape[1] != 1 or axis:
         data = [value for value in (x, index) if isinstance(value, Tensor)]
-        return [barrier(drawing, step, data, dims, usual(dims), because="picks by computed indices")]
-    return [take(drawing, step, x, 0, _places(step, array, x.dims[0]))]
+        return [step.barrier(data, dims, usual(dims), because="picks by computed indices")]
+    return [step.take(x, 0, _places(step, array, x.dims[0]))]
 
 
-def gather_elements(drawing: Drawing, step: Step) -> Sequence[Value]:
+def gather_elements(step: Step) -> Sequence[Value]:
     """GatherElements: along channels pixelwise, as long as it keeps the grid."""
     x, dims = step.data(), step.dims(1)
     axis = step.axis(step.integer("axis", 0), len(x.dims))
@@ -145,8 +140,8 @@ def gather_elements(drawing: Drawing, step: Step) -> Sequence[Value]:
     kept = all(a == b for k, (a, b) in enumerate(zip(x.dims, dims, strict=True)) if k != axis)
     if x.layout[axis] or not kept or len(values) > 1:
         layout = x.layout if kept else usual(dims)
-        return [barrier(drawing, step, values, dims, layout, because="picks by indices of every pixel")]
-    return [select(drawing, step, x, dims, x.layout)]
+        return [step.barrier(values, dims, layout, because="picks by indices of every pixel")]
+    return [step.select(x, dims, x.layout)]
 
 
 def _places(step: Step, array: Array, length: int) -> list[int]:
@@ -157,16 +152,16 @@ def _places(step: Step, array: Array, length: int) -> list[int]:
     return [at % length for at in indices]
 
 
-def _look_up(drawing: Drawing, step: Step) -> Tensor:
+def _look_up(step: Step) -> Tensor:
     """A row of a constant table for each index: indices are the grid, rows the channels."""
     table, index = step.dims(0), step.data(1)
     axis = step.axis(step.integer("axis", 0), len(table))
-    on = relayout(drawing, step, index, gridded(index.dims, []))
+    on = step.relayout(index, gridded(index.dims, []))
     dims = table[:axis] + index.dims + table[axis + 1 :]
-    return select(drawing, step, on, dims, ((),) * axis + on.layout + ((),) * (len(table) - axis - 1))
+    return step.select(on, dims, ((),) * axis + on.layout + ((),) * (len(table) - axis - 1))
 
 
-def tile(drawing: Drawing, step: Step) -> Sequence[Value]:
+def tile(step: Step) -> Sequence[Value]:
     """Tile: like Expand where an axis has length 1."""
     x = step.data()
     repeats = step.known_integers(1, "repeats") or ()
@@ -178,16 +173,16 @@ def tile(drawing: Drawing, step: Step) -> Sequence[Value]:
             new if size == 1 else old
             for size, old, new in zip(x.dims, x.layout, gridded(dims, [1]), strict=True)
         ]
-        return [expand(drawing, step, x, dims, layout, "repeat")]
+        return [step.expand(x, dims, layout, "repeat")]
     if max(dims) > MAX_TAKEN:
-        return [barrier(drawing, step, [x], dims, x.layout, because="repeats a very long axis")]
+        return [step.barrier([x], dims, x.layout, because="repeats a very long axis")]
     for axis, count in enumerate(repeats):
         if count > 1:
-            x = take(drawing, step, x, axis, list(range(x.dims[axis])) * count)
+            x = step.take(x, axis, list(range(x.dims[axis])) * count)
     return [x]
 
 
-def pick(drawing: Drawing, step: Step) -> Sequence[Value]:
+def pick(step: Step) -> Sequence[Value]:
     """ArgMax, ArgMin, TopK: the winners along an axis; both outputs of TopK are alike."""
     x = step.data()
     rank = len(x.dims)
@@ -200,9 +195,9 @@ def pick(drawing: Drawing, step: Step) -> Sequence[Value]:
         raise step.fault("K", f"got {brief(count)}, the axis has {x.dims[axis]} values")
     dims = (*x.dims[:axis], count, *x.dims[axis + 1 :])
     if x.layout[axis]:
-        y = barrier(drawing, step, [x], dims, x.layout, because=OVER_GRID)
+        y = step.barrier([x], dims, x.layout, because=OVER_GRID)
     else:
-        y = select(drawing, step, x, dims, x.layout)
+        y = step.select(x, dims, x.layout)
     if step.op != "TopK" and not step.integer("keepdims", 1):
         y = replace(y, dims=y.dims[:axis] + y.dims[axis + 1 :], layout=y.layout[:axis] + y.layout[axis + 1 :])
     return [y]

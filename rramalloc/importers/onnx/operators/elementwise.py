@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from rramalloc.importers.axes import INNER, Dims, Layout, canonical, shape_of
-from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, expand, pixelwise
 from rramalloc.importers.onnx.shapes import broadcast
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, usual
 
 # fmt: off
@@ -29,7 +28,7 @@ SAME = ("Identity", "Cast", "CastLike", "QuantizeLinear", "DequantizeLinear")
 PRODUCTS = ("Mul", "Div")
 
 
-def combine(drawing: Drawing, step: Step, op: str, values: Sequence[Value], suffix: str = "") -> Tensor:
+def combine(step: Step, op: str, values: Sequence[Value], suffix: str = "") -> Tensor:
     """Value by value with broadcasting; constants only change the shape.
 
     A data operand that is one pixel is broadcast by the network node; pixels repeated along one axis of
@@ -47,14 +46,14 @@ def combine(drawing: Drawing, step: Step, op: str, values: Sequence[Value], suff
         raise step.unsupported("none of its operands is data")
     layout = _layout(dims, data)
     if len(data) == 1:
-        x = expand(drawing, step, data[0], dims, layout)
-        return pixelwise(drawing, step, x, "activation")
-    fitted = [_fit(drawing, step, x, dims, layout) for x in data]
-    name = drawing.emit(step, op, [x.node for x in fitted], suffix)
+        x = step.expand(data[0], dims, layout)
+        return step.pixelwise(x, "activation")
+    fitted = [_fit(step, x, dims, layout) for x in data]
+    name = step.emit(op, [x.node for x in fitted], suffix)
     want = shape_of(dims, layout)
-    if drawing.shapes[name] != want:
+    if step.drawing.shapes[name] != want:
         inner = broadcast(step, [x.dims for x in fitted])
-        return expand(drawing, step, tensor(name, inner, layout), dims, layout)
+        return step.expand(tensor(name, inner, layout), dims, layout)
     return tensor(name, dims, layout)
 
 
@@ -71,87 +70,92 @@ def _layout(dims: Dims, data: Sequence[Tensor]) -> Layout:
     return canonical(dims, roles)
 
 
-def _fit(drawing: Drawing, step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
+def _fit(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
     """The operand as the network node can broadcast it: equal grid or one pixel, equal channels or one."""
     if x.shape.pixels == 1 and not any(x.dims[axis] > 1 for axis, role in enumerate(layout) if role):
         channels = shape_of(dims, layout).channels
         if x.shape.channels in (1, channels):
             return x
         target = tuple(have if role else want for have, want, role in zip(x.dims, dims, layout, strict=True))
-        return expand(drawing, step, x, target, ((),) * len(dims))
+        return step.expand(x, target, ((),) * len(dims))
     target = tuple(
         want if role or x.shape.channels > 1 else have
         for have, want, role in zip(x.dims, dims, layout, strict=True)
     )
-    return expand(drawing, step, x, target, layout)
+    return step.expand(x, target, layout)
 
 
-def activation(drawing: Drawing, step: Step) -> Sequence[Value]:
+def activation(step: Step) -> Sequence[Value]:
     """Any function of one value (LRN: of one pixel)."""
-    return [pixelwise(drawing, step, step.data(), "activation")]
+    return [step.pixelwise(step.data(), "activation")]
 
 
-def relu(drawing: Drawing, step: Step) -> Sequence[Value]:
+def relu(step: Step) -> Sequence[Value]:
     """Relu."""
-    return [pixelwise(drawing, step, step.data(), "relu")]
+    return [step.pixelwise(step.data(), "relu")]
 
 
-def identity(drawing: Drawing, step: Step) -> Sequence[Value]:
+def identity(step: Step) -> Sequence[Value]:
     """Conversions that keep every value in place; CastLike may take only its type from data."""
     value = step.need(0)
     if isinstance(value, Constant):
         return [value]
-    return [pixelwise(drawing, step, step.data(), "identity")]
+    return [step.pixelwise(step.data(), "identity")]
 
 
-def dropout(drawing: Drawing, step: Step) -> Sequence[Value]:
+def dropout(step: Step) -> Sequence[Value]:
     """Dropout; the mask, its second output, follows the data."""
-    return [pixelwise(drawing, step, step.data(), "dropout")]
+    return [step.pixelwise(step.data(), "dropout")]
 
 
-def arithmetic(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
+def arithmetic(step: Step, op: str) -> Sequence[Value]:
     """Operators on several operands; `op`: the network node that stands for them."""
-    return [combine(drawing, step, op, [value for value in step.values if value is not None])]
+    return [combine(step, op, [value for value in step.values if value is not None])]
 
 
-def quantised_arithmetic(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
+def quantised_arithmetic(step: Step, op: str) -> Sequence[Value]:
     """QLinearAdd, QLinearMul: operands are inputs 0 and 3."""
-    return [combine(drawing, step, op, [step.need(0), step.need(3)])]
+    return [combine(step, op, [step.need(0), step.need(3)])]
 
 
-def expanded(drawing: Drawing, step: Step) -> Sequence[Value]:
+def expanded(step: Step) -> Sequence[Value]:
     """Expand: repetition along axes of length 1."""
     x = step.data()
     target = step.known_integers(1, "shape") or ()
     if any(size < 1 for size in target):
         raise step.fault("shape", "every length must be at least 1")
-    if drawing.batch > 1 and len(target) == len(x.dims) and target[0] == drawing.batch and x.dims[0] == 1:
+    if (
+        step.drawing.batch > 1
+        and len(target) == len(x.dims)
+        and target[0] == step.drawing.batch
+        and x.dims[0] == 1
+    ):
         target = (1, *target[1:])
-    return [combine(drawing, step, "add", [x, Constant(dims=target)])]
+    return [combine(step, "add", [x, Constant(dims=target)])]
 
 
-def dynamic_quantise(drawing: Drawing, step: Step) -> Sequence[Value]:
+def dynamic_quantise(step: Step) -> Sequence[Value]:
     """DynamicQuantizeLinear: scale and zero point, a minimum over all pixels, are taken as calibrated."""
     scalar = Constant(dims=())
-    y = pixelwise(drawing, step, step.data(), "identity")
-    drawing.approximate([y.node], step.label, "is taken as calibrated: its scale is known beforehand")
+    y = step.pixelwise(step.data(), "identity")
+    step.drawing.approximate([y.node], step.label, "is taken as calibrated: its scale is known beforehand")
     return [y, scalar, scalar]
 
 
-def cumulative(drawing: Drawing, step: Step) -> Sequence[Value]:
+def cumulative(step: Step) -> Sequence[Value]:
     """CumSum: along channels pixelwise."""
     x, given = step.data(), step.known_integers(1, "axis")
     if given and not x.layout[step.axis(given[0], len(x.dims))]:
-        return activation(drawing, step)
-    return whole(drawing, step)
+        return activation(step)
+    return whole(step)
 
 
-def whole(drawing: Drawing, step: Step) -> Sequence[Value]:
+def whole(step: Step) -> Sequence[Value]:
     """Operators of known meaning that need the whole input and keep its shape."""
     x = step.data()
     if x.shape.pixels == 1:
-        return [pixelwise(drawing, step, x, "layernorm")]
-    return [barrier(drawing, step, [x], x.dims, x.layout)]
+        return [step.pixelwise(x, "layernorm")]
+    return [step.barrier([x], x.dims, x.layout)]
 
 
 HANDLERS: dict[str, Handler] = {

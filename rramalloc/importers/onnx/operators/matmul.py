@@ -10,29 +10,18 @@ from functools import partial
 from typing import Any
 
 from rramalloc.importers.axes import INNER, Atom, Dims, Layout, canonical, shape_of
-from rramalloc.importers.onnx.drawing import (
-    Drawing,
-    Handler,
-    barrier,
-    channelled,
-    expand,
-    relayout,
-    select,
-    take,
-)
 from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.operators.normalise import over
 from rramalloc.importers.onnx.operators.rearrange import reshape_to
 from rramalloc.importers.onnx.operators.reduce import reduced
-from rramalloc.importers.onnx.shapes import MAX_DIM, broadcast, shown
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.shapes import broadcast, shown
+from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, gridded, tensor
+from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
 
 
-def linear(
-    drawing: Drawing, step: Step, x: Tensor, axis: int, features: int, weights: Constant, suffix: str = ""
-) -> Tensor:
+def linear(step: Step, x: Tensor, axis: int, features: int, weights: Constant, suffix: str = "") -> Tensor:
     """Constant weights applied along one axis; every other axis is the grid."""
     bits = x.bits
     pixels = [k for k, size in enumerate(x.dims) if size > 1 and k != axis]
@@ -40,14 +29,14 @@ def linear(
     if any(x.layout[k] for k in pixels):
         inner = {k: (Atom(x.dims[k], 1, (INNER + k,)),) for k in pixels if not x.layout[k]}
         want = canonical(x.dims, [() if k == axis else inner.get(k, role) for k, role in enumerate(x.layout)])
-    x = relayout(drawing, step, x, want)
+    x = step.relayout(x, want)
     dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
     layout = tuple(() if k == axis else role for k, role in enumerate(x.layout))
     kept: dict[str, Any] = {"weights": weights.origin, "weight_bits": weights.bits, "input_bits": bits}
-    return tensor(drawing.emit(step, "linear", [x.node], suffix, out_features=features, **kept), dims, layout)
+    return tensor(step.emit("linear", [x.node], suffix, out_features=features, **kept), dims, layout)
 
 
-def _product(drawing: Drawing, step: Step, a: Value, b: Value) -> Tensor:
+def _product(step: Step, a: Value, b: Value) -> Tensor:
     """MatMul of operands with at least one that is data. Raises NetworkError if inner lengths differ."""
     left, right = _sizes(step, a), _sizes(step, b)
     if not left or not right:
@@ -58,11 +47,11 @@ def _product(drawing: Drawing, step: Step, a: Value, b: Value) -> Tensor:
             "inputs", f"{shown(left)} times {shown(right)}: inner lengths {inner[0]} and {inner[1]} differ"
         )
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return _dynamic(drawing, step, a, b)
+        return _dynamic(step, a, b)
     if isinstance(a, Tensor) and isinstance(b, Constant):
-        return _by_weight(drawing, step, a, right, b, after=True)
+        return _by_weight(step, a, right, b, after=True)
     if isinstance(a, Constant) and isinstance(b, Tensor):
-        return _by_weight(drawing, step, b, left, a, after=False)
+        return _by_weight(step, b, left, a, after=False)
     raise step.unsupported("none of its operands is data")
 
 
@@ -73,28 +62,24 @@ def _sizes(step: Step, value: Value) -> Dims:
     return value.dims
 
 
-def _by_weight(
-    drawing: Drawing, step: Step, x: Tensor, weight: Dims, constant: Constant, *, after: bool
-) -> Tensor:
+def _by_weight(step: Step, x: Tensor, weight: Dims, constant: Constant, *, after: bool) -> Tensor:
     """x @ weight if after, else weight @ x."""
     rank = len(x.dims)
     groups = math.prod(weight[:-2])
     features = (weight[-1] if after else weight[-2]) if len(weight) > 1 else 1
     axis = rank - 1 if after or rank == 1 else rank - 2
     if groups > 1:
-        return _grouped(drawing, step, x, weight, constant, features, axis)
+        return _grouped(step, x, weight, constant, features, axis)
     lead = len(weight) - rank
     if lead > 0:
         x, axis = x.aligned(len(weight)), axis + lead
-    y = linear(drawing, step, x, axis, features, constant)
+    y = linear(step, x, axis, features, constant)
     if len(weight) == 1:
         return tensor(y.node, y.dims[:axis] + y.dims[axis + 1 :], y.layout[:axis] + y.layout[axis + 1 :])
     return y
 
 
-def _grouped(
-    drawing: Drawing, step: Step, x: Tensor, weight: Dims, constant: Constant, features: int, axis: int
-) -> Tensor:
+def _grouped(step: Step, x: Tensor, weight: Dims, constant: Constant, features: int, axis: int) -> Tensor:
     """A stack of weight matrices, one for each group of channels."""
     lead = weight[:-2]
     heads = x.dims[:-2][-len(lead) :]
@@ -106,14 +91,12 @@ def _grouped(
         )
     groups = math.prod(lead)
     kept: dict[str, Any] = {"weights": constant.origin, "weight_bits": constant.bits, "input_bits": x.bits}
-    name = drawing.emit(
-        step, "conv", [x.node], out_channels=groups * features, kernel=(1, 1), groups=groups, **kept
-    )
+    name = step.emit("conv", [x.node], out_channels=groups * features, kernel=(1, 1), groups=groups, **kept)
     dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
     return tensor(name, dims, [() if k == axis else role for k, role in enumerate(x.layout)])
 
 
-def _dynamic(drawing: Drawing, step: Step, a: Tensor, b: Tensor) -> Tensor:
+def _dynamic(step: Step, a: Tensor, b: Tensor) -> Tensor:
     """Product of two data tensors: an output pixel needs its pixel of one operand and all of the other.
 
     Source: docs/sources/model.md 2 (dynamic matmul's second operand: all pixels).
@@ -121,7 +104,7 @@ def _dynamic(drawing: Drawing, step: Step, a: Tensor, b: Tensor) -> Tensor:
     rank = max(len(a.dims), len(b.dims), 2)
     if min(len(a.dims), len(b.dims)) < 2:
         dims = _vector_product(a.dims, b.dims)
-        return barrier(drawing, step, [a, b], dims, gridded(dims, [len(dims) - 1] if dims else []))
+        return step.barrier([a, b], dims, gridded(dims, [len(dims) - 1] if dims else []))
     a, b = a.aligned(rank), b.aligned(rank)
     lead = broadcast(step, [a.dims[:-2], b.dims[:-2]])
     dims = (*lead, a.dims[-2], b.dims[-1])
@@ -130,28 +113,28 @@ def _dynamic(drawing: Drawing, step: Step, a: Tensor, b: Tensor) -> Tensor:
     elif not b.layout[-2] and b.dims[:-2] == lead:
         streamed, other, layout = b, a, (*b.layout[:-2], (), b.layout[-1])
     else:
-        return barrier(drawing, step, [a, b], dims, gridded(dims, [*range(rank - 2), rank - 1]))
+        return step.barrier([a, b], dims, gridded(dims, [*range(rank - 2), rank - 1]))
     channels = shape_of(dims, canonical(dims, layout)).channels
-    operand = _operand(drawing, step, other, dims, layout)
+    operand = _operand(step, other, dims, layout)
     if streamed.shape.channels != channels:
-        streamed = select(drawing, step, streamed, dims, layout, "match")
-    return tensor(drawing.emit(step, "mul", [streamed.node, operand.node]), dims, layout)
+        streamed = step.select(streamed, dims, layout, "match")
+    return tensor(step.emit("mul", [streamed.node, operand.node]), dims, layout)
 
 
-def _operand(drawing: Drawing, step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
+def _operand(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
     """The operand that is needed whole, as each pixel of the result needs it: one pixel, or one a block."""
     shared = {k for k in range(len(dims) - 2) if x.dims[k] == dims[k] and layout[k] and x.layout[k]}
     if not shared:
         pooled = x.node
         if x.shape.pixels > 1:
-            pooled = drawing.emit(step, "global_maxpool", [pooled], "operand")
+            pooled = step.emit("global_maxpool", [pooled], "operand")
         channels = shape_of(dims, canonical(dims, layout)).channels
-        return select(
-            drawing, step, tensor(pooled, (1, x.shape.channels), ((), ())), (1, channels), ((), ()), "operand"
+        return step.select(
+            tensor(pooled, (1, x.shape.channels), ((), ())), (1, channels), ((), ()), "operand"
         )
-    x = channelled(drawing, step, x, set(range(len(dims))) - shared, "operand")
+    x = step.channelled(x, set(range(len(dims))) - shared, "operand")
     block = tensor(x.node, [size if k in shared else 1 for k, size in enumerate(dims)], x.layout)
-    return expand(drawing, step, block, dims, layout, "operand")
+    return step.expand(block, dims, layout, "operand")
 
 
 def _vector_product(a: Dims, b: Dims) -> Dims:
@@ -160,17 +143,17 @@ def _vector_product(a: Dims, b: Dims) -> Dims:
     return a[:-1]
 
 
-def matmul(drawing: Drawing, step: Step) -> Sequence[Value]:
+def matmul(step: Step) -> Sequence[Value]:
     """MatMul, MatMulInteger: operands are inputs 0 and 1."""
-    return [_product(drawing, step, step.need(0), step.need(1))]
+    return [_product(step, step.need(0), step.need(1))]
 
 
-def quantised_matmul(drawing: Drawing, step: Step) -> Sequence[Value]:
+def quantised_matmul(step: Step) -> Sequence[Value]:
     """QLinearMatMul: operands are inputs 0 and 3."""
-    return [_product(drawing, step, step.need(0), step.need(3))]
+    return [_product(step, step.need(0), step.need(3))]
 
 
-def gemm(drawing: Drawing, step: Step, second: int = 1, bias_at: int = 2) -> Sequence[Value]:
+def gemm(step: Step, second: int = 1, bias_at: int = 2) -> Sequence[Value]:
     """Gemm: the bias costs nothing unless it is data. Raises NetworkError if shapes do not match."""
     a = _flip(step, 0, bool(step.integer("transA", 0)))
     b = _flip(step, second, bool(step.integer("transB", 0)))
@@ -180,15 +163,15 @@ def gemm(drawing: Drawing, step: Step, second: int = 1, bias_at: int = 2) -> Seq
             "inputs", f"{shown(left)} times {shown(right)}: inner lengths {left[1]} and {right[0]} differ"
         )
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        y = _dynamic(drawing, step, a, b)
+        y = _dynamic(step, a, b)
     elif isinstance(a, Tensor) and isinstance(b, Constant):
-        y = _by_weight(drawing, step, a, right, b, after=True)
+        y = _by_weight(step, a, right, b, after=True)
     elif isinstance(a, Constant) and isinstance(b, Tensor):
-        y = _by_weight(drawing, step, b, left, a, after=False)
+        y = _by_weight(step, b, left, a, after=False)
     else:
         raise step.unsupported("both operands are constant and only the bias is data")
     bias = step.value(bias_at)
-    return [combine(drawing, step, "add", [y, bias], "bias") if isinstance(bias, Tensor) else y]
+    return [combine(step, "add", [y, bias], "bias") if isinstance(bias, Tensor) else y]
 
 
 def _flip(step: Step, index: int, flip: bool) -> Value:
@@ -202,7 +185,7 @@ def _flip(step: Step, index: int, flip: bool) -> Value:
     return replace(tensor(value.node, dims[::-1], value.layout[::-1]), bits=value.bits)
 
 
-def attention(drawing: Drawing, step: Step) -> Sequence[Value]:
+def attention(step: Step) -> Sequence[Value]:
     """Attention, MultiHeadAttention: queries times keys, a mask, softmax, times values.
 
     ONNX Runtime's own Attention holds the weights of all three projections, applied before.
@@ -211,11 +194,11 @@ def attention(drawing: Drawing, step: Step) -> Sequence[Value]:
         heads, weight = step.integer("num_heads", 0), step.dims(1)
         if len(step.dims(0)) != 3 or len(weight) != 2 or weight[0] != step.dims(0)[2]:
             raise step.mismatch("weights", f"{shown(weight)} do not fit data of {shown(step.dims(0))}")
-        x = linear(drawing, step, step.data(), 2, weight[-1], _constant(step, 1))
+        x = linear(step, step.data(), 2, weight[-1], _constant(step, 1))
         sizes = step.integers("qkv_hidden_sizes") or (weight[-1] // 3,) * 3
         ends = list(itertools.accumulate(sizes))
         parts: list[Value] = [
-            take(drawing, step, x, 2, range(end - size, end), f"part{at}")
+            step.take(x, 2, range(end - size, end), f"part{at}")
             for at, (size, end) in enumerate(zip(sizes, ends, strict=True))
         ]
         mask, counts = None, (heads, heads)
@@ -227,11 +210,11 @@ def attention(drawing: Drawing, step: Step) -> Sequence[Value]:
     if len(parts) != 3:
         raise step.fault("qkv_hidden_sizes", f"got {len(parts)} lengths, there are three projections")
     if len(_sizes(step, parts[0])) != 3:
-        return [_attended(drawing, step, *parts, mask=mask)]
-    split = [_headed(drawing, step, x, counts[min(at, 1)]) for at, x in enumerate(parts)]
-    merged = _permuted(step, _attended(drawing, step, *split, mask=mask), (0, 2, 1, 3))
+        return [_attended(step, *parts, mask=mask)]
+    split = [_headed(step, x, counts[min(at, 1)]) for at, x in enumerate(parts)]
+    merged = _permuted(step, _attended(step, *split, mask=mask), (0, 2, 1, 3))
     batch, tokens, count, size = _sizes(step, merged)
-    return [_shaped(drawing, step, merged, (batch, tokens, count * size))]
+    return [_shaped(step, merged, (batch, tokens, count * size))]
 
 
 def _constant(step: Step, index: int) -> Constant:
@@ -241,28 +224,28 @@ def _constant(step: Step, index: int) -> Constant:
     return value
 
 
-def _headed(drawing: Drawing, step: Step, x: Value, heads: int) -> Value:
+def _headed(step: Step, x: Value, heads: int) -> Value:
     """(batch, tokens, channels) as (batch, heads, tokens, channels of a head)."""
     dims = _sizes(step, x)
     if len(dims) != 3 or heads < 1 or dims[2] % heads:
         raise step.mismatch("num_heads", f"{brief(heads)} heads do not divide data of {shown(dims)}")
-    return _permuted(step, _shaped(drawing, step, x, (*dims[:2], heads, dims[2] // heads)), (0, 2, 1, 3))
+    return _permuted(step, _shaped(step, x, (*dims[:2], heads, dims[2] // heads)), (0, 2, 1, 3))
 
 
-def _attended(drawing: Drawing, step: Step, q: Value, k: Value, v: Value, *, mask: Value | None) -> Tensor:
+def _attended(step: Step, q: Value, k: Value, v: Value, *, mask: Value | None) -> Tensor:
     rank = len(_sizes(step, q))
     if min(rank, len(_sizes(step, k)), len(_sizes(step, v))) < 2:
         raise step.mismatch("Q", "queries, keys and values are matrices")
-    k, v = (_repeated(drawing, step, x, _sizes(step, q)) for x in (k, v))
+    k, v = (_repeated(step, x, _sizes(step, q)) for x in (k, v))
     order = list(range(len(_sizes(step, k))))
-    scores = _product(drawing, step, q, _permuted(step, k, (*order[:-2], order[-1], order[-2])))
+    scores = _product(step, q, _permuted(step, k, (*order[:-2], order[-1], order[-2])))
     if isinstance(mask, Tensor):
-        scores = combine(drawing, step, "add", [scores, mask], "mask")
-    weights = over(drawing, step, scores, (len(scores.dims) - 1,), "softmax")
-    return _product(drawing, step, weights, v)
+        scores = combine(step, "add", [scores, mask], "mask")
+    weights = over(step, scores, (len(scores.dims) - 1,), "softmax")
+    return _product(step, weights, v)
 
 
-def _repeated(drawing: Drawing, step: Step, x: Value, like: Dims) -> Value:
+def _repeated(step: Step, x: Value, like: Dims) -> Value:
     """Keys or values with as many heads as the queries: each is used by several of those."""
     dims = _sizes(step, x)
     if len(dims) != 4 or len(like) != 4 or dims[1] == like[1] or like[1] % dims[1]:
@@ -270,9 +253,9 @@ def _repeated(drawing: Drawing, step: Step, x: Value, like: Dims) -> Value:
     times = like[1] // dims[1]
     if isinstance(x, Constant):
         return replace(x, dims=(dims[0], like[1], *dims[2:]), array=None)
-    one = _shaped(drawing, step, x, (*dims[:2], 1, *dims[2:]))
-    many = combine(drawing, step, "add", [one, Constant(dims=(*dims[:2], times, *dims[2:]))], "heads")
-    return _shaped(drawing, step, many, (dims[0], like[1], *dims[2:]))
+    one = _shaped(step, x, (*dims[:2], 1, *dims[2:]))
+    many = combine(step, "add", [one, Constant(dims=(*dims[:2], times, *dims[2:]))], "heads")
+    return _shaped(step, many, (dims[0], like[1], *dims[2:]))
 
 
 def _permuted(step: Step, x: Value, perm: Sequence[int]) -> Value:
@@ -283,24 +266,24 @@ def _permuted(step: Step, x: Value, perm: Sequence[int]) -> Value:
     return replace(tensor(x.node, dims, [x.layout[axis] for axis in perm]), bits=x.bits)
 
 
-def _shaped(drawing: Drawing, step: Step, x: Value, dims: Dims) -> Value:
+def _shaped(step: Step, x: Value, dims: Dims) -> Value:
     """The operand in another shape."""
     if x.dims == dims:
         return x
     if isinstance(x, Constant):
         return replace(x, dims=dims, array=None)
-    return replace(reshape_to(drawing, step, x, dims), bits=x.bits)
+    return replace(reshape_to(step, x, dims), bits=x.bits)
 
 
-def einsum(drawing: Drawing, step: Step) -> Sequence[Value]:
+def einsum(step: Step) -> Sequence[Value]:
     """Einsum, one pair of operands after the other; letters that only one of a pair has are summed before."""
     terms, wanted = _letters(step)
     values = [step.need(index) for index in range(len(terms))]
     value, term = values[0], terms[0]
     for at in range(1, len(terms)):
         kept = {letter for later in (wanted, *terms[at + 1 :]) for letter in later}
-        value, term = _pair(drawing, step, (value, term), (values[at], terms[at]), kept)
-    value, term = _summed(drawing, step, value, term, set(wanted))
+        value, term = _pair(step, (value, term), (values[at], terms[at]), kept)
+    value, term = _summed(step, value, term, set(wanted))
     return [_permuted(step, value, [term.index(letter) for letter in wanted])]
 
 
@@ -336,7 +319,7 @@ _SPARE = "αβγδεζηθ"
 """Letters of the axes that three dots replace, from the last one on."""
 
 
-def _summed(drawing: Drawing, step: Step, x: Value, term: str, kept: set[str]) -> tuple[Value, str]:
+def _summed(step: Step, x: Value, term: str, kept: set[str]) -> tuple[Value, str]:
     """The sum over all axes whose letters are not kept."""
     axes = tuple(axis for axis, letter in enumerate(term) if letter not in kept)
     if not axes:
@@ -345,16 +328,16 @@ def _summed(drawing: Drawing, step: Step, x: Value, term: str, kept: set[str]) -
     if isinstance(x, Constant):
         dims = tuple(size for axis, size in enumerate(_sizes(step, x)) if axis not in axes)
         return replace(x, dims=dims, array=None), rest
-    return reduced(drawing, step, x, axes, False, "global_avgpool"), rest
+    return reduced(step, x, axes, False, "global_avgpool"), rest
 
 
 def _pair(
-    drawing: Drawing, step: Step, first: tuple[Value, str], second: tuple[Value, str], kept: set[str]
+    step: Step, first: tuple[Value, str], second: tuple[Value, str], kept: set[str]
 ) -> tuple[Value, str]:
     """The product of two operands by letters: element by element, or matrices."""
     (a, left), (b, right) = first, second
-    a, left = _summed(drawing, step, a, left, kept | set(right))
-    b, right = _summed(drawing, step, b, right, kept | set(left))
+    a, left = _summed(step, a, left, kept | set(right))
+    b, right = _summed(step, b, right, kept | set(left))
     shared = [letter for letter in left if letter in right]
     inner = [letter for letter in shared if letter not in kept]
     batch = [letter for letter in shared if letter in kept]
@@ -369,25 +352,25 @@ def _pair(
     if isinstance(a, Constant) and isinstance(b, Constant):
         return Constant(dims=(*lead, *high, *wide)), term
     if not inner:
-        a = _shaped(drawing, step, a, (*lead, *high, *[1] * len(wide)))
-        b = _shaped(drawing, step, b, (*lead, *[1] * len(high), *wide))
-        return combine(drawing, step, "mul", [a, b]), term
+        a = _shaped(step, a, (*lead, *high, *[1] * len(wide)))
+        b = _shaped(step, b, (*lead, *[1] * len(high), *wide))
+        return combine(step, "mul", [a, b]), term
     length = math.prod(_sizes(step, a)[ends[1] :])
     if not isinstance(b, Constant) or batch:
-        a = _shaped(drawing, step, a, (*lead, math.prod(high), length))
-        b = _shaped(drawing, step, b, (*lead, length, math.prod(wide)))
+        a = _shaped(step, a, (*lead, math.prod(high), length))
+        b = _shaped(step, b, (*lead, length, math.prod(wide)))
     else:
-        a = _shaped(drawing, step, a, (*high, length))
-        b = _shaped(drawing, step, b, (length, math.prod(wide)))
-    y = _product(drawing, step, a, b)
-    return _shaped(drawing, step, y, (*lead, *high, *wide)), term
+        a = _shaped(step, a, (*high, length))
+        b = _shaped(step, b, (length, math.prod(wide)))
+    y = _product(step, a, b)
+    return _shaped(step, y, (*lead, *high, *wide)), term
 
 
-def few_bits(drawing: Drawing, step: Step) -> Sequence[Value]:
+def few_bits(step: Step) -> Sequence[Value]:
     """MatMulNBits: N columns of K weights, packed; attributes say how many of how many bits."""
     features, inner, bits = step.integer("N", 0), step.integer("K", 0), step.integer("bits", 4)
     x = step.data()
-    if not x.dims or x.dims[-1] != inner or not 1 <= features <= MAX_DIM or not 1 <= bits <= 16:
+    if not x.dims or x.dims[-1] != inner or not 1 <= features <= MAX_EXTENT or not 1 <= bits <= 16:
         raise step.mismatch(
             "K",
             f"{brief(inner)} x {brief(features)} weights of {brief(bits)} bits on data of {shown(x.dims)}",
@@ -395,7 +378,7 @@ def few_bits(drawing: Drawing, step: Step) -> Sequence[Value]:
     packed = step.need(1)
     origin = packed.origin if isinstance(packed, Constant) else ""
     weights = Constant(dims=(inner, features), origin=origin, bits=bits)
-    return [linear(drawing, step, x, len(x.dims) - 1, features, weights)]
+    return [linear(step, x, len(x.dims) - 1, features, weights)]
 
 
 HANDLERS: dict[str, Handler] = {

@@ -8,57 +8,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rramalloc.importers.axes import Dims
-from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, pixelwise, select
 from rramalloc.importers.onnx.operators.elementwise import combine, whole
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value
 
 
-def over(drawing: Drawing, step: Step, x: Tensor, axes: Dims, op: str) -> Tensor:
+def over(step: Step, x: Tensor, axes: Dims, op: str) -> Tensor:
     """A pixelwise node if the axes hold channels only, else a barrier."""
     if any(x.layout[axis] for axis in axes):
-        return barrier(drawing, step, [x], x.dims, x.layout)
-    return pixelwise(drawing, step, x, op)
+        return step.barrier([x], x.dims, x.layout)
+    return step.pixelwise(x, op)
 
 
-def batch_norm(drawing: Drawing, step: Step) -> Sequence[Value]:
+def batch_norm(step: Step) -> Sequence[Value]:
     """BatchNormalization as at inference: one factor and offset for each channel, no running statistics."""
-    return [pixelwise(drawing, step, step.data(), "batchnorm"), Constant(dims=None)]
+    return [step.pixelwise(step.data(), "batchnorm"), Constant(dims=None)]
 
 
-def layer_norm(drawing: Drawing, step: Step) -> Sequence[Value]:
+def layer_norm(step: Step) -> Sequence[Value]:
     """LayerNormalization and its kin: over the axes from `axis` on; mean and deviation follow."""
     x = step.data()
     axis = step.axis(step.integer("axis", -1), len(x.dims))
-    y = over(drawing, step, x, tuple(range(axis, len(x.dims))), "layernorm")
+    y = over(step, x, tuple(range(axis, len(x.dims))), "layernorm")
     if not any(step.proto.output[1:]):
         return [y]
     small = (*x.dims[:axis], *[1] * (len(x.dims) - axis))
     if any(x.layout[axis:]):
-        return [y, barrier(drawing, step, [x], small, x.layout, "mean")]
-    return [y, select(drawing, step, x, small, x.layout, "mean")]
+        return [y, step.barrier([x], small, x.layout, "mean")]
+    return [y, step.select(x, small, x.layout, "mean")]
 
 
-def skip_layer_norm(drawing: Drawing, step: Step) -> Sequence[Value]:
+def skip_layer_norm(step: Step) -> Sequence[Value]:
     """SkipLayerNormalization: a sum, then layer normalisation over the last axis."""
-    total = combine(drawing, step, "add", [step.need(0), step.need(1)], "sum")
-    return [over(drawing, step, total, (len(total.dims) - 1,), "layernorm")]
+    total = combine(step, "add", [step.need(0), step.need(1)], "sum")
+    return [over(step, total, (len(total.dims) - 1,), "layernorm")]
 
 
-def one_axis_norm(drawing: Drawing, step: Step) -> Sequence[Value]:
+def one_axis_norm(step: Step) -> Sequence[Value]:
     """LpNormalization."""
     x = step.data()
-    return [over(drawing, step, x, (step.axis(step.integer("axis", -1), len(x.dims)),), "layernorm")]
+    return [over(step, x, (step.axis(step.integer("axis", -1), len(x.dims)),), "layernorm")]
 
 
-def mean_variance(drawing: Drawing, step: Step) -> Sequence[Value]:
+def mean_variance(step: Step) -> Sequence[Value]:
     """MeanVarianceNormalization: batch and grid by default."""
     x = step.data()
     axes = step.integers("axes") or tuple(axis for axis in (0, 2, 3) if axis < len(x.dims))
-    return [over(drawing, step, x, step.axes(axes, len(x.dims)), "layernorm")]
+    return [over(step, x, step.axes(axes, len(x.dims)), "layernorm")]
 
 
-def softmax(drawing: Drawing, step: Step) -> Sequence[Value]:
+def softmax(step: Step) -> Sequence[Value]:
     """Softmax, LogSoftmax, Hardmax: one axis; before opset 13 all axes from `axis` (default 1) on."""
     x = step.data()
     rank = len(x.dims)
@@ -67,7 +66,7 @@ def softmax(drawing: Drawing, step: Step) -> Sequence[Value]:
     else:
         axis = step.integer("axis", 1)
         axes = tuple(range(rank if axis == rank else step.axis(axis, rank), rank))
-    return [over(drawing, step, x, axes, "softmax")]
+    return [over(step, x, axes, "softmax")]
 
 
 HANDLERS: dict[str, Handler] = {

@@ -11,17 +11,16 @@ from dataclasses import replace
 
 from rramalloc.importers.axes import MAX_TAKEN, Atom, Dims, Layout, lettered, reshaped
 from rramalloc.importers.onnx import shapes
-from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, channelled, pixelwise, select, take
 from rramalloc.importers.onnx.operators.windowed import on_grid
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import Tensor, Value, tensor
-from rramalloc.network.geometry import Pads
+from rramalloc.network.geometry import MAX_EXTENT, Pads
 from rramalloc.records import brief
 
 _SLIDING = ("Conv", "MaxPool", "AveragePool", "LpPool", "QLinearConv", "ConvInteger")
 
 
-def reshape_to(drawing: Drawing, step: Step, x: Tensor, dims: Dims) -> Tensor:
+def reshape_to(step: Step, x: Tensor, dims: Dims) -> Tensor:
     """Nothing if every grid axis survives, `flatten` for one vector, else a barrier."""
     if any(size < 1 for size in dims):
         raise step.mismatch("shape", f"the result {shapes.shown(dims)} is empty")
@@ -29,43 +28,43 @@ def reshape_to(drawing: Drawing, step: Step, x: Tensor, dims: Dims) -> Tensor:
     mixed = {k for k, parts in enumerate(axes or []) if len({atom is None for _, atom in parts}) > 1}
     to_vector = len(dims) == 2 and dims[0] == 1
     if to_vector and (x.shape.pixels == 1 or axes is None or mixed):
-        return tensor(drawing.emit(step, "flatten", [x.node]), dims, ((), ()))
+        return tensor(step.emit("flatten", [x.node]), dims, ((), ()))
     if axes is None:
-        return barrier(drawing, step, [x], dims, regroup(x, dims))
+        return step.barrier([x], dims, regroup(x, dims))
     parts = [(k, size, atom) for k, own in enumerate(axes) for size, atom in own]
     inner = tensor(x.node, [size for _, size, _ in parts], [(atom,) if atom else () for *_, atom in parts])
     if mixed:
-        inner = channelled(drawing, step, inner, [at for at, (k, *_) in enumerate(parts) if k in mixed], "")
+        inner = step.channelled(inner, [at for at, (k, *_) in enumerate(parts) if k in mixed], "")
     roles: list[list[Atom]] = [[] for _ in dims]
     for (k, *_), role in zip(parts, inner.layout, strict=True):
         roles[k] += role
     return tensor(inner.node, dims, [tuple(role) for role in roles])
 
 
-def reshape(drawing: Drawing, step: Step) -> Sequence[Value]:
+def reshape(step: Step) -> Sequence[Value]:
     """Reshape; the target may hold the file's batch."""
     x = step.data()
     target = step.known_integers(1, "shape")
-    return [reshape_to(drawing, step, x, shapes.reshaped(step, x.dims, target or (), drawing.batch))]
+    return [reshape_to(step, x, shapes.reshaped(step, x.dims, target or (), step.drawing.batch))]
 
 
-def flatten(drawing: Drawing, step: Step) -> Sequence[Value]:
+def flatten(step: Step) -> Sequence[Value]:
     """Flatten to (1, F), or to a matrix if the axis says so."""
     x = step.data()
     rank = len(x.dims)
     axis = step.integer("axis", 1)
     axis = rank if axis == rank else step.axis(axis, rank)
-    return [reshape_to(drawing, step, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:])))]
+    return [reshape_to(step, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:])))]
 
 
-def transpose(_: Drawing, step: Step) -> Sequence[Value]:
+def transpose(step: Step) -> Sequence[Value]:
     """Transpose: only the meaning of axes moves."""
     x = step.data()
     perm = shapes.permutation(step, len(x.dims))
     return [tensor(x.node, [x.dims[axis] for axis in perm], [x.layout[axis] for axis in perm])]
 
 
-def squeeze(_: Drawing, step: Step) -> Sequence[Value]:
+def squeeze(step: Step) -> Sequence[Value]:
     """Squeeze."""
     x = step.data()
     gone = shapes.squeezed(step, x.dims)
@@ -73,7 +72,7 @@ def squeeze(_: Drawing, step: Step) -> Sequence[Value]:
     return [tensor(x.node, [x.dims[k] for k in kept], [x.layout[k] for k in kept])]
 
 
-def unsqueeze(_: Drawing, step: Step) -> Sequence[Value]:
+def unsqueeze(step: Step) -> Sequence[Value]:
     """Unsqueeze."""
     x = step.data()
     axes = shapes.unsqueezed(step, x.dims)
@@ -83,7 +82,7 @@ def unsqueeze(_: Drawing, step: Step) -> Sequence[Value]:
     return [tensor(x.node, shapes.inserted(x.dims, axes), layout)]
 
 
-def pad(drawing: Drawing, step: Step) -> Sequence[Value]:
+def pad(step: Step) -> Sequence[Value]:
     """Pad: a zero border goes to the convolution or pooling that alone reads it, else it is a barrier."""
     x = step.data()
     rank = len(x.dims)
@@ -95,22 +94,22 @@ def pad(drawing: Drawing, step: Step) -> Sequence[Value]:
     around = {axis: (given[k], given[k + len(where)]) for k, axis in enumerate(where)}
     dims = tuple(size + sum(around.get(axis, (0, 0))) for axis, size in enumerate(x.dims))
     touched = [axis for axis, pair in around.items() if pair != (0, 0)]
-    if any(not 1 <= size <= shapes.MAX_DIM for size in dims):
+    if any(not 1 <= size <= MAX_EXTENT for size in dims):
         raise step.fault("pads", f"got {brief(str(given))}, the result {shapes.shown(dims)} is not a shape")
     if not touched:
-        return [pixelwise(drawing, step, x, "identity")]
+        return [step.pixelwise(x, "identity")]
     if all(x.dims[axis] > 1 and not x.layout[axis] for axis in touched):
-        return [select(drawing, step, x, dims, x.layout)]
-    if step.text("mode", "constant") == "constant" and _slides(drawing, step, x, around):
-        source, roles = on_grid(drawing, step, x)
+        return [step.select(x, dims, x.layout)]
+    if step.text("mode", "constant") == "constant" and _slides(step, x, around):
+        source, roles = on_grid(step, x)
         edges = {role: around.get(axis, (0, 0)) for axis, role in enumerate(roles, start=2)}
         (top, bottom), (left, right) = edges.get("Y", (0, 0)), edges.get("X", (0, 0))
         return [replace(tensor(source.node, dims, source.layout), pads=Pads(top, left, bottom, right))]
     mode = step.text("mode", "constant")
     if any(x.dims[axis] > 1 and not x.layout[axis] for axis in touched) or max(dims) > MAX_TAKEN:
-        return [barrier(drawing, step, [x], dims, x.layout, because="pads channels and pixels at once")]
+        return [step.barrier([x], dims, x.layout, because="pads channels and pixels at once")]
     for axis in touched:
-        x = take(drawing, step, x, axis, _padded(x.dims[axis], around[axis], mode))
+        x = step.take(x, axis, _padded(x.dims[axis], around[axis], mode))
     return [x]
 
 
@@ -133,8 +132,8 @@ def _padded(size: int, pair: tuple[int, int], mode: str) -> list[int]:
     return places
 
 
-def _slides(drawing: Drawing, step: Step, x: Tensor, around: dict[int, tuple[int, int]]) -> bool:
-    readers = drawing.uses.get(step.proto.output[0], ())
+def _slides(step: Step, x: Tensor, around: dict[int, tuple[int, int]]) -> bool:
+    readers = step.drawing.uses.get(step.proto.output[0], ())
     if len(readers) != 1 or readers[0][0] not in _SLIDING or readers[0][1] != 0 or len(x.dims) not in (3, 4):
         return False
     fits = x.dims[0] == 1
@@ -146,32 +145,30 @@ def _slides(drawing: Drawing, step: Step, x: Tensor, around: dict[int, tuple[int
     )
 
 
-def depth_to_space(drawing: Drawing, step: Step) -> Sequence[Value]:
+def depth_to_space(step: Step) -> Sequence[Value]:
     """DepthToSpace: each pixel becomes a block, which is exactly an upsampling with fewer channels."""
-    x, _ = on_grid(drawing, step, step.data())
+    x, _ = on_grid(step, step.data())
     block = step.integer("blocksize", 0)
     if len(x.dims) != 4 or block < 1 or x.dims[1] % (block * block):
         raise step.mismatch("blocksize", f"got {brief(block)} for data of {shapes.shown(x.dims)}")
     _, channels, height, width = x.dims
     big = (1, channels, height * block, width * block)
     layout = lettered(big, "1CYX")
-    wide = tensor(drawing.emit(step, "upsample", [x.node], "upsample", scale=(block, block)), big, layout)
-    return [select(drawing, step, wide, (1, channels // block**2, *big[2:]), layout)]
+    wide = tensor(step.emit("upsample", [x.node], "upsample", scale=(block, block)), big, layout)
+    return [step.select(wide, (1, channels // block**2, *big[2:]), layout)]
 
 
-def space_to_depth(drawing: Drawing, step: Step) -> Sequence[Value]:
+def space_to_depth(step: Step) -> Sequence[Value]:
     """SpaceToDepth: a block of pixels becomes one, which is exactly a pooling with more channels."""
-    x, _ = on_grid(drawing, step, step.data())
+    x, _ = on_grid(step, step.data())
     block = step.integer("blocksize", 0)
     if len(x.dims) != 4 or block < 1 or x.dims[2] % block or x.dims[3] % block:
         raise step.mismatch("blocksize", f"got {brief(block)} for data of {shapes.shown(x.dims)}")
     _, channels, height, width = x.dims
     small = (1, channels, height // block, width // block)
-    pooled = drawing.emit(step, "maxpool", [x.node], "blocks", kernel=(block, block), stride=(block, block))
+    pooled = step.emit("maxpool", [x.node], "blocks", kernel=(block, block), stride=(block, block))
     layout = lettered(small, "1CYX")
-    return [
-        select(drawing, step, tensor(pooled, small, layout), (1, channels * block**2, *small[2:]), layout)
-    ]
+    return [step.select(tensor(pooled, small, layout), (1, channels * block**2, *small[2:]), layout)]
 
 
 def regroup(x: Tensor, target: Dims) -> Layout:

@@ -11,17 +11,16 @@ from functools import partial
 from typing import Any
 
 from rramalloc.importers.axes import lettered
-from rramalloc.importers.onnx.drawing import Drawing, Handler, relayout, select, take
 from rramalloc.importers.onnx.operators.matmul import linear
 from rramalloc.importers.onnx.operators.windowed import constant_weight
 from rramalloc.importers.onnx.shapes import shown
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor
 
 _DIRECTIONS = {"forward": (1,), "reverse": (-1,), "bidirectional": (1, -1)}
 
 
-def recurrent(drawing: Drawing, step: Step, gates: int) -> Sequence[Value]:
+def recurrent(step: Step, gates: int) -> Sequence[Value]:
     """LSTM, GRU, RNN: all states, the last one, and the last cell. Raises NetworkError, UnsupportedError."""
     x, first = step.data(), bool(step.integer("layout", 0))
     (weight, kept), (state, kept_state) = constant_weight(step, 1), constant_weight(step, 2)
@@ -43,26 +42,26 @@ def recurrent(drawing: Drawing, step: Step, gates: int) -> Sequence[Value]:
     states, last = list[Tensor](), list[Tensor]()
     for number, way in enumerate(ways):
         suffix = "" if way == 1 else "reverse"
-        ordered = relayout(drawing, step, x, lettered(x.dims, "1YC" if first else "Y1C"), f"{suffix}order")
+        ordered = step.relayout(x, lettered(x.dims, "1YC" if first else "Y1C"), f"{suffix}order")
         if way == -1 and length > 1:
-            ordered = take(drawing, step, ordered, time, range(length)[::-1], "reverse_in")
+            ordered = step.take(ordered, time, range(length)[::-1], "reverse_in")
         own = Constant(dims=weight[1:], origin=f"{kept['weights']}[{number}]", bits=kept["weight_bits"])
         ordered = replace(ordered, bits=x.bits)
-        projected = linear(drawing, step, ordered, 2, gates * hidden, own, f"{suffix}projection")
+        projected = linear(step, ordered, 2, gates * hidden, own, f"{suffix}projection")
         begins = [value for value in (step.value(5), step.value(6)) if isinstance(value, Tensor)]
         for value in begins:  # every step waits for the state that the first one starts from
-            whole = relayout(drawing, step, value, ((),) * len(value.dims), f"{suffix}start")
-            whole = select(drawing, step, whole, (1, gates * hidden), ((), ()), f"{suffix}start")
-            name = drawing.emit(step, "add", [projected.node, whole.node], f"{suffix}started")
+            whole = step.relayout(value, ((),) * len(value.dims), f"{suffix}start")
+            whole = step.select(whole, (1, gates * hidden), ((), ()), f"{suffix}start")
+            name = step.emit("add", [projected.node, whole.node], f"{suffix}started")
             projected = tensor(name, projected.dims, projected.layout)
         fields: dict[str, Any] = {"weights": f"{kept_state['weights']}[{number}]"}
         fields |= {"weight_bits": kept_state["weight_bits"], "input_bits": x.bits}
-        node = drawing.emit(step, "recurrent", [projected.node], suffix, hidden=hidden, gates=gates, **fields)
+        node = step.emit("recurrent", [projected.node], suffix, hidden=hidden, gates=gates, **fields)
         y = tensor(node, (length, 1, 1, hidden), lettered((length, 1, 1, hidden), "Y11C"))
-        last.append(take(drawing, step, y, 0, [length - 1], f"{suffix}last") if length > 1 else y)
+        last.append(step.take(y, 0, [length - 1], f"{suffix}last") if length > 1 else y)
         back = way == -1 and length > 1
-        states.append(take(drawing, step, y, 0, range(length)[::-1], "reverse_out") if back else y)
-    every, ends = _joined(drawing, step, states, "both"), _joined(drawing, step, last, "ends")
+        states.append(step.take(y, 0, range(length)[::-1], "reverse_out") if back else y)
+    every, ends = _joined(step, states, "both"), _joined(step, last, "ends")
     if first:
         every = tensor(every.node, (1, length, len(ways), hidden), [every.layout[k] for k in (1, 0, 2, 3)])
         end = tensor(ends.node, (1, len(ways), hidden), ((),) * 3)
@@ -71,12 +70,12 @@ def recurrent(drawing: Drawing, step: Step, gates: int) -> Sequence[Value]:
     return [every, end]
 
 
-def _joined(drawing: Drawing, step: Step, parts: Sequence[Tensor], suffix: str) -> Tensor:
+def _joined(step: Step, parts: Sequence[Tensor], suffix: str) -> Tensor:
     """The states of both directions, as channels of each step."""
     if len(parts) == 1:
         return parts[0]
     length, _, _, hidden = parts[0].dims
-    name = drawing.emit(step, "concat", [part.node for part in parts], suffix)
+    name = step.emit("concat", [part.node for part in parts], suffix)
     return tensor(name, (length, len(parts), 1, hidden), parts[0].layout)
 
 

@@ -6,64 +6,63 @@ from collections.abc import Sequence
 from functools import partial
 
 from rramalloc.importers.axes import Dims, move
-from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, pixelwise, select
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import Tensor, Value, tensor
 
 
-def reduced(drawing: Drawing, step: Step, x: Tensor, axes: Dims, keepdims: bool, op: str) -> Tensor:
+def reduced(step: Step, x: Tensor, axes: Dims, keepdims: bool, op: str) -> Tensor:
     """One value for all along the axes; `op`: the network's global pooling that stands for it."""
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.dims))
     channels = any(x.dims[axis] > 1 and not x.layout[axis] for axis in axes)
     grid = x.grid_axes
     if grid and grid <= set(axes):
         suffix = "pool" if channels else ""
-        pooled = drawing.emit(step, op, [x.node], suffix)
+        pooled = step.emit(op, [x.node], suffix)
         layout = tuple(() if axis in grid else role for axis, role in enumerate(x.layout))
         sizes = tuple(1 if axis in grid else size for axis, size in enumerate(x.dims))
         y = tensor(pooled, sizes, layout)
-        y = select(drawing, step, y, kept, layout) if channels else y
+        y = step.select(y, kept, layout) if channels else y
     elif grid & set(axes):
         layout = tuple(() if axis in axes else role for axis, role in enumerate(x.layout))
         blocks = move(x.dims, x.layout, x.dims, layout)
         if blocks is None:
-            y = barrier(drawing, step, [x], kept, layout, because="reduces a part of the grid")
+            y = step.barrier([x], kept, layout, because="reduces a part of the grid")
         else:
             name = op.removeprefix("global_")
-            pooled = drawing.emit(step, name, [x.node], kernel=blocks.pool, stride=blocks.pool)
+            pooled = step.emit(name, [x.node], kernel=blocks.pool, stride=blocks.pool)
             sizes = tuple(1 if axis in grid & set(axes) else size for axis, size in enumerate(x.dims))
             y = tensor(pooled, sizes, layout)
-            y = select(drawing, step, y, kept, layout, "channels") if channels else y
+            y = step.select(y, kept, layout, "channels") if channels else y
     elif channels:
-        y = select(drawing, step, x, kept, x.layout)
+        y = step.select(x, kept, x.layout)
     elif not grid and (step.op.startswith("Global") or {2, 3} <= set(axes)):
-        y = tensor(drawing.emit(step, op, [x.node]), kept, x.layout)
+        y = tensor(step.emit(op, [x.node]), kept, x.layout)
     else:
-        y = pixelwise(drawing, step, x, "identity")
+        y = step.pixelwise(x, "identity")
     if keepdims:
         return y
     rest = [axis for axis in range(len(y.dims)) if axis not in axes]
     return tensor(y.node, [y.dims[axis] for axis in rest], [y.layout[axis] for axis in rest])
 
 
-def reduction(drawing: Drawing, step: Step, op: str, since: int) -> Sequence[Value]:
+def reduction(step: Step, op: str, since: int) -> Sequence[Value]:
     """ReduceMean and its kin; `since`: the opset in which axes became an input."""
     x = step.data()
     axes = step.axes_of(len(x.dims), 1, since)
     if not axes:
         if step.integer("noop_with_empty_axes", 0):
-            return [pixelwise(drawing, step, x, "identity")]
+            return [step.pixelwise(x, "identity")]
         axes = tuple(range(len(x.dims)))
-    return [reduced(drawing, step, x, axes, bool(step.integer("keepdims", 1)), op)]
+    return [reduced(step, x, axes, bool(step.integer("keepdims", 1)), op)]
 
 
-def global_pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
+def global_pool(step: Step, op: str) -> Sequence[Value]:
     """Global pooling over every axis behind the channels."""
     x = step.data()
     rank = len(x.dims)
     if rank < 3:
         raise step.mismatch("X", f"global pooling needs data with a grid, got rank {rank}")
-    return [reduced(drawing, step, x, tuple(range(2, rank)), True, op)]
+    return [reduced(step, x, tuple(range(2, rank)), True, op)]
 
 
 _MEANS = (

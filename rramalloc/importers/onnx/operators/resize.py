@@ -6,32 +6,32 @@ import math
 from collections.abc import Sequence
 
 from rramalloc.importers.axes import Atom, Dims, Layout
-from rramalloc.importers.onnx.drawing import Drawing, Handler, barrier, pixelwise
-from rramalloc.importers.onnx.shapes import MAX_DIM, shown
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.shapes import shown
+from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import Tensor, Value, tensor
+from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
 
 
-def resize(drawing: Drawing, step: Step) -> Sequence[Value]:
+def resize(step: Step) -> Sequence[Value]:
     """Resize (sizes or scales) and Upsample. Raises SpecError, UnsupportedError."""
     x = step.data()
-    dims = _output(drawing, step, x.dims)
+    dims = _output(step, x.dims)
     changed = [axis for axis, (old, new) in enumerate(zip(x.dims, dims, strict=True)) if old != new]
     if not changed:
-        return [pixelwise(drawing, step, x, "identity")]
+        return [step.pixelwise(x, "identity")]
     whole = all(dims[axis] % x.dims[axis] == 0 and _is_grid(x, axis) for axis in changed)
     sampling = _sampling(step)
     if not whole or sampling is None:
         because = "crops or shifts what it resizes" if whole else "does not enlarge by whole factors"
-        return [barrier(drawing, step, [x], dims, _layout(x), because=because)]
+        return [step.barrier([x], dims, _layout(x), because=because)]
     factors = [1, 1]
     layout = _layout(x)
     for axis in changed:
         factors[layout[axis][0].grid] = dims[axis] // x.dims[axis]
-    name = drawing.emit(step, "upsample", [x.node], scale=tuple(factors), **sampling)
+    name = step.emit("upsample", [x.node], scale=tuple(factors), **sampling)
     if sampling and step.text("mode", "nearest") == "nearest":
-        drawing.approximate([name], step.label, "is taken to need both pixels around each position")
+        step.drawing.approximate([name], step.label, "is taken to need both pixels around each position")
     return [tensor(name, dims, layout)]
 
 
@@ -76,7 +76,7 @@ def _is_grid(x: Tensor, axis: int) -> bool:
     )
 
 
-def _output(drawing: Drawing, step: Step, dims: Dims) -> Dims:
+def _output(step: Step, dims: Dims) -> Dims:
     given = step.integers("axes") if step.opset >= 18 else None
     axes = (
         tuple(range(len(dims)))
@@ -85,10 +85,10 @@ def _output(drawing: Drawing, step: Step, dims: Dims) -> Dims:
     )
     sizes = step.known_integers(3, "sizes") if step.op == "Resize" and step.opset >= 11 else None
     if sizes is not None:
-        if len(sizes) != len(axes) or any(not 1 <= size <= MAX_DIM for size in sizes):
+        if len(sizes) != len(axes) or any(not 1 <= size <= MAX_EXTENT for size in sizes):
             raise step.fault("sizes", f"got {brief(str(sizes))} for data of {shown(dims)}")
         wanted = dict(zip(axes, sizes, strict=True))
-        if drawing.batch > 1 and dims[0] == 1 and wanted.get(0) == drawing.batch:
+        if step.drawing.batch > 1 and dims[0] == 1 and wanted.get(0) == step.drawing.batch:
             wanted[0] = 1
         return _respecting(step, dims, wanted)
     scales = _scales(step)
@@ -97,7 +97,7 @@ def _output(drawing: Drawing, step: Step, dims: Dims) -> Dims:
     result = list(dims)
     for axis, scale in zip(axes, scales, strict=True):
         grown = dims[axis] * scale
-        if not (math.isfinite(grown) and 1 <= grown <= MAX_DIM):
+        if not (math.isfinite(grown) and 1 <= grown <= MAX_EXTENT):
             raise step.fault("scales", f"got {scale:g} for an axis of {dims[axis]}")
         result[axis] = math.floor(grown)
     return tuple(result)

@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any
 
 from rramalloc.importers.axes import Dims, lettered
-from rramalloc.importers.onnx.drawing import Drawing, Handler, relayout
-from rramalloc.importers.onnx.shapes import MAX_DIM, shown
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.shapes import shown
+from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import NO_PADS, Tensor, Value, tensor
-from rramalloc.network.geometry import Pads, Pair, pooled_extent
+from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair, pooled_extent
 from rramalloc.records import brief
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
@@ -32,7 +31,7 @@ class Windows:
         return (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
 
-def on_grid(drawing: Drawing, step: Step, x: Tensor) -> tuple[Tensor, str]:
+def on_grid(step: Step, x: Tensor) -> tuple[Tensor, str]:
     """The tensor as (batch, channels, one or two grid axes), and which grid axis each spatial one is.
 
     Raises UnsupportedError for three spatial axes or a batch that is not 1.
@@ -57,7 +56,7 @@ def on_grid(drawing: Drawing, step: Step, x: Tensor) -> tuple[Tensor, str]:
         swapped = roles == "XY" and 1 not in x.dims[2:]
         if not swapped and x.layout == lettered(x.dims, f"1C{roles}"):
             return x, roles
-    return relayout(drawing, step, x, lettered(x.dims, "1CYX"[:rank])), "YX"[: rank - 2]
+    return step.relayout(x, lettered(x.dims, "1CYX"[:rank])), "YX"[: rank - 2]
 
 
 def windows_of(step: Step, kernel: Dims, extents: Dims) -> Windows:
@@ -147,9 +146,9 @@ def constant_weight(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
     }  # fmt: skip
 
 
-def conv(drawing: Drawing, step: Step, weights: int) -> Sequence[Value]:
+def conv(step: Step, weights: int) -> Sequence[Value]:
     """A convolution whose weights are input number `weights`."""
-    x, roles = on_grid(drawing, step, step.data())
+    x, roles = on_grid(step, step.data())
     weight, kept = constant_weight(step, weights)
     if len(weight) != len(x.dims):
         raise step.mismatch("W", f"weights {shown(weight)} do not fit data of {shown(x.dims)}")
@@ -162,24 +161,24 @@ def conv(drawing: Drawing, step: Step, weights: int) -> Sequence[Value]:
             f"the input has {x.shape.channels}",
         )
     fields = fields_of(windows, roles, x.pads)
-    name = drawing.emit(step, "conv", [x.node], out_channels=weight[0], groups=groups, **kept, **fields)
-    return [placed(drawing, name, roles)]
+    name = step.emit("conv", [x.node], out_channels=weight[0], groups=groups, **kept, **fields)
+    return [placed(step, name, roles)]
 
 
-def placed(drawing: Drawing, name: str, roles: str) -> Tensor:
+def placed(step: Step, name: str, roles: str) -> Tensor:
     """A node's output as (1, channels, spatial axes)."""
-    shape = drawing.shapes[name]
+    shape = step.drawing.shapes[name]
     extents = {"Y": shape.height, "X": shape.width}
     dims = (1, shape.channels, *(extents[role] for role in roles))
     return tensor(name, dims, lettered(dims, "1C" + roles))
 
 
-def pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
+def pool(step: Step, op: str) -> Sequence[Value]:
     """A pooling; count_include_pad and p do not change what a window needs.
 
     The indices, second output of MaxPool, exist pixel by pixel too.
     """
-    x, roles = on_grid(drawing, step, step.data())
+    x, roles = on_grid(step, step.data())
     kernel = step.integers("kernel_shape")
     if kernel is None:
         raise step.fault("kernel_shape", "this attribute is missing")
@@ -190,8 +189,8 @@ def pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
         "",
     )
     fields = fields_of(windows, roles, x.pads)
-    name = drawing.emit(step, op, [x.node], ceil_mode=ceil_mode, **fields)
-    y = placed(drawing, name, roles)
+    name = step.emit(op, [x.node], ceil_mode=ceil_mode, **fields)
+    y = placed(step, name, roles)
     if x.pads != NO_PADS and ceil_mode:
         expected = tuple(
             pooled_extent(
@@ -206,9 +205,9 @@ def pool(drawing: Drawing, step: Step, op: str) -> Sequence[Value]:
     return [y]
 
 
-def transposed_conv(drawing: Drawing, step: Step) -> Sequence[Value]:
+def transposed_conv(step: Step) -> Sequence[Value]:
     """ConvTranspose.  Source: ONNX operator ConvTranspose."""
-    x, roles = on_grid(drawing, step, step.data())
+    x, roles = on_grid(step, step.data())
     weight, kept = constant_weight(step, 1)
     groups = step.integer("group", 1)
     if len(weight) != len(x.dims) or weight[0] != x.shape.channels or groups < 1:
@@ -219,8 +218,7 @@ def transposed_conv(drawing: Drawing, step: Step) -> Sequence[Value]:
     windows = windows_of(step, kernel_of(step, weight), extents)
     pads, added = _pads(step, windows, extents)
     extra = dict(zip(roles, added, strict=True))
-    name = drawing.emit(
-        step,
+    name = step.emit(
         "conv_transpose",
         [x.node],
         out_channels=weight[1] * groups,
@@ -229,7 +227,7 @@ def transposed_conv(drawing: Drawing, step: Step) -> Sequence[Value]:
         **kept,
         **fields_of(replace(windows, pads=pads), roles, NO_PADS),
     )
-    return [placed(drawing, name, roles)]
+    return [placed(step, name, roles)]
 
 
 def _pads(step: Step, windows: Windows, extents: Dims) -> tuple[tuple[Pair, ...], Dims]:
@@ -245,7 +243,7 @@ def _pads(step: Step, windows: Windows, extents: Dims) -> tuple[tuple[Pair, ...]
     auto = step.text("auto_pad", "NOTSET")
     if stated:
         stated = stated[-rank:]  # some files list batch and channels too
-        if len(stated) != rank or min(stated) < 1 or max(stated) > MAX_DIM:
+        if len(stated) != rank or min(stated) < 1 or max(stated) > MAX_EXTENT:
             raise step.fault("output_shape", f"got {brief(str(stated))} for {rank} spatial axes")
     elif auto.startswith("SAME"):
         stated = tuple(extent * stride for extent, stride in zip(extents, windows.stride, strict=True))
