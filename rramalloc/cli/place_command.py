@@ -109,11 +109,11 @@ def _summary(placement: Placement) -> Iterator[tuple[str, str]]:
     timed = [(flow.transfer_ns, flow) for flow in placement.flows if flow.transfer_ns is not None]
     if timed:
         longest_ns, flow = max(timed, key=lambda each: each[0])
-        yield "transfer", f"{duration(longest_ns)} at most, from {flow.producer} to {flow.consumer}"
+        yield "transfer", f"{duration(longest_ns)} at most, {flow.words}"
     busy = [(flow.busy, flow) for flow in placement.flows if flow.busy is not None]
     if busy:
         share, flow = max(busy, key=lambda each: each[0])
-        words = f"{share:.1%} of the time, from {flow.producer} to {flow.consumer}"
+        words = f"{share:.1%} of the time, {flow.words}"
         yield "links busy", words + (": it cannot keep up" if share > 1 else "")
     if chip is not None and chip.chips != (1, 1):
         yield "chip hop", f"counts as {traffic.chip_hop:g} tile hops"

@@ -10,7 +10,7 @@ Where copies may straddle but their row blocks may not, the row blocks are the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,17 +21,19 @@ from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.placement import exact
+from rramalloc.placement.blocks import StoredCopies
 from rramalloc.placement.flows import Flows
+from rramalloc.placement.layout import Layout, Pieces
 from rramalloc.placement.mesh import Ints, Mesh
-from rramalloc.placement.move_pieces import Layout, improve
+from rramalloc.placement.move_pieces import improve
 from rramalloc.placement.placement import MAX_PLACED
-from rramalloc.placement.traffic_bound import lower_bound
+from rramalloc.placement.traffic_bound import Masses, lower_bound
 from rramalloc.timing.stage_graph import StageGraph
 
 _LOOK_BACK = 64
 
 
-class Pieces(NamedTuple):
+class EqualPieces(NamedTuple):
     """`copies` equal pieces of a stage, of `arrays` arrays each."""
 
     stage: int
@@ -46,10 +48,9 @@ class Filled:
     stage: Ints
     arrays: Ints
     tile: Ints
-    tiles: int
 
     @classmethod
-    def of(cls, tiles: Iterable[Iterable[Pieces]]) -> Filled:
+    def of(cls, tiles: Iterable[Iterable[EqualPieces]]) -> Filled:
         """From the content of each tile, in order."""
         rows = [
             (pieces.stage, pieces.arrays, number, pieces.copies)
@@ -58,7 +59,48 @@ class Filled:
         ]
         table = np.array(rows, dtype=np.int64).reshape(-1, 4)
         stage, arrays, tile = table[:, :3].repeat(table[:, 3], axis=0).T
-        return cls(stage.copy(), arrays.copy(), tile.copy(), int(tile.max(initial=-1)) + 1)
+        return cls(stage.copy(), arrays.copy(), tile.copy())
+
+    def dealt(self, together: Sequence[int]) -> tuple[Ints, Ints, Ints, Ints]:
+        """Stage, arrays, set and tile of the pieces of every set of `together` arrays of a stage."""
+        runs: list[list[Run]] = [[] for _ in together]
+        for row in np.lexsort((-self.arrays, self.tile, self.stage)).tolist():
+            runs[int(self.stage[row])].append((int(self.tile[row]), int(self.arrays[row])))
+        rows = [
+            (stage, arrays, number, tile)
+            for stage, demand in enumerate(together)
+            for number, held in enumerate(_sets(runs[stage], demand))
+            for tile, arrays in held
+        ]
+        stage, arrays, number, tile = np.array(rows, dtype=np.int64).T.copy()
+        return stage, arrays, number, tile
+
+
+Run = tuple[int, int]
+"""(tile, arrays of one set in it)."""
+
+
+def _sets(runs: list[Run], demand: int) -> list[list[Run]]:
+    """The runs of each set of `demand` arrays: whole where all can be, else dealt in order."""
+    most = max(arrays for _, arrays in runs)
+    whole, rest = ([run for run in runs if (run[1] == most) is full] for full in (True, False))
+    count = sum(arrays for _, arrays in runs) // demand
+    each, left = divmod(demand, most)
+    alike = len(rest) == (count if left else 0) and all(arrays == left for _, arrays in rest)
+    if len(whole) == count * each and alike:
+        return [[*whole[k * each : (k + 1) * each], *rest[k : k + 1]] for k in range(count)]
+    sets = [[run] for run in runs if run[1] == demand]
+    short = 0
+    for tile, arrays in runs:
+        left = 0 if arrays == demand else arrays
+        while left:
+            if not short:
+                sets.append([])
+                short = demand
+            here = min(left, short)
+            sets[-1].append((tile, here))
+            left, short = left - here, short - here
+    return sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +135,13 @@ def construct(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) 
     return Filled.of(filling.contents)
 
 
-def _pieces(demand: Ints, replication: Ints, most: int) -> list[Pieces]:
+def _pieces(demand: Ints, replication: Ints, most: int) -> list[EqualPieces]:
     """The pieces of all stages in canonical order, of a stage those that do not fill a tile first."""
     pieces = []
     for stage, (arrays, copies) in enumerate(zip(demand.tolist(), replication.tolist(), strict=True)):
         whole, rest = divmod(arrays, most)
-        pieces += [Pieces(stage, rest, copies)] if rest else []
-        pieces += [Pieces(stage, most, whole * copies)] if whole else []
+        pieces += [EqualPieces(stage, rest, copies)] if rest else []
+        pieces += [EqualPieces(stage, most, whole * copies)] if whole else []
     return pieces
 
 
@@ -108,12 +150,12 @@ class _Filling:
     """Tiles that are filled one after the other. left: pieces for which no tile had room."""
 
     tiles: Tiles
-    contents: list[list[Pieces]] = field(default_factory=list)
+    contents: list[list[EqualPieces]] = field(default_factory=list)
     room: list[int] = field(default_factory=list)
     open: list[int] = field(default_factory=list)
-    left: list[Pieces] = field(default_factory=list)
+    left: list[EqualPieces] = field(default_factory=list)
 
-    def add(self, pieces: Pieces, *, cut: bool) -> None:
+    def add(self, pieces: EqualPieces, *, cut: bool) -> None:
         """Place pieces one after the other; those without room are left, or cut."""
         stage, arrays, count = pieces
         count = self._to_open(stage, arrays, count, _LOOK_BACK)
@@ -122,20 +164,20 @@ class _Filling:
             self.contents.append([])
             self.room.append(self.tiles.arrays)
             self.open.append(len(self.contents) - 1)
-            self._put(self.open[-1], Pieces(stage, arrays, here))
+            self._put(self.open[-1], EqualPieces(stage, arrays, here))
             count -= here
         count = self._to_open(stage, arrays, count, len(self.open))
         if not count:
             return
         if not cut:
-            self.left.append(Pieces(stage, arrays, count))
+            self.left.append(EqualPieces(stage, arrays, count))
             return
         for _ in range(count):
             rest = arrays
             while rest:
                 tile = self.open[-1]
                 part = min(rest, self.room[tile])
-                self._put(tile, Pieces(stage, part, 1))
+                self._put(tile, EqualPieces(stage, part, 1))
                 rest -= part
 
     def _to_open(self, stage: int, arrays: int, count: int, most: int) -> int:
@@ -143,11 +185,11 @@ class _Filling:
         for tile in self.open[: -most - 1 : -1] if count else ():
             here = min(count, self.room[tile] // arrays)
             if here:
-                self._put(tile, Pieces(stage, arrays, here))
+                self._put(tile, EqualPieces(stage, arrays, here))
                 count -= here
         return count
 
-    def _put(self, tile: int, pieces: Pieces) -> None:
+    def _put(self, tile: int, pieces: EqualPieces) -> None:
         self.contents[tile].append(pieces)
         self.room[tile] -= pieces.arrays * pieces.copies
         if not self.room[tile]:
@@ -155,8 +197,8 @@ class _Filling:
 
 
 def _packed(
-    whole: list[Pieces], smaller: list[Pieces], tiles: Tiles
-) -> tuple[list[list[Pieces]] | None, bool]:
+    whole: list[EqualPieces], smaller: list[EqualPieces], tiles: Tiles
+) -> tuple[list[list[EqualPieces]] | None, bool]:
     """A packing in the order of the stages in it, None if there is none; whether that is proven."""
     spare = Tiles(tiles.count - sum(each.copies for each in whole), tiles.arrays)
     if spare.count < 1 or not smaller:
@@ -165,14 +207,14 @@ def _packed(
     packing = spare.pack(arrays, np.array([each.copies for each in smaller], dtype=np.int64))
     if packing.fit != "fits":
         return None, packing.fit == "does not fit"
-    contents = [[Pieces(each.stage, each.arrays, 1)] for each in whole for _ in range(each.copies)]
+    contents = [[EqualPieces(each.stage, each.arrays, 1)] for each in whole for _ in range(each.copies)]
     for filling in packing.fillings:
-        held = [Pieces(smaller[at].stage, smaller[at].arrays, copies) for at, copies in filling.copies]
+        held = [EqualPieces(smaller[at].stage, smaller[at].arrays, copies) for at, copies in filling.copies]
         contents += [held] * filling.tiles
     return sorted(contents, key=_middle), True
 
 
-def _middle(content: list[Pieces]) -> tuple[float, list[Pieces]]:
+def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
     """Mean stage of the arrays in a tile."""
     arrays = [each.arrays * each.copies for each in content]
     mean = sum(each.stage * n for each, n in zip(content, arrays, strict=True)) / sum(arrays)
@@ -209,35 +251,42 @@ def chip_of(hardware: Hardware) -> Chip:
 
 
 def arrange(
-    graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware, *, work: int, seed: int
+    graph: StageGraph, held: Sequence[StoredCopies], hardware: Hardware, *, work: int, seed: int
 ) -> Arrangement:
-    """Place `replication` copies of every stage with little traffic.
+    """Place what the arrays of every stage hold, with little traffic.
 
-    demand, replication: int64, in canonical order, where copies share arrays 1 and the number of arrays;
-    work: units of improvement.
-    Raises SpecError, TileError or CapacityError if they cannot be placed.
+    held: in canonical order; work: units of improvement.
+    Raises SpecError, TileError or CapacityError if it cannot be placed.
     """
     chip = chip_of(hardware)
-    mesh, flows = Mesh.of(chip), Flows.of(graph, hardware.precision.output_bits)
-    filled = _filled(graph, demand, replication, hardware)
-    first = _on_best_curve(filled, len(graph.stages), flows, mesh)
-    constructed = first.spread.cost(flows, mesh)
-    bound = lower_bound(flows, first.spread.total, mesh, chip.arrays_per_tile)
+    mesh, flows = Mesh.of(chip), Flows.of(graph, hardware)
+    demand = np.array([each.together for each in held], dtype=np.int64)
+    blocks = dict(zip(graph.names, graph.blocks, strict=True))
+    widths = row_block_widths(graph.network, hardware, blocks) if chip.straddle else None
+    sets = np.array([len(each) for each in held], dtype=np.int64)
+    filled = _filled(graph, demand, sets, hardware, widths)
+    stage, arrays, number, tile = filled.dealt(demand.tolist())
+    pieces = Pieces.of(held, flows, stage, arrays, number, by_rows=widths is not None)
+    first = _on_best_curve(pieces, tile, flows, mesh)
+    constructed = first.cost(flows, mesh)
+    sums = pieces.sum_bytes if chip.straddle else np.full(pieces.stages, np.inf)
+    bound = lower_bound(flows, Masses(pieces.given, pieces.taken, sums), mesh, chip.arrays_per_tile)
     proof = "edge by edge: arrays of a tile, tiles within each number of hops"
     best = improve(first, flows, mesh, chip.arrays_per_tile, work, seed)
     optimum = exact.solve(best, flows, mesh, chip.arrays_per_tile, work) if work else None
-    cost = best.spread.cost(flows, mesh)
+    cost = best.cost(flows, mesh)
     if optimum is not None:
-        best, cost = min(
-            ((best, cost), (optimum.layout, optimum.layout.spread.cost(flows, mesh))), key=lambda it: it[1]
-        )
+        best, cost = min(((best, cost), (optimum.layout, optimum.cost)), key=lambda it: it[1])
         every_way = not chip.straddle or int(demand.max()) == 1
         if every_way and len(best.sites) == mesh.count and optimum.bound > bound:
             bound, proof = min(cost, optimum.bound), "quadratic assignment of all copies, by HiGHS"
     return Arrangement(best, flows, mesh, cost, min(bound, cost), constructed, proof)
 
 
-def _filled(graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware) -> Filled:
+def _filled(
+    graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware, widths: dict[str, int] | None
+) -> Filled:
+    """widths: arrays of a row block of every layer where it must lie in one tile."""
     chip = chip_of(hardware)
     tiles = Tiles(chip.tile_count, chip.arrays_per_tile)
     arrays = [int(d) * int(n) for d, n in zip(demand, replication, strict=True)]
@@ -252,8 +301,6 @@ def _filled(graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardwa
     if not chip.straddle and (demand > tiles.arrays).any():
         large = [(graph.names[s], int(demand[s])) for s in order if demand[s] > tiles.arrays]
         raise TileError(tiles.arrays, large)
-    blocks = dict(zip(graph.names, graph.blocks, strict=True))
-    widths = row_block_widths(graph.network, hardware, blocks) if chip.straddle else None
     if widths is None:
         filled = construct(demand, replication, tiles, straddle=chip.straddle)
     else:
@@ -267,17 +314,16 @@ def _filled(graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardwa
     return filled
 
 
-def _on_best_curve(filled: Filled, stages: int, flows: Flows, mesh: Mesh) -> Layout:
-    """The curve over the mesh along which the filled tiles cost least."""
-    layouts = [
-        Layout(stages, filled.stage, filled.arrays, filled.tile, curve) for curve in mesh.curves(filled.tiles)
-    ]
-    best = min(layouts, key=lambda layout: layout.spread.cost(flows, mesh))
+def _on_best_curve(pieces: Pieces, tile: Ints, flows: Flows, mesh: Mesh) -> Layout:
+    """The curve over the mesh along which the pieces cost least; tile: of each, its number along it."""
+    tiles = int(tile.max()) + 1
+    layouts = [Layout(pieces, tile, curve) for curve in mesh.curves(tiles)]
+    best = min(layouts, key=lambda layout: layout.cost(flows, mesh))
     if mesh.count <= _ALL_TILES:
         sites = mesh.all_sites()
         place = {tuple(site): number for number, site in enumerate(sites.tolist())}
         to = np.array([place[tuple(site)] for site in best.sites.tolist()], dtype=np.int64)
     else:
-        sites = best.sites[: filled.tiles + filled.tiles // 4]
+        sites = best.sites[: tiles + tiles // 4]
         to = np.arange(len(sites))
-    return Layout(stages, filled.stage, filled.arrays, to[filled.tile], sites)
+    return Layout(pieces, to[tile], sites)

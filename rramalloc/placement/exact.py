@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from rramalloc.placement.flows import Flows
+from rramalloc.placement.layout import Layout
 from rramalloc.placement.mesh import Mesh
-from rramalloc.placement.move_pieces import Layout
 from rramalloc.search.problem import Stop
 
 _MOST_PRODUCTS = 900
@@ -24,11 +24,13 @@ _MOST_PRODUCTS = 900
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """layout: of least cost where `proven`, else the best found; bound: of any placement of them."""
+    """layout: the best found, and its cost; bound: of any placement of its pieces where they send no partial
+    sums (of pieces in a tile these count for each piece here).
+    """
 
     layout: Layout
+    cost: float
     bound: float
-    proven: bool
 
 
 def solve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: int) -> Optimum | None:
@@ -47,34 +49,33 @@ def solve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: 
     if not answer.has_solution:
         return None
     site = np.array([max(range(tiles), key=lambda t: x[i][t].value()) for i in range(len(x))], dtype=np.int64)
-    if np.bincount(site, layout.arrays, tiles).max() > arrays_per_tile:
+    if np.bincount(site, layout.pieces.arrays, tiles).max() > arrays_per_tile:
         return None
     placed = replace(layout, site=site)
-    cost = placed.spread.cost(flows, mesh)
-    bound = min(cost, max(0.0, answer.bound) * unit * (1 - 1e-6))
+    cost = placed.cost(flows, mesh)
     proven = answer.optimal and cost <= answer.bound * unit * (1 + 1e-6)
-    return Optimum(placed, cost if proven else bound, proven)
+    bound = cost if proven else min(cost, max(0.0, answer.bound) * unit * (1 - 1e-6))
+    return Optimum(placed, cost, bound)
 
 
 def _pairs(layout: Layout, flows: Flows) -> list[tuple[int, int, float]]:
     """Pieces that exchange data, and the bytes they exchange."""
-    total = layout.spread.total
-    members = [np.flatnonzero(layout.stage == stage).tolist() for stage in range(layout.stages)]
-    pairs = []
-    if sum(len(members[p]) * len(members[c]) for p, c in zip(flows.producer, flows.consumer, strict=True)) > (
-        _MOST_PRODUCTS
-    ):
+    pieces, sums = layout.pieces, layout.pieces.sums
+    members = [np.flatnonzero(pieces.stage == stage).tolist() for stage in range(pieces.stages)]
+    edges = list(zip(flows.producer.tolist(), flows.consumer.tolist(), strict=True))
+    if sum(len(members[p]) * len(members[c]) for p, c in edges) + len(sums.source) > _MOST_PRODUCTS:
         return []
-    for p, c, sent in zip(
-        flows.producer.tolist(), flows.consumer.tolist(), flows.size_bytes.tolist(), strict=True
-    ):
-        each = sent / int(total[p] * total[c])
-        pairs += [
-            (i, j, each * int(layout.arrays[i]) * int(layout.arrays[j]))
-            for i in members[p]
-            for j in members[c]
-        ]
-    return pairs
+    each = flows.size_bytes / (pieces.given[flows.producer] * pieces.taken[flows.consumer])
+    pairs = [
+        (i, j, share * int(pieces.gives[i]) * int(pieces.arrays[j]))
+        for (p, c), share in zip(edges, each.tolist(), strict=True)
+        for i in members[p]
+        for j in members[c]
+        if pieces.gives[i]
+    ]
+    nets = np.repeat(np.arange(len(sums.target)), np.diff(sums.pointer))
+    sent = zip(sums.source.tolist(), sums.target[nets].tolist(), sums.size_bytes[nets].tolist(), strict=True)
+    return pairs + list(sent)
 
 
 def _program(
@@ -86,13 +87,13 @@ def _program(
     tiles = range(len(layout.sites))
     x = [
         [program.add_variable(f"x_{i}_{t}", cat=pulp.LpBinary) for t in tiles]
-        for i in range(len(layout.stage))
+        for i in range(len(layout.pieces.stage))
     ]
     cost = []
     for i, row in enumerate(x):
         program += pulp.lpSum(row) == 1, f"once_{i}"
     for t in tiles:
-        held = [int(layout.arrays[i]) * row[t] for i, row in enumerate(x)]
+        held = [int(layout.pieces.arrays[i]) * row[t] for i, row in enumerate(x)]
         program += pulp.lpSum(held) <= arrays_per_tile, f"room_{t}"
     for number, (i, j, weight) in enumerate(pairs):
         y = [[program.add_variable(f"y_{number}_{t}_{u}", lowBound=0) for u in tiles] for t in tiles]
@@ -101,7 +102,7 @@ def _program(
             program += pulp.lpSum(row[t] for row in y) == x[j][t], f"to_{number}_{t}"
         cost += [weight * float(distance[t, u]) * y[t][u] for t in tiles for u in tiles if t != u]
     for i, j in pairwise(range(len(x))):
-        if layout.stage[i] == layout.stage[j] and layout.arrays[i] == layout.arrays[j]:
+        if layout.pieces.alike[i] == layout.pieces.alike[j]:
             order = pulp.lpSum(t * (x[j][t] - x[i][t]) for t in tiles)
             program += order >= 0, f"alike_{i}_{j}"
     program.setObjective(pulp.lpSum(cost))

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.placement.flows import Flows, Spread
 from rramalloc.placement.mesh import Ints
 
 EAST, WEST, SOUTH, NORTH = range(4)
@@ -20,7 +19,10 @@ Key = tuple[int, int] | None
 
 
 class LinkRoute(NamedTuple):
-    """Array pairs of one edge over a rectangle of links. pairs: int64 (4, rows, columns), by direction."""
+    """A rectangle of links and how many shares of what is sent go over each.
+
+    pairs: int64 (4, rows, columns), by direction, counted in pairs of arrays, or in columns.
+    """
 
     key: Key
     row: int
@@ -38,17 +40,6 @@ class Loads:
     """Load of the links that start at each tile of a chip, and at each chip; float64 (4, rows, columns)."""
 
     of_key: dict[Key, npt.NDArray[np.float64]] = field(default_factory=dict)
-
-    @classmethod
-    def total(cls, spread: Spread, flows: Flows, per_edge: npt.NDArray[np.float64]) -> Loads:
-        """per_edge: what each edge moves in all; it is spread evenly over its array pairs."""
-        loads = cls()
-        pairs = spread.total[flows.producer] * spread.total[flows.consumer]
-        for edge, moved in enumerate(per_edge.tolist()):
-            ends = (Arrays(*spread.entries[int(stage[edge])]) for stage in (flows.producer, flows.consumer))
-            for route in routes(*ends):
-                loads.add(route, moved / int(pairs[edge]))
-        return loads
 
     def add(self, route: LinkRoute, per_pair: float) -> None:
         """Add what every pair of a route sends over its links."""
@@ -94,6 +85,50 @@ def routes(giving: Arrays, taking: Arrays) -> Iterator[LinkRoute]:
             yield from _routes(chip, one, other)
     if len({*source, *target}) > 1:
         yield from _routes(None, _chips(source), _chips(target))
+
+
+def single_routes(source: Ints, target: Ints, carried: Ints) -> Iterator[LinkRoute]:
+    """The links from each source tile to its own target, shape (k, 4) both, and how much goes over each."""
+    inside, corner = (source[:, :2] == target[:, :2]).all(axis=1), np.zeros_like(source[:, 2:])
+    legs: dict[Key, list[Ints]] = {}
+    for site, start, end, rows in (
+        (source, source[:, 2:], target[:, 2:], inside),
+        (source, source[:, 2:], corner, ~inside),
+        (target, corner, target[:, 2:], ~inside),
+    ):
+        leg = np.column_stack([start, end, carried])
+        for row, column in np.unique(site[rows, :2], axis=0).tolist():
+            own = rows & (site[:, 0] == row) & (site[:, 1] == column)
+            legs.setdefault((row, column), []).append(leg[own])
+    if not inside.all():
+        legs[None] = [np.column_stack([source[:, :2], target[:, :2], carried])[~inside]]
+    for key, parts in legs.items():
+        yield from _legs(key, np.concatenate(parts))
+
+
+def _legs(key: Key, legs: Ints) -> Iterator[LinkRoute]:
+    """legs: rows of start, end and what is carried; nothing if none of them moves."""
+    places = legs[:, :4].reshape(-1, 2)
+    low, extent = places.min(axis=0), np.ptp(places, axis=0) + 1
+    if extent.max() == 1:
+        return
+    row, column, to_row, to_column = (legs[:, :4] - np.tile(low, 2)).T
+    over = np.zeros((4, *(extent + 1).tolist()), dtype=np.int64)
+    for direction, line, first, last in (
+        (EAST, row, column, np.maximum(column, to_column)),
+        (WEST, row, np.minimum(column, to_column) + 1, column + 1),
+    ):
+        np.add.at(over, (direction, line, first), legs[:, 4])
+        np.subtract.at(over, (direction, line, last), legs[:, 4])
+    for direction, first, last in (
+        (SOUTH, row, np.maximum(row, to_row)),
+        (NORTH, np.minimum(row, to_row) + 1, row + 1),
+    ):
+        np.add.at(over, (direction, first, to_column), legs[:, 4])
+        np.subtract.at(over, (direction, last, to_column), legs[:, 4])
+    over[:SOUTH] = over[:SOUTH].cumsum(axis=2)
+    over[SOUTH:] = over[SOUTH:].cumsum(axis=1)
+    yield LinkRoute(key, int(low[0]), int(low[1]), over[:, :-1, :-1])
 
 
 class _Grid(NamedTuple):

@@ -47,20 +47,10 @@ class Mesh:
         """Tiles of all chips."""
         return self.tiles_of_chip * self.chips[0] * self.chips[1]
 
-    def hops(self, one: Site, other: Site) -> float:
-        """Hops between two tiles, those between chips weighted."""
-        if one[:2] == other[:2]:
-            return abs(one[2] - other[2]) + abs(one[3] - other[3])
-        between = abs(one[0] - other[0]) + abs(one[1] - other[1])
-        return sum(one[2:]) + sum(other[2:]) + self.chip_hop * between
-
     def distances(self, sites: Ints) -> npt.NDArray[np.float64]:
         """Hops between all pairs of sites; shape (k, 4) to (k, k)."""
-        gap = np.abs(sites[:, None, :] - sites[None, :, :])
-        gate = sites[:, 2] + sites[:, 3]
-        chips = gap[..., 0] + gap[..., 1]
-        apart = gate[:, None] + gate[None, :] + self.chip_hop * chips
-        hops: npt.NDArray[np.float64] = np.where(chips == 0, gap[..., 2] + gap[..., 3], apart)
+        within, between = hops_apart(sites[:, None], sites[None])
+        hops: npt.NDArray[np.float64] = within + self.chip_hop * between
         return hops
 
     def curves(self, needed: int) -> Iterator[Ints]:
@@ -86,6 +76,14 @@ class Mesh:
         """Every tile of every chip, shape (count, 4)."""
         grids = np.indices((*self.chips, *self.tiles), dtype=np.int64)
         return grids.reshape(4, -1).T.copy()
+
+
+def hops_apart(one: Ints, other: Ints) -> tuple[Ints, Ints]:
+    """Hops within chips and between chips from sites to others; shapes (..., 4) that broadcast to (...)."""
+    gap = np.abs(one - other)
+    between = gap[..., 0] + gap[..., 1]
+    by_gates = one[..., 2] + one[..., 3] + other[..., 2] + other[..., 3]
+    return np.where(between == 0, gap[..., 2] + gap[..., 3], by_gates), between
 
 
 def _square(needed: int, extent: tuple[int, int], *, tall: bool = True) -> tuple[int, int]:

@@ -2,21 +2,24 @@
 
 The moves are compiled: pieces and contents of tiles that change places, counted in whole numbers.
 
-potential[s, t] is the sum over the arrays of stage s of their distance to tile t. Stage s of mass z that
-goes from a to b changes the cost by z * (pull(s, b) - pull(s, a)), pull(s, t) the sum over its neighbours c
-of weight * potential[c, t]; where masses m_s go at once, each pair of neighbours s, c among them adds
--2 * weight * m_s * m_c * distance(a, b). PieceLists of a tile are a linked list.
+A stage is an end of edges, or two: one of all arrays, which take, one of those that give. One is enough where
+each piece gives in proportion to its arrays. potential[s, t] is the sum over the mass of end s of its
+distance to tile t. End s of mass z that goes from a to b changes the cost by z * (pull(s, b) - pull(s, a)),
+pull(s, t) the sum over its neighbours c of weight * potential[c, t]; where masses m_s go at once, each pair
+of neighbours s, c among them adds -2 * weight * m_s * m_c * distance(a, b). Partial sums are counted net by
+net (`layout.Sums`). Pieces of a tile are a linked list.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline
-from rramalloc.placement.flows import Flows, Spread
+from rramalloc.placement.flows import Flows
+from rramalloc.placement.layout import Layout, Pieces
 from rramalloc.placement.mesh import Ints, Mesh
 
 _RANDOM_FACTOR, _RANDOM_PRIME = 48271, 2**31 - 1
@@ -33,13 +36,19 @@ _WEIGHT_SUM = 2.0**58
 
 
 class PieceLists(NamedTuple):
-    """Stage, arrays and tile of every piece, and the pieces before and after it in its tile, -1 for none."""
+    """Arrays and tile of every piece, and the pieces before and after it in its tile, -1 for none.
 
-    stage: Ints
+    end, mass: shape (pieces, 2), ends of edges that it is part of (-1 for none) and its mass in them;
+    alike: pieces of equal numbers can change places without effect.
+    """
+
     size: Ints
     site: Ints
     before: Ints
     after: Ints
+    end: Ints
+    mass: Ints
+    alike: Ints
 
 
 class TileLists(NamedTuple):
@@ -50,7 +59,7 @@ class TileLists(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """The neighbours of stage s and their weights, at pointer[s] ... pointer[s + 1]; potential as above."""
+    """The neighbours of end s and their weights, at pointer[s] ... pointer[s + 1]; potential as above."""
 
     pointer: Ints
     other: Ints
@@ -58,8 +67,24 @@ class Pull(NamedTuple):
     potential: Ints
 
 
+class Nets(NamedTuple):
+    """Partial sums as `layout.Sums`, and where each piece is part of some.
+
+    Net e goes from source[first[e]] ... source[first[e + 1]] to target[e], of this weight from each tile;
+    apart[e]: no two sources fit in a tile; piece i is in net[pointer[i]] ... net[pointer[i + 1]].
+    """
+
+    weight: Ints
+    target: Ints
+    first: Ints
+    source: Ints
+    apart: Any
+    pointer: Ints
+    net: Ints
+
+
 class Moved(NamedTuple):
-    """Scratch of one proposal: mass and mark of every stage (zero between proposals), stages touched."""
+    """Scratch of one proposal: mass and mark of every end (zero between proposals), ends touched."""
 
     net: Ints
     touched: Ints
@@ -82,32 +107,79 @@ def _pulled(s: int, a: int, b: int, pull: Pull) -> int:
     return change
 
 
+@compiled_inline
+def _carry(i: int, sign: int, pieces: PieceLists, moved: Moved, n: int) -> int:
+    """Add the masses of piece i to `moved`; the number of ends touched so far."""
+    for k in range(2):
+        s = pieces.end[i, k]
+        if s >= 0:
+            if moved.net[s, 1] == 0:
+                moved.net[s, 1] = 1
+                moved.touched[n] = s
+                n += 1
+            moved.net[s, 0] += sign * pieces.mass[i, k]
+    return n
+
+
 @compiled
 def _gather(a: int, sign: int, pieces: PieceLists, tiles: TileLists, moved: Moved, n: int) -> int:
-    """Add the masses of the pieces in tile a to `moved`; the number of stages touched so far."""
+    """Add the masses of the pieces in tile a to `moved`; the number of ends touched so far."""
     i = tiles.head[a]
     while i >= 0:
-        s = pieces.stage[i]
-        if moved.net[s, 1] == 0:
-            moved.net[s, 1] = 1
-            moved.touched[n] = s
-            n += 1
-        moved.net[s, 0] += sign * pieces.size[i]
+        n = _carry(i, sign, pieces, moved, n)
         i = pieces.after[i]
     return n
 
 
 @compiled
-def _pair(i: int, j: int, pieces: PieceLists, moved: Moved) -> int:
-    """The mass of piece i, less that of piece j unless j < 0; the number of stages touched."""
-    one = pieces.stage[i]
-    moved.touched[0] = one
-    moved.net[one, 0] += pieces.size[i]
-    if j < 0:
-        return 1
-    moved.net[pieces.stage[j], 0] -= pieces.size[j]
-    moved.touched[1] = pieces.stage[j]
-    return 1 if pieces.stage[j] == one else 2
+def _first_in(e: int, k: int, tile: int, nets: Nets, site: Any) -> bool:
+    """Whether none of the sources of net e before the k-th lies in a tile."""
+    if not nets.apart[e]:
+        for other in range(nets.first[e], k):
+            if site[nets.source[other]] == tile:
+                return False
+    return True
+
+
+@compiled
+def _only_in(e: int, i: int, tile: int, nets: Nets, site: Any) -> bool:
+    """Whether no source of net e but piece i lies in a tile."""
+    if not nets.apart[e]:
+        for k in range(nets.first[e], nets.first[e + 1]):
+            if nets.source[k] != i and site[nets.source[k]] == tile:
+                return False
+    return True
+
+
+@compiled
+def _resite(i: int, b: int, nets: Nets, site: Any, distance: Any) -> int:
+    """Put piece i into tile b; the change of the cost of partial sums."""
+    change, a = 0, site[i]
+    for at in range(nets.pointer[i], nets.pointer[i + 1]):
+        e = nets.net[at]
+        if nets.target[e] == i:
+            for k in range(nets.first[e], nets.first[e + 1]):
+                s = site[nets.source[k]]
+                if _first_in(e, k, s, nets, site):
+                    change += nets.weight[e] * (distance[s, b] - distance[s, a])
+        else:
+            t = site[nets.target[e]]
+            if _only_in(e, i, b, nets, site):
+                change += nets.weight[e] * distance[b, t]
+            if _only_in(e, i, a, nets, site):
+                change -= nets.weight[e] * distance[a, t]
+    site[i] = b
+    return int(change)
+
+
+@compiled
+def _resite_all(a: int, b: int, pieces: PieceLists, tiles: TileLists, nets: Nets, distance: Any) -> int:
+    """Put the pieces in the list of tile a into tile b; the change of the cost of partial sums."""
+    change, i = 0, tiles.head[a]
+    while i >= 0:
+        change += _resite(i, b, nets, pieces.site, distance)
+        i = pieces.after[i]
+    return change
 
 
 @compiled
@@ -162,32 +234,40 @@ def _relink(i: int, a: int, b: int, pieces: PieceLists, tiles: TileLists) -> Non
 
 
 @compiled
+def _put_back(tile: int, pieces: PieceLists, tiles: TileLists) -> None:
+    """The pieces in the list of a tile lie there."""
+    i = tiles.head[tile]
+    while i >= 0:
+        pieces.site[i] = tile
+        i = pieces.after[i]
+
+
+@compiled
 def _exchange(a: int, b: int, pieces: PieceLists, tiles: TileLists) -> None:
     """The contents of two tiles change places."""
     head, room = tiles.head, tiles.room
     head[a], head[b] = head[b], head[a]
     room[a], room[b] = room[b], room[a]
-    for tile in (a, b):
-        i = head[tile]
-        while i >= 0:
-            pieces.site[i] = tile
-            i = pieces.after[i]
+    _put_back(a, pieces, tiles)
+    _put_back(b, pieces, tiles)
 
 
 @compiled
 def _accept_moves(
-    pieces: PieceLists, tiles: TileLists, pull: Pull, distance: Any, moved: Moved, state: Any, proposals: int
-) -> int:
+    pieces: PieceLists, tiles: TileLists, pull: Pull, nets: Nets, distance: Any, moved: Moved, state: Any,
+    proposals: int,
+) -> int:  # fmt: skip
     """Threshold accepting: random moves, exchanges of pieces and of tiles; the change of the cost in all.
 
     Any change up to a threshold is taken, which falls from a share of the usual change to 0 after two
     thirds of the `proposals`.
     """
-    stage, size, site, room = pieces.stage, pieces.size, pieces.site, tiles.room
+    alike, size, site, room = pieces.alike, pieces.size, pieces.site, tiles.room
+    sums = len(nets.target) > 0
     total, rising, samples = 0, 0, 0
     for number in range(proposals):
         kind = _next(state, 4)
-        i = _next(state, len(stage))
+        i = _next(state, len(size))
         a, j = site[i], -1
         if kind == 0:
             b = _next(state, len(room))
@@ -196,9 +276,9 @@ def _accept_moves(
             if room[b] < size[i]:
                 continue
         else:
-            j = _next(state, len(stage))
+            j = _next(state, len(size))
             b = site[j]
-            if stage[i] == stage[j] and size[i] == size[j]:
+            if alike[i] == alike[j]:
                 continue
             if room[a] + size[i] < size[j] or room[b] + size[j] < size[i]:
                 continue
@@ -208,8 +288,17 @@ def _accept_moves(
             n = _gather(a, 1, pieces, tiles, moved, 0)
             n = _gather(b, -1, pieces, tiles, moved, n)
         else:
-            n = _pair(i, j, pieces, moved)
+            n = _carry(i, 1, pieces, moved, 0)
+            if j >= 0:
+                n = _carry(j, -1, pieces, moved, n)
         change = _change(a, b, moved, n, pull, distance)
+        if sums and kind == 0:
+            change += _resite_all(a, b, pieces, tiles, nets, distance)
+            change += _resite_all(b, a, pieces, tiles, nets, distance)
+        elif sums:
+            change += _resite(i, b, nets, site, distance)
+            if j >= 0:
+                change += _resite(j, a, nets, site, distance)
         threshold = 0
         if samples < _SAMPLES:
             if change > 0:
@@ -225,27 +314,15 @@ def _accept_moves(
                 _relink(i, a, b, pieces, tiles)
                 if j >= 0:
                     _relink(j, b, a, pieces, tiles)
+        elif sums and kind == 0:
+            _put_back(a, pieces, tiles)
+            _put_back(b, pieces, tiles)
+        else:
+            site[i] = a
+            if j >= 0:
+                site[j] = b
         _clear(moved, n)
     return total
-
-
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """PieceLists in tiles of the mesh. stage, arrays, site: int64, one row per piece; sites: int64 (k, 4).
-
-    A piece is all arrays of a copy, or a part of a copy that does not fit a tile.
-    """
-
-    stages: int
-    stage: Ints
-    arrays: Ints
-    site: Ints
-    sites: Ints
-
-    @property
-    def spread(self) -> Spread:
-        """Where the arrays of the stages are."""
-        return Spread(self.stages, self.sites, self.stage, self.site, self.arrays)
 
 
 def improve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: int, seed: int) -> Layout:
@@ -253,54 +330,108 @@ def improve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work
 
     work: units of PROPOSALS_PER_WORK random changes. All tiles that `layout.sites` lists can be used.
     """
-    tiles = len(layout.sites)
-    too_large = tiles > _MOST_TILES or tiles * layout.stages > _MOST_POTENTIALS
-    if too_large or tiles < 2 or not len(flows.producer) or work < 1:
+    tiles, pieces = len(layout.sites), layout.pieces
+    too_large = tiles > _MOST_TILES or tiles * pieces.stages > _MOST_POTENTIALS
+    if too_large or tiles < 2 or not (len(flows.producer) or len(pieces.sums.target)) or work < 1:
         return layout
-    hops = np.rint(mesh.distances(layout.sites) * _fraction(mesh)).astype(np.int64)
-    neighbours = _neighbours(flows, layout.spread.total, int(hops.max()))
+    kernel = Kernel.of(layout, flows, mesh, arrays_per_tile)
     proposals = min(work * PROPOSALS_PER_WORK, _PROPOSALS_PER_PLACE * (len(layout.site) + tiles))
     state = np.array([seed % (_RANDOM_PRIME - 1) + 1], dtype=np.int64)
-    best, cost = layout, layout.spread.cost(flows, mesh)
+    best, cost = layout, layout.cost(flows, mesh)
     for _ in range(_RUNS):
-        candidate = _run(best, hops, neighbours, arrays_per_tile, state, -(-proposals // _RUNS))
-        if candidate.spread.cost(flows, mesh) < cost:
-            best, cost = candidate, candidate.spread.cost(flows, mesh)
+        candidate, _ = kernel.run(best, state, -(-proposals // _RUNS))
+        if (lower := candidate.cost(flows, mesh)) < cost:
+            best, cost = candidate, lower
     return best
 
 
-def _run(
-    layout: Layout, hops: Ints, neighbours: tuple[Ints, Ints, Ints], arrays_per_tile: int, state: Ints,
-    proposals: int,
-) -> Layout:  # fmt: skip
-    count = len(layout.sites)
-    room = arrays_per_tile - np.bincount(layout.site, layout.arrays, count).astype(np.int64)
-    held = np.zeros((layout.stages, count), dtype=np.int64)
-    np.add.at(held, (layout.stage, layout.site), layout.arrays)
-    site = layout.site.copy()
-    head, before, after = _lists(site, count)
-    moved = Moved(np.zeros((layout.stages, 2), dtype=np.int64), np.zeros(layout.stages, dtype=np.int64))
-    pieces = PieceLists(layout.stage, layout.arrays, site, before, after)
-    pull = Pull(*neighbours, held @ hops)
-    _accept_moves(pieces, TileLists(room, head), pull, hops, moved, state, proposals)
-    return replace(layout, site=site)
+class _Ends(NamedTuple):
+    """The ends of edges, `number` in all.
+
+    of_piece, mass: shape (pieces, 2), those that a piece is part of (-1 for none), and its mass in them;
+    neighbours: of every end, and the weight of a pair in whole numbers that cannot overflow, as in `Pull`.
+    """
+
+    number: int
+    of_piece: Ints
+    mass: Ints
+    neighbours: tuple[Ints, Ints, Ints]
+
+    @classmethod
+    def of(cls, flows: Flows, pieces: Pieces, scale: float) -> _Ends:
+        """scale: of bytes in weights."""
+        stage, arrays, gives = pieces.stage, pieces.arrays, pieces.gives
+        uneven = gives * pieces.taken[stage] != arrays * pieces.given[stage]
+        apart = np.bincount(stage[uneven], minlength=pieces.stages) > 0
+        giving = np.where(apart, pieces.stages + np.cumsum(apart) - 1, np.arange(pieces.stages))
+        given = np.where(apart, pieces.given, pieces.taken)
+        count = pieces.stages + int(apart.sum())
+        second = np.where(apart[stage] & (gives > 0), giving[stage], -1)
+        p, c = giving[flows.producer], flows.consumer
+        each = flows.size_bytes / (given[flows.producer] * pieces.taken[c])
+        weight = np.rint(each * scale).astype(np.int64)
+        ends, others, weights = (np.concatenate(pair) for pair in ((p, c), (c, p), (weight, weight)))
+        order = np.argsort(ends, kind="stable")
+        pointer = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=count))]).astype(np.int64)
+        of_piece, mass = np.stack([stage, second], axis=1), np.stack([arrays, gives], axis=1)
+        return cls(count, of_piece, mass, (pointer, others[order], weights[order]))
 
 
-def _fraction(mesh: Mesh) -> int:
-    """Parts of a hop in which the kernel counts, so that the weight of a hop between chips is kept."""
-    return 1 if mesh.chip_hop == int(mesh.chip_hop) else 16
+def _nets(pieces: Pieces, arrays_per_tile: int, scale: float) -> Nets:
+    sums, count = pieces.sums, len(pieces.sums.target)
+    net = np.repeat(np.arange(count), np.diff(sums.pointer))
+    order = np.lexsort((pieces.arrays[sums.source], net))
+    sizes, first = pieces.arrays[sums.source][order], sums.pointer[:-1]
+    several = np.diff(sums.pointer) > 1
+    apart = np.ones(count, dtype=bool)
+    apart[several] = sizes[first[several]] + sizes[first[several] + 1] > arrays_per_tile
+    members, nets = np.concatenate([sums.source, sums.target]), np.concatenate([net, np.arange(count)])
+    by_piece = np.lexsort((nets, members))
+    pointer = np.concatenate([[0], np.cumsum(np.bincount(members, minlength=len(pieces.stage)))])
+    weight = np.rint(sums.size_bytes * scale).astype(np.int64)
+    return Nets(
+        weight, sums.target, sums.pointer, sums.source, apart, pointer.astype(np.int64), nets[by_piece]
+    )
 
 
-def _neighbours(flows: Flows, arrays: Ints, farthest: int) -> tuple[Ints, Ints, Ints]:
-    """Neighbours of every stage, and the weight of an array pair in whole numbers that cannot overflow."""
-    p, c = flows.producer, flows.consumer
-    each = flows.size_bytes / (arrays[p] * arrays[c])
-    scale = _WEIGHT_SUM / max(1.0, float(flows.size_bytes.sum())) / max(1, farthest)
-    weight = np.rint(each * scale).astype(np.int64)
-    ends, others, weights = np.concatenate([p, c]), np.concatenate([c, p]), np.concatenate([weight, weight])
-    order = np.argsort(ends, kind="stable")
-    pointer = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=flows.stages))]).astype(np.int64)
-    return pointer, others[order], weights[order]
+class Kernel(NamedTuple):
+    """What the compiled search knows of pieces and tiles, wherever the pieces are.
+
+    hops: int64, between all tiles, in parts of a hop; unit: of the cost that it counts, in byte hops.
+    """
+
+    ends: _Ends
+    nets: Nets
+    hops: Ints
+    arrays_per_tile: int
+    unit: float
+
+    @classmethod
+    def of(cls, layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int) -> Kernel:
+        """For any layout of the same pieces on the same tiles."""
+        # parts of a hop, so that the weight of a hop between chips is kept
+        parts = 1 if mesh.chip_hop == int(mesh.chip_hop) else 16
+        hops = np.rint(mesh.distances(layout.sites) * parts).astype(np.int64)
+        pieces, sums = layout.pieces, layout.pieces.sums
+        most_bytes = flows.size_bytes.sum() + (sums.size_bytes * np.diff(sums.pointer)).sum()
+        scale = _WEIGHT_SUM / max(1.0, float(most_bytes)) / max(1, int(hops.max()))
+        ends, nets = _Ends.of(flows, pieces, scale), _nets(pieces, arrays_per_tile, scale)
+        return cls(ends, nets, hops, arrays_per_tile, 1 / (scale * parts))
+
+    def run(self, layout: Layout, state: Ints, proposals: int) -> tuple[Layout, float]:
+        """The layout after so many proposals, and the change of its cost as they count it."""
+        ends, count, arrays = self.ends, len(layout.sites), layout.pieces.arrays
+        room = self.arrays_per_tile - np.bincount(layout.site, arrays, count).astype(np.int64)
+        held = np.zeros((ends.number, count), dtype=np.int64)
+        for own, mass in zip(ends.of_piece.T, ends.mass.T, strict=True):
+            np.add.at(held, (own[own >= 0], layout.site[own >= 0]), mass[own >= 0])
+        site = layout.site.copy()
+        head, before, after = _lists(site, count)
+        moved = Moved(np.zeros((ends.number, 2), dtype=np.int64), np.zeros(ends.number, dtype=np.int64))
+        pieces = PieceLists(arrays, site, before, after, ends.of_piece, ends.mass, layout.pieces.alike)
+        pull, tiles = Pull(*ends.neighbours, held @ self.hops), TileLists(room, head)
+        change = _accept_moves(pieces, tiles, pull, self.nets, self.hops, moved, state, proposals)
+        return replace(layout, site=site), change * self.unit
 
 
 def _lists(site: Ints, tiles: int) -> tuple[Ints, Ints, Ints]:

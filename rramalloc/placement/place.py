@@ -26,9 +26,8 @@ from rramalloc.network.network import Network
 from rramalloc.placement.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
 from rramalloc.placement.blocks import Block, StoredCopies, stored
 from rramalloc.placement.check import check
-from rramalloc.placement.links import Loads
+from rramalloc.placement.layout import Layout
 from rramalloc.placement.mesh import Ints
-from rramalloc.placement.move_pieces import Layout
 from rramalloc.placement.placement import (
     Flow,
     Link,
@@ -39,7 +38,7 @@ from rramalloc.placement.placement import (
     TileUse,
     Traffic,
 )
-from rramalloc.placement.transfer import EdgeTransfers, check_transfer, ends_of, missing_of_transfer
+from rramalloc.placement.transfer import EdgeTransfers, Ways, check_transfer, missing_of_transfer
 from rramalloc.records import check_range
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.allocation_input import AllocationLike, read_allocation
@@ -51,33 +50,32 @@ from rramalloc.timing.simulate import blocks_by_name, replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
-Run = tuple[int, int]
-"""(piece, arrays of it) of one copy."""
 
+def assembled(layout: Layout, names: Sequence[str]) -> tuple[PlacedArray, ...]:
+    """One record per array in use, by chip, tile and index; names: of the stages.
 
-def assembled(
-    layout: Layout, names: Sequence[str], copies: Sequence[StoredCopies]
-) -> tuple[PlacedArray, ...]:
-    """One record per array in use, by chip, tile and index; copies: of every stage, and what they hold.
-
-    Sets of arrays that lie together are numbered in the order of their tiles; the blocks of a set fill its
-    pieces one after the other, and the arrays of a tile are filled stage after stage, set after set.
+    Sets of arrays that lie together are numbered in the order of their tiles, and the arrays of a tile are
+    filled stage after stage, set after set, block after block.
     """
-    found = []
-    order = _tile_order(layout)
-    used = dict.fromkeys(range(len(layout.sites)), 0)
-    members = _members(layout, order)
-    for stage, pieces in enumerate(members):
-        for number, runs in enumerate(_copies(layout, pieces, copies[stage].together)):
-            at, held = 0, copies[stage][number]
-            for piece, arrays in runs:
+    pieces, rank = layout.pieces, np.empty(len(layout.sites), dtype=np.int64)
+    rank[np.lexsort(layout.sites.T[::-1])] = np.arange(len(layout.sites))
+    members: list[dict[int, list[int]]] = [{} for _ in names]
+    for piece in np.lexsort((rank[layout.site], pieces.stage)).tolist():
+        members[int(pieces.stage[piece])].setdefault(int(pieces.copy[piece]), []).append(piece)
+    found, used = [], [0] * len(layout.sites)
+    for stage, sets in enumerate(members):
+        for number, own in enumerate(sets.values()):
+            held, at = pieces.held[stage][number], 0
+            blocks = pieces.blocks(stage, number)
+            for piece in sorted(own):
                 site = int(layout.site[piece])
-                place = layout.sites[site].tolist()
-                for block in held.blocks[at : at + arrays]:
-                    where = (place[0], place[1]), (place[2], place[3]), used[site]
+                row, column, *tile = layout.sites[site].tolist()
+                own_blocks = blocks[at : at + int(pieces.arrays[piece])]
+                for block in sorted(own_blocks, key=lambda block: (block.row_block, block.column_block)):
+                    where = (row, column), (tile[0], tile[1]), used[site]
                     found.append(array_of(*where, names[stage], held.replica, block))
                     used[site] += 1
-                at += arrays
+                at += int(pieces.arrays[piece])
     return tuple(sorted(found, key=lambda array: (array.chip, array.tile, array.index)))
 
 
@@ -128,57 +126,6 @@ def stored_copies(
         stored(matrix, hardware.crossbar, mapping, int(count), f"{where} {name[:60]!r}")
         for name, matrix, count in zip(graph.names, weights, copies, strict=True)
     ]
-
-
-def _tile_order(layout: Layout) -> Ints:
-    """Rank of every site by chip and tile."""
-    rank = np.empty(len(layout.sites), dtype=np.int64)
-    rank[np.lexsort(layout.sites.T[::-1])] = np.arange(len(layout.sites))
-    return rank
-
-
-def _members(layout: Layout, order: Ints) -> list[list[int]]:
-    """Pieces of every stage in the order of their tiles, the largest of a tile first."""
-    members: list[list[int]] = [[] for _ in range(layout.stages)]
-    for piece in np.lexsort((-layout.arrays, order[layout.site], layout.stage)).tolist():
-        members[int(layout.stage[piece])].append(piece)
-    return members
-
-
-def _copies(layout: Layout, pieces: list[int], demand: int) -> list[list[Run]]:
-    """The pieces of each set of `demand` arrays that lie together.
-
-    Whole pieces stay whole where all are, else arrays are dealt in order.
-    """
-    sizes = {piece: int(layout.arrays[piece]) for piece in pieces}
-    most = max(sizes.values())
-    whole = [piece for piece in pieces if sizes[piece] == most]
-    rest = [piece for piece in pieces if sizes[piece] != most]
-    copies = sum(sizes.values()) // demand
-    each, left = divmod(demand, most)
-    alike = len(rest) == (copies if left else 0) and all(sizes[piece] == left for piece in rest)
-    if len(whole) == copies * each and alike:
-        return [
-            [(piece, sizes[piece]) for piece in (*whole[k * each : (k + 1) * each], *rest[k : k + 1])]
-            for k in range(copies)
-        ]
-    entire = [[(piece, demand)] for piece in pieces if sizes[piece] == demand]
-    return entire + _dealt([(piece, sizes[piece]) for piece in pieces if sizes[piece] != demand], demand)
-
-
-def _dealt(runs: list[Run], demand: int) -> list[list[Run]]:
-    copies: list[list[Run]] = []
-    short = 0
-    for piece, arrays in runs:
-        left = arrays
-        while left:
-            if not short:
-                copies.append([])
-                short = demand
-            here = min(left, short)
-            copies[-1].append((piece, here))
-            left, short = left - here, short - here
-    return copies
 
 
 MAX_WORK = 10**6
@@ -235,9 +182,9 @@ def place_network(
     copies = replication_by_name(graph, replication, where)
     sizes = folds(network, graph.stages, hardware, options)
     held = stored_copies(graph, stored_weights(graph, hardware, sizes), copies, hardware, options.mapping)
-    together, sets = np.array([[each.together, len(each)] for each in held], dtype=np.int64).T
-    found = arrange(graph, together, sets, hardware, work=work, seed=seed)
-    arrays = assembled(found.layout, graph.names, held)
+    found = arrange(graph, held, hardware, work=work, seed=seed)
+    arrays = assembled(found.layout, graph.names)
+    ways = Ways.of(arrays, graph.names, found.flows, copies)
     placement = Placement(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
@@ -245,8 +192,8 @@ def place_network(
         options=PlacementOptions(**dict(options), seed=seed, work=work, latency_table=measured),
         traffic=_traffic(found),
         layers=_layers(graph, held, sizes, hardware, options.mapping, arrays),
-        flows=_flows(found, graph, _delays(found, graph, arrays, copies, hardware, options, measured)),
-        links=_links(found),
+        flows=_flows(found, graph, ways, _delays(ways, graph, hardware, options, measured)),
+        links=_links(ways),
         tiles=_tiles(arrays, hardware),
         arrays=arrays,
         warnings=(
@@ -302,48 +249,49 @@ def _mode(graph: StageGraph, stage: int, held: StoredCopies, hardware: Hardware)
 
 
 def _delays(
-    found: Arrangement, graph: StageGraph, arrays: Sequence[PlacedArray], copies: Ints, hardware: Hardware,
-    options: MappingOptions, measured: MeasuredSteps | None,
+    ways: Ways, graph: StageGraph, hardware: Hardware, options: MappingOptions,
+    measured: MeasuredSteps | None,
 ) -> list[dict[str, float]]:  # fmt: skip
-    """transfer_ns and busy of every flow, as far as the hardware gives what they need."""
+    """transfer_ns and busy of every way, as far as the hardware gives what they need."""
     if missing_of_transfer(hardware):
-        return [{} for _ in found.flows.producer]
+        return [{} for _ in ways]
     batch_ns: npt.NDArray[np.float64] | None = None
     if hardware.compute_ns is not None or measured is not None:
         ticks = None
         if hardware.own_clock:
             timed = timed_graph(graph.network, hardware, options, measured).on_arrays
-            ticks = timed.in_blocks(graph.blocks).batch_ticks(copies)
+            ticks = timed.in_blocks(graph.blocks).batch_ticks(ways.copies)
         step_time = StepTime.of(graph, hardware, measured)
         if step_time is not None:
-            length = np.ones(len(copies)) if ticks is None else ticks.astype(np.float64)
-            batch_ns = length * float(step_time.step_ns(copies))
-    by_layer = ends_of(arrays)
-    slices = [hardware.of_layer(layer).columns_per_weight for layer in graph.layers]
-    ends = [by_layer[name] for name in graph.names]
-    delays = EdgeTransfers.of(ends, found.flows, copies, slices, hardware, batch_ns).edges
+            length = np.ones(len(ways.copies)) if ticks is None else ticks.astype(np.float64)
+            batch_ns = length * float(step_time.step_ns(ways.copies))
+    transfers = EdgeTransfers.of(ways, hardware, batch_ns)
+    delays = (*transfers.gathered, *transfers.edges)
     if batch_ns is None:
         return [{"transfer_ns": each.ns} for each in delays]
     return [{"transfer_ns": each.ns, "busy": each.busy} for each in delays]
 
 
-def _flows(found: Arrangement, graph: StageGraph, delays: Sequence[dict[str, float]]) -> tuple[Flow, ...]:
-    flows = found.flows
-    hops = found.layout.spread.mean_hops(flows, found.mesh)
+def _flows(
+    found: Arrangement, graph: StageGraph, ways: Ways, delays: Sequence[dict[str, float]]
+) -> tuple[Flow, ...]:
+    """Those of the ways that carry something, by producer and consumer."""
+    of_sums = [way.mean_hops(found.mesh.chip_hop) for way in ways.sums]
+    hops = (*of_sums, *found.layout.mean_hops(found.flows, found.mesh).tolist())
+    ends = zip(ways.sender.tolist(), ways.receiver.tolist(), strict=True)
+    listed = sorted(zip(ends, ways.input_bytes.tolist(), hops, delays, strict=True), key=lambda each: each[0])
     return tuple(
         Flow(
             producer=graph.names[p], consumer=graph.names[c], size_bytes=sent, hops=mean,
             byte_hops=sent * mean, **own,
         )
-        for p, c, sent, mean, own in zip(
-            flows.producer.tolist(), flows.consumer.tolist(), flows.size_bytes.tolist(), hops.tolist(),
-            delays, strict=True,
-        )
+        for (p, c), sent, mean, own in listed
+        if p != c or sent
     )  # fmt: skip
 
 
-def _links(found: Arrangement) -> tuple[Link, ...]:
-    loads = Loads.total(found.layout.spread, found.flows, found.flows.size_bytes)
+def _links(ways: Ways) -> tuple[Link, ...]:
+    loads = ways.loads(ways.input_bytes)
     return tuple(
         Link(chip=chip, start=start, end=end, size_bytes=load) for load, chip, start, end in loads.listed()
     )

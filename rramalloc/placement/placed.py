@@ -34,7 +34,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.placement.arrange import DEFAULT_WORK, arrange
 from rramalloc.placement.place import assembled, stored_copies, stored_weights
-from rramalloc.placement.transfer import EdgeTransfers, check_transfer, ends_of, transfer
+from rramalloc.placement.transfer import EdgeTransfers, Ways, check_transfer, transfer
 from rramalloc.results.allocation import Allocation, EdgeDelay, Placed
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.search.objective import LatencyNs, Makespan
@@ -184,25 +184,25 @@ def _placed(problem: Problem, candidate: Candidate, hardware: Hardware, request:
     placed = problem.on_arrays
     number = np.flatnonzero(problem.graph.weighted)
     own = copies[number]
-    found = arrange(placed.graph, placed.demand, own, hardware, work=DEFAULT_WORK, seed=request.seed)
     sizes = folds(placed.graph.network, placed.graph.layers, hardware, request.mapping)
     weights = stored_weights(placed.graph, hardware, sizes)
     held = stored_copies(placed.graph, weights, own, hardware, request.mapping.mapping)
-    by_layer = ends_of(assembled(found.layout, placed.graph.names, held))
-    ends = [by_layer[name] for name in placed.graph.names]
-    slices = [hardware.of_layer(layer).columns_per_weight for layer in placed.graph.layers]
+    found = arrange(placed.graph, held, hardware, work=DEFAULT_WORK, seed=request.seed)
+    names = placed.graph.names
+    ways = Ways.of(assembled(found.layout, names), names, found.flows, own)
     ticks = placed.graph.batch_ticks(own)
     known: Transfer | Delays
     if ticks is None:
-        known = transfer(ends, found.flows, copies, slices, hardware)
+        known = transfer(ways, hardware)
         transfer_ns = known.of_stages(copies).tolist()
     else:
-        ways = EdgeTransfers.of(ends, found.flows, own, slices, hardware, ticks.astype(np.float64) * tick_ns)
+        transfers = EdgeTransfers.of(ways, hardware, ticks.astype(np.float64) * tick_ns)
         lags, slower, slowest = dict[Pair, int](), np.ones(len(copies)), np.zeros(len(copies))
         producers, consumers = number[found.flows.producer].tolist(), number[found.flows.consumer].tolist()
-        for p, c, delay in zip(producers, consumers, ways.edges, strict=True):
+        for p, c, delay in zip(producers, consumers, transfers.edges, strict=True):
             lags[p, c] = math.ceil(delay.ns / tick_ns * EXACTLY)
-        for p, delay in zip((*number.tolist(), *producers), (*ways.gathered, *ways.edges), strict=True):
+        delays = (*transfers.gathered, *transfers.edges)
+        for p, delay in zip((*number.tolist(), *producers), delays, strict=True):
             slower[p], slowest[p] = max(slower[p], delay.busy), max(slowest[p], delay.ns)
         known, transfer_ns = Delays(_of_edges(problem.graph, lags), slower), slowest.tolist()
     timed = _with(problem, known)

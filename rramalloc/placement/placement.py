@@ -75,6 +75,7 @@ class PlacedLayer(Foldable):
 class Flow(Record):
     """What a consumer reads of a producer: bytes per input of the network, hops on average, their product.
 
+    Where both are the same layer: the partial sums of its copies, on their way to the tile that adds them up.
     transfer_ns: from the end of a batch until its pixels are there, partial sums included; None where the
     hardware gives not all hop times and bandwidths; busy: part of the time of the batches in which the
     busiest link on the way is taken; None without a time of a step.
@@ -87,6 +88,13 @@ class Flow(Record):
     byte_hops: NonNegative
     transfer_ns: NonNegative | None = None
     busy: NonNegative | None = None
+
+    @property
+    def words(self) -> str:
+        """What it is, as texts say it."""
+        if self.producer == self.consumer:
+            return f"partial sums of {self.producer}"
+        return f"from {self.producer} to {self.consumer}"
 
 
 class Link(Record):
@@ -111,9 +119,9 @@ class TileUse(Record):
 class Traffic(Record):
     """What is moved per input of the network.
 
-    cost, lower_bound: bytes x hops of all flows, and what no placement can go below; gap: their relative
-    distance; proof: what shows the bound; constructed: cost before the improvement; chip_hop: tile hops
-    that a hop between chips counts as.
+    cost, lower_bound: bytes x hops of all flows, partial sums among them, and what no placement can go
+    below; gap: their relative distance; proof: what shows the bound; constructed: cost before the
+    improvement; chip_hop: tile hops that a hop between chips counts as.
     """
 
     cost: NonNegative

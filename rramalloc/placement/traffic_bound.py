@@ -9,6 +9,13 @@ over h of the share that is h or more apart. Thus edges are bounded one by one.
 
 The tiles near an array of a stage must hold the arrays of all its neighbours: those with most bytes a pair
 lie nearest. The sum of this over all arrays counts every edge from both ends: half of it is a second bound.
+
+Results leave from one array a column block, the others send it partial sums. Let x be one of the m arrays of
+a column block whose results leave from g, y an array of the reader: d(x, y) <= d(x, g) + d(g, y). A tile
+apart from g holds k = min(T, m - 1) of the m arrays at most, so the mean of d(x, y) over them is at most
+d(g, y) + k / m * (sum over the tiles of d(tile, g)). Flows of together m / k times the bytes of a partial sum
+thus cost, with the partial sums, at least what both bounds say of all N_p arrays. Other bytes are bounded
+with the arrays that give in place of N_p.
 """
 
 from __future__ import annotations
@@ -16,34 +23,55 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from rramalloc.placement.flows import Flows
 from rramalloc.placement.mesh import Ints, Mesh
 
+Floats = npt.NDArray[np.float64]
 _CAUTION = 1 - 1e-12
 _MOST_LEVELS, _MOST_STEPS = 2048, 64
 """Hops up to which a bound counts, in meshes of any extent, and levels beyond each hop between chips."""
 
 
-def lower_bound(flows: Flows, arrays: Ints, mesh: Mesh, arrays_per_tile: int) -> float:
-    """Bytes x hops that no placement of `arrays` arrays of every stage undercuts.
+class Masses(NamedTuple):
+    """Arrays of every stage that give results, and all, that take inputs; sum_bytes: float64, of the partial
+    sums of each if every column block sent one, infinite where copies lie in one tile each.
+    """
+
+    given: Ints
+    taken: Ints
+    sum_bytes: Floats
+
+
+def lower_bound(flows: Flows, masses: Masses, mesh: Mesh, arrays_per_tile: int) -> float:
+    """Bytes x hops that no placement of these arrays undercuts.
 
     It holds for any assignment of arrays to tiles, also of those that let copies straddle.
     """
-    nearest = _Nearest(mesh)
-    known: dict[tuple[int, int], float] = {}
-    terms = []
-    for p, c, sent in zip(
-        flows.producer.tolist(), flows.consumer.tolist(), flows.size_bytes.tolist(), strict=True
+    given, taken, sum_bytes = masses
+    nearest, p, c = _Nearest(mesh), flows.producer, flows.consumer
+    of_all, of_given = (
+        nearest.mean_hops_of(arrays[p], taken[c], arrays_per_tile) for arrays in (taken, given)
+    )
+    rows = taken / given
+    left = sum_bytes * rows / np.clip(rows - 1, 1, arrays_per_tile)
+    shared = np.zeros(len(p))
+    for edge in np.argsort(of_given - of_all, kind="stable").tolist():
+        shared[edge] = min(left[p[edge]], flows.size_bytes[edge])
+        left[p[edge]] -= shared[edge]
+    total, arrays = 0.0, np.concatenate([taken, given])
+    for sender, size_bytes, hops in (
+        (p, shared, of_all),
+        (p + len(taken), flows.size_bytes - shared, of_given),
     ):
-        pair = int(arrays[p]), int(arrays[c])
-        if pair not in known:
-            known[pair] = nearest.mean_hops(*pair, arrays_per_tile)
-        terms.append(sent * known[pair])
-    from_both_ends = nearest.all_neighbours(flows, arrays, arrays_per_tile)
-    return max(math.fsum(terms), from_both_ends / 2) * _CAUTION
+        one_by_one = math.fsum((size_bytes * hops).tolist())
+        from_both_ends = nearest.all_neighbours(sender, c, size_bytes, arrays, arrays_per_tile)
+        total += max(one_by_one, from_both_ends / 2)
+    return total * _CAUTION
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +101,12 @@ class _Nearest:
             levels.append((hops, tiles))
         return levels
 
+    def mean_hops_of(self, ones: Ints, others: Ints, arrays_per_tile: int) -> Floats:
+        """`mean_hops` of each of many pairs of stages."""
+        pairs = list(zip(ones.tolist(), others.tolist(), strict=True))
+        known = {pair: self.mean_hops(*pair, arrays_per_tile) for pair in dict.fromkeys(pairs)}
+        return np.array([known[pair] for pair in pairs], dtype=np.float64)
+
     def mean_hops(self, one: int, other: int, arrays_per_tile: int) -> float:
         """Least mean of hops between `one` arrays of a stage and `other` of another."""
         terms, before = [], 0.0
@@ -86,11 +120,15 @@ class _Nearest:
             before = hops
         return math.fsum(terms)
 
-    def all_neighbours(self, flows: Flows, arrays: Ints, arrays_per_tile: int) -> float:
-        """Least sum, over all arrays of all stages, of bytes x hops between one and its neighbours."""
-        p, c = flows.producer, flows.consumer
+    def all_neighbours(
+        self, p: Ints, c: Ints, size_bytes: Floats, arrays: Ints, arrays_per_tile: int
+    ) -> float:
+        """Least sum, over all arrays of all stages, of bytes x hops between one and its neighbours.
+
+        p, c: stages of each edge, which carries `size_bytes`.
+        """
         ends, others = np.concatenate([p, c]), np.concatenate([c, p])
-        sent = np.concatenate([flows.size_bytes, flows.size_bytes])
+        sent = np.concatenate([size_bytes, size_bytes])
         terms = []
         for stage in np.unique(ends).tolist():
             near = np.flatnonzero(ends == stage)

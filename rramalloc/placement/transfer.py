@@ -1,6 +1,7 @@
 """Transfers over a placement: what stages send each other, and the partial sums within their copies.
 
-One model for all that asks: what `--placed` adds to the time of a step or an edge, and the cost on chiplets.
+One model for all that asks: the traffic and links of `place` (which `layout` minimises), what `--placed` adds
+to the time of a step or an edge, and the cost on chiplets.
 An array yields its column block's part of the outputs. The arrays of a column block hold one row block each:
 a tile adds up what its own arrays yield, and its partial sum travels to the tile of the last row block.
 Results leave from there for all arrays of the reader, evenly over all pairs of an array that gives and one
@@ -9,34 +10,139 @@ that takes. Ways are those of `Mesh`: XY routing, between chips by way of tile (
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Chip, Hardware
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.placement.arrange import chip_of
 from rramalloc.placement.flows import Flows
-from rramalloc.placement.links import Arrays, Loads, routes
-from rramalloc.placement.mesh import Ints, Site
+from rramalloc.placement.links import Arrays, LinkRoute, Loads, routes, single_routes
+from rramalloc.placement.mesh import Ints, Site, hops_apart
 from rramalloc.placement.placement import PlacedArray
-from rramalloc.timing.access import BITS_PER_BYTE, Transfer
+from rramalloc.timing.access import Transfer
 
 Floats = npt.NDArray[np.float64]
 
 
-class PartialSums(NamedTuple):
-    """Partial sums on their way from a tile to the one where they are added: of some column blocks, with so
-    many columns together.
+class Moved(NamedTuple):
+    """Hops over all pairs of arrays that something is sent between; moving: pairs in different tiles."""
+
+    inside: int
+    between: int
+    moving: int
+
+    def mean_ns(self, inside_ns: float, between_ns: float) -> float:
+        """Time of the hops of a pair that moves, on average."""
+        return (self.inside * inside_ns + self.between * between_ns) / max(self.moving, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Way(ABC):
+    """What is sent between tiles, and over which links."""
+
+    @cached_property
+    @abstractmethod
+    def routes(self) -> tuple[LinkRoute, ...]:
+        """Its links, and how many shares of what it carries go over each."""
+
+    @property
+    @abstractmethod
+    def shares(self) -> int:
+        """Equal shares of what it carries."""
+
+    @abstractmethod
+    def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """From sources to targets: hops inside chips, between them, and pairs of arrays."""
+
+    def onto(self, loads: Loads, size_bytes: float) -> None:
+        """Add what its links carry of so many bytes."""
+        for route in self.routes:
+            loads.add(route, size_bytes / self.shares)
+
+    def moved(self) -> Moved:
+        """Its hops, over all pairs."""
+        found = np.zeros(3, dtype=np.int64)
+        for inside, between, pairs in self.hops():
+            found += ((inside * pairs).sum(), (between * pairs).sum(), pairs[inside + between > 0].sum())
+        return Moved(*found.tolist())
+
+    def longest_ns(self, inside_ns: float, between_ns: float) -> float:
+        """Time of the hops of the pair that is farthest apart."""
+        return max(
+            float((inside * inside_ns + between * between_ns).max(initial=0.0))
+            for inside, between, _ in self.hops()
+        )
+
+    def slowest_ns(self, loads: Loads, tile_gb_s: float | None, chip_gb_s: float | None) -> float:
+        """Time in which the slowest link on the way carries its load; links without a bandwidth take none."""
+        slowest = 0.0
+        for route in self.routes:
+            gb_s = tile_gb_s if route.key is not None else chip_gb_s
+            if gb_s is not None:
+                carried = route.of(loads.of_key[route.key])[route.pairs > 0]
+                slowest = max(slowest, float(carried.max(initial=0.0)) / gb_s)
+        return slowest
+
+
+@dataclass(frozen=True, eq=False)
+class Results(Way):
+    """Results, spread evenly over the pairs of an array that gives and one that takes."""
+
+    source: Arrays
+    target: Arrays
+
+    @cached_property
+    def routes(self) -> tuple[LinkRoute, ...]:
+        """By XY routing."""
+        return tuple(routes(self.source, self.target))
+
+    @property
+    def shares(self) -> int:
+        """Pairs of arrays."""
+        return int(self.source.held.sum()) * int(self.target.held.sum())
+
+    def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """From every source to all targets."""
+        for site, count in zip(self.source.sites, self.source.held.tolist(), strict=True):
+            yield *hops_apart(site, self.target.sites), count * self.target.held
+
+
+@dataclass(frozen=True, eq=False)
+class PartialSums(Way):
+    """Partial sums from tiles to those where they are added, shape (k, 4) both: of so many column blocks,
+    with so many columns together, int64 (k,).
     """
 
-    source: Site
-    target: Site
-    blocks: int
-    columns: int
+    source: Ints
+    target: Ints
+    blocks: Ints
+    columns: Ints
+
+    @cached_property
+    def routes(self) -> tuple[LinkRoute, ...]:
+        """By XY routing."""
+        return tuple(single_routes(self.source, self.target, self.columns))
+
+    @property
+    def shares(self) -> int:
+        """Columns."""
+        return int(self.columns.sum())
+
+    def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """Of all of them at once."""
+        yield *hops_apart(self.source, self.target), self.blocks
+
+    def mean_hops(self, chip_hop: float) -> float:
+        """Mean of the hops of a byte, those between chips weighted."""
+        within, between = hops_apart(self.source, self.target)
+        return float((self.columns * (within + chip_hop * between)).sum()) / max(self.shares, 1)
 
 
 class Ends(NamedTuple):
@@ -44,7 +150,7 @@ class Ends(NamedTuple):
 
     takes: Arrays
     gives: Arrays
-    sums: tuple[PartialSums, ...] = ()
+    sums: PartialSums
 
     @classmethod
     def of(cls, arrays: Iterable[PlacedArray]) -> Ends:
@@ -65,8 +171,9 @@ class Ends(NamedTuple):
                 moved = sums.setdefault((site, target), [0, 0])
                 moved[0] += 1
                 moved[1] += count
-        partial = tuple(PartialSums(*way, *moved) for way, moved in sorted(sums.items()))
-        return cls(_entry(takes), _entry(gives), partial)
+        rows = [(*source, *target, *moved) for (source, target), moved in sorted(sums.items())]
+        table = np.array(rows, dtype=np.int64).reshape(-1, 10)
+        return cls(_entry(takes), _entry(gives), PartialSums(table[:, :4], table[:, 4:8], *table[:, 8:].T))
 
 
 def ends_of(arrays: Iterable[PlacedArray]) -> dict[str, Ends]:
@@ -82,76 +189,59 @@ def _entry(sites: dict[Site, int]) -> Arrays:
     return Arrays(np.array(places, dtype=np.int64), np.array([sites[at] for at in places], dtype=np.int64))
 
 
-class Moved(NamedTuple):
-    """Hops over all pairs of arrays that something is sent between; moving: pairs in different tiles."""
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """All that the stages of a placement send: the partial sums of every stage, the results of every flow."""
 
-    inside: int
-    between: int
-    moving: int
+    flows: Flows
+    copies: Ints
+    sums: tuple[PartialSums, ...]
+    results: tuple[Results, ...]
 
-    def mean_ns(self, inside_ns: float, between_ns: float) -> float:
-        """Time of the hops of a pair that moves, on average."""
-        return (self.inside * inside_ns + self.between * between_ns) / max(self.moving, 1)
+    @classmethod
+    def of(cls, arrays: Iterable[PlacedArray], names: Sequence[str], flows: Flows, copies: Ints) -> Ways:
+        """names, copies: of the stages."""
+        by_layer = ends_of(arrays)
+        ends = [by_layer[name] for name in names]
+        edges = zip(flows.producer.tolist(), flows.consumer.tolist(), strict=True)
+        results = tuple(Results(ends[p].gives, ends[c].takes) for p, c in edges)
+        return cls(flows, copies, tuple(own.sums for own in ends), results)
 
+    def __iter__(self) -> Iterator[Way]:
+        return iter((*self.sums, *self.results))
 
-@dataclass(frozen=True)
-class Way:
-    """Bytes between arrays, spread evenly over the pairs of a source and a target."""
+    @property
+    def sender(self) -> Ints:
+        """The stage that sends each of them."""
+        return np.concatenate([np.arange(len(self.sums)), self.flows.producer])
 
-    source: Arrays
-    target: Arrays
-    size_bytes: float
+    @property
+    def receiver(self) -> Ints:
+        """The stage that each of them goes to."""
+        return np.concatenate([np.arange(len(self.sums)), self.flows.consumer])
 
-    def onto(self, loads: Loads) -> None:
-        """Add what its links carry."""
-        pairs = int(self.source.held.sum()) * int(self.target.held.sum())
-        for route in routes(self.source, self.target):
-            loads.add(route, self.size_bytes / pairs)
+    @property
+    def input_bytes(self) -> Floats:
+        """Bytes that each carries per input of the network."""
+        of_column = self.flows.column_bytes * self.flows.blocks / self.copies
+        return np.concatenate([of_column * self._columns, self.flows.size_bytes])
 
-    def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """From every source to all targets: hops inside chips, between them, and pairs of arrays."""
-        to = self.target.sites
-        for site, count in zip(self.source.sites, self.source.held.tolist(), strict=True):
-            apart = np.abs(to - site)
-            between = apart[:, 0] + apart[:, 1]
-            gated = int(site[2] + site[3]) + to[:, 2] + to[:, 3]
-            yield np.where(between == 0, apart[:, 2] + apart[:, 3], gated), between, count * self.target.held
+    @property
+    def batch_bytes(self) -> Floats:
+        """Bytes that each carries per batch of its sender."""
+        pixels = self.flows.block_pixels * self.copies[self.flows.producer]
+        return np.concatenate([self.flows.column_bytes * self._columns, self.flows.pixel_bytes * pixels])
 
-    def moved(self) -> Moved:
-        """Its hops, over all pairs."""
-        found = np.zeros(3, dtype=np.int64)
-        for inside, between, pairs in self.hops():
-            found += ((inside * pairs).sum(), (between * pairs).sum(), pairs[inside + between > 0].sum())
-        return Moved(*found.tolist())
+    @property
+    def _columns(self) -> Ints:
+        return np.array([way.shares for way in self.sums], dtype=np.int64)
 
-    def longest_ns(self, inside_ns: float, between_ns: float) -> float:
-        """Time of the hops of the pair that is farthest apart."""
-        return max(
-            float((inside * inside_ns + between * between_ns).max()) for inside, between, _ in self.hops()
-        )
-
-    def slowest_ns(self, loads: Loads, tile_gb_s: float | None, chip_gb_s: float | None) -> float:
-        """Time in which the slowest link on the way carries its load; links without a bandwidth take none."""
-        slowest = 0.0
-        for route in routes(self.source, self.target):
-            gb_s = tile_gb_s if route.key is not None else chip_gb_s
-            if gb_s is not None:
-                carried = route.of(loads.of_key[route.key])[route.pairs > 0]
-                slowest = max(slowest, float(carried.max(initial=0.0)) / gb_s)
-        return slowest
-
-
-def sums_of(ends: Ends, bytes_per_column: float) -> list[Way]:
-    """Partial sums of a stage that leave their tile."""
-    one = np.ones(1, dtype=np.int64)
-    return [
-        Way(
-            Arrays(np.array([each.source], dtype=np.int64), one * each.blocks),
-            Arrays(np.array([each.target], dtype=np.int64), one),
-            each.columns * bytes_per_column,
-        )
-        for each in ends.sums
-    ]
+    def loads(self, size_bytes: Floats) -> Loads:
+        """What all links carry if each way carries so many bytes."""
+        loads = Loads()
+        for way, size in zip(self, size_bytes.tolist(), strict=True):
+            way.onto(loads, size)
+        return loads
 
 
 def missing_of_transfer(hardware: Hardware) -> list[str]:
@@ -173,15 +263,13 @@ def check_transfer(hardware: Hardware) -> None:
         raise SpecError(where, f"[chip] has no {' and no '.join(missing)}, which transfer time needs")
 
 
-def transfer(
-    ends: Sequence[Ends], flows: Flows, replication: Ints, slices: Sequence[int], hardware: Hardware
-) -> Transfer:
+def transfer(ways: Ways, hardware: Hardware) -> Transfer:
     """The transfer time of every stage of a placement, as EdgeTransfers; of the slowest of its edges."""
-    found = EdgeTransfers.of(ends, flows, replication, slices, hardware)
+    found = EdgeTransfers.of(ways, hardware)
     slowest = list(found.gathered)
-    for p, delay in zip(flows.producer.tolist(), found.edges, strict=True):
+    for p, delay in zip(ways.flows.producer.tolist(), found.edges, strict=True):
         slowest[p] = max(slowest[p], delay, key=lambda each: each.ns)
-    per_copy = [each.queue_ns / int(copies) for each, copies in zip(slowest, replication, strict=True)]
+    per_copy = [each.queue_ns / int(copies) for each, copies in zip(slowest, ways.copies, strict=True)]
     return Transfer(np.array([each.way_ns for each in slowest]), np.array(per_copy))
 
 
@@ -215,49 +303,25 @@ class EdgeTransfers:
     gathered: list[Delay]
 
     @classmethod
-    def of(
-        cls, ends: Sequence[Ends], flows: Flows, replication: Ints, slices: Sequence[int],
-        hardware: Hardware, batch_ns: Floats | None = None,
-    ) -> EdgeTransfers:  # fmt: skip
-        """slices: columns of a weight of every stage; batch_ns: time of a batch of every stage, None where
-        nothing is asked of how busy a link is.
+    def of(cls, ways: Ways, hardware: Hardware, batch_ns: Floats | None = None) -> EdgeTransfers:
+        """batch_ns: time of a batch of every stage, None where nothing is asked of how busy a link is.
 
         Raises SpecError if the hardware lacks a number.
         """
         check_transfer(hardware)
-        chip, bits = chip_of(hardware), hardware.precision.output_bits
-        sent = flows.pixel_bytes * flows.block_pixels * replication[flows.producer]
-        sums = [sums_of(own, bits / BITS_PER_BYTE / each) for own, each in zip(ends, slices, strict=True)]
-        results = [
-            Way(ends[p].gives, ends[c].takes, size_bytes)
-            for p, c, size_bytes in zip(
-                flows.producer.tolist(), flows.consumer.tolist(), sent.tolist(), strict=True
+        chip, sent = chip_of(hardware), ways.batch_bytes
+        inside, between = chip.hop_ns_tile or 0.0, chip.hop_ns_chip or 0.0
+        bandwidths = chip.bandwidth_tile_gb_s, chip.bandwidth_chip_gb_s
+        loads = ways.loads(sent)
+        rates = None if batch_ns is None else ways.loads(sent / batch_ns[ways.sender])
+        delays = [
+            Delay(
+                way.longest_ns(inside, between),
+                way.slowest_ns(loads, *bandwidths),
+                0.0 if rates is None else way.slowest_ns(rates, *bandwidths),
             )
+            for way in ways
         ]
-        loads, rates = Loads(), Loads()
-        for stage, ways in enumerate(sums):
-            _add(ways, loads, rates, 0.0 if batch_ns is None else float(batch_ns[stage]))
-        for p, way in zip(flows.producer.tolist(), results, strict=True):
-            _add([way], loads, rates, 0.0 if batch_ns is None else float(batch_ns[p]))
-        gathered = [_times(ways, loads, rates, chip, timed=batch_ns is not None) for ways in sums]
-        found = [_times([way], loads, rates, chip, timed=batch_ns is not None) for way in results]
-        before = [gathered[p] for p in flows.producer.tolist()]
-        return cls([own.after(other) for own, other in zip(found, before, strict=True)], gathered)
-
-
-def _add(ways: Iterable[Way], loads: Loads, rates: Loads, batch_ns: float) -> None:
-    for way in ways:
-        way.onto(loads)
-        if batch_ns:
-            Way(way.source, way.target, way.size_bytes / batch_ns).onto(rates)
-
-
-def _times(ways: Sequence[Way], loads: Loads, rates: Loads, chip: Chip, *, timed: bool) -> Delay:
-    """Of the slowest of some ways that start together."""
-    inside, between = chip.hop_ns_tile or 0.0, chip.hop_ns_chip or 0.0
-    bandwidths = chip.bandwidth_tile_gb_s, chip.bandwidth_chip_gb_s
-    return Delay(
-        max((way.longest_ns(inside, between) for way in ways), default=0.0),
-        max((way.slowest_ns(loads, *bandwidths) for way in ways), default=0.0),
-        max((way.slowest_ns(rates, *bandwidths) for way in ways), default=0.0) if timed else 0.0,
-    )
+        gathered, results = delays[: len(ways.sums)], delays[len(ways.sums) :]
+        before = [gathered[p] for p in ways.flows.producer.tolist()]
+        return cls([own.after(other) for own, other in zip(results, before, strict=True)], gathered)

@@ -22,7 +22,7 @@ def placement_section(placement: Placement, detail: Detail) -> Section:
     if placement.flows:
         most = max(placement.flows, key=lambda flow: flow.byte_hops)
         part = most.byte_hops / traffic.cost if traffic.cost else 0.0
-        limit = f"The largest flow is from {most.producer} to {most.consumer}: {share(part)} of the traffic"
+        limit = f"The largest flow is {most.words}: {share(part)} of the traffic"
     options = placement.options
     drawn: tuple[Block, ...] = (chip_map(placement, detail),) if placement.arrays else ()
     return section_of(
@@ -86,7 +86,7 @@ def _tables(placement: Placement, detail: Detail) -> tuple[Table, ...]:
             (flow.producer, flow.consumer, round(flow.size_bytes), flow.hops, round(flow.byte_hops))
             for flow in sorted(placement.flows, key=lambda flow: -flow.byte_hops)
         ],
-        "Per input of the network, largest first.",
+        "Per input of the network, largest first. From a layer to itself: partial sums of its copies.",
     )
     links = Table(
         "Busiest links",

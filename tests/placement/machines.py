@@ -7,9 +7,16 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from rramalloc.hardware.hardware import Chip, Crossbar, Hardware, Memory, Precision, Timing
 from rramalloc.network.network import Network
+from rramalloc.placement.flows import Flows
+from rramalloc.placement.layout import Layout, Pieces
+from rramalloc.placement.mesh import Mesh
+from rramalloc.placement.place import stored_copies, stored_weights
 from rramalloc.placement.placement import PlacedArray, Placement
+from rramalloc.timing.stage_graph import StageGraph
 
 Place = tuple[int, int, int, int]
 SMALL_TOML = """
@@ -102,19 +109,64 @@ def _along(key: Any, at: tuple[int, int], end: tuple[int, int]) -> Iterable[Any]
         yield key, before, (row, column)
 
 
-def loads_by_walking(placement: Placement) -> dict[Any, float]:
-    """Bytes over every link, one pair of arrays after the other."""
-    places = defaultdict(list)
+def hops(mesh: Mesh, one: Place, other: Place) -> float:
+    """Hops between two tiles, those between chips weighted."""
+    return sum(mesh.chip_hop if key is None else 1.0 for key, *_ in walk(one, other))
+
+
+def sums_by_walking(arrays: Iterable[PlacedArray]) -> list[tuple[Place, Place, int]]:
+    """Partial sums as (from, to, columns): a tile adds up its own, those of a column block go to its last."""
+    columns: dict[tuple[int, int], list[PlacedArray]] = defaultdict(list)
+    for array in arrays:
+        columns[array.replica, array.column_block].append(array)
+    sums = []
+    for blocks in columns.values():
+        last = max(blocks, key=lambda array: array.row_block)
+        starts = {place_of(array) for array in blocks} - {place_of(last)}
+        sums += [(start, place_of(last), last.columns) for start in starts]
+    return sums
+
+
+def gives(arrays: Iterable[PlacedArray]) -> list[Place]:
+    """Where results leave: the array of the last row block of every column block."""
+    last: dict[tuple[int, int], PlacedArray] = {}
+    for array in arrays:
+        key = array.replica, array.column_block
+        if key not in last or array.row_block > last[key].row_block:
+            last[key] = array
+    return [place_of(array) for array in last.values()]
+
+
+def loads_by_walking(placement: Placement, graph: StageGraph) -> dict[Any, float]:
+    """Bytes over every link, one pair of arrays after the other; one byte a column and window."""
+    arrays = defaultdict(list)
     for array in placement.arrays:
-        places[array.layer].append(place_of(array))
+        arrays[array.layer].append(array)
     loads: dict[Any, float] = defaultdict(float)
     for flow in placement.flows:
-        pairs = len(places[flow.producer]) * len(places[flow.consumer])
-        for start in places[flow.producer]:
-            for end in places[flow.consumer]:
-                for link in walk(start, end):
-                    loads[link] += flow.size_bytes / pairs
+        if flow.producer != flow.consumer:
+            starts, ends = gives(arrays[flow.producer]), arrays[flow.consumer]
+            for start in starts:
+                for end in ends:
+                    for link in walk(start, place_of(end)):
+                        loads[link] += flow.size_bytes / (len(starts) * len(ends))
+    for name, windows in zip(graph.names, graph.windows.tolist(), strict=True):
+        for start, to, columns in sums_by_walking(arrays[name]):
+            for link in walk(start, to):
+                loads[link] += columns * windows / placement.replication[name]
     return loads
+
+
+def laid_out(
+    graph: StageGraph, hardware: Hardware, copies: list[int], sites: Any, *rows: tuple[int, int, int, int]
+) -> Layout:
+    """Pieces in tiles; rows: (stage, copy, arrays, site)."""
+    weights = stored_weights(graph, hardware, None)
+    held = stored_copies(graph, weights, np.array(copies), hardware, "im2col")
+    stage, copy, arrays, site = np.array(rows, dtype=np.int64).T
+    flows = Flows.of(graph, hardware)
+    pieces = Pieces.of(held, flows, stage, arrays, copy, by_rows=False)
+    return Layout(pieces, site, np.array(sites, dtype=np.int64))
 
 
 def random_chip(random: Random, *, straddle: bool | None = None) -> Chip:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from itertools import product
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from laws.strategies import randoms
-from placement.machines import chain, chip, machine
+from placement.machines import chain, chip, hops, machine
 
 from rramalloc.placement.arrange import arrange
 from rramalloc.placement.flows import Flows
+from rramalloc.placement.layout import Layout, Pieces
 from rramalloc.placement.mesh import Mesh
-from rramalloc.placement.traffic_bound import lower_bound
+from rramalloc.placement.place import stored_copies, stored_weights
+from rramalloc.placement.traffic_bound import Masses, lower_bound
 from rramalloc.timing.stage_graph import StageGraph
 
 MESHES = (
@@ -26,16 +29,26 @@ MESHES = (
 )
 
 
+def flows_of(stages: int, producer: Any, consumer: Any, pixels: Any, pixel_bytes: Any) -> Flows:
+    """Edges of stages whose results take no partial sums."""
+    ones = np.ones(len(producer), dtype=np.int64)
+    return Flows(stages, producer, consumer, pixels, pixel_bytes, ones, np.ones(stages), np.zeros(stages))
+
+
+def whole(arrays: Any) -> Masses:
+    """Arrays that all give results."""
+    return Masses(arrays, arrays, np.zeros(len(arrays)))
+
+
 def random_flows(random: Random, stages: int) -> Flows:
     """Edges from earlier to later stages, at least one."""
     edges = [(p, c) for c in range(stages) for p in range(c) if random.random() < 0.6] or [(0, 1)]
-    return Flows(
+    return flows_of(
         stages,
         np.array([p for p, _ in edges]),
         np.array([c for _, c in edges]),
         np.array([random.randint(1, 20) for _ in edges]),
         np.array([float(random.choice((1, 2, 8))) for _ in edges]),
-        np.ones(len(edges), dtype=np.int64),
     )
 
 
@@ -49,8 +62,8 @@ def cost_of(flows: Flows, mesh: Mesh, groups: list[tuple[int, int]], tiles: tupl
         for (one, n), a in zip(groups, tiles, strict=True):
             for (other, m), b in zip(groups, tiles, strict=True):
                 if (one, other) == (p, c):
-                    hops = mesh.hops(tuple(sites[a]), tuple(sites[b]))
-                    cost += sent * hops * n * m / (total[p] * total[c])
+                    apart = hops(mesh, tuple(sites[a]), tuple(sites[b]))
+                    cost += sent * apart * n * m / (total[p] * total[c])
     return cost
 
 
@@ -76,16 +89,40 @@ def test_no_placement_of_single_arrays_is_below_the_bound(random: Random) -> Non
             return
     flows = random_flows(random, stages)
     groups = [(stage, 1) for stage, count in enumerate(arrays) for _ in range(count)]
-    bound = lower_bound(flows, np.array(arrays), mesh, room)
+    bound = lower_bound(flows, whole(np.array(arrays)), mesh, room)
     assert bound <= least(flows, mesh, groups, room) + 1e-9
+
+
+@settings(max_examples=150, deadline=None)
+@given(randoms)
+def test_no_copies_cut_into_arrays_are_below_the_bound(random: Random) -> None:
+    """Partial sums count: every array is a piece of its own, of one or two copies, in any tile with room."""
+    rows, columns = [random.randint(1, 3) for _ in range(2)], [random.randint(1, 2) for _ in range(2)]
+    copies, room = [random.randint(1, 2), 1], random.randint(1, 3)
+    graph = StageGraph.build(chain(rows[1], *columns[1:], side=2))
+    hardware, mesh = machine(None, (1, random.choice((1, 2)))), random.choice(MESHES)
+    held = stored_copies(graph, stored_weights(graph, hardware, None), np.array(copies), hardware, "im2col")
+    stage, copy = np.array(
+        [(s, c) for s, each in enumerate(held) for c in range(len(each)) for _ in range(each.together)]
+    ).T
+    if len(stage) > min(7, mesh.count * room):
+        return
+    flows = Flows.of(graph, hardware)
+    pieces = Pieces.of(held, flows, stage, np.ones(len(stage), dtype=np.int64), copy, by_rows=False)
+    bound = lower_bound(flows, Masses(pieces.given, pieces.taken, pieces.sum_bytes), mesh, room)
+    best = np.inf
+    for tiles in product(range(mesh.count), repeat=len(stage)):
+        if np.bincount(tiles, minlength=mesh.count).max() <= room:
+            best = min(best, Layout(pieces, np.array(tiles), mesh.all_sites()).cost(flows, mesh))
+    assert bound <= best + 1e-9
 
 
 def test_bound_by_hand() -> None:
     """Two stages of 4 arrays in tiles of 4: at most half of the pairs within a tile, the others one hop."""
-    flows = Flows(2, np.array([0]), np.array([1]), np.array([10]), np.array([1.0]), np.array([1]))
-    bound = lower_bound(flows, np.array([4, 4]), Mesh((1, 2), (1, 1), 1.0), 4)
+    flows = flows_of(2, np.array([0]), np.array([1]), np.array([10]), np.array([1.0]))
+    bound = lower_bound(flows, whole(np.array([4, 4])), Mesh((1, 2), (1, 1), 1.0), 4)
     assert bound == pytest.approx(5.0)
-    together = lower_bound(flows, np.array([2, 2]), Mesh((1, 2), (1, 1), 1.0), 4)
+    together = lower_bound(flows, whole(np.array([2, 2])), Mesh((1, 2), (1, 1), 1.0), 4)
     assert together == 0.0
 
 
@@ -94,8 +131,8 @@ def test_bound_counts_the_tiles_within_reach() -> None:
 
     K_1 = 1 and K_2 = 5 tiles: shares beside the array are 0 and 4 / 9, so the mean is at least 1 + 5 / 9.
     """
-    flows = Flows(2, np.array([0]), np.array([1]), np.array([9]), np.array([1.0]), np.array([1]))
-    bound = lower_bound(flows, np.array([1, 9]), Mesh((4, 4), (1, 1), 1.0), 1)
+    flows = flows_of(2, np.array([0]), np.array([1]), np.array([9]), np.array([1.0]))
+    bound = lower_bound(flows, whole(np.array([1, 9])), Mesh((4, 4), (1, 1), 1.0), 1)
     assert bound == pytest.approx(9 * (1 + 5 / 9))
 
 
@@ -107,13 +144,15 @@ def test_small_placements_are_optimal(random: Random) -> None:
     copies = [random.randint(1, 2) for _ in demand]
     room, tiles = random.randint(3, 4), random.choice(((1, 3), (2, 2)))
     groups = [(stage, demand[stage]) for stage, count in enumerate(copies) for _ in range(count)]
-    graph = StageGraph.build(chain(*(random.randint(1, 8) for _ in demand), side=2))
-    hardware = machine(chip(room, tiles))
-    flows, mesh = Flows.of(graph, 8), Mesh(tiles, (1, 1), 1.0)
+    graph = StageGraph.build(chain(*demand, side=2))
+    hardware = machine(chip(room, tiles), (9, 1))
+    flows, mesh = Flows.of(graph, hardware), Mesh(tiles, (1, 1), 1.0)
     best = least(flows, mesh, groups, room)
     if not np.isfinite(best):
         return
-    found = arrange(graph, np.array(demand), np.array(copies), hardware, work=40, seed=0)
+    held = stored_copies(graph, stored_weights(graph, hardware, None), np.array(copies), hardware, "im2col")
+    assert [each.demand for each in held] == demand
+    found = arrange(graph, held, hardware, work=40, seed=0)
     assert found.cost == pytest.approx(best)
     assert found.lower_bound <= best * (1 + 1e-9)
     if "HiGHS" in found.proof:

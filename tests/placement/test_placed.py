@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +15,12 @@ from placement.machines import chain, chip, machine, memory
 import rramalloc
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Timing
-from rramalloc.placement.arrange import Arrangement
+from rramalloc.network.network import Network
 from rramalloc.placement.flows import Flows
-from rramalloc.placement.links import Arrays
 from rramalloc.placement.mesh import Mesh
-from rramalloc.placement.move_pieces import Layout
 from rramalloc.placement.placed import optimize_placed
 from rramalloc.placement.placement import PlacedArray
-from rramalloc.placement.transfer import Ends, ends_of, transfer
+from rramalloc.placement.transfer import Ways, transfer
 from rramalloc.results.allocation import Allocation
 from rramalloc.results.optimize import Request
 from rramalloc.search import bandwidth
@@ -35,19 +32,22 @@ from rramalloc.timing.stage_graph import StageGraph
 STEP = Timing(step_ns=100.0)
 
 
-def arrangement(hardware, network, *held) -> Arrangement:  # type: ignore[no-untyped-def]
-    """held: (stage, arrays, site) with sites of one row of tiles."""
-    stage, arrays, site = np.array(held, dtype=np.int64).T
-    mesh = Mesh.of(hardware.chip)
-    layout = Layout(int(stage.max()) + 1, stage, arrays, site, mesh.all_sites())
-    flows = Flows.of(StageGraph.build(network), 8)
-    return Arrangement(layout, flows, mesh, 0.0, 0.0, 0.0, "")
-
-
-def transferred(found: Arrangement, copies: Any, hardware: Hardware) -> Transfer:
-    """Where every array holds all rows of its columns: no partial sums."""
-    ends = [Ends(Arrays(*own), Arrays(*own)) for own in found.layout.spread.entries]
-    return transfer(ends, found.flows, copies, [1] * len(ends), hardware)
+def transferred(
+    hardware: Hardware, network: Network, copies: list[int], *held: tuple[int, int, int]
+) -> Transfer:
+    """held: (stage, arrays, tile), where every array holds all rows of its columns: no partial sums."""
+    assert hardware.chip is not None
+    sites, graph = Mesh.of(hardware.chip).all_sites(), StageGraph.build(network)
+    arrays = [
+        PlacedArray(
+            chip=tuple(sites[at, :2].tolist()), tile=tuple(sites[at, 2:].tolist()), index=0, rows=1,
+            columns=1, layer=graph.names[stage], replica=replica, row_block=0, column_block=0,
+        )
+        for stage, count, at in held
+        for replica in range(count)
+    ]  # fmt: skip
+    ways = Ways.of(arrays, graph.names, Flows.of(graph, hardware), np.array(copies))
+    return transfer(ways, hardware)
 
 
 def test_transfer_by_hand() -> None:
@@ -56,8 +56,7 @@ def test_transfer_by_hand() -> None:
     Links 0-1 and 1-2 carry 16 bytes a step, 8 ns at 2 bytes a ns, after 2 hops of 3 ns; link 2-3 carries 4.
     """
     hardware = machine(chip(4, (1, 4), hop_ns_tile=3.0, bandwidth_tile_gb_s=2.0), timing=STEP)
-    found = arrangement(hardware, chain(8, 4, 2), (0, 2, 0), (1, 1, 2), (2, 1, 3))
-    told = transferred(found, np.array([2, 1, 1]), hardware)
+    told = transferred(hardware, chain(8, 4, 2), [2, 1, 1], (0, 2, 0), (1, 1, 2), (2, 1, 3))
     assert told.fixed_ns.tolist() == [6.0, 3.0, 0.0]
     assert told.ns_per_copy.tolist() == [4.0, 2.0, 0.0]
     assert told.of_stages(np.array([2, 1, 1])).tolist() == [14.0, 5.0, 0.0]
@@ -71,27 +70,29 @@ def test_partial_sums_travel_before_results() -> None:
     c2, the last stage, adds up nothing. With two columns a weight the sums are half as large.
     """
     hardware = machine(chip(4, (1, 4), hop_ns_tile=3.0, bandwidth_tile_gb_s=2.0), timing=STEP)
-    flows = Flows.of(StageGraph.build(chain(8, 4)), 8)
     blocks = [("c1", 0, 0), ("c1", 1, 0), ("c1", 2, 2), ("c2", 0, 3)]
-    ends = ends_of(
+    arrays = [
         PlacedArray(
             chip=(0, 0), tile=(0, tile), index=0, layer=layer, replica=0, row_block=row, column_block=0,
             rows=8, columns=4,
         )
         for layer, row, tile in blocks
-    )  # fmt: skip
-    both, copies = [ends["c1"], ends["c2"]], np.array([1, 1])
-    assert transfer(both, flows, copies, [1, 1], hardware).of_stages(copies).tolist() == [6 + 2 + 3 + 4, 0]
-    assert transfer(both, flows, copies, [2, 1], hardware).of_stages(copies).tolist() == [6 + 1 + 3 + 4, 0]
-    last = transfer(both[::-1], flows, copies, [1, 1], hardware)
+    ]  # fmt: skip
+    graph, copies = StageGraph.build(chain(8, 4)), np.array([1, 1])
+    for slices, sent_ns in ((1, 2), (2, 1)):
+        crossbar = hardware.crossbar.model_copy(update={"cell_bits": 8 // slices})
+        sliced = hardware.model_copy(update={"crossbar": crossbar})
+        ways = Ways.of(arrays, graph.names, Flows.of(graph, sliced), copies)
+        assert transfer(ways, sliced).of_stages(copies).tolist() == [6 + sent_ns + 3 + 4, 0]
+    backwards = [each.model_copy(update={"layer": {"c1": "c2", "c2": "c1"}[each.layer]}) for each in arrays]
+    last = transfer(Ways.of(backwards, graph.names, Flows.of(graph, hardware), copies), hardware)
     assert last.fixed_ns.tolist() == [9.0, 6.0]
 
 
 def test_links_are_shared() -> None:
     """c1 in tile 0 to c2 in tile 1 to c3 in tile 0 and on to c4 in tile 1: link 0-1 carries 8 + 2 bytes."""
     hardware = machine(chip(4, (1, 2), hop_ns_tile=1.0, bandwidth_tile_gb_s=2.0), timing=STEP)
-    found = arrangement(hardware, chain(8, 4, 2, 1), (0, 1, 0), (1, 1, 1), (2, 1, 0), (3, 1, 1))
-    told = transferred(found, np.array([1, 1, 1, 1]), hardware)
+    told = transferred(hardware, chain(8, 4, 2, 1), [1, 1, 1, 1], (0, 1, 0), (1, 1, 1), (2, 1, 0), (3, 1, 1))
     assert told.of_stages(np.array([1, 1, 1, 1])).tolist() == [1 + 5.0, 1 + 2.0, 1 + 5.0, 0.0]
 
 
@@ -102,8 +103,7 @@ def test_links_between_chips_have_their_own_times() -> None:
              bandwidth_chip_gb_s=0.5),
         timing=STEP,
     )  # fmt: skip
-    found = arrangement(hardware, chain(8, 4), (0, 1, 1), (1, 1, 5))
-    told = transferred(found, np.array([1, 1]), hardware)
+    told = transferred(hardware, chain(8, 4), [1, 1], (0, 1, 1), (1, 1, 5))
     assert told.fixed_ns.tolist() == [13.0, 0.0]
     assert told.ns_per_copy.tolist() == [16.0, 0.0]
 
@@ -154,11 +154,9 @@ def copies_and_transfer_ns(
     """An allocation of NETWORK, placed here: copies and transfer time of every stage."""
     copies = np.array([layer.replication for layer in allocation.layers])
     graph = StageGraph.build(NETWORK)
-    by_layer = ends_of(rramalloc.place(NETWORK, allocation, hardware=hardware).arrays)
-    slices = [hardware.columns_per_weight] * len(copies)
-    flows = Flows.of(graph, hardware.precision.output_bits)
-    known = transfer([by_layer[name] for name in graph.names], flows, copies, slices, hardware)
-    return copies, known.of_stages(copies)
+    arrays = rramalloc.place(NETWORK, allocation, hardware=hardware).arrays
+    ways = Ways.of(arrays, graph.names, Flows.of(graph, hardware), copies)
+    return copies, transfer(ways, hardware).of_stages(copies)
 
 
 @pytest.mark.parametrize("bandwidth", [None, 1.0], ids=["no memory", "memory"])

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
-from placement.machines import chain, chip, loads_by_walking, machine, random_chip
+from placement.machines import chain, chip, hops, laid_out, loads_by_walking, machine, random_chip
 
-from rramalloc.errors import CapacityError, TileError
-from rramalloc.placement.flows import Flows, Spread
-from rramalloc.placement.links import Loads
+from rramalloc.errors import CapacityError, SpecError, TileError
+from rramalloc.hardware.hardware import Counting
+from rramalloc.placement.arrange import arrange
+from rramalloc.placement.flows import Flows
+from rramalloc.placement.layout import Layout
 from rramalloc.placement.mesh import Mesh
-from rramalloc.placement.place import place
+from rramalloc.placement.move_pieces import Kernel
+from rramalloc.placement.place import assembled, place, stored_copies, stored_weights
+from rramalloc.placement.transfer import Ways
 from rramalloc.timing.stage_graph import StageGraph
 
+PLAIN = machine(None)
 
-def spread(stages: int, sites: list[tuple[int, ...]], *held: tuple[int, int, int]) -> Spread:
-    """held: (stage, site, arrays)."""
-    stage, site, arrays = np.array(held, dtype=np.int64).T
-    return Spread(stages, np.array(sites, dtype=np.int64), stage, site, arrays)
+
+def listed(layout: Layout, graph: StageGraph, flows: Flows, copies: list[int]) -> list[Any]:
+    """Loads of the links of a layout."""
+    ways = Ways.of(assembled(layout, graph.names), graph.names, flows, np.array(copies))
+    return ways.loads(ways.input_bytes).listed()
 
 
 def test_bytes_of_an_edge_are_the_producers_output() -> None:
     """4 x 4 pixels of 3 channels, 1 byte each."""
-    flows = Flows.of(StageGraph.build(chain(3, 5)), 8)
-    assert flows.size_bytes.tolist() == [48.0]
-    assert Flows.of(StageGraph.build(chain(3, 5)), 12).size_bytes.tolist() == [72.0]
+    graph = StageGraph.build(chain(3, 5))
+    assert Flows.of(graph, PLAIN).size_bytes.tolist() == [48.0]
+    longer = PLAIN.precision.model_copy(update={"output_bits": 12})
+    assert Flows.of(graph, PLAIN.model_copy(update={"precision": longer})).size_bytes.tolist() == [72.0]
 
 
 def test_pixels_after_the_last_one_needed_are_not_sent() -> None:
@@ -38,18 +46,18 @@ def test_pixels_after_the_last_one_needed_are_not_sent() -> None:
     nodes = chain(3).to_dict()["nodes"] + [
         {"name": "c2", "op": "conv", "inputs": ["c1"], "out_channels": 1, "kernel": 1, "stride": 2}
     ]
-    flows = Flows.of(StageGraph.build(Network.build("strided", nodes)), 8)
+    flows = Flows.of(StageGraph.build(Network.build("strided", nodes)), PLAIN)
     assert flows.size_bytes.tolist() == [(2 * 4 + 2 + 1) * 3]
 
 
 def test_cost_by_hand() -> None:
     """Two arrays of c1 in tile (0, 0), c2 with one in (0, 1) and one in (1, 2): 1 and 3 hops, mean 2."""
-    flows = Flows.of(StageGraph.build(chain(3, 5)), 8)
-    mesh = Mesh((2, 3), (1, 1), 1.0)
-    here = spread(2, [(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 2)], (0, 0, 2), (1, 1, 1), (1, 2, 1))
+    graph = StageGraph.build(chain(3, 5))
+    flows, mesh, sites = Flows.of(graph, PLAIN), Mesh((2, 3), (1, 1), 1.0), [(0, 0, 0, 0), (0, 0, 0, 1)]
+    rows = (0, 0, 1, 0), (0, 1, 1, 0), (1, 0, 1, 1), (1, 1, 1, 2)
+    here = laid_out(graph, PLAIN, [2, 2], [*sites, (0, 0, 1, 2)], *rows)
     assert here.cost(flows, mesh) == 48 * 2.0
-    listed = Loads.total(here, flows, flows.size_bytes).listed()
-    assert listed == [
+    assert listed(here, graph, flows, [2, 2]) == [
         (48.0, (0, 0), (0, 0), (0, 1)),
         (24.0, (0, 0), (0, 1), (0, 2)),
         (24.0, (0, 0), (0, 2), (1, 2)),
@@ -58,16 +66,63 @@ def test_cost_by_hand() -> None:
 
 def test_chips_are_joined_at_their_first_tiles() -> None:
     """From (1, 1) of chip (0, 0): 2 hops to its first tile, a hop between chips, 1 hop to (0, 1)."""
-    flows = Flows.of(StageGraph.build(chain(3, 5)), 8)
-    mesh = Mesh((2, 2), (1, 2), 10.0)
-    here = spread(2, [(0, 0, 1, 1), (0, 1, 0, 1)], (0, 0, 1), (1, 1, 1))
+    graph = StageGraph.build(chain(3, 5))
+    flows, mesh = Flows.of(graph, PLAIN), Mesh((2, 2), (1, 2), 10.0)
+    rows = (0, 0, 1, 0), (1, 0, 1, 1)
+    here = laid_out(graph, PLAIN, [1, 1], [(0, 0, 1, 1), (0, 1, 0, 1)], *rows)
     assert here.cost(flows, mesh) == 48 * (2 + 10 + 1)
-    assert Loads.total(here, flows, flows.size_bytes).listed() == [
+    assert listed(here, graph, flows, [1, 1]) == [
         (48.0, None, (0, 0), (0, 1)),
         (48.0, (0, 0), (1, 0), (0, 0)),
         (48.0, (0, 0), (1, 1), (1, 0)),
         (48.0, (0, 1), (0, 0), (0, 1)),
     ]
+
+
+def test_partial_sums_cost_by_hand() -> None:
+    """c2 reads 6 rows on 2 wordlines and yields 5 columns on 3 bitlines: 3 blocks of rows by 2 of columns.
+
+    They fill pieces of 2 arrays column block after column block: rows 0 and 1 of the 3 columns in tile 0; the
+    last row of these and the first of the other 2 in tile 1; the rest in tile 2. So 3 columns go from tile 0
+    to 1 and 2 from tile 1 to 2, a byte each for 16 windows. c1 in tile 0 sends 16 pixels of 6 bytes to the 6
+    arrays, two at 0, 1 and 2 hops each.
+    """
+    hardware = machine(None, (2, 3))
+    graph = StageGraph.build(chain(6, 5))
+    one = laid_out(
+        graph, hardware, [1, 1], [(0, 0, 0, n) for n in range(4)],
+        (0, 0, 2, 0), (1, 0, 2, 0), (1, 0, 2, 1), (1, 0, 2, 2),
+    )  # fmt: skip
+    flows, mesh = Flows.of(graph, hardware), Mesh((1, 4), (1, 1), 1.0)
+    assert one.pieces.gives.tolist() == [2, 0, 1, 1]
+    assert one.cost(flows, mesh) == 96 + 16 * (3 + 2)
+    assert listed(one, graph, flows, [1, 1]) == [
+        (96 * 2 / 3 + 16 * 3, (0, 0), (0, 0), (0, 1)),
+        (96 / 3 + 16 * 2, (0, 0), (0, 1), (0, 2)),
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(randoms)
+def test_moves_change_the_cost_as_they_say(random: Random) -> None:
+    """What the compiled search adds up is the difference of the costs, whatever copies straddle."""
+    network = random_network(random, nodes=7, extent=4)
+    board = random_chip(random, straddle=random.random() < 0.8)
+    counting = Counting(groups="diagonal", classifiers="host", row_blocks="first_fit")
+    rows = {"counting": counting} if board.straddle and random.random() < 0.4 else {}
+    hardware, graph = machine(board, (6, 3), **rows), StageGraph.build(network, "crossbar")
+    copies = np.minimum(random_replication(random, graph), 3)
+    try:
+        held = stored_copies(graph, stored_weights(graph, hardware, None), copies, hardware, "im2col")
+        found = arrange(graph, held, hardware, work=0, seed=0)
+    except (CapacityError, TileError, SpecError):
+        return
+    flows, mesh = found.flows, found.mesh
+    state = np.array([random.randint(1, 10**6)], dtype=np.int64)
+    kernel = Kernel.of(found.layout, flows, mesh, board.arrays_per_tile)
+    moved, change = kernel.run(found.layout, state, 3000)
+    before, after = found.layout.cost(flows, mesh), moved.cost(flows, mesh)
+    assert change == pytest.approx(after - before, abs=1e-5 * max(1.0, before))
 
 
 @settings(max_examples=60, deadline=None)
@@ -81,7 +136,7 @@ def test_cost_and_links_are_those_of_every_pair_of_arrays(random: Random) -> Non
         placement = place(network, replication, hardware=hardware, fc="crossbar", work=1)
     except (CapacityError, TileError):
         return
-    loads = loads_by_walking(placement)
+    loads = loads_by_walking(placement, graph)
     hop = placement.traffic.chip_hop
     cost = sum(load * (hop if key is None else 1.0) for (key, *_), load in loads.items())
     assert placement.traffic.cost == pytest.approx(cost)
@@ -110,7 +165,7 @@ def test_distances_are_those_of_single_pairs(random: Random) -> None:
     sites = mesh.all_sites()
     table = mesh.distances(sites)
     i, j = random.randrange(len(sites)), random.randrange(len(sites))
-    assert table[i, j] == mesh.hops(tuple(sites[i].tolist()), tuple(sites[j].tolist()))
+    assert table[i, j] == hops(mesh, tuple(sites[i].tolist()), tuple(sites[j].tolist()))
     assert (table == table.T).all()
     assert (np.diag(table) == 0).all()
 

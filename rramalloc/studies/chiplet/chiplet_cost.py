@@ -19,15 +19,16 @@ from rramalloc.hardware.hardware import Chip
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.network.network import Network
 from rramalloc.placement.check import check
+from rramalloc.placement.flows import Flows
 from rramalloc.placement.links import Loads
 from rramalloc.placement.placement import Placement, PlacementLike, as_placement
-from rramalloc.placement.transfer import Moved, Way, ends_of, sums_of
+from rramalloc.placement.transfer import Way, Ways
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation_input import AllocationLike, read_allocation
 from rramalloc.studies.chiplet.cost import ChipletCost, Terms, described_cost, read_description, total_cost
 from rramalloc.studies.chiplet.description import Description
-from rramalloc.timing.access import BITS_PER_BYTE, StepTime
+from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
 from rramalloc.timing.simulate import simulate
@@ -53,25 +54,19 @@ def placed_cost(
     step_ns, timing = step_time.step_ns(copies), simulate(graph, copies)
     batches = dict(zip(graph.names, timing.batches.tolist(), strict=True))
     cycles = dict(zip(graph.names, timing.cycles.tolist(), strict=True))
-    rates = _Rates(chip)
-    bits = hardware.precision.output_bits
-    placed = ends_of(placement.arrays)
-    terms = {}
-    for stage, name in enumerate(graph.names):
-        compute_ns = batches[name] * cycles[name] * step_ns
-        if name not in placed:  # a digital node
-            terms[name] = Terms(compute_ns, 0.0, 0.0)
-            continue
-        columns = hardware.of_layer(graph.stages[stage]).columns_per_weight
-        share = int(graph.windows[stage]) / int(copies[stage])
-        sums = sums_of(placed[name], share * bits / BITS_PER_BYTE / columns)
-        terms[name] = Terms(compute_ns, rates.carried(sums), rates.routed(batches[name], sums))
+    rates, own = _Rates(chip), graph.on_arrays
+    ways = Ways.of(placement.arrays, own.names, Flows.of(own, hardware), copies[graph.weighted])
+    terms = {name: Terms(batches[name] * cycles[name] * step_ns, 0.0, 0.0) for name in graph.names}
     edges = []
-    for flow in placement.flows:
-        if flow.producer in placed and flow.consumer in placed:
-            way = Way(placed[flow.producer].gives, placed[flow.consumer].takes, flow.size_bytes)
-            carried, routed = rates.carried([way]), rates.routed(batches[flow.producer], [way])
-            edges.append((flow.producer, flow.consumer, Terms(0.0, carried, routed)))
+    for way, size_bytes, p, c in zip(
+        ways, ways.input_bytes.tolist(), ways.sender.tolist(), ways.receiver.tolist(), strict=True
+    ):
+        producer, consumer = own.names[p], own.names[c]
+        carried, routed = rates.carried(way, size_bytes), rates.routed(batches[producer], way)
+        if p == c:
+            terms[producer] = Terms(terms[producer].compute, carried, routed)
+        else:
+            edges.append((producer, consumer, Terms(0.0, carried, routed)))
     levels = _levels(graph)
     groups = [{name: terms[name] for name in level} for level in levels]
     warnings = [*rates.warnings(), *(measured.warnings if measured else ())]
@@ -85,18 +80,17 @@ class _Rates:
     def __init__(self, chip: Chip) -> None:
         self._chip, self._missing = chip, dict[str, None]()
 
-    def carried(self, ways: Sequence[Way]) -> float:
-        """Time in which the slowest link carries what these ways put on it, with no other traffic."""
+    def carried(self, way: Way, size_bytes: float) -> float:
+        """Time in which the slowest link carries so many bytes of a way, with no other traffic."""
         loads = Loads()
-        for way in ways:
-            way.onto(loads)
+        way.onto(loads, size_bytes)
         tile = self._value("bandwidth_tile_gb_s") if any(key is not None for key in loads.of_key) else None
         between = self._value("bandwidth_chip_gb_s") if None in loads.of_key else None
-        return max((way.slowest_ns(loads, tile, between) for way in ways), default=0.0)
+        return way.slowest_ns(loads, tile, between)
 
-    def routed(self, transfers: int, ways: Sequence[Way]) -> float:
+    def routed(self, transfers: int, way: Way) -> float:
         """Time on the way: so many transfers of the mean hops of the pairs that move."""
-        moved = Moved(*map(sum, zip(*(way.moved() for way in ways), strict=True))) if ways else Moved(0, 0, 0)
+        moved = way.moved()
         inside = self._value("hop_ns_tile") if moved.inside else None
         between = self._value("hop_ns_chip") if moved.between else None
         return transfers * moved.mean_ns(inside or 0.0, between or 0.0)

@@ -76,7 +76,7 @@ def describe_network(network: Network, hardware: Hardware, mapping: Mapping, fc:
             "transfers": [network.shapes[node.name].height if way.reduced else 0 for way in ways],
             "strategies": [way.name for way in ways],
         } | ({"bytes": [way.inside_bytes for way in ways]} if moved else {})
-    flows = Flows.of(graph, hardware.precision.output_bits)
+    flows = Flows.of(graph, hardware)
     edges = []
     for producer, consumer, size_bytes in zip(
         flows.producer.tolist(), flows.consumer.tolist(), flows.size_bytes.tolist(), strict=True
