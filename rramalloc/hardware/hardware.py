@@ -324,22 +324,14 @@ class Hardware(ResultRecord):
         return self
 
     @model_validator(mode="after")
-    def _tiles_to_fill(self) -> Self:
+    def _tables_fit(self) -> Self:
         if self.counting is not None and self.counting.row_blocks == "first_fit" and self.chip is None:
             raise fault('counting.row_blocks = "first_fit" needs the tiles of [chip]')
-        return self
-
-    @model_validator(mode="after")
-    def _rates_have_ticks(self) -> Self:
         if self.digital is not None and not self.own_clock:
             raise fault(
                 "[digital] gives nodes a time of their own, which needs stages with their own clocks: write "
                 'clock = "own" in [timing], or leave [digital] out'
             )
-        return self
-
-    @model_validator(mode="after")
-    def _tiles_have_periphery(self) -> Self:
         if self.energy is not None and self.energy.periphery_um2 is not None and self.chip is None:
             raise fault("energy.periphery_um2 is the area of a tile, it needs the tiles of [chip]")
         return self

@@ -345,7 +345,10 @@ def _grid(node: PimcompNode) -> tuple[int, int]:
     return node.shape.height, node.shape.width
 
 
-_activation = _pixelwise("activation")
+_ACTIVATIONS = (
+    "OP_LRN", "OP_SIGMOID", "OP_TANH", "OP_CLIP", "OP_PRELU", "OP_LEAKYRELU", "OP_HARDSWISH",
+    "OP_HARDSIGMOID",
+)  # fmt: skip
 _OPERATIONS: Mapping[str, Rule] = {
     "OP_INPUT": _input,
     "OP_CONV": _conv,
@@ -369,12 +372,5 @@ _OPERATIONS: Mapping[str, Rule] = {
     "OP_BN": _pixelwise("batchnorm"),
     "OP_DROPOUT": _pixelwise("dropout"),
     "OP_SOFTMAX": _pixelwise("softmax"),
-    "OP_LRN": _activation,
-    "OP_SIGMOID": _activation,
-    "OP_TANH": _activation,
-    "OP_CLIP": _activation,
-    "OP_PRELU": _activation,
-    "OP_LEAKYRELU": _activation,
-    "OP_HARDSWISH": _activation,
-    "OP_HARDSIGMOID": _activation,
+    **dict.fromkeys(_ACTIVATIONS, _pixelwise("activation")),
 }

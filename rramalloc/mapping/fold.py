@@ -428,52 +428,36 @@ def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) ->
     filter_ = small.filter
     weights = random.integers(-8, 8, filter_.shape, dtype=np.int64)
     pixels = random.integers(-8, 8, (*cut, filter_.groups * filter_.inputs), dtype=np.int64)
-    direct = correlate(pixels, weights, filter_, pads)
-    folded = convolve(
+    padded = np.pad(pixels, (pads.along(0), pads.along(1), (0, 0)))
+    direct = correlate(padded, weights, stride=filter_.stride, groups=filter_.groups)
+    folded = correlate(
         fold_input(pixels, small, pads), fold_weights(weights, small),
         stride=small.stride, dilation=small.dilation, groups=filter_.groups,
     )  # fmt: skip
     return direct.shape == folded.shape and bool((direct == folded).all())
 
 
-def correlate(pixels: Integers, weights: Integers, filter_: Filter, pads: Pads) -> Integers:
-    """The convolution of a layer by SciPy: every window, of which the strides keep some.
+def correlate(
+    pixels: Integers, weights: Integers, *, stride: Pair, dilation: Pair = (1, 1), groups: int = 1
+) -> Integers:
+    """A convolution without padding by SciPy: every window, of which the strides keep some.
 
     pixels: (H, W, groups * C_i); weights: (C_o, K_h, K_w, C_i). Returns (H_o, W_o, C_o).
     """
     from scipy import signal  # type: ignore[import-untyped]
 
-    padded = np.pad(pixels, (pads.along(0), pads.along(1), (0, 0)))
-    each = filter_.outputs // filter_.groups
-    planes = []
-    for output, kernel in enumerate(weights):
-        first = output // each * filter_.inputs
-        part = padded[:, :, first : first + filter_.inputs]
-        every = signal.correlate(part, kernel, mode="valid", method="direct")[:, :, 0]
-        planes.append(every[:: filter_.stride[0], :: filter_.stride[1]])
-    return np.stack(planes, axis=-1)
-
-
-def convolve(pixels: Integers, weights: Integers, *, stride: Pair, dilation: Pair, groups: int) -> Integers:
-    """A convolution without padding by NumPy: a product of matrices for each pixel of the kernel.
-
-    pixels: (H, W, groups * C_i); weights: (C_o, K_h, K_w, C_i). Returns (H_o, W_o, C_o).
-    """
     outputs, high, wide, inputs = weights.shape
-    span = (high - 1) * dilation[0], (wide - 1) * dilation[1]
-    rows = range(0, pixels.shape[0] - span[0], stride[0])
-    columns = range(0, pixels.shape[1] - span[1], stride[1])
-    result = np.zeros((len(rows), len(columns), outputs), dtype=np.int64)
-    each = outputs // groups
-    for group in range(groups):
-        own, kernels = slice(group * each, (group + 1) * each), weights[group * each : (group + 1) * each]
-        part = pixels[:, :, group * inputs : (group + 1) * inputs]
-        for row in range(high):
-            for column in range(wide):
-                top, left = row * dilation[0], column * dilation[1]
-                window = part[top : top + rows.stop : stride[0], left : left + columns.stop : stride[1]]
-                result[:, :, own] += window[: len(rows), : len(columns)] @ kernels[:, row, column].T
-    return result
+    spread = np.zeros(
+        (outputs, (high - 1) * dilation[0] + 1, (wide - 1) * dilation[1] + 1, inputs), weights.dtype
+    )
+    spread[:, :: dilation[0], :: dilation[1]] = weights
+    planes = []
+    for output, kernel in enumerate(spread):
+        first = output // (outputs // groups) * inputs
+        part = pixels[:, :, first : first + inputs]
+        every = signal.correlate(part, kernel, mode="valid", method="direct")[:, :, 0]
+        planes.append(every[:: stride[0], :: stride[1]])
+    return np.stack(planes, axis=-1)
 
 
 def _reduced(fold: Fold) -> Fold:

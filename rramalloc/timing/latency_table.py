@@ -178,10 +178,7 @@ NEEDED = ("operator", "shape", "parameters", "latency_ns")
 _FLOATS = ("latency_ns", "spread_ns", "noise_ns", "median_ns", "low_ns", "high_ns")
 _TEXTS = ("device", "method", "date")
 _OVERHEAD = ("a_ns_per_byte", "b_ns_per_byte", "c_ns", "r2")
-COLUMNS = (
-    "format", "operator", "shape", "parameters", "latency_ns", "spread_ns", "noise_ns", "n", "median_ns",
-    "low_ns", "high_ns", "device", "method", "date", "flags", *_OVERHEAD, "runs",
-)  # fmt: skip
+COLUMNS = ("format", *LatencyRow.model_fields, *Overhead.model_fields)
 
 
 def cells(row: LatencyRow) -> dict[str, Any]:

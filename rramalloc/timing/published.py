@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rramalloc.errors import UnsupportedError
 from rramalloc.network.network import Network
@@ -113,12 +113,8 @@ def _fused(network: Network, node: Conv) -> ChainLayer:
 def _with_pool(network: Network, node: Pool, layers: Sequence[ChainLayer]) -> ChainLayer:
     if not layers or layers[-1].k_pool * layers[-1].s_pool > 1:
         raise _uncovered(network, node, "a pool must directly follow a convolution")
-    layer = layers[-1]
     kernel, stride, pad = _square(network, node)
-    return ChainLayer(
-        name=layer.name, w_out=layer.w_out, h_out=layer.h_out, k=layer.k, s=layer.s, p=layer.p,
-        k_pool=kernel, s_pool=stride, p_pool=pad,
-    )  # fmt: skip
+    return replace(layers[-1], k_pool=kernel, s_pool=stride, p_pool=pad)
 
 
 def _square(network: Network, node: Conv | Pool) -> tuple[int, int, int]:

@@ -34,6 +34,10 @@ EXACTLY = 1 - 1e-12
 Ints = npt.NDArray[np.int64]
 
 
+_NO_INTS: Ints = np.zeros(0, dtype=np.int64)
+_NO_TABLE: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+
+
 class BatchTicks(NamedTuple):
     """Ticks of a batch: the arrays take `least`, the memory `per_copy` for every copy."""
 
@@ -63,22 +67,39 @@ class FlatEdges(NamedTuple):
     windows: Ints
     pointer: npt.NDArray[np.int32]
     producer: npt.NDArray[np.int32]
-    offset: Ints
-    need: npt.NDArray[np.int32]
     lag: Ints
-    height: Ints
-    width: Ints
-    row: Ints
-    column: Ints
-    table: npt.NDArray[np.int32]
+    offset: Ints = _NO_INTS
+    need: npt.NDArray[np.int32] = _NO_TABLE
+    height: Ints = _NO_INTS
+    width: Ints = _NO_INTS
+    row: Ints = _NO_INTS
+    column: Ints = _NO_INTS
+    table: npt.NDArray[np.int32] = _NO_TABLE
 
     def of(self, edge: int, consumer: int) -> npt.NDArray[np.int32]:
         """The needed blocks of one edge into `consumer`."""
         return self.need[self.offset[edge] : self.offset[edge] + self.windows[consumer]]
 
 
-_NO_INTS = np.zeros(0, dtype=np.int64)
-_NO_TABLE = np.zeros(0, dtype=np.int32)
+class _JoinedTables:
+    """Tables one after the other, equal ones stored once."""
+
+    def __init__(self) -> None:
+        self._tables: list[npt.NDArray[np.int32]] = []
+        self._places: dict[int, int] = {}
+        self._end = 0
+
+    def place(self, table: npt.NDArray[np.int32]) -> int:
+        """Where a table begins."""
+        if id(table) not in self._places:
+            self._places[id(table)] = self._end
+            self._tables.append(table)
+            self._end += len(table)
+        return self._places[id(table)]
+
+    def joined(self) -> npt.NDArray[np.int32]:
+        """All of them, and one entry behind the last."""
+        return np.concatenate([*self._tables, np.zeros(1, dtype=np.int32)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,27 +322,19 @@ class StageGraph:
     def flat_extents(self) -> FlatEdges:
         """The edges that decide the exact timing, whatever the blocks."""
         edges = [(edge, extent) for edge in self.deciding for extent in edge.extents]
-        offsets: dict[int, int] = {}
-        tables: list[npt.NDArray[np.int32]] = []
-        total = 0
-        for _, extent in edges:
-            for table in extent:
-                if id(table) not in offsets:
-                    offsets[id(table)] = total
-                    tables.append(table)
-                    total += len(table)
+        tables = _JoinedTables()
+        places = [(tables.place(extent.rows), tables.place(extent.columns)) for _, extent in edges]
+        rows, columns = np.array(places, dtype=np.int64).reshape(-1, 2).T.copy()
         return FlatEdges(
             windows=self.windows,
-            offset=_NO_INTS,
-            need=_NO_TABLE,
+            pointer=_pointers([edge.consumer for edge, _ in edges], len(self.stages)),
+            producer=np.array([edge.producer for edge, _ in edges], dtype=np.int32),
             lag=self._lags([edge for edge, _ in edges]),
             height=np.array([grid.height for grid in self.grids], dtype=np.int64),
             width=np.array([grid.width for grid in self.grids], dtype=np.int64),
-            pointer=_pointers([edge.consumer for edge, _ in edges], len(self.stages)),
-            producer=np.array([edge.producer for edge, _ in edges], dtype=np.int32),
-            row=np.array([offsets[id(extent.rows)] for _, extent in edges], dtype=np.int64),
-            column=np.array([offsets[id(extent.columns)] for _, extent in edges], dtype=np.int64),
-            table=np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
+            row=rows,
+            column=columns,
+            table=tables.joined(),
         )
 
     @property
@@ -342,29 +355,15 @@ class StageGraph:
 
     def _flat(self, edges: Sequence[Edge]) -> FlatEdges:
         """Concatenate the tables of edges that are grouped by consumer; equal tables are stored once."""
-        offsets: dict[int, int] = {}
-        tables: list[npt.NDArray[np.int32]] = []
-        offset: list[int] = []
-        total = 0
-        for edge in edges:
-            table = self.needed(edge)
-            if id(table) not in offsets:
-                offsets[id(table)] = total
-                tables.append(table)
-                total += len(table)
-            offset.append(offsets[id(table)])
+        tables = _JoinedTables()
+        offset = [tables.place(self.needed(edge)) for edge in edges]
         return FlatEdges(
             windows=self.windows,
             pointer=_pointers([edge.consumer for edge in edges], len(self.stages)),
             producer=np.array([edge.producer for edge in edges], dtype=np.int32),
-            offset=np.array(offset, dtype=np.int64),
-            need=np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
             lag=self._lags(edges),
-            height=_NO_INTS,
-            width=_NO_INTS,
-            row=_NO_INTS,
-            column=_NO_INTS,
-            table=_NO_TABLE,
+            offset=np.array(offset, dtype=np.int64),
+            need=tables.joined(),
         )
 
 

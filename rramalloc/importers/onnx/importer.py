@@ -54,32 +54,21 @@ def from_model(
     Raises SpecError, NetworkError, UnsupportedError; FileError if a text in it is not UTF-8.
     """
     try:
-        return _from_model(model, where, input_shapes, allow_partial=allow_partial, names=names)
+        graph = graph_of(inlined(model, where), where, names)
+        inputs = inputs_of(graph, input_shapes)
+        drawing, ends = fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
+        made_by = (model.producer_name, model.producer_version)
+        producer = " ".join(part for part in made_by if part and isinstance(part, str))
+        name = Path(where).name
+        return drawing.network(
+            Path(name).stem or name,
+            f"ONNX file {name}, opset {graph.opset}, producer {producer[:100] or 'unknown'}",
+            allow_partial=allow_partial,
+            warnings=_general(graph, inputs),
+            ends=ends,
+        )
     except UnicodeDecodeError:
         raise FileError(where, "is damaged: a name in the model is not UTF-8 text") from None
-
-
-def _from_model(
-    model: Any,
-    where: str,
-    input_shapes: Mapping[str, Sequence[int]],
-    *,
-    allow_partial: bool,
-    names: NodeNames,
-) -> Network:
-    graph = graph_of(inlined(model, where), where, names)
-    inputs = inputs_of(graph, input_shapes)
-    drawing, ends = fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
-    made_by = (model.producer_name, model.producer_version)
-    producer = " ".join(part for part in made_by if part and isinstance(part, str))
-    name = Path(where).name
-    return drawing.network(
-        Path(name).stem or name,
-        f"ONNX file {name}, opset {graph.opset}, producer {producer[:100] or 'unknown'}",
-        allow_partial=allow_partial,
-        warnings=_general(graph, inputs),
-        ends=ends,
-    )
 
 
 def _general(graph: Graph, inputs: Inputs) -> list[str]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.helper
+import onnx.numpy_helper
 
 from rramalloc.errors import SpecError
 from rramalloc.importers.axes import Dims
@@ -23,20 +25,11 @@ MAX_FOLDED_TOTAL = 2**24
 """Elements of all evaluated constants of a model together: bounds the memory they take."""
 
 _T = onnx.TensorProto
-_KINDS: dict[int, tuple[str, str]] = {
-    _T.FLOAT: ("<f4", "float_data"),
-    _T.DOUBLE: ("<f8", "double_data"),
-    _T.FLOAT16: ("<f2", "int32_data"),
-    _T.INT64: ("<i8", "int64_data"),
-    _T.INT32: ("<i4", "int32_data"),
-    _T.INT16: ("<i2", "int32_data"),
-    _T.INT8: ("i1", "int32_data"),
-    _T.UINT16: ("<u2", "int32_data"),
-    _T.UINT8: ("u1", "int32_data"),
-    _T.BOOL: ("?", "int32_data"),
-    _T.UINT32: ("<u4", "uint64_data"),
-    _T.UINT64: ("<u8", "uint64_data"),
-}
+_EVALUATED = (
+    _T.FLOAT, _T.DOUBLE, _T.FLOAT16, _T.INT64, _T.INT32, _T.INT16, _T.INT8, _T.UINT16, _T.UINT8, _T.BOOL,
+    _T.UINT32, _T.UINT64,
+)  # fmt: skip
+"""Element types of constants that shapes can be made of."""
 
 
 _BITS = {
@@ -65,7 +58,7 @@ def bits_of(kind: int) -> int | None:
 
 def dtype_of(kind: int) -> np.dtype[Any] | None:
     """NumPy type of an ONNX element type, None if it has none that is needed here."""
-    return np.dtype(_KINDS[kind][0]).newbyteorder("=") if kind in _KINDS else None
+    return onnx.helper.tensor_dtype_to_np_dtype(kind) if kind in _EVALUATED else None
 
 
 def foldable(elements: int, dtype: np.dtype[Any]) -> bool:
@@ -87,40 +80,25 @@ def constant_of(proto: Any, where: str) -> Constant:
 
     Raises SpecError if its data does not have the length that its dims say.
     """
-    dims = dims_of(proto, where)
-    kind, bits = _KINDS.get(proto.data_type), bits_of(proto.data_type)
+    dims, bits, dtype = dims_of(proto, where), bits_of(proto.data_type), dtype_of(proto.data_type)
     elements = math.prod(dims)
-    if kind is None or not foldable(elements, np.dtype(kind[0])) or proto.data_location == _T.EXTERNAL:
+    if dtype is None or not foldable(elements, dtype) or proto.data_location == _T.EXTERNAL:
         return Constant(dims=dims, bits=bits)
     if proto.ByteSize() > 16 * elements + 2**16:
         raise SpecError(where, f"holds {proto.ByteSize()} bytes, far more than its {elements} elements need")
-    raw = bytes(proto.raw_data)
-    listed = getattr(proto, kind[1])
+    raw = len(proto.raw_data)
+    listed = len(getattr(proto, onnx.helper.tensor_dtype_to_field(proto.data_type)))
     if not raw and not listed and elements:
         return Constant(dims=dims, bits=bits)
-    flat = _from_raw(raw, kind[0], elements, where) if raw else _from_list(proto, listed, elements, where)
-    return Constant(dims=dims, array=flat.reshape(dims), bits=bits)
-
-
-def _from_raw(raw: bytes, code: str, elements: int, where: str) -> Array:
-    dtype = np.dtype(code)
-    if len(raw) != elements * dtype.itemsize:
+    if raw and raw != elements * dtype.itemsize:
         raise SpecError(
             where,
-            f"raw_data: got {len(raw)} bytes, its {elements} elements of {dtype} "
-            f"take {elements * dtype.itemsize}",
+            f"raw_data: got {raw} bytes, its {elements} elements of {dtype} take {elements * dtype.itemsize}",
         )
-    return np.frombuffer(raw, dtype).astype(dtype.newbyteorder("="))
-
-
-def _from_list(proto: Any, listed: Any, elements: int, where: str) -> Array:
-    if len(listed) != elements:
-        raise SpecError(where, f"data: got {len(listed)} values, the dims say {elements}")
-    code = _KINDS[proto.data_type][0]
-    if proto.data_type == _T.FLOAT16:
-        return np.array(listed, dtype=np.int64).astype(np.uint16).view(np.float16)
-    wide = np.uint64 if np.dtype(code).kind == "u" else np.float64 if np.dtype(code).kind == "f" else np.int64
-    if proto.data_type in (_T.UINT8, _T.UINT16):
-        wide = np.int64
-    with np.errstate(all="ignore"):
-        return np.array(list(listed), dtype=wide).astype(np.dtype(code).newbyteorder("="))
+    if not raw and listed != elements:
+        raise SpecError(where, f"data: got {listed} values, the dims say {elements}")
+    try:
+        with np.errstate(all="ignore"):
+            return Constant(dims=dims, array=onnx.numpy_helper.to_array(proto), bits=bits)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise SpecError(where, f"data: cannot be read as {dtype}: {error}") from None

@@ -158,6 +158,15 @@ class Step:
             )
         return value.dims
 
+    def operands(self, values: Sequence[Value]) -> tuple[list[Dims], list[Tensor]]:
+        """Shapes of all operands, and the operands that are data. Raises UnsupportedError for open shapes."""
+        sizes = [value.dims for value in values if value.dims is not None]
+        if len(sizes) < len(values):
+            raise self.unsupported(
+                "the shape of a constant operand is not known: simplify the model before the import"
+            )
+        return sizes, [value for value in values if isinstance(value, Tensor)]
+
     def known(self, index: int, meaning: str) -> Array | None:
         """Values of an optional constant input, None if left out or empty.
 

@@ -18,7 +18,6 @@ from rramalloc.importers.torch.program import (
     Symbols,
     TorchGraph,
     checked_dims,
-    symbol_name,
 )
 from rramalloc.network.network import MAX_NODES
 from rramalloc.records import brief
@@ -95,7 +94,10 @@ class _Converter:
             node for node in self.exported.graph.nodes if node.op == "placeholder" and node.name in names
         ]
         tensors = [node for node in nodes if isinstance(node.meta.get("val"), self.torch.Tensor)]
-        self.symbols = Symbols(dict(self._symbol_values(tensors)))
+        self.symbols = Symbols.of(
+            [(None if isinstance(size, int) else str(size), _hint(size)) for size in node.meta["val"].shape]
+            for node in tensors
+        )
         graph = self._graph(self.exported.graph_module)
         return Program(graph, tuple(node.name for node in tensors), dict(self._whole_numbers()))
 
@@ -108,19 +110,6 @@ class _Converter:
             whole = isinstance(value, self.torch.Tensor) and not value.is_floating_point()
             if whole and value.device.type != "meta" and value.numel() <= MAX_CONSTANT:
                 yield name, value.detach().to("cpu", self.torch.int64).numpy()
-
-    def _symbol_values(self, inputs: list[Any]) -> Iterator[tuple[str, int]]:
-        """The first axis is the batch and counts as 1; stated first, later ones do not replace it."""
-        values: dict[str, int] = {}
-        for node in inputs:
-            for axis, extent in enumerate(node.meta["val"].shape):
-                symbol = None if isinstance(extent, int) else symbol_name(str(extent))
-                hint = _hint(extent)
-                if symbol and axis == 0:
-                    values.setdefault(symbol, 1)
-                elif symbol and hint is not None:
-                    values.setdefault(symbol, hint)
-        yield from values.items()
 
     def _graph(self, module: Any) -> TorchGraph:
         nodes = list(module.graph.nodes)

@@ -91,6 +91,18 @@ class Symbols:
 
     values: Mapping[str, int] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, inputs: Iterable[Iterable[tuple[str | None, int | None]]]) -> Symbols:
+        """Symbols among the axes of the inputs, (expression, example) each; the first axis is the batch."""
+        values: dict[str, int] = {}
+        for axes in inputs:
+            for axis, (expression, hint) in enumerate(axes):
+                symbol = expression and symbol_name(expression)
+                size = hint if axis else 1
+                if symbol and size is not None:
+                    values.setdefault(symbol, size)
+        return cls(values)
+
     def dimension(self, expression: str, hint: int | None, where: str) -> int:
         """The value of "2*s77" or "Mul(Integer(2), Symbol('s77'))". Raises SpecError."""
         if len(expression) <= _MAX_EXPRESSION:

@@ -30,7 +30,6 @@ from rramalloc.importers.torch.program import (
     Symbols,
     TorchGraph,
     checked_dims,
-    symbol_name,
 )
 from rramalloc.network.network import MAX_NODES
 from rramalloc.records import brief
@@ -92,20 +91,15 @@ def _constants(specs: list[Any], where: str) -> Iterator[tuple[str, str]]:
 
 
 def _symbols(graph: dict[str, Any], user_inputs: tuple[str, ...], where: str) -> Symbols:
-    """Symbols that are dimensions of the inputs: the first axis is the batch, counted as 1."""
-    values: dict[str, int] = {}
     tensors = _dict(graph.get("tensor_values"), f"{where}: tensor_values")
-    for name in user_inputs:
-        place = f"{where}: tensor {brief(name)}"
-        sizes = _list(_dict(tensors.get(name), place).get("sizes"), f"{place}.sizes")
-        for axis, size in enumerate(sizes):
-            expression, hint = _expression(size, place)
-            symbol = expression and symbol_name(expression)
-            if symbol and axis == 0:
-                values.setdefault(symbol, 1)
-            elif symbol and hint is not None:
-                values.setdefault(symbol, hint)
-    return Symbols(values)
+    places = {name: f"{where}: tensor {brief(name)}" for name in user_inputs}
+    return Symbols.of(
+        [
+            _expression(size, place)
+            for size in _list(_dict(tensors.get(name), place).get("sizes"), f"{place}.sizes")
+        ]
+        for name, place in places.items()
+    )
 
 
 def _expression(size: object, place: str) -> tuple[str | None, int | None]:

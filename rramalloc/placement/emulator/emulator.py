@@ -80,11 +80,7 @@ def computed(node: Node, inputs: list[Ints], output: Shape, width: Width) -> Int
             return _pixelwise(node, first, width)
         case Select():
             return first[np.arange(output.channels) % len(first)]
-        case Upsample():
-            needed = (node.needed(axis, first.shape[axis + 1]) for axis in (0, 1))
-            rows, columns = ([last for _, last in each] for each in needed)
-            return first[:, rows][:, :, columns]
-        case Take():
+        case Upsample() | Take():
             needed = (node.needed(axis, first.shape[axis + 1]) for axis in (0, 1))
             rows, columns = ([last for _, last in each] for each in needed)
             bordered = np.pad(first, ((0, 0), (0, 1), (0, 1)))  # -1 takes a row or column of zeros

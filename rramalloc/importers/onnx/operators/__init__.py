@@ -15,15 +15,8 @@ from rramalloc.importers.onnx.operators import (
 )
 from rramalloc.importers.onnx.step import Handler
 
-HANDLERS: dict[str, Handler] = {
-    **windowed.HANDLERS,
-    **matmul.HANDLERS,
-    **elementwise.HANDLERS,
-    **rearrange.HANDLERS,
-    **channels.HANDLERS,
-    **normalise.HANDLERS,
-    **recurrent.HANDLERS,
-    **reduce.HANDLERS,
-    **resize.HANDLERS,
-}
+_FAMILIES = (
+    windowed, matmul, elementwise, rearrange, channels, normalise, recurrent, reduce, resize,
+)  # fmt: skip
+HANDLERS: dict[str, Handler] = {op: rule for family in _FAMILIES for op, rule in family.HANDLERS.items()}
 """By operator type; the same for every domain that uses the name."""

@@ -21,12 +21,7 @@ def concat(step: Step) -> Sequence[Value]:
     """Concat: constants only add channels; along the grid it is a barrier."""
     first = 3 if step.op == "QLinearConcat" else 0
     values = [v for v in (step.values[2::3] if first else step.values) if v is not None]
-    sizes = [value.dims for value in values if value.dims is not None]
-    if len(sizes) < len(values):
-        raise step.unsupported(
-            "the shape of a constant operand is not known: simplify the model before the import"
-        )
-    data = [value for value in values if isinstance(value, Tensor)]
+    sizes, data = step.operands(values)
     if not data:
         raise step.unsupported("none of its operands is data")
     axis = step.axis(step.integer("axis", 1), len(sizes[0]))

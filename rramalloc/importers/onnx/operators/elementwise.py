@@ -34,16 +34,11 @@ def combine(step: Step, op: str, values: Sequence[Value], suffix: str = "") -> T
     A data operand that is one pixel is broadcast by the network node; pixels repeated along one axis of
     the grid are an upsampling, channels repeated a selection.
     """
-    sizes = [value.dims for value in values if value.dims is not None]
-    if len(sizes) < len(values):
-        raise step.unsupported(
-            "the shape of a constant operand is not known: simplify the model before the import"
-        )
+    sizes, operands = step.operands(values)
     dims = broadcast(step, sizes)
-    rank = len(dims)
-    data = [value.aligned(rank) for value in values if isinstance(value, Tensor)]
-    if not data:
+    if not operands:
         raise step.unsupported("none of its operands is data")
+    data = [x.aligned(len(dims)) for x in operands]
     layout = _layout(dims, data)
     if len(data) == 1:
         x = step.expand(data[0], dims, layout)
@@ -85,14 +80,9 @@ def _fit(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
     return step.expand(x, target, layout)
 
 
-def activation(step: Step) -> Sequence[Value]:
-    """Any function of one value (LRN: of one pixel)."""
-    return [step.pixelwise(step.data(), "activation")]
-
-
-def relu(step: Step) -> Sequence[Value]:
-    """Relu."""
-    return [step.pixelwise(step.data(), "relu")]
+def one_value(step: Step, op: str) -> Sequence[Value]:
+    """A function of one value (LRN: of one pixel); the mask of Dropout, its second output, follows it."""
+    return [step.pixelwise(step.data(), op)]
 
 
 def identity(step: Step) -> Sequence[Value]:
@@ -103,19 +93,10 @@ def identity(step: Step) -> Sequence[Value]:
     return [step.pixelwise(step.data(), "identity")]
 
 
-def dropout(step: Step) -> Sequence[Value]:
-    """Dropout; the mask, its second output, follows the data."""
-    return [step.pixelwise(step.data(), "dropout")]
-
-
-def arithmetic(step: Step, op: str) -> Sequence[Value]:
-    """Operators on several operands; `op`: the network node that stands for them."""
-    return [combine(step, op, [value for value in step.values if value is not None])]
-
-
-def quantised_arithmetic(step: Step, op: str) -> Sequence[Value]:
-    """QLinearAdd, QLinearMul: operands are inputs 0 and 3."""
-    return [combine(step, op, [step.need(0), step.need(3)])]
+def arithmetic(step: Step, op: str, operands: Sequence[int] | None = None) -> Sequence[Value]:
+    """Operators on several operands, all inputs unless said; op: the network node that stands for them."""
+    values = step.values if operands is None else [step.need(index) for index in operands]
+    return [combine(step, op, [value for value in values if value is not None])]
 
 
 def expanded(step: Step) -> Sequence[Value]:
@@ -146,7 +127,7 @@ def cumulative(step: Step) -> Sequence[Value]:
     """CumSum: along channels pixelwise."""
     x, given = step.data(), step.known_integers(1, "axis")
     if given and not x.layout[step.axis(given[0], len(x.dims))]:
-        return activation(step)
+        return one_value(step, "activation")
     return whole(step)
 
 
@@ -159,15 +140,15 @@ def whole(step: Step) -> Sequence[Value]:
 
 
 HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(ACTIVATIONS, activation),
+    **dict.fromkeys(ACTIVATIONS, partial(one_value, op="activation")),
     **dict.fromkeys(SAME, identity),
     **dict.fromkeys(SUMS, partial(arithmetic, op="add")),
     **dict.fromkeys(PRODUCTS, partial(arithmetic, op="mul")),
-    "Relu": relu,
-    "Dropout": dropout,
+    "Relu": partial(one_value, op="relu"),
+    "Dropout": partial(one_value, op="dropout"),
     "Expand": expanded,
     "DynamicQuantizeLinear": dynamic_quantise,
-    "QLinearAdd": partial(quantised_arithmetic, op="add"),
-    "QLinearMul": partial(quantised_arithmetic, op="mul"),
+    "QLinearAdd": partial(arithmetic, op="add", operands=(0, 3)),
+    "QLinearMul": partial(arithmetic, op="mul", operands=(0, 3)),
     "CumSum": cumulative,
 }

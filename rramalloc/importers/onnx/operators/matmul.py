@@ -143,33 +143,18 @@ def _vector_product(a: Dims, b: Dims) -> Dims:
     return a[:-1]
 
 
-def matmul(step: Step) -> Sequence[Value]:
-    """MatMul, MatMulInteger: operands are inputs 0 and 1."""
-    return [_product(step, step.need(0), step.need(1))]
-
-
-def quantised_matmul(step: Step) -> Sequence[Value]:
-    """QLinearMatMul: operands are inputs 0 and 3."""
-    return [_product(step, step.need(0), step.need(3))]
+def matmul(step: Step, second: int = 1) -> Sequence[Value]:
+    """MatMul and its kin; second: input number of the second operand."""
+    return [_product(step, step.need(0), step.need(second))]
 
 
 def gemm(step: Step, second: int = 1, bias_at: int = 2) -> Sequence[Value]:
     """Gemm: the bias costs nothing unless it is data. Raises NetworkError if shapes do not match."""
     a = _flip(step, 0, bool(step.integer("transA", 0)))
     b = _flip(step, second, bool(step.integer("transB", 0)))
-    left, right = a.dims or (), b.dims or ()
-    if left[1] != right[0]:
-        raise step.mismatch(
-            "inputs", f"{shown(left)} times {shown(right)}: inner lengths {left[1]} and {right[0]} differ"
-        )
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        y = _dynamic(step, a, b)
-    elif isinstance(a, Tensor) and isinstance(b, Constant):
-        y = _by_weight(step, a, right, b, after=True)
-    elif isinstance(a, Constant) and isinstance(b, Tensor):
-        y = _by_weight(step, b, left, a, after=False)
-    else:
+    if isinstance(a, Constant) and isinstance(b, Constant):
         raise step.unsupported("both operands are constant and only the bias is data")
+    y = _product(step, a, b)
     bias = step.value(bias_at)
     return [combine(step, "add", [y, bias], "bias") if isinstance(bias, Tensor) else y]
 
@@ -387,7 +372,7 @@ HANDLERS: dict[str, Handler] = {
     "MatMulIntegerToFloat": matmul,
     "DynamicQuantizeMatMul": matmul,
     "MatMulNBits": few_bits,
-    "QLinearMatMul": quantised_matmul,
+    "QLinearMatMul": partial(matmul, second=3),
     "Gemm": gemm,
     "Attention": attention,
     "MultiHeadAttention": attention,
