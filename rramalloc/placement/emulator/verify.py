@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -18,8 +16,6 @@ from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import folds
 from rramalloc.mapping.fold import UNFOLDED
-from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName
-from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Elementwise, Input, Node, Stage
 from rramalloc.placement.check import check
@@ -154,20 +150,14 @@ Placer = Literal["given", "placer", "in order"]
 class Task(NamedTuple):
     """What is computed, on what.
 
-    replication: copies by layer name; folds: of the layers folded first; blocks: windows that a copy computes
-    in a step, by layer name; cycles: ticks that a batch lasts, by layer name, empty for one step each.
+    source: the allocation, with hardware and options of the placement; folds: of the layers folded first.
     """
 
     network: Network
-    replication: MappingOf[str, int]
-    hardware: Hardware
-    options: MappingOptions
+    source: AllocationInput
     arrays: Sequence[PlacedArray]
     placed: Placer
-    where: str
     folds: Folds = NO_FOLDS
-    blocks: BlocksByName = NO_BLOCKS
-    cycles: MappingOf[str, int] = MappingProxyType({})
 
 
 def task_of(
@@ -193,42 +183,34 @@ def task_of(
 
 def _to_place(network: Network, source: AllocationInput) -> Task:
     """Placed by the placer on a chip, block after block where there is none."""
-    replication, hardware, options, where = source.replication, source.hardware, source.options, source.where
-    blocks = source.blocks
+    hardware, options = source.hardware, source.options
     if hardware.chip is not None:
         placed = place_network(
-            network, replication, hardware, options, work=0, seed=0, where=where, blocks=blocks
-        )
+            network, source.replication, hardware, options, work=0, seed=0, where=source.where,
+            blocks=source.blocks,
+        )  # fmt: skip
         return _placed_task(network, source, placed, "placer")
     stages = StageGraph.build(network, options.fc).stages
     sizes = folds(network, stages, hardware, options) or ()
     folded = {stage.name: size for stage, size in zip(stages, sizes, strict=False)}
-    arrays = in_order(network, replication, hardware, options, where, folded, blocks)
-    cycles = source.cycles
-    return Task(network, replication, hardware, options, arrays, "in order", where, folded, blocks, cycles)
+    return Task(network, source, in_order(network, source, folded), "in order", folded)
 
 
 def _placed_task(network: Network, source: AllocationInput, placement: Placement, placer: Placer) -> Task:
-    return Task(
-        network, source.replication, placement.hardware, placement.options.changed(), placement.arrays,
-        placer, source.where,
-        {layer.name: layer.fold for layer in placement.layers if layer.fold is not None}, source.blocks,
-        source.cycles,
-    )  # fmt: skip
+    source = replace(source, machine=placement.hardware, options=placement.options.changed())
+    sizes = {layer.name: layer.fold for layer in placement.layers if layer.fold is not None}
+    return Task(network, source, placement.arrays, placer, sizes)
 
 
-def in_order(
-    network: Network, replication: MappingOf[str, int], hardware: Hardware, options: MappingOptions,
-    where: str, folded: Folds = NO_FOLDS, blocks: BlocksByName = NO_BLOCKS,
-) -> list[PlacedArray]:  # fmt: skip
+def in_order(network: Network, source: AllocationInput, folded: Folds = NO_FOLDS) -> list[PlacedArray]:
     """Every block of every copy on an array, one after the other in a single tile."""
-    graph = graph_in_blocks(network, options, blocks, where)
-    copies = replication_by_name(graph, replication, where)
-    weights = stored_weights(graph, hardware, [folded.get(name, UNFOLDED) for name in graph.names])
-    held = stored_copies(graph, weights, copies, hardware, options.mapping)
+    graph = graph_in_blocks(network, source.options, source.blocks, source.where)
+    copies = replication_by_name(graph, source.replication, source.where)
+    weights = stored_weights(graph, source.hardware, [folded.get(name, UNFOLDED) for name in graph.names])
+    held = stored_copies(graph, weights, copies, source.hardware, source.options.mapping)
     needed = sum(len(each) * each.together for each in held)
     if needed > MAX_PLACED:
-        raise SpecError(where, f"takes {needed} arrays, the limit of a placement is {MAX_PLACED}")
+        raise SpecError(source.where, f"takes {needed} arrays, the limit of a placement is {MAX_PLACED}")
     arrays: list[PlacedArray] = []
     for name, stage in zip(graph.names, held, strict=True):
         for number in range(len(stage)):
@@ -246,15 +228,15 @@ def summary(
     changed = any(layer.worst for layer in layers)
     converters = emulator.converters
     options = VerificationOptions(
-        mapping=task.options.mapping, fc=task.options.fc, placed=task.placed, seed=comparison.seed,
-        images=images,
+        mapping=task.source.options.mapping, fc=task.source.options.fc, placed=task.placed,
+        seed=comparison.seed, images=images,
         adc_bits=converters.adc_bits, noise=converters.noise,
         dac_bits=None if converters.adc_bits is None else converters.dac_bits,
     )  # fmt: skip
     return Verification(
         rramalloc_version=__version__,
         network=NetworkId.of(task.network),
-        hardware=task.hardware.name,
+        hardware=task.source.hardware.name,
         options=options,
         verdict="different" if difference is not None else "approximate" if changed else "equal",
         difference=difference,
@@ -336,7 +318,7 @@ def verify(
         None if isinstance(network, Network) or not os.fspath(network).lower().endswith(".onnx") else network
     )
     weights = {} if file is None else weights_in(file, source)
-    bits = task.hardware.precision.weight_bits
+    bits = task.source.hardware.precision.weight_bits
     return verify_task(
         task, Weights(source, bits, seed, weights), seed=seed, images=images, adc_bits=adc_bits, noise=noise,
         on_progress=on_progress,
@@ -351,17 +333,17 @@ def verify_task(
 
     Raises MisplacedError, UnsupportedError, EarlyReadError.
     """
-    network, hardware = task.network, task.hardware
-    graph = graph_in_blocks(network, task.options, task.blocks, task.where)
-    copies = replication_by_name(graph, task.replication, task.where)
+    network, source, hardware = task.network, task.source, task.source.hardware
+    graph = graph_in_blocks(network, source.options, source.blocks, source.where)
+    copies = replication_by_name(graph, source.replication, source.where)
     matrices = stored_weights(graph, hardware, [task.folds.get(name, UNFOLDED) for name in graph.names])
     check_exact(network, hardware, dict(zip(graph.names, (each.rows for each in matrices), strict=True)))
     check_memory(network)
     blocks = zip(graph.names, graph.windows.tolist(), matrices, strict=True)
     check_work(network, {name: total * matrix.cells for name, total, matrix in blocks})
     digital = {node.name for node in network.nodes if node.op in hardware.rated}  # which are not on arrays
-    own = {name: ticks for name, ticks in task.cycles.items() if name not in digital}
-    cycles = cycles_by_name(graph, own, task.where) if own else None
+    own = {name: ticks for name, ticks in source.cycles.items() if name not in digital}
+    cycles = cycles_by_name(graph, own, source.where) if own else None
     timing = timing or simulate(graph, copies, cycles=cycles)
     width = Width.of(hardware.precision)
     timed = hardware.timing.dac_bits if hardware.timing is not None else None
@@ -374,7 +356,7 @@ def verify_task(
         fold = fold_for(network, stage, task.folds)
         return weights.stored(stage, storage[name].groups(stage), ParallelWindow.of(stage, grid, fold), fold)
 
-    held = stored_copies(graph, matrices, copies, hardware, task.options.mapping)
+    held = stored_copies(graph, matrices, copies, hardware, source.options.mapping)
     on_arrays = {name: each.of_number for name, each in zip(graph.names, held, strict=True)}
     accelerator = Accelerator.programmed(task.arrays, on_arrays, storage, stored)
     schedule = BatchSchedule.of(timing)

@@ -25,6 +25,7 @@ from rramalloc.placement.emulator.verify import Task, in_order, verify_task
 from rramalloc.placement.emulator.weights import Weights, drawn_input
 from rramalloc.placement.place import graph_in_blocks, stored_copies, stored_weights
 from rramalloc.placement.placement import PlacedArray
+from rramalloc.results.allocation_input import AllocationInput
 from rramalloc.timing.simulate import simulate
 
 DENSE = Counting(groups="dense", classifiers="host", row_blocks="anywhere")
@@ -110,13 +111,17 @@ def task(
 ) -> Task:  # fmt: skip
     """Placed in order, or as `arrays` say."""
     options, blocks = MappingOptions(mapping=mapping, fc=fc), blocks or {}
-    placed = in_order(source, replication, machine, options, "test", {}, blocks) if arrays is None else arrays
-    return Task(source, replication, machine, options, placed, "in order", "test", {}, blocks)
+    given = AllocationInput(
+        replication=replication, where="test", blocks=blocks, machine=machine, options=options
+    )
+    return Task(source, given, in_order(source, given) if arrays is None else arrays, "in order")
 
 
 def verified(what: Task, seed: int = 0, images: int = 1, **options: Any) -> Verification:
     """The verdict, with random weights unless given."""
-    weights = options.pop("weights", None) or Weights(what.network, what.hardware.precision.weight_bits, seed)
+    weights = options.pop("weights", None) or Weights(
+        what.network, what.source.hardware.precision.weight_bits, seed
+    )
     chosen = {"adc_bits": None, "noise": 0.0} | options
     return verify_task(what, weights, seed=seed, images=images, **chosen)
 
@@ -163,7 +168,7 @@ def layer_of(
     (stage,) = source.stages
     blocks = {} if block is None else {stage.name: block}
     what = task(source, {stage.name: copies}, machine, mapping, blocks=blocks)
-    graph = graph_in_blocks(source, what.options, blocks, "test")
+    graph = graph_in_blocks(source, what.source.options, blocks, "test")
     (held,) = stored_copies(graph, stored_weights(graph, machine, None), np.array([copies]), machine, mapping)
     storage, width = Storage.of(machine), Width.of(machine.precision).bits
     window = ParallelWindow.of(stage, graph.grids[0])
@@ -178,10 +183,10 @@ def layer_of(
 
 def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Every node's output by the emulator alone, and by how many bits its sums were shifted."""
-    network, machine = what.network, what.hardware
-    graph = graph_in_blocks(network, what.options, what.blocks, "test")
-    copies = np.array([what.replication[name] for name in graph.names])
-    held = stored_copies(graph, stored_weights(graph, machine, None), copies, machine, what.options.mapping)
+    network, source, machine = what.network, what.source, what.source.hardware
+    graph = graph_in_blocks(network, source.options, source.blocks, "test")
+    copies = np.array([source.replication[name] for name in graph.names])
+    held = stored_copies(graph, stored_weights(graph, machine, None), copies, machine, source.options.mapping)
     storage, width = Storage.of_layers(machine, graph.stages), Width.of(machine.precision)
     stages = {
         stage.name: (stage, ParallelWindow.of(stage, grid))

@@ -22,6 +22,7 @@ from rramalloc.network.node import Conv
 from rramalloc.placement.emulator.verify import Task, in_order
 from rramalloc.placement.place import place
 from rramalloc.placement.placement import read_placement
+from rramalloc.results.allocation_input import AllocationInput
 from rramalloc.timing.stage_graph import StageGraph
 
 FOLDED = MappingOptions(mapping="kernel_split", fold=True)
@@ -38,8 +39,8 @@ def any_folds(random: Random, source: Network) -> dict[str, Pair]:
 
 
 def folded_task(source: Network, copies: dict[str, int], machine_: Hardware, sizes: dict[str, Pair]) -> Task:
-    arrays = in_order(source, copies, machine_, FOLDED, "test", sizes)
-    return Task(source, copies, machine_, FOLDED, arrays, "in order", "test", sizes)
+    given = AllocationInput(replication=copies, where="test", machine=machine_, options=FOLDED)
+    return Task(source, given, in_order(source, given, sizes), "in order", sizes)
 
 
 @settings(max_examples=120, deadline=None)
