@@ -33,7 +33,12 @@ from rramalloc.timing.simulate import Timing
 
 Steps = npt.NDArray[np.int64]
 """Step from which each pixel of a tensor can be read; shape (height, width)."""
-NEVER = -1
+Written = dict[int, Steps]
+"""The same of what each stage contributed to a tensor, NEVER where nothing; transfer comes on top of it.
+
+One entry, ANY_STAGE, where no transfer takes time.
+"""
+NEVER, ANY_STAGE = -1, -1
 
 
 def padded(tensor: npt.NDArray[Any], geometry: Geometry, output: Shape, fill: int) -> npt.NDArray[Any]:
@@ -118,25 +123,36 @@ class BatchSchedule:
         """How the output of a stage is cut into blocks of windows."""
         return self.timing.graph.grids[self.stage[layer]]
 
-    def written(self, network: Network, node: Node, inputs: list[Steps]) -> Steps:
+    def written(self, network: Network, node: Node, inputs: list[Written]) -> Written:
         """Step from which each pixel of a node's output can be read. Raises EarlyReadError."""
-        output = network.shapes[node.name]
-        if isinstance(node, Stage) and node.name in self.stage:
-            return self._computed(node, last_written(inputs[0], node, output))
-        return _digital(node, inputs, output)
+        output, lags, reached = network.shapes[node.name], self.timing.graph.lags, Written()
+        for source in sorted(set().union(*inputs)) or [ANY_STAGE]:
+            steps = [own.get(source, np.full_like(next(iter(own.values())), NEVER)) for own in inputs]
+            if isinstance(node, Stage) and node.name in self.stage:
+                reached[source] = last_written(steps[0], node, output)
+            else:
+                reached[source] = _digital(node, steps, output)
+        number = self.stage.get(node.name)
+        if number is None:
+            return reached
+        needed = np.full((output.height, output.width), NEVER, dtype=np.int64)
+        for source, step in reached.items():
+            arrived = np.where(step > NEVER, step + lags.get((source, number), 0), NEVER)
+            needed = np.maximum(needed, arrived)
+        return {number if lags else ANY_STAGE: self._computed(node.name, needed)}
 
-    def _computed(self, stage: Stage, needed: Steps) -> Steps:
-        starts = self.timing.of_stage(self.stage[stage.name]).astype(np.int64)
-        step = starts[self.grid(stage.name).numbers() // self.copies(stage.name)]
+    def _computed(self, name: str, needed: Steps) -> Steps:
+        starts = self.timing.of_stage(self.stage[name]).astype(np.int64)
+        step = starts[self.grid(name).numbers() // self.copies(name)]
         early = np.flatnonzero((step < needed).ravel())
         if len(early):
             window = int(early[0])
-            raise EarlyReadError(stage.name, window, int(step.flat[window]), int(needed.flat[window]))
-        return step + int(self.timing.delay[self.stage[stage.name]])
+            raise EarlyReadError(name, window, int(step.flat[window]), int(needed.flat[window]))
+        return step + int(self.timing.delay[self.stage[name]])
 
 
 def _digital(node: Node, inputs: list[Steps], output: Shape) -> Steps:
-    """Digital nodes take no time: a pixel can be read when all that it is made of can be."""
+    """When all that a pixel of a digital node is made of can be read."""
     grid = (output.height, output.width)
     if not inputs:
         return np.zeros(grid, dtype=np.int64)
@@ -144,11 +160,13 @@ def _digital(node: Node, inputs: list[Steps], output: Shape) -> Steps:
         return last_written(inputs[0], node, output)
     if isinstance(node, Upsample | Take | Regrid):
         rows, columns = (ranges(node, axis, Shape(1, *inputs[0].shape)) for axis in (0, 1))
-        high = np.stack([inputs[0][first : last + 1].max(axis=0, initial=0) for first, last in rows])
-        return np.stack([high[:, first : last + 1].max(axis=1, initial=0) for first, last in columns], axis=1)
+        high = np.stack([inputs[0][first : last + 1].max(axis=0, initial=NEVER) for first, last in rows])
+        return np.stack(
+            [high[:, first : last + 1].max(axis=1, initial=NEVER) for first, last in columns], axis=1
+        )
     if isinstance(node, GlobalPool | Flatten | Barrier):
         return np.full(grid, max(int(steps.max()) for steps in inputs))
-    latest = np.zeros(grid, dtype=np.int64)
+    latest = np.full(grid, NEVER, dtype=np.int64)
     for steps in inputs:  # one pixel is broadcast
         latest = np.maximum(latest, steps)
     return latest

@@ -76,7 +76,9 @@ class Verification(ResultRecord):
     """Whether the placed accelerator computes what the reference computes; `rramalloc-verification/1`.
 
     verdict: "equal": every value of every node is; "different": see `difference`; "approximate": converters
-    or noise were asked for, and they change values. arrays: programmed; values: compared, over all nodes;
+    or noise were asked for, and they change values. makespan: of the allocation, in steps, or in ticks where
+    layers have their own clocks; every window was read when its inputs were there; tick_ns: of them, None if
+    it is in steps or not known. arrays: programmed; values: compared, over all nodes;
     layers: up to the first difference.
     """
 
@@ -89,6 +91,8 @@ class Verification(ResultRecord):
     options: VerificationOptions
     verdict: Literal["equal", "different", "approximate"]
     difference: Difference | None
+    makespan: Index
+    tick_ns: NonNegative | None = None
     arrays: Index
     values: Index
     layers: tuple[VerifiedLayer, ...]
@@ -98,4 +102,5 @@ class Verification(ResultRecord):
         verdict = str(self.difference) if self.difference is not None else self.verdict
         arrays = f"{counted(self.arrays, 'array')} of {one_line(self.hardware, 60)}"
         computed = f"{counted(self.values, 'value')} on {arrays}"
-        return self.network.name, f"{verdict}; {computed}"
+        unit = "step" if self.tick_ns is None else "tick"
+        return self.network.name, f"{verdict}; {computed}, in {counted(self.makespan, unit)}"

@@ -20,7 +20,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Elementwise, Input, Node, Stage
 from rramalloc.placement.check import check
 from rramalloc.placement.emulator.accelerator import Accelerator
-from rramalloc.placement.emulator.batch_schedule import BatchSchedule, Steps
+from rramalloc.placement.emulator.batch_schedule import BatchSchedule, Written
 from rramalloc.placement.emulator.cells import Storage
 from rramalloc.placement.emulator.converters import Converters
 from rramalloc.placement.emulator.emulator import Emulator
@@ -40,7 +40,7 @@ from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, Pl
 from rramalloc.records import brief, check_range
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.timing.simulate import Timing, cycles_by_name, replication_by_name, simulate
+from rramalloc.timing.simulate import Timing, replication_by_name, simulate
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -93,7 +93,7 @@ class EmulatorComparison:
         Raises EarlyReadError, MisplacedError.
         """
         expected, got = dict[str, Reals](), dict[str, Ints]()
-        written = dict[str, Steps]()
+        written = dict[str, Written]()
         left = {name: len(readers) for name, readers in self.network.consumers.items()}
         for number, node in enumerate(self.network.nodes):
             if on_progress is not None:
@@ -197,9 +197,21 @@ def _to_place(network: Network, source: AllocationInput) -> Task:
 
 
 def _placed_task(network: Network, source: AllocationInput, placement: Placement, placer: Placer) -> Task:
-    source = replace(source, machine=placement.hardware, options=placement.options.changed())
+    if source.machine != placement.hardware:
+        source = source.changed(hardware=placement.hardware)
+    measured = placement.options.latency_table or source.measured
+    source = replace(source, options=placement.options.changed(), measured=measured)
     sizes = {layer.name: layer.fold for layer in placement.layers if layer.fold is not None}
     return Task(network, source, placement.arrays, placer, sizes)
+
+
+def _timing(network: Network, source: AllocationInput) -> Timing | None:
+    """With own clocks, rates of digital nodes and transfers; None where all layers step together."""
+    hardware = source.hardware
+    untimed = hardware.compute_ns is None and source.measured is None
+    if untimed if hardware.own_clock else not source.cycles:
+        return None
+    return source.timing(source.graph(network))
 
 
 def in_order(network: Network, source: AllocationInput, folded: Folds = NO_FOLDS) -> list[PlacedArray]:
@@ -225,6 +237,7 @@ def summary(
 ) -> Verification:
     """The verdict and the results of every layer."""
     emulator, layers = comparison.emulator, _layers(task, comparison)
+    timing, hardware = emulator.schedule.timing, task.source.hardware
     changed = any(layer.worst for layer in layers)
     converters = emulator.converters
     options = VerificationOptions(
@@ -240,6 +253,8 @@ def summary(
         options=options,
         verdict="different" if difference is not None else "approximate" if changed else "equal",
         difference=difference,
+        makespan=timing.makespan,
+        tick_ns=None if timing.graph.clocks is None else hardware.tick_ns,
         arrays=len(task.arrays),
         values=comparison.values,
         layers=layers,
@@ -341,10 +356,7 @@ def verify_task(
     check_memory(network)
     blocks = zip(graph.names, graph.windows.tolist(), matrices, strict=True)
     check_work(network, {name: total * matrix.cells for name, total, matrix in blocks})
-    digital = {node.name for node in network.nodes if node.op in hardware.rated}  # which are not on arrays
-    own = {name: ticks for name, ticks in source.cycles.items() if name not in digital}
-    cycles = cycles_by_name(graph, own, source.where) if own else None
-    timing = timing or simulate(graph, copies, cycles=cycles)
+    timing = timing or _timing(network, source) or simulate(graph, copies)
     width = Width.of(hardware.precision)
     timed = hardware.timing.dac_bits if hardware.timing is not None else None
     converters = Converters(adc_bits, noise, timed or max(1, width.bits - 1), width.bits, seed)
