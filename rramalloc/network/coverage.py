@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from rramalloc.network.counts import macs, weights
-from rramalloc.network.network import Network
+from rramalloc.network.network import Network, natural_key
 from rramalloc.network.node import Approximation, Barrier, Flatten, GlobalPool, Input, Stage, Unmodelled
 from rramalloc.records import Record
 
@@ -22,7 +22,8 @@ class OnArrays(Record):
 
 
 class Coverage(Record):
-    """What of a network file is on arrays, left to the host, approximated, or free.
+    """What of a network file is on arrays, left to the host, approximated, or free; every list in an order
+    that does not depend on the file's.
 
     weights: without biases, normalisation factors and look-up tables, each counted once however many nodes
     use it; macs: multiply-accumulates for one input; stored_again: weights that several stages share and
@@ -57,7 +58,13 @@ class Coverage(Record):
         by_owner = {stage.shares or stage.name: weights(network, stage) for stage in network.stages}
         distinct = sum(by_owner[owner] for owner in {stage.shares or stage.name for stage in placed})
         missing = [item.macs for item in network.unmodelled if item.macs is not None]
-        digital = [node.name for node in network.canonical_nodes if not isinstance(node, Input | Stage)]
+        nodes = network.canonical_nodes
+        digital = [node.name for node in nodes if not isinstance(node, Input | Stage)]
+        position = {node.name: number for number, node in enumerate(nodes)}
+
+        def place(item: Unmodelled | Approximation) -> tuple[object, ...]:
+            return position.get(item.name, len(nodes)), natural_key(item.name), item.operator
+
         return cls(
             weights=OnArrays(
                 on_arrays=distinct,
@@ -70,10 +77,10 @@ class Coverage(Record):
                 else None,
             ),
             stored_again=0 if stored_once else sum(weights(network, stage) for stage in placed) - distinct,
-            host=tuple(stage.name for stage in network.stages if stage.name not in timed),
-            unmodelled=network.unmodelled,
-            approximated=network.approximations,
-            precomputed=network.precomputed,
+            host=tuple(node.name for node in nodes if isinstance(node, Stage) and node.name not in timed),
+            unmodelled=tuple(sorted(network.unmodelled, key=place)),
+            approximated=tuple(sorted(network.approximations, key=place)),
+            precomputed=tuple(sorted(network.precomputed, key=place)),
             barriers=_waiting(network),
             timed_digital=tuple(name for name in digital if name in timed),
             free_digital=tuple(name for name in digital if name not in timed),
@@ -138,7 +145,7 @@ def _waiting(network: Network) -> tuple[str, ...]:
     """Barriers of which some input has pixels that are not all there at once."""
     at_once: set[str] = set()
     waiting: list[str] = []
-    for node in network.nodes:
+    for node in network.canonical_nodes:
         ready = bool(node.inputs) and at_once.issuperset(node.inputs)
         if isinstance(node, Barrier) and not ready:
             waiting.append(node.name)

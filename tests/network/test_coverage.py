@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -96,3 +97,28 @@ def test_shared_weights_are_those_of_another_layer(owner: str) -> None:
 def test_sharing_does_not_change_the_hash() -> None:
     apart = [{key: value for key, value in node.items() if key != "shares"} for node in NODES]
     assert Network.build("n", apart).sha256 == network().sha256
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_order_in_the_file_changes_nothing(seed: int) -> None:
+    """Three classifiers side by side and two barriers, listed in any order, as are all other lists."""
+    nodes = [
+        *NODES,
+        {"name": "wait2", "op": "barrier", "inputs": ["a"], "shape": [4, 8, 8]},
+        {"name": "fc2", "op": "linear", "inputs": ["pool"], "out_features": 10},
+        {"name": "fc10", "op": "linear", "inputs": ["pool"], "out_features": 10},
+    ]
+    lists: dict[str, list[dict[str, Any]]] = {
+        "nodes": nodes,
+        "unmodelled": [{"name": name, "operator": "Lost", "weights": 3} for name in ("wait", "wait2")],
+        "approximations": [
+            {"name": "wait2", "operator": "Lost", "treatment": "barrier"},
+            {"name": "sum", "operator": "Odd", "treatment": "add"},
+        ],
+        "precomputed": [{"name": name, "operator": "Conv", "weights": 5} for name in ("early", "later")],
+    }
+    first = Coverage.of(network(**lists), STAGES)
+    assert first.host == ("fc", "fc2", "fc10")
+    assert first.barriers == ("wait", "wait2")
+    shuffled = {name: Random(seed).sample(each, len(each)) for name, each in lists.items()}
+    assert Coverage.of(network(**shuffled), STAGES) == first
