@@ -113,11 +113,7 @@ def cost(
     )
     if output is not None:
         costs.save(output)
-    rows = [
-        (index, name, operator.compute, operator.communication, operator.routing, operator.cost)
-        for index, group in enumerate(costs.groups)
-        for name, operator in group.operators.items()
-    ]
+    rows = costs.rows()
     match output_format:
         case "json":
             print_json(costs.to_dict())

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Lists, Marks, Panel
-from rramalloc.report.section import Column, Detail, Fact, Kind, Section, Table, shown, warning_notes
+from rramalloc.report.section import Column, Detail, Fact, Section, Table, table, warning_notes
 from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.units import counted, share
@@ -25,16 +25,13 @@ def schedule_section(schedule: ChipletSchedule, detail: Detail) -> Section:
     section = chiplet_section(schedule.cost, detail)
     unit = schedule.cost.unit
     bound = Fact("Lower bound", f"{schedule.lower_bound:,.6g} {unit}", f"{share(schedule.gap)} below at most")
-    others = Table(
-        "Other schedules",
-        (Column("Schedule"), Column("Total", "float"), Column("Ratio", "float")),
-        [(other.name, other.total, other.ratio) for other in schedule.baselines],
-        folded=False,
-    )
-    heads = ("Group", "Operator", "Strategy", "Units", "First", "Last")
-    kinds: tuple[Kind, ...] = ("int", "text", "text", "int", "text", "text")
-    columns = tuple(Column(head, kind) for head, kind in zip(heads, kinds, strict=True))
-    places = Table("Strategies and submeshes", columns, [row[:6] for row in schedule.rows()])
+    ratios = (Column("Schedule", value="name"), Column("Total", "float"), Column("Ratio", "float"))
+    others = table("Other schedules", ratios, schedule.baselines, detail, folded=False)
+    columns = (
+        Column("Group", "int"), Column("Operator"), Column("Strategy"), Column("Units", "int"),
+        Column("First"), Column("Last"),
+    )  # fmt: skip
+    places = table("Strategies and submeshes", columns, schedule.rows(), detail)
     warnings = [*section.blocks[: len(schedule.cost.warnings)]]
     own = warning_notes(tuple(w for w in schedule.warnings if w not in schedule.cost.warnings))
     return replace(
@@ -42,7 +39,7 @@ def schedule_section(schedule: ChipletSchedule, detail: Detail) -> Section:
         title=f"Schedule on chiplets: {schedule.total:,.6g} {unit}",
         subtitle=schedule.description.name or "Chiplet schedule",
         facts=(*section.facts, bound),
-        blocks=(*own, *warnings, others, *section.blocks[len(warnings) :], shown(places, detail)),
+        blocks=(*own, *warnings, others, *section.blocks[len(warnings) :], places),
         made=(("Proof", schedule.proof), ("Seed", str(schedule.seed))),
     )
 
@@ -110,16 +107,9 @@ def _chart(cost: ChipletCost, detail: Detail) -> Chart:
 
 def _tables(cost: ChipletCost, detail: Detail) -> list[Table]:
     terms = (Column("Compute", "float"), Column("Communication", "float"), Column("Routing", "float"))
-    operators = [
-        (place, name, each.compute, each.communication, each.routing, each.cost)
-        for place, group in enumerate(cost.groups)
-        for name, each in group.operators.items()
-    ]
-    heads = (Column("Group", "int"), Column("Operator"), *terms, Column("Cost", "float"))
-    tables = [Table("Operators", heads, operators, folded=False)]
+    of_operators = (Column("Group", "int"), Column("Operator"), *terms, Column("Cost", "float"))
+    tables = [table("Operators", of_operators, cost.rows(), detail, folded=False)]
     if cost.edges:
-        edges = [(e.source, e.to, e.communication, e.routing, e.cost) for e in cost.edges]
-        tables.append(
-            Table("Edges", (Column("From"), Column("To"), *terms[1:], Column("Cost", "float")), edges)
-        )
-    return [shown(table, detail) for table in tables]
+        of_edges = (Column("From", value="source"), Column("To"), *terms[1:], Column("Cost", "float"))
+        tables.append(table("Edges", of_edges, cost.edges, detail))
+    return tables

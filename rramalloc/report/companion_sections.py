@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rramalloc.chart import BLUE, GREEN, ORANGE, Axis, Chart, Key, Lists, Marks, Panel
-from rramalloc.report.section import Column, Detail, Fact, Section, Table, shown, thinned, warning_notes
-from rramalloc.results.filter_folding import FilterFold, NetworkFold
+from rramalloc.report.section import Column, Detail, Fact, Section, Table, table, thinned, warning_notes
+from rramalloc.results.filter_folding import FilterFold, Folded, NetworkFold
 from rramalloc.studies.strategies.evaluation import EvaluationDocument, TaskTime
 from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.units import counted, duration, share
@@ -54,39 +54,37 @@ def evaluation_section(result: EvaluationDocument, detail: Detail) -> Section:
         (Key("out-transfer", GREEN), [task.out_ns / 1e3 for task in best]),
     )
     chart = stacked("Time of the tasks", "task", "us", [task.name for task in best], bars, detail)
-    tables = [_tasks(f"Tasks under {result.best}", result.tasks)]
+    tables = [_tasks(f"Tasks under {result.best}", result.tasks, detail)]
     if result.composed is not None:
-        tables.append(_tasks("Tasks, each under its best strategy", result.composed.tasks))
+        tables.append(_tasks("Tasks, each under its best strategy", result.composed.tasks, detail))
+    time = Column("Time [ns]", "float", "time_ns")
     if result.proposal is not None:
-        heads = (Column("Layer"), *(Column(head, "int") for head in ("Demand", "Copies", "Arrays")))
-        rows = [(n.name, n.demand, n.replication, n.arrays, n.time_ns) for n in result.proposal.layers]
-        tables.append(Table("Proposed copies", (*heads, Column("Time [ns]", "float")), rows, folded=False))
-    ranking = [(one.name, one.time_ns, one.ratio) for one in result.ranking]
-    heads = (Column("Strategy"), Column("Time [ns]", "float"), Column("Ratio", "float"))
-    tables.append(Table("Fastest strategies", heads, ranking))
+        columns = (
+            Column("Layer", value="name"), Column("Demand", "int"), Column("Copies", "int", "replication"),
+            Column("Arrays", "int"), time,
+        )  # fmt: skip
+        tables.append(table("Proposed copies", columns, result.proposal.layers, detail, folded=False))
+    ranked = (Column("Strategy", value="name"), time, Column("Ratio", "float"))
+    tables.append(table("Fastest strategies", ranked, result.ranking, detail))
     slowest = max(best, key=lambda task: task.time_ns)
     return Section(
         title=f"{result.network.name}, layer after layer: {duration(result.time_ns)}",
         subtitle="Evaluation of strategies",
         facts=tuple(facts),
-        blocks=(*warning_notes(result.warnings), chart, *(shown(table, detail) for table in tables)),
+        blocks=(*warning_notes(result.warnings), chart, *tables),
         limit=f"{slowest.name} takes longest, {duration(slowest.time_ns)}, most of it {slowest.dominant}",
         headline=f"{result.best} takes {duration(result.time_ns)}",
     )
 
 
-def _tasks(title: str, tasks: Sequence[TaskTime]) -> Table:
-    heads = (
-        Column("Task"), Column("Operator"), Column("Strategy"), Column("Subtasks", "int"), Column("Split"),
-        Column("Share", "percent"), Column("In [ns]", "float"), Column("Compute [ns]", "float"),
-        Column("Out [ns]", "float"), Column("Time [ns]", "float"), Column("Dominant"),
+def _tasks(title: str, tasks: Sequence[TaskTime], detail: Detail) -> Table:
+    columns = (
+        Column("Task", value="name"), Column("Operator"), Column("Strategy"), Column("Subtasks", "int"),
+        Column("Split"), Column("Share", "percent"), Column("In [ns]", "float", "in_ns"),
+        Column("Compute [ns]", "float", "compute_ns"), Column("Out [ns]", "float", "out_ns"),
+        Column("Time [ns]", "float", "time_ns"), Column("Dominant"),
     )  # fmt: skip
-    rows = [
-        (t.name, t.operator, t.strategy, t.subtasks, t.split, t.share, t.in_ns, t.compute_ns, t.out_ns,
-         t.time_ns, t.dominant)
-        for t in tasks
-    ]  # fmt: skip
-    return Table(title, heads, rows)
+    return table(title, columns, tasks, detail)
 
 
 def fold_section(result: FilterFold | NetworkFold, detail: Detail) -> Section:
@@ -97,7 +95,7 @@ def fold_section(result: FilterFold | NetworkFold, detail: Detail) -> Section:
             Fact("Work saved", share(result.saving), f"{result.work_before:,} to {result.work_after:,}"),
             Fact("Fold", f"{result.n_h} x {result.n_w}", f"rule {result.chosen}"),
         )
-        rows = [("filter", result.filter_before, result.filter, result.stride, result.dilation)]
+        folds: Sequence[Folded] = [result]
         title = f"Filter {_by(result.filter_before)}, folded"
     else:
         folded = [layer for layer in result.layers if layer.size is not None]
@@ -108,10 +106,7 @@ def fold_section(result: FilterFold | NetworkFold, detail: Detail) -> Section:
             Fact(saved, share(result.saving), f"{before:,} to {after:,}"),
             Fact("Layers folded", f"{len(folded):,}", f"of {len(result.layers):,}"),
         )
-        rows = [
-            (layer.name, layer.filter_before, layer.filter, layer.stride, layer.dilation)
-            for layer in result.layers
-        ]
+        folds = result.layers
         title = f"{result.network.name}, folded: {result.demand_after:,} arrays"
         bars: Bars = (
             (Key("folded", BLUE), [layer.demand_after for layer in result.layers]),
@@ -119,15 +114,20 @@ def fold_section(result: FilterFold | NetworkFold, detail: Detail) -> Section:
         )
         names = [layer.name for layer in result.layers]
         blocks = (stacked("Arrays of one copy", "layer", "arrays", names, bars, detail),)
-    heads = [Column(head) for head in ("Layer", "Filter before", "Filter", "Stride", "Dilation")]
-    cells = [(row[0], *(_by(size) for size in row[1:])) for row in rows]
+    columns = (
+        Column("Layer", value=lambda each: getattr(each, "name", "filter")),
+        Column("Filter before", value=lambda each: _by(each.filter_before)),
+        Column("Filter", value=lambda each: _by(each.filter)),
+        Column("Stride", value=lambda each: _by(each.stride)),
+        Column("Dilation", value=lambda each: _by(each.dilation)),
+    )
     warnings = result.warnings if isinstance(result, NetworkFold) else ()
-    table = shown(Table("Filters (C_o, K_h, K_w, C_i)", tuple(heads), cells, folded=False), detail)
+    filters = table("Filters (C_o, K_h, K_w, C_i)", columns, folds, detail, folded=False)
     return Section(
         title=title,
         subtitle="Filter folding",
         facts=facts,
-        blocks=(*warning_notes(warnings), *blocks, table),
+        blocks=(*warning_notes(warnings), *blocks, filters),
         headline=f"{share(result.saving)} saved",
     )
 
@@ -148,16 +148,13 @@ def latency_section(result: LatencyTable, detail: Detail) -> Section:
         facts.append(Fact("Overhead a byte [ns]", each))
     names = [f"{row.operator} {_by(row.shape)}" for row in layers]
     bars: Bars = ((Key("latency", BLUE), [max(0.0, row.latency_ns) / 1e3 for row in layers]),)
-    heads = (
-        Column("Operator"), Column("Shape"), Column("Parameters"), Column("Latency [ns]", "float"),
-        Column("Noise [ns]", "float"), Column("Lowest [ns]", "float"), Column("Highest [ns]", "float"),
-        Column("Runs", "int"), Column("Flags"),
+    columns = (
+        Column("Operator"), Column("Shape", value=lambda row: _by(row.shape)),
+        Column("Parameters", value="brief_parameters"), Column("Latency [ns]", "float", "latency_ns"),
+        Column("Noise [ns]", "float", "noise_ns"), Column("Lowest [ns]", "float", "low_ns"),
+        Column("Highest [ns]", "float", "high_ns"), Column("Runs", "int", "n"),
+        Column("Flags", value=lambda row: " ".join(row.flags)),
     )  # fmt: skip
-    rows = [
-        (row.operator, _by(row.shape), row.brief_parameters, row.latency_ns, row.noise_ns, row.low_ns,
-         row.high_ns, row.n, " ".join(row.flags))
-        for row in result.rows
-    ]  # fmt: skip
     chart = (stacked("Latency of the layers", "layer", "us", names, bars, detail),) if layers else ()
     device = next((row.device for row in result.rows if row.device), "unknown device")
     return Section(
@@ -167,7 +164,7 @@ def latency_section(result: LatencyTable, detail: Detail) -> Section:
         blocks=(
             *warning_notes(result.warnings),
             *chart,
-            shown(Table("Layers", heads, rows, folded=False), detail),
+            table("Layers", columns, result.rows, detail, folded=False),
         ),
         headline=f"{counted(len(layers), 'layer')} on {device}",
     )

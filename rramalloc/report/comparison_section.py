@@ -22,14 +22,11 @@ from rramalloc.chart import (
 )
 from rramalloc.report.section import (
     Block,
-    Column,
     Detail,
     Fact,
     Note,
     Section,
-    Table,
     section_of,
-    shown,
     table_of,
     thinned,
 )
@@ -85,9 +82,7 @@ def comparison_section(comparison: Comparison, detail: Detail) -> Section:
             )
         blocks.append(table_of("All rows", rows, _SHOWN, detail, folded=False))
     if comparison.skipped:
-        heads = (Column("Arrays", "int"), Column("Method"), Column("Reason"))
-        left = [(skipped.arrays, skipped.method, skipped.reason) for skipped in comparison.skipped]
-        blocks.append(shown(Table("Left out", heads, left), detail))
+        blocks.append(table_of("Left out", comparison.skipped, ("arrays", "method", "reason"), detail))
     options = comparison.options
     return section_of(
         "Comparison",

@@ -31,7 +31,7 @@ from rramalloc.report.section import (
     Section,
     Table,
     section_of,
-    shown,
+    table,
     thinned,
 )
 from rramalloc.results.pareto_front import FrontPoint, ParetoFront
@@ -165,20 +165,17 @@ def _beside(front: ParetoFront, detail: Detail) -> list[Marks]:
 def _table(front: ParetoFront, detail: Detail) -> Table:
     number: Any = "int" if front.unit == "steps" else "float"
     pair = front.against != "arrays"
-    heads = (
-        *([Column(f"{_capital(front.against)} [{front.against_unit}]", "float")] if pair else []),
+    against = Column(f"{_capital(front.against)} [{front.against_unit}]", "float", "across")
+    columns = (
+        *([against] if pair else []),
         Column("Arrays", "int"),
-        Column(f"{_capital(front.objective)} [{front.unit}]", number),
+        Column(f"{_capital(front.objective)} [{front.unit}]", number, "value"),
         Column("Lower bound", number),
         Column("Gap", "percent"),
         Column("Makespan", "int"),
         Column("Interval", "int"),
     )
-    rows = [
-        (*([p.across] if pair else []), p.arrays, p.value, p.lower_bound, p.gap, p.makespan, p.interval)
-        for p in front.points
-    ]
-    return shown(Table("Points of the front", heads, rows), detail)
+    return table("Points of the front", columns, front.points, detail)
 
 
 def _capital(name: str) -> str:
@@ -188,12 +185,11 @@ def _capital(name: str) -> str:
 
 def _baselines(front: ParetoFront, detail: Detail) -> Table:
     number: Any = "int" if front.unit == "steps" else "float"
-    heads = (
+    columns = (
         Column("Method"),
         Column("Budget", "int"),
         Column("Arrays", "int"),
         Column("Makespan", "int"),
-        Column(f"Value [{front.unit}]", number),
+        Column(f"Value [{front.unit}]", number, "value"),
     )
-    rows = [(p.method, p.budget, p.arrays, p.makespan, p.value) for p in front.baselines]
-    return shown(Table("Baselines", heads, rows), detail)
+    return table("Baselines", columns, front.baselines, detail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Literal
 
 from rramalloc.chart import (
@@ -20,7 +21,7 @@ from rramalloc.chart import (
     label,
     row_height,
 )
-from rramalloc.report.section import FIGURE, Block, Column, Detail, Table, shown
+from rramalloc.report.section import FIGURE, Block, Column, Detail, Table, table
 from rramalloc.results.allocation import Allocation, Layer
 from rramalloc.results.simulation import BufferedEdge, Simulation
 from rramalloc.units import area, counted, energy, size, steps
@@ -120,33 +121,32 @@ def _summary(layers: Sequence[Layer], makespan: int) -> str:
 def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table:
     """One row per layer; folds where filters are folded, blocks where copies compute several windows."""
     used = max(1, sum(layer.arrays for layer in layers))
-    folded = any(layer.fold is not None for layer in layers)
-    blocks = any(layer.block is not None for layer in layers)
-    measured = any(layer.energy_pj is not None or layer.area_um2 is not None for layer in layers)
-    precise = any(layer.weight_bits is not None for layer in layers)
-    heads = (
-        Column("#", "int"), Column("Layer"), Column("Windows", "int"), Column("Demand", "int"),
-        Column("Replication", "int"), Column("Arrays", "int"), Column("Share of arrays", "percent"),
-        Column("Batches", "int"), Column("Share of makespan", "percent"), Column("Start", "int"),
-        Column("Finish", "int"), Column("Stall", "int"), *([Column("Fold")] if folded else []),
-        *([Column("Block"), Column("Utilisation", "percent")] if blocks else []),
-        *([Column("Weight bits", "int"), Column("Input bits", "int")] if precise else []),
-        *([Column("Energy"), Column("Area")] if measured else []),
-    )  # fmt: skip
-    rows = [
-        (
-            number, layer.name, layer.windows, layer.demand, layer.replication, layer.arrays,
-            layer.arrays / used, layer.batches, layer.normal_op / max(1, makespan), layer.start, layer.finish,
-            max(0, layer.finish - layer.start - layer.normal_op),
-            *(["x".join(map(str, layer.fold or (1, 1)))] if folded else []),
-            *([_block(layer), layer.utilisation] if blocks else []),
-            *([layer.weight_bits, layer.input_bits] if precise else []),
-            *([_given(layer.energy_pj, energy), _given(layer.area_um2, area)] if measured else []),
-        )
-        for number, layer in enumerate(layers, 1)
-    ]  # fmt: skip
+    numbers = count(1)
+    columns = [
+        Column("#", "int", lambda layer: next(numbers)),
+        Column("Layer", value="name"),
+        Column("Windows", "int"),
+        Column("Demand", "int"),
+        Column("Replication", "int"),
+        Column("Arrays", "int"),
+        Column("Share of arrays", "percent", lambda layer: layer.arrays / used),
+        Column("Batches", "int"),
+        Column("Share of makespan", "percent", lambda layer: layer.normal_op / max(1, makespan)),
+        Column("Start", "int"),
+        Column("Finish", "int"),
+        Column("Stall", "int", lambda layer: max(0, layer.finish - layer.start - layer.normal_op)),
+    ]
+    if any(layer.fold is not None for layer in layers):
+        columns.append(Column("Fold", value=lambda layer: "x".join(map(str, layer.fold or (1, 1)))))
+    if any(layer.block is not None for layer in layers):
+        columns += [Column("Block", value=_block), Column("Utilisation", "percent")]
+    if any(layer.weight_bits is not None for layer in layers):
+        columns += [Column("Weight bits", "int"), Column("Input bits", "int")]
+    if any(layer.energy_pj is not None or layer.area_um2 is not None for layer in layers):
+        columns.append(Column("Energy", value=lambda layer: _given(layer.energy_pj, energy)))
+        columns.append(Column("Area", value=lambda layer: _given(layer.area_um2, area)))
     note = "Demand: arrays of one copy. Batches, start, finish and stall are in steps."
-    return shown(Table("Layers", heads, rows, note, folded=False), detail)
+    return table("Layers", columns, layers, detail, note, folded=False)
 
 
 def buffer_blocks(buffers: Sequence[BufferedEdge], detail: Detail) -> tuple[Block, ...]:
@@ -174,6 +174,8 @@ def buffer_blocks(buffers: Sequence[BufferedEdge], detail: Detail) -> tuple[Bloc
     )
     panel = Panel(across, names, row_height(len(kept)), (drawn,))
     chart = Chart("Buffer demand", (panel,), summary, note=f"{total} together at their fullest.{more}")
-    rows = [(edge.producer, edge.consumer, edge.buffer_pixels, edge.buffer_bytes) for edge in edges]
-    heads = (Column("Producer"), Column("Consumer"), Column("Pixels", "int"), Column("Bytes", "int"))
-    return chart, shown(Table("Buffers between stages", heads, rows, "Largest first."), detail)
+    columns = (
+        Column("Producer"), Column("Consumer"), Column("Pixels", "int", "buffer_pixels"),
+        Column("Bytes", "int", "buffer_bytes"),
+    )  # fmt: skip
+    return chart, table("Buffers between stages", columns, edges, detail, "Largest first.")

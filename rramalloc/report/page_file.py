@@ -5,15 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from rramalloc.errors import SpecError
-from rramalloc.files import check_writable, read_text, write_text
+from pydantic import TypeAdapter
+
+from rramalloc.errors import FileError, SpecError
+from rramalloc.files import check_writable, parse_json, read_bytes, read_text, to_json, write_text
 from rramalloc.network.network import Network
-from rramalloc.placement.placement import Placement
-from rramalloc.records import Record, brief
+from rramalloc.placement.placement import FILE_LIMIT_BYTES, Placement
+from rramalloc.records import Record, brief, parse
 from rramalloc.report.allocation_section import allocation_section, simulation_section
 from rramalloc.report.chiplet_section import chiplet_section, schedule_section
 from rramalloc.report.companion_sections import evaluation_section, fold_section, latency_section
@@ -22,7 +26,6 @@ from rramalloc.report.front_section import front_section
 from rramalloc.report.html import escaped, pairs_html, section_html, table_html
 from rramalloc.report.placement_section import placement_section
 from rramalloc.report.section import LEVELS, Column, Detail, Section, Table
-from rramalloc.report.sources import Source, read_source
 from rramalloc.report.sweep_section import sweep_section
 from rramalloc.report.timed import Networks, Timed, time_allocation, time_simulation
 from rramalloc.report.tuning_section import tuning_section
@@ -32,12 +35,31 @@ from rramalloc.results.filter_folding import FilterFold, NetworkFold
 from rramalloc.results.pareto_front import ParetoFront
 from rramalloc.results.simulation import Simulation
 from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
-from rramalloc.studies.strategies.evaluation import EvaluationDocument
+from rramalloc.studies.chiplet.cost import ChipletCost
+from rramalloc.studies.strategies.evaluation import Evaluation, EvaluationDocument
 from rramalloc.studies.sweep.rows import SweepDocument
+from rramalloc.studies.sweep.run import read_sweep
 from rramalloc.studies.tune.tuning import Tuning
 from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.version import __version__
 
+SECTIONS: dict[type[Record], Callable[..., Section]] = {
+    Allocation: allocation_section,
+    Simulation: simulation_section,
+    Comparison: comparison_section,
+    ParetoFront: front_section,
+    SweepDocument: sweep_section,
+    Tuning: tuning_section,
+    Placement: placement_section,
+    ChipletCost: chiplet_section,
+    ChipletSchedule: schedule_section,
+    EvaluationDocument: evaluation_section,
+    FilterFold: fold_section,
+    NetworkFold: fold_section,
+    LatencyTable: latency_section,
+}
+"""What a page shows, and the section of each; those of layers also take what follows from the network."""
+FORMATS = {str(kind.model_fields["format"].default): kind for kind in SECTIONS}
 SIZE_LIMIT_BYTES = 2_000_000
 MOST_FILES = 40
 _ASSET_LIMIT_BYTES = 2**20
@@ -119,40 +141,12 @@ def _same(allocation: Allocation, simulation: Simulation) -> bool:
 def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[Section, str]:
     """The section of a file and its HTML. Raises SpecError if it has numbers beyond those of a chart."""
     try:
-        section = _chosen(source, timed, detail)
+        made = SECTIONS[FORMATS[source.result.format]]
+        of_layers = isinstance(source.result, Allocation | Simulation)
+        section = made(source.result, timed, detail) if of_layers else made(source.result, detail)
         return section, section_html(section, name)
     except OverflowError:
         raise SpecError(source.path, "has a number above 1e308, which no chart can show") from None
-
-
-def _chosen(source: Source, timed: Timed | None, detail: Detail) -> Section:
-    match source.result:
-        case Allocation() as result:
-            return allocation_section(result, timed, detail)
-        case Simulation() as result:
-            if timed is None:
-                raise AssertionError("a simulation has its own timing")
-            return simulation_section(result, timed, detail)
-        case Comparison() as result:
-            return comparison_section(result, detail)
-        case ParetoFront() as result:
-            return front_section(result, detail)
-        case SweepDocument() as result:
-            return sweep_section(result, detail)
-        case Tuning() as result:
-            return tuning_section(result, detail)
-        case Placement() as result:
-            return placement_section(result, detail)
-        case ChipletSchedule() as result:
-            return schedule_section(result, detail)
-        case EvaluationDocument() as result:
-            return evaluation_section(result, detail)
-        case FilterFold() | NetworkFold() as result:
-            return fold_section(result, detail)
-        case LatencyTable() as result:
-            return latency_section(result, detail)
-        case result:
-            return chiplet_section(result, detail)
 
 
 def _page(
@@ -204,3 +198,51 @@ def _sha256(script: str) -> str:
 
 def _asset(name: str) -> str:
     return read_text(Path(__file__).with_name(name), _ASSET_LIMIT_BYTES)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A result and where it came from. path: as the user named it; sha256: of the file's bytes, of a sweep's
+    folder those of the JSON that `sweep --format json` prints.
+    """
+
+    path: str
+    sha256: str
+    result: Any
+
+
+def read_source(given: str | os.PathLike[str] | Record | Evaluation) -> Source:
+    """A result from its file, from the folder of a sweep, or as a record. Raises FileError, SpecError."""
+    given = given.document if isinstance(given, Evaluation) else given
+    if isinstance(given, Record):
+        if not isinstance(given, tuple(SECTIONS)):
+            raise SpecError("report", f"cannot show a {type(given).__name__}; {_known()}")
+        return _hashed(f"({type(given).__name__})", given)
+    path = os.fspath(given)
+    if os.path.isdir(path):
+        return _hashed(path, read_sweep(path))
+    content = read_bytes(path, FILE_LIMIT_BYTES)
+    return Source(path, hashlib.sha256(content).hexdigest(), _parsed(content, path))
+
+
+def _hashed(path: str, result: Any) -> Source:
+    """A result that is no file, with the hash of the JSON that it is as one."""
+    return Source(path, hashlib.sha256(to_json(result.to_dict()).encode()).hexdigest(), result)
+
+
+def _parsed(content: bytes, where: str) -> Record:
+    try:
+        document = parse_json(content.decode("utf-8-sig"), where)
+    except UnicodeDecodeError as error:
+        raise FileError(where, f"is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+    if not isinstance(document, dict):
+        raise SpecError(where, f"must be a result of this program, got {brief(document)}; {_known()}")
+    kind = FORMATS.get(str(document.get("format")))
+    if kind is None:
+        raise SpecError(where, f"format: got {brief(document.get('format'))}; {_known()}")
+    return parse(TypeAdapter(kind), document, where)
+
+
+def _known() -> str:
+    names = ", ".join(name.removeprefix("rramalloc-").removesuffix("/1") for name in FORMATS)
+    return f"a report shows the JSON files of: {names}"

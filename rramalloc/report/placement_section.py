@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from rramalloc.placement.placement import Placement
 from rramalloc.report.chip_map import chip_map
-from rramalloc.report.section import Block, Column, Detail, Fact, Section, Table, section_of, shown
+from rramalloc.report.section import Block, Column, Detail, Fact, Section, Table, section_of, table
 from rramalloc.units import counted, rounded, share, size
 
 
@@ -41,68 +43,44 @@ def placement_section(placement: Placement, detail: Detail) -> Section:
 
 
 def _tables(placement: Placement, detail: Detail) -> tuple[Table, ...]:
-    in_blocks = bool(placement.blocks)
-    layers = Table(
-        "Placed layers",
-        (
-            Column("#", "int"),
-            Column("Layer"),
-            Column("Demand", "int"),
-            Column("Replication", "int"),
-            Column("Tiles", "int"),
-            Column("Straddling copies", "int"),
-            *((Column("Block"), Column("Utilisation", "percent")) if in_blocks else ()),
-        ),
-        [
-            (
-                number,
-                layer.name,
-                layer.demand,
-                layer.replication,
-                layer.tiles,
-                layer.straddling,
-                *(("x".join(map(str, layer.block or (1, 1))), layer.utilisation) if in_blocks else ()),
-            )
-            for number, layer in enumerate(placement.layers, 1)
-        ],
-        "Tiles: that hold some of it. Straddling: copies that lie in several tiles."
-        + (
+    numbers = count(1)
+    of_layers = [
+        Column("#", "int", lambda layer: next(numbers)),
+        Column("Layer", value="name"),
+        Column("Demand", "int"),
+        Column("Replication", "int"),
+        Column("Tiles", "int"),
+        Column("Straddling copies", "int", "straddling"),
+    ]
+    note = "Tiles: that hold some of it. Straddling: copies that lie in several tiles."
+    if placement.blocks:
+        of_layers.append(Column("Block", value=lambda layer: "x".join(map(str, layer.block or (1, 1)))))
+        of_layers.append(Column("Utilisation", "percent"))
+        note += (
             " Block: windows that a copy computes in a step. Utilisation: cells of its arrays with weights."
-            if in_blocks
-            else ""
-        ),
-        folded=False,
+        )
+    of_flows = (
+        Column("Producer"),
+        Column("Consumer"),
+        Column("Bytes", "int", lambda flow: round(flow.size_bytes)),
+        Column("Mean hops", "float", "hops"),
+        Column("Byte hops", "int", lambda flow: round(flow.byte_hops)),
     )
-    flows = Table(
-        "Flows between layers",
-        (
-            Column("Producer"),
-            Column("Consumer"),
-            Column("Bytes", "int"),
-            Column("Mean hops", "float"),
-            Column("Byte hops", "int"),
-        ),
-        [
-            (flow.producer, flow.consumer, round(flow.size_bytes), flow.hops, round(flow.byte_hops))
-            for flow in sorted(placement.flows, key=lambda flow: -flow.byte_hops)
-        ],
-        "Per input of the network, largest first. From a layer to itself: partial sums of its copies.",
+    of_links = (
+        Column("Chip", value=lambda link: "between chips" if link.chip is None else _place(link.chip)),
+        Column("From", value=lambda link: _place(link.start)),
+        Column("To", value=lambda link: _place(link.end)),
+        Column("Traffic", value=lambda link: size(link.size_bytes)),
     )
-    links = Table(
-        "Busiest links",
-        (Column("Chip"), Column("From"), Column("To"), Column("Traffic")),
-        [
-            (
-                "between chips" if link.chip is None else _place(link.chip),
-                _place(link.start),
-                _place(link.end),
-                size(link.size_bytes),
-            )
-            for link in placement.links[:20]
-        ],
-        f"The first 20 of {len(placement.links):,}." if len(placement.links) > 20 else "",
+    flows = sorted(placement.flows, key=lambda flow: -flow.byte_hops)
+    moved = "Per input of the network, largest first. From a layer to itself: partial sums of its copies."
+    links = f"The first 20 of {len(placement.links):,}." if len(placement.links) > 20 else ""
+    tables = (
+        table("Placed layers", of_layers, placement.layers, detail, note, folded=False),
+        table("Flows between layers", of_flows, flows, detail, moved),
+        table("Busiest links", of_links, placement.links[:20], detail, links),
     )
-    return tuple(shown(table, detail) for table in (layers, flows, links) if table.rows)
+    return tuple(each for each in tables if each.rows)
 
 
 def _place(at: tuple[int, int]) -> str:

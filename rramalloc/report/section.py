@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -42,10 +42,20 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; percent: the value is a share of 1."""
+    """A column of a table; percent: the value is a share of 1.
+
+    value: the field of a record, or what is made of one; without it the field that the heading names.
+    """
 
     heading: str
     kind: Kind = "text"
+    value: str | Callable[[Any], Any] = ""
+
+    def of(self, record: Any) -> Any:
+        """The cell of a record."""
+        if callable(self.value):
+            return self.value(record)
+        return getattr(record, self.value or self.heading.lower().replace(" ", "_"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,30 +102,29 @@ def table_of(
     title: str, records: Sequence[object], names: Sequence[str], detail: Detail, *, folded: bool = True
 ) -> Table:
     """The named fields of records as columns, without those that no record has."""
-    columns = {name: [_cell(getattr(record, name)) for record in records] for name in names}
-    given = {name: cells for name, cells in columns.items() if any(cell is not None for cell in cells)}
-    heads = [Column(name.replace("_", " ").capitalize(), _kind(name, cells)) for name, cells in given.items()]
-    return shown(Table(title, tuple(heads), [*zip(*given.values(), strict=True)], folded=folded), detail)
+    kinds = {name: {type(getattr(record, name)) for record in records} - {type(None)} for name in names}
+    columns = [_column(name, kinds[name]) for name in names if kinds[name]]
+    return table(title, columns, records, detail, folded=folded)
 
 
-def _cell(value: Any) -> Any:
-    return ("yes" if value else "") if isinstance(value, bool) else value
-
-
-def _kind(name: str, cells: Sequence[Any]) -> Kind:
-    kinds = {type(cell) for cell in cells if cell is not None}
+def _column(name: str, kinds: set[type]) -> Column:
+    heading = name.replace("_", " ").capitalize()
+    if bool in kinds:
+        return Column(heading, "text", lambda record: {True: "yes", False: ""}.get(getattr(record, name)))
     if str in kinds:
-        return "text"
-    return "percent" if name in _SHARES else "float" if float in kinds else "int"
+        return Column(heading, "text", name)
+    return Column(heading, "percent" if name in _SHARES else "float" if float in kinds else "int", name)
 
 
-def shown(table: Table, detail: Detail) -> Table:
-    """The table as long as the detail allows, with a note if that is not all."""
-    if len(table.rows) <= detail.rows:
-        return table
-    cut = f"The first {detail.rows:,} of {len(table.rows):,} rows; the file has all."
-    note = f"{cut} {table.note}".strip()
-    return Table(table.title, table.columns, table.rows[: detail.rows], note, table.folded)
+def table(
+    title: str, columns: Sequence[Column], records: Sequence[Any], detail: Detail, note: str = "", *,
+    folded: bool = True,
+) -> Table:  # fmt: skip
+    """A row for each record, as many as the detail allows, with a note if that is not all."""
+    if len(records) > detail.rows:
+        note = f"The first {detail.rows:,} of {len(records):,} rows; the file has all. {note}".strip()
+    rows = [[column.of(record) for column in columns] for record in records[: detail.rows]]
+    return Table(title, tuple(columns), rows, note, folded)
 
 
 def thinned(count: int, most: int) -> list[int]:

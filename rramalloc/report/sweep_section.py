@@ -17,7 +17,7 @@ from rramalloc.report.section import (
     Section,
     Table,
     network_words,
-    shown,
+    table,
     table_of,
     thinned,
 )
@@ -60,9 +60,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
         blocks += [_summary(rows, detail), table_of("Rows", rows, _SHOWN, detail)]
     if failed:
         kinds = {f"{row.error_kind}: {row.error}": row for row in failed}
-        blocks.append(
-            shown(Table("Errors", (Column("First of each kind"),), [(text,) for text in kinds]), detail)
-        )
+        blocks.append(table("Errors", [Column("First of each kind", value=str)], [*kinds], detail))
     return Section(
         title=f"{name}: {counted(document.points, 'point')}",
         subtitle="Sweep",
@@ -164,11 +162,11 @@ def _charts(rows: Sequence[SweepRow], detail: Detail) -> Iterator[Chart]:
 
 def _summary(rows: Sequence[SweepRow], detail: Detail) -> Table:
     lines = summarise((row.network, row.method, row.makespan) for row in rows)
-    heads = (
+    columns = (
         Column("Network"),
         Column("Method"),
         Column("Points", "int"),
         Column("Failed", "int"),
-        Column("Smallest makespan", "int"),
+        Column("Smallest makespan", "int", "makespan"),
     )
-    return shown(Table("Summary", heads, lines, folded=False), detail)
+    return table("Summary", columns, lines, detail, folded=False)

@@ -15,7 +15,7 @@ from rramalloc.report.section import (
     Section,
     Table,
     section_of,
-    shown,
+    table,
     table_of,
     thinned,
 )
@@ -148,8 +148,10 @@ def _copies(tuning: Tuning, detail: Detail) -> Table:
     """Copies of every layer before and after."""
     before, after = tuning.judged[0].replication, tuning.allocation.replication
     own = {} if tuning.own is None else tuning.own.replication
-    heads = [Column("Layer"), Column("Fewest steps", "int"), Column("Tuned", "int")]
-    rows = [(name, before[name], after[name], *([own.get(name)] if own else [])) for name in before]
+    columns = [
+        Column("Layer", value=str), Column("Fewest steps", "int", before.get),
+        Column("Tuned", "int", after.get),
+    ]  # fmt: skip
     if own:
-        heads.append(Column("Own choice", "int"))
-    return shown(Table("Copies of the layers", tuple(heads), rows), detail)
+        columns.append(Column("Own choice", "int", own.get))
+    return table("Copies of the layers", columns, [*before], detail)

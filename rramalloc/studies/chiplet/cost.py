@@ -107,18 +107,32 @@ class ChipletCost(ResultRecord):
         return self.model_dump(mode="json", by_alias=True)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per operator: group (from 0), operator, compute, communication, routing, cost."""
+        """One row per operator, with the fields of ComputedOperator."""
         import pandas as pd
 
-        rows = [
-            {"group": index, "operator": name} | operator.model_dump()
-            for index, group in enumerate(self.groups)
-            for name, operator in group.operators.items()
+        return pd.DataFrame([row._asdict() for row in self.rows()])
+
+    def rows(self) -> list[ComputedOperator]:
+        """Operators in the order of their groups."""
+        return [
+            ComputedOperator(number, name, cost.compute, cost.communication, cost.routing, cost.cost)
+            for number, group in enumerate(self.groups)
+            for name, cost in group.operators.items()
         ]
-        return pd.DataFrame(rows)
 
     def _headline(self) -> tuple[str, str]:
         return "", f"{self.total:,.6g} {self.unit} in {counted(len(self.groups), 'group')} of operators"
+
+
+class ComputedOperator(NamedTuple):
+    """An operator and its cost; group: from 0."""
+
+    group: int
+    operator: str
+    compute: float
+    communication: float
+    routing: float
+    cost: float
 
 
 class Terms(NamedTuple):
