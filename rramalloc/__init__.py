@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 from rramalloc.lazy import homes
 
 if TYPE_CHECKING:
-    from rramalloc.api import compare as compare
     from rramalloc.api import convert as convert
     from rramalloc.api import inspect as inspect
     from rramalloc.api import optimize as optimize
-    from rramalloc.api import pareto as pareto
     from rramalloc.api import simulate as simulate
     from rramalloc.errors import RramallocError as RramallocError
     from rramalloc.export.export import export as export
@@ -45,10 +43,12 @@ if TYPE_CHECKING:
     from rramalloc.studies.chiplet.chiplet_cost import chiplet_compare as chiplet_compare
     from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
     from rramalloc.studies.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
+    from rramalloc.studies.compare import compare as compare
     from rramalloc.studies.latency.device import open_device as open_device
     from rramalloc.studies.latency.estimate import estimate_latency as estimate_latency
     from rramalloc.studies.latency.fit import fit_latency as fit_latency
     from rramalloc.studies.latency.measure import measure_latency as measure_latency
+    from rramalloc.studies.pareto import pareto as pareto
     from rramalloc.studies.strategies.evaluate import evaluate as evaluate
     from rramalloc.studies.strategies.evaluation import Evaluation as Evaluation
     from rramalloc.studies.sweep.run import sweep as sweep

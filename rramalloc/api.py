@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from functools import partial
@@ -12,14 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rramalloc.choices import (
-    COMPARED_OBJECTIVES,
-    FRONT_AGAINST,
-    FRONT_OBJECTIVES,
     HANDOFFS,
     OBJECTIVES,
-    ComparedObjective,
-    FrontAgainst,
-    FrontObjective,
     FullyConnected,
     Handoff,
     Mapping,
@@ -36,18 +30,17 @@ from rramalloc.lazy import homes
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
-from rramalloc.progress import followed, of_comparison, of_front, of_search
-from rramalloc.records import check_known, check_range
+from rramalloc.progress import followed, of_search
+from rramalloc.records import check_effort, check_known, check_range
 from rramalloc.results.allocation import Allocation
 from rramalloc.results.allocation_input import AllocationLike, read_allocation
 from rramalloc.results.inspection import Inspection, inspect_network
 from rramalloc.results.optimize import Request
 from rramalloc.results.optimize import optimize as optimize_network
 from rramalloc.results.simulation import Simulation, simulate_network
-from rramalloc.search.front import DEFAULT_WORK as FRONT_WORK
 from rramalloc.search.objective import check_method
 from rramalloc.search.problem import DEFAULT_WORK, Progress, Stop
-from rramalloc.studies.budgets import budget, budgets, minimum_arrays
+from rramalloc.studies.budgets import budget, minimum_arrays
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 
 if TYPE_CHECKING:
@@ -55,17 +48,13 @@ if TYPE_CHECKING:
     from rramalloc.placement.emulator.verify import verify as verify
     from rramalloc.placement.place import place as place
     from rramalloc.report.page_file import report as report
-    from rramalloc.results.comparison import Comparison
-    from rramalloc.results.pareto_front import ParetoFront
-    from rramalloc.search.front import Progress as FrontProgress
     from rramalloc.studies.chiplet.chiplet_cost import chiplet_compare as chiplet_compare
     from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
     from rramalloc.studies.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
-    from rramalloc.studies.compare import CancelToken, CompareProgress
+    from rramalloc.studies.compare import compare as compare
+    from rramalloc.studies.pareto import pareto as pareto
     from rramalloc.studies.strategies.evaluate import evaluate as evaluate
 
-MAX_WORK = 10**9
-MAX_SEEDS = 1000
 _HOMES = homes(__file__)
 """Calls that have a module of their own, imported where they are used: no command waits for another."""
 
@@ -129,7 +118,7 @@ def optimize(
     check_known("method", method, method_names())
     if shared == "once" and (placed or bits is not None or objective != "latency"):
         raise SpecError("shared", 'must be "copies" for another objective than latency, with placed and bits')
-    _check_effort(seed, work, time_limit_s, most_seed=2**63 - 1)
+    check_effort(seed, work, time_limit_s, most_seed=2**63 - 1)
     check_range("gap", gap, 0, 1)
     check_range("sensitivity", sensitivity, 0, 1e300)
     _check_objective(objective, method, target, target_ns)
@@ -213,107 +202,6 @@ def simulate(
     return simulate_network(source, given, handoff=handoff)
 
 
-def compare(
-    network: NetworkLike,
-    arrays: int | str | Sequence[int | str],
-    *,
-    hardware: HardwareLike = DEFAULT_PRESET,
-    crossbar: CrossbarLike | None = None,
-    mapping: Mapping = "im2col",
-    fold: bool = False,
-    fc: FullyConnected = "host",
-    objective: ComparedObjective = "latency",
-    methods: Sequence[str] | None = None,
-    seed: int = 0,
-    seeds: int = 5,
-    work: int = DEFAULT_WORK,
-    time_limit_s: float | None = None,
-    clock: bool = False,
-    latency_table: LatencyTableLike | None = None,
-    input_shapes: InputShapes | None = None,
-    allow_partial: bool = False,
-    on_progress: CompareProgress | None = None,
-    progress: bool = True,
-    ending: CancelToken | None = None,
-) -> Comparison:
-    """All methods side by side on one network at one budget or several, every allocation simulated exactly.
-
-    arrays: 2048, "x2" (twice the minimum) or a list of such; objective: latency, energy or edp, by which
-    methods are judged; methods: names, None for all that are compared by default; seeds: runs of each method
-    that depends on its seed, whose median is reported; work and time_limit_s: of every single run; clock:
-    measure time too; latency_table: measured step times, or their file; progress: show a line in a notebook;
-    ending: set its `interrupted` to end early.
-    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
-    """
-    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
-    check_known("objective", objective, COMPARED_OBJECTIVES)
-    _check_effort(seed, work, time_limit_s)
-    check_range("seeds", seeds, 1, MAX_SEEDS)
-    from rramalloc.studies.compare import CancelToken, CompareRequest
-    from rramalloc.studies.compare import compare as compare_methods
-
-    source = as_network(network, input_shapes, allow_partial=allow_partial)
-    machine = as_hardware(hardware, crossbar)
-    request = CompareRequest(
-        mapping=options, objective=objective, methods=methods, seed=seed, seeds=seeds, work=work,
-        time_limit_s=time_limit_s, clock=clock, measured=measured_steps(latency_table, source, fc, machine),
-    )  # fmt: skip
-    sizes = budgets(arrays, minimum_arrays(source, machine, options))
-    with followed(on_progress, progress, of_comparison) as tell:
-        return compare_methods(source, machine, sizes, request, ending or CancelToken(), tell)
-
-
-def pareto(
-    network: NetworkLike,
-    arrays: int | str,
-    *,
-    objective: FrontObjective = "makespan",
-    against: FrontAgainst = "arrays",
-    hardware: HardwareLike = DEFAULT_PRESET,
-    crossbar: CrossbarLike | None = None,
-    mapping: Mapping = "im2col",
-    fold: bool = False,
-    fc: FullyConnected = "host",
-    baselines: Sequence[str] = (),
-    seed: int = 0,
-    work: int = FRONT_WORK,
-    time_limit_s: float | None = None,
-    latency_table: LatencyTableLike | None = None,
-    input_shapes: InputShapes | None = None,
-    allow_partial: bool = False,
-    on_progress: FrontProgress | None = None,
-    progress: bool = True,
-    stop: Stop | None = None,
-) -> ParetoFront:
-    """All non-dominated points of (arrays, objective) up to a budget such as 2048 or "x2", each with a bound.
-
-    objective: makespan or interval in steps, latency_ns, which needs [timing], or energy, edp or area, which
-    need [energy]; against: arrays, or another of these; baselines: methods to put beside the front; work:
-    units of search for the whole front; latency_table: measured step times, or their file; progress: show a
-    line in a notebook; stop: replaces work and time_limit_s.
-    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError, SolverError.
-    """
-    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
-    check_known("objective", objective, FRONT_OBJECTIVES)
-    check_known("against", against, FRONT_AGAINST)
-    for method in baselines:
-        check_known("method", method, method_names())
-    _check_effort(seed, work, time_limit_s)
-    from rramalloc.studies.pareto import ParetoRequest
-    from rramalloc.studies.pareto import pareto as pareto_front
-
-    ending = stop or Stop(work=work, time_limit_s=time_limit_s)
-    source = as_network(network, input_shapes, allow_partial=allow_partial)
-    machine = as_hardware(hardware, crossbar)
-    request = ParetoRequest(
-        mapping=options, objective=objective, against=against, seed=seed, baselines=tuple(baselines),
-        measured=measured_steps(latency_table, source, fc, machine),
-    )  # fmt: skip
-    with followed(on_progress, progress, of_front) as tell:
-        most = budget(arrays, minimum_arrays(source, machine, options))
-        return pareto_front(source, machine, most, request, ending, tell)
-
-
 def convert(
     network: NetworkLike,
     path: str | os.PathLike[str],
@@ -340,12 +228,6 @@ def _budget(given: int | str | None, network: Network, hardware: Hardware, optio
     if hardware.chip is None:
         raise SpecError("arrays", f"must be given, hardware {hardware.name!r} has no [chip] that tells them")
     return hardware.chip.arrays
-
-
-def _check_effort(seed: int, work: int, time_limit_s: float | None, most_seed: int = 2**53) -> None:
-    check_range("seed", seed, 0, most_seed)
-    check_range("work", work, 0, MAX_WORK)
-    check_range("time limit", time_limit_s, 0, 10**9)
 
 
 def _check_objective(

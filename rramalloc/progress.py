@@ -1,4 +1,4 @@
-"""Reported in a notebook: one line below the cell that says how far long work is, gone when it is done.
+"""Progress in a notebook: one line below the cell that says how far long work is, gone when it is done.
 
 Nothing is shown anywhere else, and nothing of a notebook is needed to compute.
 """

@@ -14,6 +14,8 @@ from pydantic_core import PydanticCustomError
 
 from rramalloc.errors import SpecError, UnknownNameError, suggestion
 
+MAX_WORK = 10**9
+"""Units of search, 0.05 s each on a reference core."""
 _SHOWN = 3
 T = TypeVar("T")
 
@@ -90,6 +92,13 @@ def check_range(name: str, value: float | None, low: float, high: float) -> None
     if value is not None and (isinstance(value, bool) or not low <= value <= high):
         most = high if isinstance(high, int) else f"{high:g}"
         raise SpecError(name, f"must be from {low} to {most}, got {brief(value)}")
+
+
+def check_effort(seed: int, work: int, time_limit_s: float | None, most_seed: int = 2**53) -> None:
+    """Raise SpecError unless the seed of a search and what ends it are within their limits."""
+    check_range("seed", seed, 0, most_seed)
+    check_range("work", work, 0, MAX_WORK)
+    check_range("time limit", time_limit_s, 0, 10**9)
 
 
 def is_whole(value: object, least: int, most: int) -> TypeGuard[int]:

@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,16 +29,6 @@ from rramalloc.network.geometry import Pair
 from rramalloc.search.menu import Menu, Modes
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.dependencies import Edge
-
-
-def solve_highs(problem: Problem, stop: Stop, seed: int) -> Candidate:
-    """Solve with HiGHS. Raises SolverError if it finds no allocation in time."""
-    return _solve(problem, stop, seed, "HiGHS")
-
-
-def solve_cbc(problem: Problem, stop: Stop, seed: int) -> Candidate:
-    """Solve with CBC, which comes with PuLP. Raises SolverError if it finds no allocation in time."""
-    return _solve(problem, stop, seed, "CBC")
 
 
 class Choice(NamedTuple):
@@ -222,7 +213,11 @@ def _sum(values: Sequence[int], chosen: Sequence[pulp.LpVariable]) -> pulp.LpAff
     return pulp.lpSum(value * x for value, x in zip(values, chosen, strict=True))
 
 
-def _solve(problem: Problem, stop: Stop, seed: int, solver: str) -> Candidate:
+def solve(problem: Problem, stop: Stop, seed: int, solver: str) -> Candidate:
+    """Solve with "HiGHS", or with "CBC", which comes with PuLP.
+
+    Raises SolverError if it finds no allocation in time.
+    """
     model = build(problem)
     answer = milp_solvers.SOLVERS[solver](model.program, stop, seed)
     if not answer.has_solution:
@@ -248,7 +243,7 @@ def _words(solver: str, answer: Answer, bound: int) -> str:
 
 HIGHS = Method(
     "milp",
-    solve_highs,
+    partial(solve, solver="HiGHS"),
     minimises="the separable recurrence, by HiGHS",
     source="docs/sources/model.md 5 and 6",
     proves="its optimum if the solver finishes; else the solver's bound",
@@ -256,7 +251,7 @@ HIGHS = Method(
 )
 CBC = Method(
     "milp-cbc",
-    solve_cbc,
+    partial(solve, solver="CBC"),
     minimises="the separable recurrence, by CBC",
     source="docs/sources/model.md 5 and 6",
     proves="its optimum if the solver finishes; else the solver's bound",

@@ -8,6 +8,8 @@ smallest grid; our reading is the largest scale of all: copies = max(1, floor(sc
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped
@@ -22,15 +24,11 @@ _NS_PER_STAGE = 200.0
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     """The largest scale that keeps to the budget, by bisection."""
-    low, high = 0, 2**_BITS
-    if problem.arrays(_scaled(problem, high)) <= problem.budget:
-        low = high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if problem.arrays(_scaled(problem, middle)) <= problem.budget:
-            low = middle
-        else:
-            high = middle
+
+    def arrays(scale: int) -> int:
+        return problem.arrays(_scaled(problem, scale))
+
+    low = max(bisect_right(range(2**_BITS + 1), problem.budget, key=arrays) - 1, 0)
     seconds = 1e-9 * _NS_PER_STAGE * len(problem.demand) * _BITS
     return Candidate(_scaled(problem, low), 1, "heuristic: copies in proportion to windows", seconds)
 

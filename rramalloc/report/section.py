@@ -123,7 +123,7 @@ def table(
     """A row for each record, as many as the detail allows, with a note if that is not all."""
     if len(records) > detail.rows:
         note = f"The first {detail.rows:,} of {len(records):,} rows; the file has all. {note}".strip()
-    rows = [[column.of(record) for column in columns] for record in records[: detail.rows]]
+    rows = [tuple(column.of(record) for column in columns) for record in records[: detail.rows]]
     return Table(title, tuple(columns), rows, note, folded)
 
 

@@ -7,67 +7,40 @@ import os
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from rramalloc.choices import ComparedObjective
-from rramalloc.compiled import clock
+from rramalloc.choices import COMPARED_OBJECTIVES, ComparedObjective, FullyConnected, Mapping
+from rramalloc.compiled import clock as now_s
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
+from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
+from rramalloc.progress import followed, of_comparison
+from rramalloc.records import check_effort, check_known, check_range
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
 from rramalloc.results.optimize import Request, input_warnings, make_problem, propose
 from rramalloc.results.recheck import CheckedTiming, check_candidate
 from rramalloc.search.objective import OBJECTIVES, Objective, gap_of, within
 from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
+from rramalloc.studies.budgets import budgets, minimum_arrays
 from rramalloc.timing.access import Absolute
-from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.metrics import totals
 from rramalloc.timing.published import ChainLayer, chain_layers, published
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.version import __version__
 
+MAX_SEEDS = 1000
 _INTERRUPTED = "interrupted before it was ready"
 
 CompareProgress = Callable[[int, str, int, int], None]
 """Called with (budget, method, runs before it, runs in all) when a method begins."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareRequest:
-    """Which methods compete and on what terms.
-
-    objective: by which they are judged, latency, energy or edp; methods: None for all that are compared by
-    default; seeds: runs of each seeded method, from `seed` on; work, time_limit_s: of every single run;
-    clock: whether time is measured too; measured: step times instead of those of the hardware.
-    """
-
-    mapping: MappingOptions = DEFAULT_MAPPING
-    objective: ComparedObjective = "latency"
-    methods: Sequence[str] | None = None
-    seed: int = 0
-    seeds: int = 5
-    work: int = DEFAULT_WORK
-    time_limit_s: float | None = None
-    clock: bool = False
-    measured: MeasuredSteps | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Methods that compete, each once, `auto` first. Raises SpecError, UnknownNameError."""
-        chosen = self.methods
-        if chosen is None:
-            every = [method_named(name) for name in METHODS]
-            chosen = [each.name for each in every if each.compared and each.covers(self.mapping)]
-        for name in chosen:
-            method_named(name)
-        if not chosen:
-            raise SpecError("methods", "name at least one method to compare")
-        return tuple(sorted(dict.fromkeys(chosen), key=lambda name: name != REFERENCE))
 
 
 @dataclass(slots=True)
@@ -88,48 +61,106 @@ class CancelToken:
         for stop in self._running:
             stop.interrupted = asked
 
-    def stop(self, request: CompareRequest, cores: int | None) -> Stop:
+    def stop(self, options: CompareOptions, cores: int | None) -> Stop:
         """The stop of one run, which ends with this."""
-        made = Stop(work=request.work, time_limit_s=request.time_limit_s, cores=cores)
+        made = Stop(work=options.work, time_limit_s=options.time_limit_s, cores=cores)
         self._running.append(made)
         made.interrupted = self._interrupted
         return made
 
 
 def compare(
-    network: Network, hardware: Hardware, arrays: Sequence[int], request: CompareRequest, cancel: CancelToken,
+    network: NetworkLike,
+    arrays: int | str | Sequence[int | str],
+    *,
+    hardware: HardwareLike = DEFAULT_PRESET,
+    crossbar: CrossbarLike | None = None,
+    mapping: Mapping = "im2col",
+    fold: bool = False,
+    fc: FullyConnected = "host",
+    objective: ComparedObjective = "latency",
+    methods: Sequence[str] | None = None,
+    seed: int = 0,
+    seeds: int = 5,
+    work: int = DEFAULT_WORK,
+    time_limit_s: float | None = None,
+    clock: bool = False,
+    latency_table: LatencyTableLike | None = None,
+    input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
     on_progress: CompareProgress | None = None,
-) -> Comparison:  # fmt: skip
-    """All methods at every budget. `skipped` lists methods that do not apply or find no allocation.
+    progress: bool = True,
+    ending: CancelToken | None = None,
+) -> Comparison:
+    """All methods side by side on one network at one budget or several, every allocation simulated exactly.
 
-    Interrupted, it has what was ready by then. Raises BudgetError, PlacementError, TileError, SpecError,
-    UnknownNameError before anything runs; SolverError if an allocation does not survive the check.
+    arrays: 2048, "x2" (twice the minimum) or a list of such; objective: latency, energy or edp, by which
+    methods are judged; methods: names, None for all that are compared by default; seeds: runs of each method
+    that depends on its seed, whose median is reported; work and time_limit_s: of every single run; clock:
+    measure time too; latency_table: measured step times, or their file; progress: show a line in a notebook;
+    ending: set its `interrupted` to end early, with what is ready by then. `skipped` of the result lists
+    methods that do not apply or find no allocation.
+    Raises RramallocError: BudgetError, FileError, PlacementError, TileError, SpecError, UnknownNameError
+    before anything runs; SolverError if an allocation does not survive the check.
     """
-    methods = request.names
+    mapped = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
+    check_known("objective", objective, COMPARED_OBJECTIVES)
+    check_effort(seed, work, time_limit_s)
+    check_range("seeds", seeds, 1, MAX_SEEDS)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    machine = as_hardware(hardware, crossbar)
+    options = CompareOptions(
+        **dict(mapped), methods=competitors(methods, mapped), seed=seed, seeds=seeds, work=work,
+        time_limit_s=time_limit_s, latency_table=measured_steps(latency_table, source, fc, machine),
+    )  # fmt: skip
+    sizes = budgets(arrays, minimum_arrays(source, machine, mapped))
+    with followed(on_progress, progress, of_comparison) as tell:
+        return _compared(source, machine, sizes, objective, options, ending or CancelToken(), tell, clock)
+
+
+def competitors(methods: Sequence[str] | None, mapping: MappingOptions) -> tuple[str, ...]:
+    """Methods that compete, each once, `auto` first; None: all that are compared by default.
+
+    Raises SpecError, UnknownNameError.
+    """
+    if methods is None:
+        every = [method_named(name) for name in METHODS]
+        methods = [each.name for each in every if each.compared and each.covers(mapping)]
+    for name in methods:
+        method_named(name)
+    if not methods:
+        raise SpecError("methods", "name at least one method to compare")
+    return tuple(sorted(dict.fromkeys(methods), key=lambda name: name != REFERENCE))
+
+
+def _compared(
+    network: Network, hardware: Hardware, arrays: Sequence[int], objective: ComparedObjective,
+    options: CompareOptions, cancel: CancelToken, on_progress: CompareProgress | None, clock: bool,
+) -> Comparison:  # fmt: skip
+    mapping, methods, measured = options.changed(), options.methods, options.latency_table
     objectives = [
-        OBJECTIVES[request.objective](
-            make_problem(network, hardware, budget, request.mapping, measured=request.measured)
-        )
+        OBJECTIVES[objective](make_problem(network, hardware, budget, mapping, measured=measured))
         for budget in arrays
     ]
     chain = _chain(network)
     rows: list[Row] = []
     skipped: list[Skipped] = []
     total = len(methods) * len(objectives)
-    for place, (budget, objective) in enumerate(zip(arrays, objectives, strict=True)):
+    for place, (budget, judged) in enumerate(zip(arrays, objectives, strict=True)):
         ready: dict[str, CheckedRuns] = {}
         for number, method in enumerate(methods, start=place * len(methods)):
             if on_progress is not None and not cancel.interrupted:
                 on_progress(budget, method, number, total)
-            begun = clock()
+            begun_s = now_s()
             try:
-                proposed = _candidates(objective.problem, method, request, cancel)
+                request = Request(mapping=mapping, objective=objective, method=method)
+                proposed = _candidates(judged.problem, request, options, cancel)
             except (UnsupportedError, SolverError) as error:
                 skipped.append(Skipped(arrays=budget, method=method, reason=str(error)))
                 continue
-            clock_s = (clock() - begun) / len(proposed) if request.clock else None
-            ready[method] = CheckedRuns.of(objective, budget, method, proposed, clock_s)
-        rows += rows_of(network.name, budget, objective, ready, chain)
+            clock_s = (now_s() - begun_s) / len(proposed) if clock else None
+            ready[method] = CheckedRuns.of(judged, budget, method, proposed, clock_s)
+        rows += rows_of(network.name, budget, judged, ready, chain)
     if not rows and not cancel.interrupted:
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
     coverage = Coverage.of(network, objectives[0].problem.graph.names)
@@ -137,18 +168,15 @@ def compare(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
-        options=CompareOptions(
-            **dict(request.mapping), methods=methods, seed=request.seed, seeds=request.seeds,
-            work=request.work, time_limit_s=request.time_limit_s, latency_table=request.measured,
-        ),
-        objective=request.objective,
+        options=options,
+        objective=objective,
         objective_unit=objectives[0].unit,
         rows=tuple(row.model_copy(update={"proof": coverage.qualified(row.proof)}) for row in rows),
         skipped=tuple(skipped),
         coverage=coverage,
         warnings=(
             *input_warnings(
-                network, objectives[0].problem.graph, hardware, request.mapping, max(arrays), request.measured
+                network, objectives[0].problem.graph, hardware, mapping, max(arrays), measured
             ),
             *_surprises(rows, methods),
         ),
@@ -156,25 +184,24 @@ def compare(
 
 
 def _candidates(
-    problem: Problem, method: str, request: CompareRequest, cancel: CancelToken
+    problem: Problem, request: Request, options: CompareOptions, cancel: CancelToken
 ) -> list[Candidate]:
     """What a method proposes, with every seed if it has any. Raises SolverError, UnsupportedError."""
-    count = request.seeds if method_named(method).seeded else 1
+    count = options.seeds if method_named(request.method).seeded else 1
 
     def run(seed: int) -> Candidate:
         if cancel.interrupted:
             raise SolverError(_INTERRUPTED)
-        wanted = Request(mapping=request.mapping, objective=request.objective, method=method, seed=seed)
-        stop = cancel.stop(request, cores=1 if count > 1 else None)
-        found = propose(problem, wanted, stop)
-        if stop.interrupted and method != REFERENCE:
+        stop = cancel.stop(options, cores=1 if count > 1 else None)
+        found = propose(problem, replace(request, seed=seed), stop)
+        if stop.interrupted and request.method != REFERENCE:
             raise SolverError(_INTERRUPTED)
         return found
 
     if count == 1:
-        return [run(request.seed)]
+        return [run(options.seed)]
     with ThreadPoolExecutor(min(count, os.cpu_count() or 1)) as pool:
-        return list(pool.map(run, range(request.seed, request.seed + count)))
+        return list(pool.map(run, range(options.seed, options.seed + count)))
 
 
 def _chain(network: Network) -> tuple[ChainLayer, ...]:

@@ -10,12 +10,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rramalloc.choices import FrontAgainst, FrontObjective
+from rramalloc.choices import (
+    FRONT_AGAINST,
+    FRONT_OBJECTIVES,
+    FrontAgainst,
+    FrontObjective,
+    FullyConnected,
+    Mapping,
+)
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
+from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.mapping.options import DEFAULT_MAPPING
+from rramalloc.methods.registry import method_names
 from rramalloc.network.coverage import Coverage
-from rramalloc.network.network import Network
+from rramalloc.progress import followed, of_front
+from rramalloc.records import check_effort, check_known
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.optimize import Request, input_warnings, make_problem, propose
 from rramalloc.results.pareto_front import (
@@ -25,7 +35,7 @@ from rramalloc.results.pareto_front import (
     ParetoOptions,
 )
 from rramalloc.results.recheck import check_candidate, recheck_bound
-from rramalloc.search.front import Front, Point, Progress
+from rramalloc.search.front import DEFAULT_WORK, Front, Point, Progress
 from rramalloc.search.objective import (
     FRONTS,
     Interval,
@@ -38,8 +48,9 @@ from rramalloc.search.objective import (
     within,
 )
 from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.studies.budgets import budget, minimum_arrays
 from rramalloc.timing.access import Absolute
-from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.metrics import totals
 from rramalloc.units import Unit
 from rramalloc.version import __version__
@@ -49,70 +60,90 @@ DEFAULT_BASELINES = ("uniform", "proportional", "bottleneck", "lagrange", "gain"
 _BASELINE_BUDGETS = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParetoRequest:
-    """Which front is wanted.
-
-    against: the quantity on the other axis; baselines: methods to compare with; measured: step times of a
-    latency table.
-    """
-
-    mapping: MappingOptions = DEFAULT_MAPPING
-    objective: FrontObjective = "makespan"
-    against: FrontAgainst = "arrays"
-    seed: int = 0
-    baselines: tuple[str, ...] = ()
-    measured: MeasuredSteps | None = None
-
-
 def pareto(
-    network: Network, hardware: Hardware, arrays: int, request: ParetoRequest, stop: Stop,
+    network: NetworkLike,
+    arrays: int | str,
+    *,
+    objective: FrontObjective = "makespan",
+    against: FrontAgainst = "arrays",
+    hardware: HardwareLike = DEFAULT_PRESET,
+    crossbar: CrossbarLike | None = None,
+    mapping: Mapping = "im2col",
+    fold: bool = False,
+    fc: FullyConnected = "host",
+    baselines: Sequence[str] = (),
+    seed: int = 0,
+    work: int = DEFAULT_WORK,
+    time_limit_s: float | None = None,
+    latency_table: LatencyTableLike | None = None,
+    input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
     on_progress: Progress | None = None,
-) -> ParetoFront:  # fmt: skip
-    """All non-dominated points of (arrays, objective) up to `arrays`, each with a bound.
+    progress: bool = True,
+    stop: Stop | None = None,
+) -> ParetoFront:
+    """All non-dominated points of (arrays, objective) up to a budget such as 2048 or "x2", each with a bound.
 
-    With `against`, of that quantity and the objective.
-    Raises BudgetError, SpecError, UnknownNameError; SolverError if a point does not survive the check.
+    objective: makespan or interval in steps, latency_ns, which needs [timing], or energy, edp or area, which
+    need [energy]; against: arrays, or another of these; baselines: methods to put beside the front; work:
+    units of search for the whole front; latency_table: measured step times, or their file; progress: show a
+    line in a notebook; stop: replaces work and time_limit_s.
+    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError; SolverError if a point does
+    not survive the check.
     Source: docs/sources/model.md 8, objective `pareto`.
     """
-    problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
-    against_unit: Unit = "arrays"
-    if request.against == "arrays" and request.objective in FRONTS:
-        objective = FRONTS[request.objective](problem)
-        front = objective.front(stop, request.seed, on_progress)
-        points, unit = tuple(_checked(objective, point) for point in front.points), objective.unit
-        beside = tuple(_beside(objective, request, points))
-    else:
-        pair = QuantityPair.of(problem, request.against, request.objective)
-        front, points = pair.front(stop, request.seed, on_progress)
-        unit, against_unit, beside = pair.along.unit, pair.across.unit, ()
-        if request.baselines:
-            raise SpecError(
-                "baselines", "are put beside fronts of arrays and makespan, interval or latency_ns"
-            )
+    mapped = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
+    check_known("objective", objective, FRONT_OBJECTIVES)
+    check_known("against", against, FRONT_AGAINST)
+    for method in baselines:
+        check_known("method", method, method_names())
+    check_effort(seed, work, time_limit_s)
+    ending = stop or Stop(work=work, time_limit_s=time_limit_s)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    machine = as_hardware(hardware, crossbar)
+    measured = measured_steps(latency_table, source, fc, machine)
+    with followed(on_progress, progress, of_front) as tell:
+        most = budget(arrays, minimum_arrays(source, machine, mapped))
+        problem = make_problem(source, machine, most, mapped, measured=measured)
+        against_unit: Unit = "arrays"
+        beside: tuple[BaselinePoint, ...] = ()
+        if against == "arrays" and objective in FRONTS:
+            along = FRONTS[objective](problem)
+            front = along.front(ending, seed, tell)
+            points, unit = tuple(_checked(along, point) for point in front.points), along.unit
+            asked = [Request(mapping=mapped, method=method, seed=seed) for method in baselines]
+            beside = tuple(_beside(along, asked, points))
+        else:
+            pair = QuantityPair.of(problem, against, objective)
+            front, points = pair.front(ending, seed, tell)
+            unit, against_unit = pair.along.unit, pair.across.unit
+            if baselines:
+                raise SpecError(
+                    "baselines", "are put beside fronts of arrays and makespan, interval or latency_ns"
+                )
     return ParetoFront(
         rramalloc_version=__version__,
-        network=NetworkId.of(network),
-        hardware=hardware,
+        network=NetworkId.of(source),
+        hardware=machine,
         options=ParetoOptions(
-            **dict(request.mapping), work=stop.work, time_limit_s=stop.time_limit_s, gap=stop.gap,
-            latency_table=request.measured,
+            **dict(mapped), work=ending.work, time_limit_s=ending.time_limit_s, gap=ending.gap,
+            latency_table=measured,
         ),
-        objective=request.objective,
+        objective=objective,
         unit=unit,
-        against=request.against,
+        against=against,
         against_unit=against_unit,
-        seed=request.seed,
-        budget=arrays,
+        seed=seed,
+        budget=most,
         minimum=problem.minimum,
         proven=sum(point.gap == 0 for point in points),
         resolution=front.resolution,
         seconds=round(front.seconds, 6),
         points=points,
         baselines=beside,
-        coverage=Coverage.of(network, problem.graph.names),
+        coverage=Coverage.of(source, problem.graph.names),
         warnings=(
-            *input_warnings(network, problem.graph, hardware, request.mapping, arrays, request.measured),
+            *input_warnings(source, problem.graph, machine, mapped, most, measured),
             *_warnings(front),
         ),
     )  # fmt: skip
@@ -254,22 +285,21 @@ def _quantity(
 
 
 def _beside(
-    objective: Objective, request: ParetoRequest, points: Sequence[FrontPoint]
+    objective: Objective, requests: Sequence[Request], points: Sequence[FrontPoint]
 ) -> Iterator[BaselinePoint]:
     """Results of other methods at some of the front's budgets; methods that do not apply are left out."""
     problem = objective.problem
     chosen = sorted({round(place) for place in np.linspace(0, len(points) - 1, _BASELINE_BUDGETS)})
-    for method in request.baselines:
+    for request in requests:
         for place in chosen:
-            budget = points[place].arrays
-            asked = Request(mapping=request.mapping, method=method, seed=request.seed)
+            most = points[place].arrays
             try:
-                candidate = propose(replace(problem, budget=budget), asked, Stop())
+                candidate = propose(replace(problem, budget=most), request, Stop())
             except (SolverError, UnsupportedError):
                 continue
-            checked = check_candidate(problem, candidate, problem.budget, method)
+            checked = check_candidate(problem, candidate, problem.budget, request.method)
             yield BaselinePoint(
-                method=method, budget=budget, arrays=checked.used, makespan=checked.timing.makespan,
+                method=request.method, budget=most, arrays=checked.used, makespan=checked.timing.makespan,
                 value=objective.value(checked.timing),
             )  # fmt: skip
 

@@ -66,7 +66,7 @@ def test_the_optimum_of_the_model_bounds_the_exact_one(case: Enumerated) -> None
     ]
     choices = (np.array(choice) for choice in product(*useful))
     best = min(steps(problem, choice) for choice in choices if problem.arrays(choice) <= problem.budget)
-    candidate = milp.solve_cbc(problem, Stop(work=ENOUGH), 0)
+    candidate = milp.solve(problem, Stop(work=ENOUGH), 0, "CBC")
     assert candidate.lower_bound == best
     assert candidate.lower_bound <= case.optimum
 
@@ -78,7 +78,7 @@ def test_out_of_work(work: int) -> None:
     What is found by then fits, its bound is no larger than the optimum of the model, 288 as CBC proves.
     """
     problem = make_problem(rramalloc.load("resnet18"), load_hardware("plain"), 1390)
-    found, again = (milp.solve_highs(problem, Stop(work=work), 0) for _ in range(2))
+    found, again = (milp.solve(problem, Stop(work=work), 0, "HiGHS") for _ in range(2))
     assert "stopped (" in found.proof
     assert problem.fits(found.replication)
     assert 1 <= found.lower_bound <= 288
@@ -94,7 +94,7 @@ def test_out_of_work(work: int) -> None:
 def test_proven_optima(network: str, arrays: int, optimum: int) -> None:
     """Optima that CBC and HiGHS both prove, at 4, 4 and 2 times the minimum."""
     problem = make_problem(rramalloc.load(network), load_hardware("plain"), arrays)
-    candidate = milp.solve_highs(problem, Stop(work=ENOUGH), 0)
+    candidate = milp.solve(problem, Stop(work=ENOUGH), 0, "HiGHS")
     assert "solved to optimality" in candidate.proof
     assert candidate.lower_bound == optimum
 
@@ -105,7 +105,7 @@ def test_a_machine_without_cbc_is_an_error_with_a_remedy(
     monkeypatch.setattr(milp_solvers, "pulp_cbc_path", str(tmp_path / "cbc"))
     problem = make_problem(rramalloc.load("alexnet"), load_hardware("plain"), 322)
     with pytest.raises(SolverError, match=r"PuLP has no CBC for this machine: .*--method milp"):
-        milp.solve_cbc(problem, Stop(work=1), 0)
+        milp.solve(problem, Stop(work=1), 0, "CBC")
 
 
 @settings(max_examples=60, deadline=None)
@@ -115,7 +115,7 @@ def test_its_bound_holds_for_every_mode(random: Random) -> None:
     case = solved(random)
     assume(case is not None)
     assert case is not None
-    candidate = milp.solve_cbc(case.problem, Stop(work=ENOUGH), 0)
+    candidate = milp.solve(case.problem, Stop(work=ENOUGH), 0, "CBC")
     assert 1 <= candidate.lower_bound <= case.best
     checked = check_candidate(case.problem, candidate, case.problem.budget, "milp-cbc")
     assert checked.timing.makespan >= case.best
@@ -136,7 +136,7 @@ def test_modes_by_hand() -> None:
     network = rramalloc.Network.build("two", nodes)
     hardware = load_hardware("plain").with_crossbar(16, 16)
     problem = make_problem(network, hardware, 2, MappingOptions(mapping="sdk"))
-    found = milp.solve_highs(problem, Stop(work=ENOUGH), 0)
+    found = milp.solve(problem, Stop(work=ENOUGH), 0, "HiGHS")
     assert found.lower_bound == 5
     assert found.blocks is not None
     assert (found.blocks[0], found.replication[0]) == ((2, 2), 1)

@@ -14,11 +14,12 @@ from rramalloc.errors import BudgetError, SolverError, SpecError, UnknownNameErr
 from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
 from rramalloc.results.comparison import SCALARS, Comparison, Row
 from rramalloc.schemas import json_schema
-from rramalloc.studies.compare import CancelToken, CompareRequest
+from rramalloc.studies.compare import CancelToken, competitors
 from rramalloc.timing.metrics import EnergyArea
 
 QUICK = {"work": 5, "seeds": 3}
@@ -306,5 +307,4 @@ def test_modes_side_by_side() -> None:
         assert row.lower_bound <= row.makespan
         assert row.ratio >= 1
     assert row_of(found, "bottleneck").block == dict.fromkeys(row_of(found, "auto").replication, (1, 1))
-    default = CompareRequest()
-    assert not {"sdk", "vw-sdk"} & {*default.names}
+    assert not {"sdk", "vw-sdk"} & {*competitors(None, DEFAULT_MAPPING)}

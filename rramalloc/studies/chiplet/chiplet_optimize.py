@@ -15,12 +15,13 @@ from rramalloc.errors import SolverError, SpecError
 from rramalloc.hardware.loader import CrossbarLike, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.network.network import Network
-from rramalloc.records import Record, check_range
+from rramalloc.records import Record, check_effort
 from rramalloc.result import ResultRecord
 from rramalloc.search.problem import DEFAULT_WORK, SECONDS_PER_WORK, Stop
 from rramalloc.studies.chiplet.cost import SCHEDULE, ChipletCost, described_cost, read_description
 from rramalloc.studies.chiplet.describe import describe_network
 from rramalloc.studies.chiplet.description import Description
+from rramalloc.studies.chiplet.places import Submesh
 from rramalloc.studies.chiplet.schedule_problem import ScheduleProblem
 from rramalloc.studies.chiplet.schedule_proof import MOST_PROVEN, ScheduleProof, lower_bound
 from rramalloc.studies.chiplet.schedule_search import GroupSchedule, Progress, ScheduleSearch
@@ -36,7 +37,6 @@ _SEARCHED = 0.2
 """Part of the work after which a small problem is proven rather than searched on."""
 _EQUAL = 1e-6
 """Relative difference that rounding may make between the search and the cost of its schedule."""
-MAX_WORK = 10**9
 
 
 class ScheduleBaseline(Record):
@@ -94,11 +94,8 @@ class ChipletSchedule(ResultRecord):
                 operator, cost = self.description.operators[name], costs.operators[name]
                 called = operator.strategies
                 strategy = str(operator.strategy) if called is None else called[operator.strategy]
-                size = None
-                if operator.submesh is not None:
-                    (tall, wide), (high, broad) = operator.submesh
-                    whole = self.description.chip.units
-                    size = (tall * wide - 1) * whole[0] * whole[1] + high * broad
+                submesh = Submesh.of(operator)
+                size = None if submesh is None else submesh.size(self.description.chip.units)
                 rows.append(
                     ScheduledOperator(
                         number, name, strategy, size, _unit(operator.first), _unit(operator.last),
@@ -190,9 +187,7 @@ def chiplet_optimize(
     RramallocError
         FileError, SpecError, UnsupportedError; SolverError if cost and search disagree.
     """
-    check_range("seed", seed, 0, 2**53)
-    check_range("work", work, 0, MAX_WORK)
-    check_range("time limit", time_limit_s, 0, 10**9)
+    check_effort(seed, work, time_limit_s)
     description, where, assumed = describe(source, hardware, crossbar, mapping, fc, input_shapes)
     problem = ScheduleProblem.of(description, where)
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)

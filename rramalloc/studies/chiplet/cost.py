@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field, TypeAdapter
@@ -24,7 +25,8 @@ from rramalloc.studies.chiplet.description import (
     Description,
     entry,
 )
-from rramalloc.studies.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
+from rramalloc.studies.chiplet.places import Submesh
+from rramalloc.studies.chiplet.routing import Hops, Place, Topology, Unit, Units, hops_of_pairs, hops_of_sets
 from rramalloc.units import counted
 
 if TYPE_CHECKING:
@@ -220,49 +222,42 @@ class _Described:
         """Units of every operator that has a submesh, equal ones once. Raises SpecError."""
         units, distinct, total = dict[str, Units](), dict[object, Units](), 0
         for name, operator in self.description.operators.items():
-            key = (operator.submesh, operator.first, operator.last)
-            if operator.submesh is not None and key not in distinct:
-                distinct[key] = self._submesh(name, operator)
+            submesh = Submesh.of(operator)
+            if submesh is None:
+                continue
+            key = (submesh, operator.last)
+            if key not in distinct:
+                distinct[key] = self._submesh(name, operator, submesh)
                 total += len(distinct[key].members)
                 if total > MAX_LISTED:
                     raise self._fault(
                         name, "submesh", f"different submeshes have over {MAX_LISTED} units together"
                     )
-            if operator.submesh is not None:
-                units[name] = distinct[key]
+            units[name] = distinct[key]
         return units
 
-    def _submesh(self, name: str, operator: ChipletOperator) -> Units:
+    def _submesh(self, name: str, operator: ChipletOperator, submesh: Submesh) -> Units:
         """All chiplets in full, the one with the largest coordinates only as far as the submesh says."""
-        (tall, wide), (rows, columns) = operator.submesh or ((1, 1), (1, 1))
-        (top, left), (row, column) = operator.first or ((0, 0), (0, 0))
-        if tall * wide > 1 and (row, column) != (0, 0):
+        (tall, wide), first, last = submesh.chiplets, submesh.first, submesh.last
+        if tall * wide > 1 and first[1] != (0, 0):
             raise self._fault(
                 name, "first", "must be unit [0, 0] of its chiplet in a submesh of several chiplets"
             )
-        last: Unit = ((top + tall - 1, left + wide - 1), (row + rows - 1, column + columns - 1))
-        size = (tall * wide - 1) * self.chip.units[0] * self.chip.units[1] + rows * columns
+        size = submesh.size(self.chip.units)
         if operator.units is not None and entry(operator.units, operator.strategy) != size:
             wanted = entry(operator.units, operator.strategy)
             raise self._fault(
                 name, "submesh", f"has {size} units, strategy {operator.strategy} takes {wanted}"
             )
-        for field, unit in (("first", ((top, left), (row, column))), ("submesh", last)):
+        for field, unit in (("first", first), ("submesh", last)):
             if not self.topology.holds(unit):
                 raise self._fault(name, field, f"reaches {_shown(unit)}, which the chip does not have")
         if operator.last not in (None, last):
             raise self._fault(name, "last", f"is {_shown(last)} of this submesh, got {_shown(operator.last)}")
-        members = [
-            ((last[0]), (r, c)) for r in range(row, row + rows) for c in range(column, column + columns)
-        ]
-        members += [
-            ((y, x), (r, c))
-            for y in range(top, top + tall)
-            for x in range(left, left + wide)
-            if (y, x) != last[0]
-            for r in range(self.chip.units[0])
-            for c in range(self.chip.units[1])
-        ]
+        members = [(last[0], unit) for unit in _cells(first[1], submesh.units)]
+        for chiplet in _cells(first[0], submesh.chiplets):
+            if chiplet != last[0]:
+                members += [(chiplet, unit) for unit in _cells((0, 0), self.chip.units)]
         return Units(self.topology, frozenset(members))
 
     def _operator(self, name: str) -> Terms:
@@ -373,6 +368,11 @@ class _Described:
 
     def _fault(self, name: str, field: str, reason: str) -> SpecError:
         return SpecError(f"{self.where}: operators.{brief(name)}.{field}", reason)
+
+
+def _cells(first: Place, size: Place) -> Iterator[Place]:
+    """The cells of a rectangle of rows and columns."""
+    return product(range(first[0], first[0] + size[0]), range(first[1], first[1] + size[1]))
 
 
 def _shown(unit: Unit | None) -> str:

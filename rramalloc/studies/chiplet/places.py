@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError
-from rramalloc.studies.chiplet.description import ChipletChip
+from rramalloc.studies.chiplet.description import ChipletChip, ChipletOperator
 from rramalloc.studies.chiplet.routing import Place, Unit
 
 MOST_UNITS = 4096
@@ -31,6 +31,13 @@ class Submesh(NamedTuple):
     chiplets: Place
     units: Place
     first: Unit
+
+    @classmethod
+    def of(cls, operator: ChipletOperator) -> Submesh | None:
+        """That on which an operator is described, None if it is nowhere yet."""
+        if operator.submesh is None or operator.first is None:
+            return None
+        return cls(*operator.submesh, operator.first)
 
     def size(self, units: Place) -> int:
         """How many units; units: rows and columns of a chiplet."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
 from rramalloc.studies.chiplet.cost import computed
-from rramalloc.studies.chiplet.description import ChipletEdge, ChipletOperator, Description, entry
+from rramalloc.studies.chiplet.description import ChipletEdge, Description, entry
 from rramalloc.studies.chiplet.places import Floats, Ints, Places, Submesh
 from rramalloc.studies.chiplet.routing import Topology, hops_of_pairs
 
@@ -72,7 +72,7 @@ class ScheduleProblem:
             raise SpecError(where, f"has {len(names)} operators, schedules are sought for {MOST_OPERATORS}")
         listed = {name for edge in description.edges if edge.pairs for name in (edge.source, edge.to)}
         limits = _strategy_limits(description)
-        described = {name: _described(operator) for name, operator in description.operators.items()}
+        described = {name: Submesh.of(operator) for name, operator in description.operators.items()}
         counts = [
             count
             for name in names
@@ -91,7 +91,7 @@ class ScheduleProblem:
 
     @cached_property
     def count(self) -> int:
-        """OperatorOptions of all operators."""
+        """Options of all operators."""
         return sum(len(options.cost) for options in self.options)
 
     @cached_property
@@ -154,7 +154,7 @@ class ScheduleProblem:
         chosen = []
         for name, options in zip(self.names, self.options, strict=True):
             operator = self.description.operators[name]
-            submesh = _described(operator)
+            submesh = Submesh.of(operator)
             place = self.places.nowhere if submesh is None else self.places.index[submesh]
             at = np.flatnonzero((options.strategy == operator.strategy) & (options.place == place))
             if not len(at):
@@ -185,12 +185,6 @@ class ScheduleProblem:
         return self.description.model_copy(update={"groups": named, "operators": operators})
 
 
-def _described(operator: ChipletOperator) -> Submesh | None:
-    if operator.submesh is None or operator.first is None:
-        return None
-    return Submesh(*operator.submesh, operator.first)
-
-
 def _strategy_limits(description: Description) -> dict[str, int]:
     """Strategies of every operator: as many as it lists, or else as all tables of its edges have entries."""
     limits = {name: operator.listed for name, operator in description.operators.items()}
@@ -209,7 +203,7 @@ def _strategy_limits(description: Description) -> dict[str, int]:
 def _counts(description: Description, name: str, strategies: int) -> Iterator[int]:
     """Units that the strategies of an operator take: those given, or as many as it is described on."""
     operator = description.operators[name]
-    submesh = _described(operator)
+    submesh = Submesh.of(operator)
     if operator.units is not None:
         yield from (entry(operator.units, strategy) for strategy in range(strategies))
     elif submesh is not None:

@@ -25,7 +25,7 @@ from rramalloc.units import counted, duration
 WIDEST = 0.1
 """Relative width of a confidence interval above which a median is called unsteady."""
 _SIGMAS = 2.0
-_INSTEAD = "time more of the plan, or use --method subtract"
+_REMEDY = "time more of the plan, or use --method subtract"
 _APART = 0.1
 """Relative distance of two corrections above which they are said to disagree."""
 _RANK_TOLERANCE = 1e-9
@@ -91,11 +91,9 @@ def table_of(
     for kind in kinds:
         fits[kind], trouble = fit_overhead([item for item in alone if _kind(item.run) == kind])
         if fits[kind] is None and method != "subtract":
-            raise DeviceError(header.device, f"{trouble}; time more of the plan, or use --method subtract")
+            raise DeviceError(header.device, f"{trouble}; {_REMEDY}")
     if not kinds and method != "subtract":
-        raise DeviceError(
-            header.device, f"{fit_overhead([])[1]}; time more of the plan, or use --method subtract"
-        )
+        raise DeviceError(header.device, f"{fit_overhead([])[1]}; {_REMEDY}")
     by_auxiliary = {item.run.auxiliary.text: item for item in alone if item.run.auxiliary is not None}
     first = next(iter(fits.values()), None)
     warnings = [] if first is None else _doubts(first.overhead)

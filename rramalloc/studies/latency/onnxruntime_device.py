@@ -14,7 +14,7 @@ from rramalloc.errors import DeviceError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Input, Linear, Node, Pool, Stage, Upsample
-from rramalloc.studies.latency.plan import TimedRun
+from rramalloc.studies.latency.plan import TimedRun, outputs_of
 from rramalloc.timing.measured_layer import FREE
 
 OPSET, IR_VERSION = 13, 8
@@ -65,14 +65,16 @@ def model_bytes(network: Network) -> bytes:
     for node in network.nodes:
         model.add(network, node)
     inputs = [node for node in network.nodes if isinstance(node, Input)]
-    ends = [each for each in network.nodes if not (network.consumers[each.name] or isinstance(each, Input))]
-    graph = helper.make_graph(
-        model.nodes,
-        "timed",
-        [_value(helper, TensorProto, model.names[node.name], network.shapes[node.name]) for node in inputs],
-        [_value(helper, TensorProto, model.names[node.name], network.shapes[node.name]) for node in ends],
-        model.weights,
+    ends = (
+        [
+            helper.make_tensor_value_info(
+                model.names[node.name], TensorProto.FLOAT, [1, *network.shapes[node.name]]
+            )
+            for node in nodes
+        ]
+        for nodes in (inputs, outputs_of(network))
     )
+    graph = helper.make_graph(model.nodes, "timed", *ends, model.weights)
     opsets = [helper.make_opsetid("", OPSET)]
     proto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     content: bytes = proto.SerializeToString()
@@ -185,10 +187,6 @@ def _random(shape: tuple[int, ...]) -> Any:
     inputs = int(np.prod(shape[1:]))
     centred = np.random.default_rng(0).random(shape, dtype=np.float32) - np.float32(0.5)
     return centred * np.float32(np.sqrt(24.0 / inputs))
-
-
-def _value(helper: Any, tensors: Any, name: str, shape: Shape) -> Any:
-    return helper.make_tensor_value_info(name, tensors.FLOAT, [1, *shape])
 
 
 _WARM_UP = 3

@@ -15,7 +15,7 @@ from rramalloc.choices import AuxiliaryLayer
 from rramalloc.errors import SpecError, suggestion
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
-from rramalloc.network.node import Input
+from rramalloc.network.node import Input, Node
 from rramalloc.records import Record, brief
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 
@@ -127,35 +127,27 @@ def calibration(auxiliary: AuxiliaryLayer, largest_bytes: int) -> list[MeasuredL
 def layer_run(layer: MeasuredLayer, auxiliary: AuxiliaryLayer) -> TimedRun:
     """A layer with its auxiliary layer."""
     after = behind(auxiliary, layer.output)
-    return TimedRun(
-        kind="layer",
-        layer=layer,
-        auxiliary=after,
-        input_bytes=_bytes(layer.shapes),
-        output_bytes=_bytes([after.output]),
-    )
+    moved = {"input_bytes": read_bytes(layer), "output_bytes": _bytes([after.output])}
+    return TimedRun(kind="layer", layer=layer, auxiliary=after, **moved)
 
 
 def auxiliary_run(layer: MeasuredLayer) -> TimedRun:
     """An auxiliary layer alone."""
-    return TimedRun(
-        kind="auxiliary",
-        auxiliary=layer,
-        input_bytes=_bytes(layer.shapes),
-        output_bytes=_bytes([layer.output]),
-    )
+    moved = {"input_bytes": read_bytes(layer), "output_bytes": _bytes([layer.output])}
+    return TimedRun(kind="auxiliary", auxiliary=layer, **moved)
 
 
 def network_run(network: Network) -> TimedRun:
     """The whole network without auxiliary layer: what an estimate is compared with."""
-    ends = [network.shapes[name] for name, readers in network.consumers.items() if not readers]
     inputs = [network.shapes[node.name] for node in network.nodes if isinstance(node, Input)]
-    return TimedRun(
-        kind="network",
-        layer=MeasuredLayer.of_network(network),
-        input_bytes=_bytes(inputs),
-        output_bytes=_bytes(ends),
-    )
+    outputs = [network.shapes[node.name] for node in outputs_of(network)]
+    moved = {"input_bytes": _bytes(inputs), "output_bytes": _bytes(outputs)}
+    return TimedRun(kind="network", layer=MeasuredLayer.of_network(network), **moved)
+
+
+def outputs_of(network: Network) -> list[Node]:
+    """Nodes whose values a run of the network fetches: those that no other reads, inputs apart."""
+    return [node for node in network.nodes if not (network.consumers[node.name] or isinstance(node, Input))]
 
 
 def _convolution(auxiliary: AuxiliaryLayer, shape: Shape, channels: int) -> MeasuredLayer:

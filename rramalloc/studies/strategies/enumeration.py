@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import groupby
 from math import comb, inf
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import ChipPerformance, Rates
@@ -145,7 +147,7 @@ class Best(NamedTuple):
     busiest: Busiest
 
 
-class ColumnSource(Protocol):
+class ColumnSource(ABC):
     """Some columns of the matrices.
 
     names: of the strategies; alike: whether each splits all tasks in the same way.
@@ -154,59 +156,61 @@ class ColumnSource(Protocol):
     names: list[str]
     alike: bool
 
-    def times_ns(self) -> Times:
-        """Run times: float64 of tasks x strategies."""
-        ...
+    def __init__(self, tasks: Sequence[LayerTask]) -> None:
+        self._tasks = tasks
 
-    def busiest(self, task: int, column: int) -> Busiest:
-        """The subtask of a task that takes longest under a strategy."""
-        ...
+    @abstractmethod
+    def split(self, task: int, column: int) -> Split:
+        """The subtasks of a task under a strategy."""
 
+    @abstractmethod
     def loads(self, task: int) -> Iterator[str]:
         """A row of the load matrix: for each strategy [[subtask, [compute], [storage]], ...] as JSON."""
-        ...
 
+    @abstractmethod
     def best(self, task: int) -> Best | None:
         """The fastest way to do a task whose units are divided anew for it; None if there is none."""
-        ...
+
+    def busiest(self, task: int, column: int) -> Busiest:
+        """The subtask of a task that takes longest under a strategy, the first of equals."""
+        return _busiest(self._tasks[task], self.split(task, column))
+
+    def times_ns(self) -> Times:
+        """Run times: float64 of tasks x strategies."""
+        rows = [
+            [self.busiest(task, column).terms.total_ns for column in range(len(self.names))]
+            for task in range(len(self._tasks))
+        ]
+        return np.array(rows, dtype=np.float64).reshape(len(self._tasks), len(self.names))
 
 
-class PlanColumns:
+class PlanColumns(ColumnSource):
     """Strategies from files and allocations."""
 
     alike = False
 
     def __init__(self, plans: Sequence[StrategyPlan], tasks: Sequence[LayerTask]) -> None:
-        self._plans, self._tasks = plans, tasks
+        super().__init__(tasks)
+        self._plans = plans
         self.names = [plan.name for plan in plans]
 
-    def times_ns(self) -> Times:
-        """As ColumnSource."""
-        rows = [
-            [plan.slowest(place, task)[1].total_ns for plan in self._plans]
-            for place, task in enumerate(self._tasks)
-        ]
-        return np.array(rows, dtype=np.float64).reshape(len(self._tasks), len(self._plans))
+    @override
+    def split(self, task: int, column: int) -> Split:
+        return self._plans[column].splits[task]
 
-    def busiest(self, task: int, column: int) -> Busiest:
-        """As ColumnSource."""
-        plan = self._plans[column]
-        part, terms = plan.slowest(task, self._tasks[task])
-        return Busiest(len(plan.splits[task]), float(part.share), part.split, terms)
-
+    @override
     def loads(self, task: int) -> Iterator[str]:
-        """As ColumnSource."""
         for plan in self._plans:
             split = plan.splits[task]
             yield _entry((part.compute for part in split), (part.storage for part in split))
 
+    @override
     def best(self, task: int) -> Best | None:
-        """As ColumnSource."""
         free = [column for column, plan in enumerate(self._plans) if plan.divides_anew]
         if not free:
             return None
         column = min(free, key=lambda column: self.busiest(task, column).terms.total_ns)
-        return Best(self.names[column], self._plans[column].splits[task], self.busiest(task, column))
+        return Best(self.names[column], self.split(task, column), self.busiest(task, column))
 
 
 class WayClass(NamedTuple):
@@ -218,7 +222,7 @@ class WayClass(NamedTuple):
     way: Way
 
 
-class Enumeration:
+class Enumeration(ColumnSource):
     """Ways to give N compute and M storage units to Q = 1 ... N subtasks, in classes of equal time.
 
     The memory of the chip is divided into M equal units. Windows or output channels are dealt out evenly, the
@@ -232,7 +236,8 @@ class Enumeration:
     alike = True
 
     def __init__(self, compute: int, storage: int, tasks: Sequence[LayerTask], chip: ChipPerformance) -> None:
-        self._compute, self._storage, self._tasks, self._chip = compute, storage, tasks, chip
+        super().__init__(tasks)
+        self._compute, self._storage, self._chip = compute, storage, chip
         _check_units(compute, storage, chip)
         self.unit_bytes = chip.storage_units * chip.unit_bytes // storage
         self._most = min(compute, storage)
@@ -349,28 +354,22 @@ class Enumeration:
             self.classes.append(classes[first[number]]._replace(ways=totals[number]))
         self._times = times[:, np.sort(first)]
 
+    @override
     def times_ns(self) -> Times:
-        """As ColumnSource."""
-        if self._times is not None:
-            return self._times
-        rows = [
-            [self.busiest(task, column).terms.total_ns for column in range(len(self.classes))]
-            for task in range(len(self._tasks))
-        ]
-        return np.array(rows, dtype=np.float64).reshape(len(self._tasks), len(self.classes))
+        return super().times_ns() if self._times is None else self._times
 
-    def busiest(self, task: int, column: int) -> Busiest:
-        """As ColumnSource."""
+    @override
+    def split(self, task: int, column: int) -> Split:
         kind = self.classes[column]
-        return _busiest(self._tasks[task], self._subtasks(self._tasks[task], kind.way, kind.split))
+        return self._subtasks(self._tasks[task], kind.way, kind.split)
 
+    @override
     def loads(self, task: int) -> Iterator[str]:
-        """As ColumnSource."""
         for kind in self.classes:
             yield _entry(kind.way.compute, kind.way.storage)
 
+    @override
     def best(self, task: int) -> Best | None:
-        """As ColumnSource."""
         return self._best[task]
 
 

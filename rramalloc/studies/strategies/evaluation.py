@@ -271,10 +271,11 @@ def evaluate_strategies(
     enumeration = None if units is None else Enumeration(*units, tasks, chip)
     if enumeration is not None:
         sources.append(enumeration)
-    bests = [_best(place, sources) for place in range(len(tasks))]
-    composed = None if None in bests else _composed(tasks, [best for best in bests if best is not None])
+    bests = [each for place in range(len(tasks)) if (each := _best(place, sources)) is not None]
+    composed = _composed(tasks, bests) if len(bests) == len(tasks) else None
     if composed is not None and not any(source.names for source in sources):
-        sources = [PlanColumns([_as_plan(bests)], tasks)]
+        plan = StrategyPlan(COMPOSED, COMPOSED, tuple(each.split for each in bests))
+        sources = [PlanColumns([plan], tasks)]
     names = [name for source in sources for name in source.names]
     _check_names(names, plans)
     check_entries(len(tasks), len(names))
@@ -316,11 +317,7 @@ def _composed(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> Composition:
     return Composition(time_ns=total, tasks=times)
 
 
-def _as_plan(bests: Sequence[Best | None]) -> StrategyPlan:
-    return StrategyPlan(COMPOSED, COMPOSED, tuple(best.split for best in bests if best is not None))
-
-
-def _strategy(tasks: Sequence[LayerTask], bests: Sequence[Best | None]) -> Strategy:
+def _strategy(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> Strategy:
     """The composed strategy as a table that `evaluate` reads again."""
     entries = {
         task.name: tuple(
@@ -331,7 +328,6 @@ def _strategy(tasks: Sequence[LayerTask], bests: Sequence[Best | None]) -> Strat
             for part in best.split
         )
         for task, best in zip(tasks, bests, strict=True)
-        if best is not None
     }  # fmt: skip
     return Strategy(name=COMPOSED, tasks=entries)
 

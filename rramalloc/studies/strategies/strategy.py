@@ -23,7 +23,7 @@ from rramalloc.files import CSV_LIMIT_BYTES, parse_json, read_json, read_text, w
 from rramalloc.hardware.performance import MAX_UNITS, ChipPerformance, Rates
 from rramalloc.network.node import Name
 from rramalloc.records import Record, as_tuple, brief, check_format, from_list, parse
-from rramalloc.studies.strategies.tasks import LayerTask, SplitBy, TaskTerms, check_task_names
+from rramalloc.studies.strategies.tasks import LayerTask, SplitBy, check_task_names
 
 FORMAT: Literal["rramalloc-strategy/1"] = "rramalloc-strategy/1"
 EVERY = "*"
@@ -181,11 +181,6 @@ class StrategyPlan:
     where: str
     splits: tuple[Split, ...]
     divides_anew: bool = True
-
-    def slowest(self, place: int, task: LayerTask) -> tuple[Subtask, TaskTerms]:
-        """The subtask of a task that takes longest, the first of equals, and its run time."""
-        timed = [(part, task.terms(part.share, part.split, part.rates)) for part in self.splits[place]]
-        return max(timed, key=lambda each: each[1].total_ns)
 
 
 def check_capacity(

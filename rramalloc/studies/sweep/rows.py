@@ -9,7 +9,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.studies.sweep.spec import Spec, SweepPoint
-from rramalloc.studies.sweep.sweep_sources import NetworkText, Sources, key_of, machine_of
+from rramalloc.studies.sweep.sweep_sources import TABLES, NetworkText, Sources, key_of, machine_of
 from rramalloc.version import __version__
 
 SWEEP_FORMAT: Literal["rramalloc-sweep/1"] = "rramalloc-sweep/1"
@@ -77,31 +77,21 @@ class SweepRow(Record):
     key: str
 
 
-def inputs_of(point: SweepPoint, network: NetworkText, hardware: str) -> dict[str, Any]:
-    """The part of a row that stands before anything is computed; hardware: its document as JSON."""
-    machine = machine_of(hardware, point.changes)
-    crossbar, memory, timing = machine.hardware.crossbar, machine.hardware.memory, machine.hardware.timing
+def inputs_of(point: SweepPoint, network: NetworkText, hardware_text: str) -> dict[str, Any]:
+    """The part of a row that stands before anything is computed; hardware_text: its document as JSON."""
+    machine = machine_of(hardware_text, point.changes)
+    hardware = machine.hardware
     return {
         "network": network.name,
         "network_sha256": network.sha256,
-        "hardware": machine.hardware.name,
-        "crossbar": crossbar.size,
-        "cell_bits": crossbar.cell_bits,
-        "bandwidth_gb_s": None if memory is None else memory.bandwidth_gb_s,
-        "weight_bits": machine.hardware.precision.weight_bits,
-        "dac_bits": None if timing is None else timing.dac_bits,
-        "columns_per_adc": None if timing is None else timing.columns_per_adc,
-        "rows_per_read": None if timing is None else timing.rows_per_read,
-        "clock": "own" if machine.hardware.own_clock else "shared",
+        "hardware": hardware.name,
+        "crossbar": hardware.crossbar.size,
+        **{name: getattr(getattr(hardware, table), name, None) for name, table in TABLES.items()},
+        "clock": "own" if hardware.own_clock else "shared",
         "latency_table": None if network.measured is None else network.measured.sha256,
-        "mapping": point.mapping,
-        "fc": point.fc,
         "arrays": point.arrays if isinstance(point.arrays, int) else None,
         "arrays_asked": str(point.arrays),
-        "objective": point.objective,
-        "method": point.method,
-        "seed": point.seed,
-        "work": point.work,
+        **{name: getattr(point, name) for name in ("mapping", "fc", "objective", "method", "seed", "work")},
         "key": key_of(point, network, machine),
     }
 

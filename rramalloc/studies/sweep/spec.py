@@ -17,13 +17,12 @@ from rramalloc.files import read_toml
 from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, MAX_VALUE
 from rramalloc.hardware.loader import DEFAULT_PRESET, parse_crossbar
 from rramalloc.methods.registry import method_names
-from rramalloc.records import Record, brief, fault, is_whole, parse
+from rramalloc.records import MAX_WORK, Record, brief, fault, is_whole, parse
 from rramalloc.studies.budgets import multiple
 from rramalloc.units import number_of
 
 MAX_POINTS = 10**7
 MAX_ARRAYS = 2**40
-MAX_WORK = 10**9
 DEFAULT_WORK = 100
 """That of `optimize`, repeated here so that the driver of a sweep loads no compiled code."""
 
@@ -90,6 +89,10 @@ class SweepPoint(NamedTuple):
     def changes(self) -> Changes:
         """What replaces the values of the hardware."""
         return Changes(*(getattr(self, name) for name in Changes._fields))
+
+
+LIST_OF = dict(zip(SweepPoint._fields, LISTS, strict=False))
+"""List that the values of a field of a point are from."""
 
 
 def _listed(value: Any) -> Any:

@@ -17,18 +17,16 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware, parse_crossbar
 from rramalloc.importers import load
 from rramalloc.records import parse
-from rramalloc.studies.sweep.spec import Changes, Spec, SweepPoint
+from rramalloc.studies.sweep.spec import LIST_OF, Changes, Spec, SweepPoint
 from rramalloc.timing.latency_table import LatencyTable, load_latency_table
 from rramalloc.version import __version__
 
 _NO_CHANGES = Changes()
-_PLACES = {
+TABLES = {
     "cell_bits": "crossbar", "bandwidth_gb_s": "memory", "weight_bits": "precision", "dac_bits": "timing",
     "columns_per_adc": "timing", "rows_per_read": "timing", "clock": "timing",
 }  # fmt: skip
 """Tables of a hardware that have what a sweep changes."""
-_LISTED = {"crossbar": "crossbars", "bandwidth_gb_s": "bandwidths_gb_s"}
-"""Lists of a spec whose values have another name."""
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 _TABLE: TypeAdapter[LatencyTable] = TypeAdapter(LatencyTable)
 T = TypeVar("T")
@@ -109,7 +107,7 @@ def read_sources(spec: Spec, where: str, folder: str, *, allow_partial: bool = F
         with _entry(f"{where}: hardware[{index}]"):
             machine = _read(load_hardware, entry, folder)
             for name in Changes._fields:
-                for value in getattr(spec, _LISTED.get(name, name)) or ():
+                for value in getattr(spec, LIST_OF[name]) or ():
                     _changed(machine, Changes(**{name: value}))
             text = json.dumps(machine.to_dict())
             _check_new(hardware, text)
@@ -124,20 +122,20 @@ def _changed(hardware: Hardware, changes: Changes) -> Hardware:
     """
     if changes.crossbar is not None:
         hardware = hardware.with_crossbar(*parse_crossbar(changes.crossbar))
-    asked = ((name, getattr(changes, name)) for name in _PLACES)
+    asked = ((name, getattr(changes, name)) for name in TABLES)
     given = {name: value for name, value in asked if value is not None}
     if not given:
         return hardware
     document = hardware.to_dict()
     for name, value in given.items():
-        table = _PLACES[name]
+        table = TABLES[name]
         if table not in document:
             words = f"hardware {hardware.name!r} has no [{table}] to change"
-            raise SpecError("bandwidths_gb_s" if name == "bandwidth_gb_s" else name, words)
+            raise SpecError(LIST_OF[name], words)
         document[table][name] = value
     if changes.clock == "shared":
         document["timing"].pop("tick_ns", None)  # there are no ticks then
-    confirmed = {f"{_PLACES[name]}.{name}" for name in given}
+    confirmed = {f"{TABLES[name]}.{name}" for name in given}
     document["unconfirmed"] = [name for name in hardware.unconfirmed if name not in confirmed]
     return parse(_HARDWARE, document, f"hardware {hardware.name[:60]!r}")
 

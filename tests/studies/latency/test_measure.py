@@ -12,11 +12,12 @@ from studies.latency.small import DISTINCT, NETWORK
 from rramalloc.choices import AUXILIARY_LAYERS, AuxiliaryLayer, OverheadMethod
 from rramalloc.errors import DeviceError, FileError, MissingLatencyError, SpecError, UnknownNameError
 from rramalloc.network.network import Network
+from rramalloc.network.node import Input
 from rramalloc.studies.latency.device import Settings, SimulatedDevice, open_device
 from rramalloc.studies.latency.estimate import estimate_latency
 from rramalloc.studies.latency.fit import fit_latency
 from rramalloc.studies.latency.measure import MeasureProgress, Repetition, measure_latency
-from rramalloc.studies.latency.plan import MeasurePlan, TimedRun
+from rramalloc.studies.latency.plan import MeasurePlan, TimedRun, network_run
 from rramalloc.studies.latency.samples import SampleFile, read_samples
 
 QUICK = Repetition(width=0.05, least=8, most=40)
@@ -267,3 +268,9 @@ def test_samples_are_json_lines(tmp_path: Path) -> None:
     head, *lines = map(json.loads, (tmp_path / "s").read_text().splitlines())
     assert (head["format"], head["plan"]["name"]) == ("rramalloc-latency-samples/1", "small")
     assert all(set(line) == {"run", "times_ns"} for line in lines)
+
+
+def test_an_input_that_nothing_reads_is_no_output_of_the_network() -> None:
+    unread = Network.build("unread", [*NETWORK.nodes, Input(name="unread", shape=(1, 64, 64))])
+    assert network_run(unread).output_bytes == network_run(NETWORK).output_bytes
+    assert network_run(unread).input_bytes == network_run(NETWORK).input_bytes + 4 * 64 * 64
