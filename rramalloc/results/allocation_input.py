@@ -181,14 +181,7 @@ def read_allocation(
 
 def _read(allocation: AllocationLike, origin: str) -> AllocationInput:
     if isinstance(allocation, Allocation):
-        delays = () if allocation.placed is None else allocation.placed.delays or ()
-        cycles = {layer.name: layer.cycles for layer in allocation.layers if delays and layer.cycles}
-        return AllocationInput(
-            replication=allocation.replication, blocks=allocation.blocks, where=origin,
-            cycles=cycles, delays=delays,
-            machine=allocation.hardware, options=allocation.options.changed(),
-            measured=allocation.options.latency_table, network=allocation.network,
-        )  # fmt: skip
+        return _of_whole(allocation, allocation.network, origin)
     if isinstance(allocation, MappingOf):
         if any(isinstance(value, MappingOf) for value in allocation.values()):
             return _of_bare({**allocation}, origin)
@@ -248,21 +241,25 @@ def _of_document(document: Any, where: str) -> AllocationInput:
         got = brief(document.get("format"))
         raise SpecError(where, f"format: must be {FORMAT!r}, or give 'replication' alone; got {got}")
     whole = parse(_DOCUMENT, document, where)
-    layers: dict[str, _FileLayer] = {}
+    seen: set[str] = set()
     for index, layer in enumerate(whole.layers):
-        if layer.name in layers:
+        if layer.name in seen:
             raise SpecError(where, f"layers[{index}]: {brief(layer.name)} stands twice")
-        layers[layer.name] = layer
-    network, delays = whole.network, whole.placed.delays
+        seen.add(layer.name)
+    name, sha256 = whole.network.name, whole.network.sha256
+    return _of_whole(whole, None if sha256 is None else NetworkId(name=name, sha256=sha256), where)
+
+
+def _of_whole(whole: Allocation | _Document, network: NetworkId | None, where: str) -> AllocationInput:
+    """What a whole allocation says of the layers on arrays, and besides."""
+    delays = () if whole.placed is None else whole.placed.delays or ()
+    stored = [layer for layer in whole.layers if layer.demand]
     return AllocationInput(
-        replication={name: layer.replication for name, layer in layers.items() if layer.demand},
-        blocks={
-            name: layer.block for name, layer in layers.items() if layer.demand and layer.block is not None
-        },
+        replication={layer.name: layer.replication for layer in stored},
+        blocks={layer.name: layer.block for layer in stored if layer.block is not None},
         cycles={layer.name: layer.cycles for layer in whole.layers if delays and layer.cycles}, delays=delays,
         where=where, machine=whole.hardware, options=whole.options.changed(),
-        measured=whole.options.latency_table,
-        network=None if network.sha256 is None else NetworkId(name=network.name, sha256=network.sha256),
+        measured=whole.options.latency_table, network=network,
     )  # fmt: skip
 
 

@@ -196,7 +196,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         recurrence=max(layer.op for layer in layers),
         published=None
         if in_blocks is not graph or given.cycles or graph.clocks is not None
-        else _published_steps(network, dict(zip(graph.names, copies.tolist(), strict=True))),
+        else published_steps(network, dict(zip(graph.names, copies.tolist(), strict=True))),
         **absolute._asdict(),
         **totals(metrics),
         layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
@@ -237,7 +237,8 @@ def critical_segments(path: Iterable[Segment]) -> tuple[CriticalSegment, ...]:
     )
 
 
-def _published_steps(network: Network, replication: MappingOf[str, int]) -> int | None:
+def published_steps(network: Network, replication: MappingOf[str, int]) -> int | None:
+    """Steps by the published recurrence, None where it does not cover the network."""
     try:
         chain = chain_layers(network)
     except UnsupportedError:

@@ -26,13 +26,13 @@ from rramalloc.results.allocation import NetworkId
 from rramalloc.results.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
 from rramalloc.results.optimize import Request, input_warnings, make_problem, propose
 from rramalloc.results.recheck import CheckedTiming, check_candidate
+from rramalloc.results.simulation import published_steps
 from rramalloc.search.objective import OBJECTIVES, Objective, gap_of, within
 from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
 from rramalloc.studies.budgets import budgets, minimum_arrays
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.metrics import totals
-from rramalloc.timing.published import ChainLayer, chain_layers, published
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.version import __version__
 
@@ -142,7 +142,6 @@ def _compared(
         OBJECTIVES[objective](make_problem(network, hardware, budget, mapping, measured=measured))
         for budget in arrays
     ]
-    chain = _chain(network)
     rows: list[Row] = []
     skipped: list[Skipped] = []
     total = len(methods) * len(objectives)
@@ -160,7 +159,7 @@ def _compared(
                 continue
             clock_s = (now_s() - begun_s) / len(proposed) if clock else None
             ready[method] = CheckedRuns.of(judged, budget, method, proposed, clock_s)
-        rows += rows_of(network.name, budget, judged, ready, chain)
+        rows += rows_of(network, budget, judged, ready)
     if not rows and not cancel.interrupted:
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
     coverage = Coverage.of(network, objectives[0].problem.graph.names)
@@ -202,14 +201,6 @@ def _candidates(
         return [run(options.seed)]
     with ThreadPoolExecutor(min(count, os.cpu_count() or 1)) as pool:
         return list(pool.map(run, range(options.seed, options.seed + count)))
-
-
-def _chain(network: Network) -> tuple[ChainLayer, ...]:
-    """The layers as the published recurrence sees them, none if it does not cover the network."""
-    try:
-        return chain_layers(network)
-    except UnsupportedError:
-        return ()
 
 
 def _surprises(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
@@ -272,15 +263,10 @@ class CheckedRuns:
 
 
 def rows_of(
-    network: str,
-    budget: int,
-    objective: Objective,
-    found: MappingOf[str, CheckedRuns],
-    chain: Sequence[ChainLayer],
+    network: Network, budget: int, objective: Objective, found: MappingOf[str, CheckedRuns]
 ) -> list[Row]:
     """The rows of one budget: the reference first, then the fastest first.
 
-    chain: the layers as the published recurrence sees them, none if it does not cover the network.
     Raises SolverError if a bound that one method proved is above what another one reached.
     """
     if not found:
@@ -288,7 +274,7 @@ def rows_of(
     reference = found.get(REFERENCE)
     base = reference.middle.score if reference else min(runs.middle.score for runs in found.values())
     bound = _bound(objective, found)
-    rows = [_row(network, budget, name, runs, chain, base, bound) for name, runs in found.items()]
+    rows = [_row(network, budget, name, runs, base, bound) for name, runs in found.items()]
     return sorted(rows, key=lambda row: (row.method != REFERENCE, row.ratio, row.makespan, row.method))
 
 
@@ -306,18 +292,14 @@ def _bound(objective: Objective, found: MappingOf[str, CheckedRuns]) -> float:
     return bound
 
 
-def _row(
-    network: str, budget: int, method: str, found: CheckedRuns, chain: Sequence[ChainLayer], base: float,
-    bound: float,
-) -> Row:  # fmt: skip
+def _row(network: Network, budget: int, method: str, found: CheckedRuns, base: float, bound: float) -> Row:
     run = found.middle
     timing, copies = run.checked.timing, run.checked.replication
     absolute = Absolute.of(run.checked.problem.step_time, timing)
-    if run.checked.has_shifted_kernels or timing.graph.clocks is not None:  # not of the published recurrence
-        chain = ()
+    unpublished = run.checked.has_shifted_kernels or timing.graph.clocks is not None
     seconds = run.candidate.seconds
     return Row(
-        network=network,
+        network=network.name,
         arrays=budget,
         method=method,
         makespan=timing.makespan,
@@ -330,7 +312,7 @@ def _row(
         lower_bound=bound,
         gap=gap_of(run.score, bound),
         recurrence=recurrence(timing.graph, timing.replication, timing.handoff, timing.cycles).steps,
-        published=published(chain, [copies[layer.name] for layer in chain]).steps if chain else None,
+        published=None if unpublished else published_steps(network, copies),
         step_ns=absolute.step_ns,
         latency_ns=absolute.latency_ns,
         **totals(run.checked.problem.metrics(timing)),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BeforeValidator, FailFast, Field, model_validator
 
 from rramalloc.network.node import Name
-from rramalloc.records import Record, brief, fault, from_list
+from rramalloc.records import Record, as_tuple, brief, fault, from_list
 
 T = TypeVar("T")
 MAX_UNITS = 2**16
@@ -17,23 +17,9 @@ MAX_EDGES = 100_000
 MAX_PAIRS = 100_000
 
 
-def _number(value: Any) -> Any:
-    """Whole numbers are numbers too; 10^400 stays what it is and is refused."""
-    is_whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**60
-    return float(value) if is_whole else value
-
-
-def _numbers(value: Any) -> Any:
-    return tuple(_number(item) for item in value) if isinstance(value, list | tuple) else value
-
-
-def _table(value: Any) -> Any:
-    return tuple(_numbers(row) for row in value) if isinstance(value, list | tuple) else value
-
-
 def _each(value: Any) -> Any:
     """A single value holds for all strategies; a list has one for each."""
-    return value if value is None else _numbers(value if isinstance(value, list | tuple) else (value,))
+    return as_tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
 def _each_size(value: Any) -> Any:
@@ -41,12 +27,7 @@ def _each_size(value: Any) -> Any:
     if not isinstance(value, list | tuple):
         return value
     several = bool(value) and all(isinstance(item, list | tuple) for item in value)
-    return tuple(tuple(item) for item in value) if several else (tuple(value),)
-
-
-def _each_whole(value: Any) -> Any:
-    """As `_each`, of whole numbers."""
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
+    return tuple(map(as_tuple, value)) if several else (tuple(value),)
 
 
 Extent = Annotated[int, Field(ge=1, le=MAX_UNITS)]
@@ -55,8 +36,8 @@ Grid = Annotated[tuple[Extent, Extent], from_list(list[Extent])]
 Place = Annotated[tuple[Line, Line], from_list(list[Line])]
 Unit = Annotated[tuple[Place, Place], from_list(list[Place])]
 Pair = Annotated[tuple[Unit, Unit], from_list(list[Unit])]
-Cycles = Annotated[float, Field(ge=0, le=1e15), BeforeValidator(_number)]
-Bandwidth = Annotated[float, Field(gt=0, le=1e15), BeforeValidator(_number)]
+Cycles = Annotated[float, Field(ge=0, le=1e15)]
+Bandwidth = Annotated[float, Field(gt=0, le=1e15)]
 Transfers = Annotated[int, Field(ge=0, le=2**53)]
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Several = Field(min_length=1, max_length=10_000)
@@ -66,9 +47,7 @@ Sizes = Annotated[
     Several,
 ]
 EachCycles = Annotated[
-    tuple[Annotated[float, Field(ge=0, le=1e15)], ...],
-    BeforeValidator(_each, json_schema_input_type=float | list[float]),
-    Several,
+    tuple[Cycles, ...], BeforeValidator(_each, json_schema_input_type=float | list[float]), Several
 ]
 Reduction = Literal["last", "none"]
 EachReduction = Annotated[
@@ -77,16 +56,8 @@ EachReduction = Annotated[
     Several,
 ]
 Pairs = Annotated[tuple[Pair, ...], from_list(list[Pair]), Field(max_length=MAX_PAIRS)]
-PerStrategy = Annotated[
-    tuple[Annotated[float, Field(ge=0, le=1e15)], ...],
-    BeforeValidator(_numbers, json_schema_input_type=list[float]),
-    Field(min_length=1, max_length=10_000),
-]
-PerStrategies = Annotated[
-    tuple[tuple[Annotated[float, Field(ge=0, le=1e15)], ...], ...],
-    BeforeValidator(_table, json_schema_input_type=list[list[float]]),
-    Field(min_length=1, max_length=10_000),
-]
+PerStrategy = Annotated[tuple[Cycles, ...], from_list(list[float]), Several]
+PerStrategies = Annotated[tuple[PerStrategy, ...], from_list(list[list[float]]), Several]
 Group = Annotated[tuple[Name, ...], from_list(list[Name]), Field(min_length=1)]
 
 
@@ -173,14 +144,14 @@ class ChipletOperator(Record):
     last: Unit | None = None
     transfers: Annotated[
         tuple[Transfers, ...],
-        BeforeValidator(_each_whole, json_schema_input_type=Transfers | list[Transfers]),
+        BeforeValidator(_each, json_schema_input_type=Transfers | list[Transfers]),
         Several,
     ] = (0,)
     reduce_to: EachReduction = ("none",)
     units: (
         Annotated[
             tuple[Extent, ...],
-            BeforeValidator(_each_whole, json_schema_input_type=Extent | list[Extent]),
+            BeforeValidator(_each, json_schema_input_type=Extent | list[Extent]),
             Several,
         ]
         | None

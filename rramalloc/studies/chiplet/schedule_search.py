@@ -47,6 +47,17 @@ class GroupSchedule:
         """Another one that may change."""
         return GroupSchedule([list(group) for group in self.groups], list(self.chosen))
 
+    def place(self, v: int) -> int:
+        """The number of the group that holds an operator."""
+        return next(number for number, group in enumerate(self.groups) if v in group)
+
+    def remove(self, v: int) -> None:
+        """Take an operator out of its group, and the group out of the schedule if it is empty then."""
+        place = self.place(v)
+        self.groups[place].remove(v)
+        if not self.groups[place]:
+            del self.groups[place]
+
 
 class ScheduleSearch:
     """The moves, and what they cost. spent_s: seconds of a reference core so far."""
@@ -172,22 +183,17 @@ class ScheduleSearch:
     def _relocate(self, schedule: GroupSchedule, v: int) -> list[int]:
         """Move an operator where it costs least, if that is less; returns those that may move then."""
         groups, before = schedule.groups, schedule.chosen[v]
-        place = next(number for number, group in enumerate(groups) if v in group)
+        place = schedule.place(v)
         home = list(groups[place])
         edges, cost = self._edges(schedule, v), self.problem.options[v].cost
         others = [u for u in home if u != v]
         now = float(edges[before]) + max(0.0, float(cost[before]) - self._top(schedule, others))
-        groups[place].remove(v)
-        if not groups[place]:
-            del groups[place]
+        schedule.remove(v)
         least = self._insert(schedule, v, edges, alone=False)
         if least < now * (1 - _BETTER):
-            mates = next(group for group in groups if v in group)
+            mates = groups[schedule.place(v)]
             return [*sorted(self._before[v] | self._after[v]), *others, *(u for u in mates if u != v)]
-        at = next(number for number, group in enumerate(groups) if v in group)
-        groups[at].remove(v)
-        if not groups[at]:
-            del groups[at]
+        schedule.remove(v)
         if others:
             groups[place][:] = home
         else:
@@ -277,7 +283,7 @@ class ScheduleSearch:
 
     def _candidates(self, schedule: GroupSchedule, v: int, inside: frozenset[int]) -> tuple[Ints, Floats]:
         """Some options of an operator, the one in use first, and their cost without edges of the forest."""
-        cost, group = self.problem.options[v].cost, next(g for g in schedule.groups if v in g)
+        cost, group = self.problem.options[v].cost, schedule.groups[schedule.place(v)]
         others = [u for u in group if u != v]
         outside = self._edges(schedule, v, inside) + np.maximum(cost - self._top(schedule, others), 0)
         if others:
@@ -333,11 +339,9 @@ class ScheduleSearch:
         near = self._near(schedule)
         touched = dict.fromkeys(near)
         for v in near:
-            place = next(number for number, group in enumerate(schedule.groups) if v in group)
-            touched |= dict.fromkeys((*schedule.groups[place], *sorted(self._before[v] | self._after[v])))
-            schedule.groups[place].remove(v)
-            if not schedule.groups[place]:
-                del schedule.groups[place]
+            mates = schedule.groups[schedule.place(v)]
+            touched |= dict.fromkeys((*mates, *sorted(self._before[v] | self._after[v])))
+            schedule.remove(v)
         anew = self.random.random() < _P_REBUILT
         for v in near:
             schedule.chosen[v] = -1
@@ -353,7 +357,7 @@ class ScheduleSearch:
     def _near(self, schedule: GroupSchedule) -> list[int]:
         """Operators of one group, or an operator and some around it."""
         first = int(self.random.integers(len(schedule.chosen)))
-        group = next(group for group in schedule.groups if first in group)
+        group = schedule.groups[schedule.place(first)]
         if len(group) > 1 and self.random.random() < _P_GROUP:
             return [group[place] for place in self.random.permutation(len(group)).tolist()]
         count, near = 1 + int(self.random.integers(_KICKED)), [first]

@@ -261,8 +261,7 @@ def _checked(
     )
     owners = [_owners(subtasks, kind, place) for kind in kinds]
     marked = [mark for entry in entries for mark in entry.idle] + list(idle)
-    rest = [_idle(marked, kind, place) for kind in kinds]
-    _check_marks(marked, kinds, owners, place)
+    rest = _idle(marked, kinds, owners, place)
     for kind, owner, unused in zip(kinds, owners, rest, strict=True):
         _check_all_used(kind, owner, unused, place)
     _check_shares(subtasks, place)
@@ -307,39 +306,33 @@ def _number(unit: UnitId, kind: _Kind, where: str) -> int:
     return number
 
 
-def _idle(marked: Sequence[UnitId], kind: _Kind, place: str) -> set[int]:
-    """Units of a kind that may be unused; a plain number stands for the units of both kinds."""
-    units: set[int] = set()
+def _idle(
+    marked: Sequence[UnitId], kinds: Sequence[_Kind], owners: Sequence[dict[int, int]], place: str
+) -> list[set[int]]:
+    """Units of each kind that are marked idle; a plain number stands for the units of both kinds.
+
+    Raises SpecError for a mark of no unit, or only of units that a subtask has.
+    """
+    idle: list[set[int]] = [set() for _ in kinds]
     for mark in marked:
         if isinstance(mark, int):
-            if 1 <= mark <= kind.count:
-                units.add(mark)
-        elif mark[0] == kind.letter:
-            units.add(_number(mark, kind, f"{place}: idle"))
-    return units
-
-
-def _check_marks(
-    marked: Sequence[UnitId], kinds: Sequence[_Kind], owners: Sequence[dict[int, int]], place: str
-) -> None:
-    """A marked unit exists and is unused; of a plain number, the unit of at least one kind."""
-    for mark in marked:
-        own = [(kind, owner) for kind, owner in zip(kinds, owners, strict=True) if _may_be(mark, kind)]
+            own = [number for number, kind in enumerate(kinds) if 1 <= mark <= kind.count]
+        else:
+            own = [number for number, kind in enumerate(kinds) if mark[0] == kind.letter]
+            _number(mark, kinds[own[0]], f"{place}: idle")
         if not own:
             units = " or ".join(f"{kind.letter}1 to {kind.letter}{kind.count}" for kind in kinds)
             raise SpecError(f"{place}: idle", f"unit {brief(mark)} does not exist: the chip has {units}")
-        number = _bare(mark)
-        if all(number in owner for _, owner in own):
-            kind, owner = own[0]
+        unit, kind, owner = _bare(mark), kinds[own[0]], owners[own[0]]
+        if all(unit in owners[number] for number in own):
             raise SpecError(
                 f"{place}: idle",
-                f"{kind.field} unit {kind.letter}{number} is marked idle, but subtask {owner[number]} "
+                f"{kind.field} unit {kind.letter}{unit} is marked idle, but subtask {owner[unit]} "
                 "has it: take it from one of them",
             )
-
-
-def _may_be(mark: UnitId, kind: _Kind) -> bool:
-    return 1 <= mark <= kind.count if isinstance(mark, int) else mark[0] == kind.letter
+        for number in own:
+            idle[number].add(unit)
+    return idle
 
 
 def _check_all_used(kind: _Kind, owners: dict[int, int], idle: set[int], place: str) -> None:
