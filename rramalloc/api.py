@@ -142,8 +142,8 @@ def optimize(
         run = partial(optimize_bits, table=BitTable.read(bits), most_sensitivity=limit)
     elif sensitivity is not None:
         raise SpecError("sensitivity", "is the limit for the choices of --bits FILE, which is not given")
-    with followed(on_progress, progress and stop is None, of_search) as tell:
-        ending = stop or Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=tell)
+    with followed(on_progress, progress and stop is None, of_search) as callback:
+        ending = stop or Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=callback)
         return run(source, machine, most, request, ending)
 
 
@@ -226,7 +226,7 @@ def _budget(given: int | str | None, network: Network, hardware: Hardware, optio
     if given is not None:
         return given
     if hardware.chip is None:
-        raise SpecError("arrays", f"must be given, hardware {hardware.name!r} has no [chip] that tells them")
+        raise SpecError("arrays", f"must be given, hardware {hardware.name!r} has no [chip] that gives them")
     return hardware.chip.arrays
 
 

@@ -38,7 +38,7 @@ def read_bytes(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
 def open_to_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file or pipe as a stream of bytes, for formats that are not read whole. Raises FileError."""
     shown = os.fspath(path)
-    with telling(shown):
+    with file_errors(shown):
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):
             raise FileError(shown, "is a folder, a file is needed")
@@ -115,7 +115,7 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Raises FileError.
     """
     shown = os.fspath(path)
-    with telling(shown):
+    with file_errors(shown):
         _refuse_folder(shown)
         if not _is_stream(shown):
             with _replacing(Path(os.path.realpath(path))) as stream:
@@ -129,7 +129,7 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def telling(shown: str) -> Iterator[None]:
+def file_errors(shown: str) -> Iterator[None]:
     """What the system refuses becomes a FileError about the file `shown`."""
     try:
         yield
@@ -147,7 +147,7 @@ def check_writable(path: str | os.PathLike[str] | None) -> None:
     if path is None:
         return
     shown = os.fspath(path)
-    with telling(shown):
+    with file_errors(shown):
         _refuse_folder(shown)
         if _is_stream(shown):
             return
@@ -198,7 +198,7 @@ def open_alone(path: str | os.PathLike[str]) -> BinaryIO:
     import fcntl
 
     shown = os.fspath(path)
-    with telling(shown):
+    with file_errors(shown):
         stream = open(path, "a+b")  # noqa: SIM115 - the caller closes it
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -212,19 +212,19 @@ def open_alone(path: str | os.PathLike[str]) -> BinaryIO:
 
 def make_folder(path: str | os.PathLike[str]) -> None:
     """Make a folder and its parents if they do not exist. Raises FileError."""
-    with telling(os.fspath(path)):
+    with file_errors(os.fspath(path)):
         os.makedirs(path, exist_ok=True)
 
 
 def folder_names(path: str | os.PathLike[str]) -> list[str]:
     """Names in a folder, sorted. Raises FileError."""
-    with telling(os.fspath(path)):
+    with file_errors(os.fspath(path)):
         return sorted(os.listdir(path))
 
 
 def remove_file(path: str | os.PathLike[str]) -> None:
     """Remove a file unless it is gone already. Raises FileError."""
-    with telling(os.fspath(path)), contextlib.suppress(FileNotFoundError):
+    with file_errors(os.fspath(path)), contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 

@@ -34,7 +34,7 @@ Destination = Annotated[
     typer.Option("-o", "--output", metavar="FILE|DIR", help="A folder where the tool takes several files."),
 ]
 Check = Annotated[
-    bool, typer.Option("--check", help="Only tell what the tool rounds, ignores or counts otherwise.")
+    bool, typer.Option("--check", help="Only list what the tool rounds, ignores or counts otherwise.")
 ]
 PlacementFile = Annotated[
     str | None, typer.Option("--placement", metavar="FILE", help="Placement to add, for csv and json.")

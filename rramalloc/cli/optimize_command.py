@@ -149,7 +149,7 @@ def optimize(
     check_figure(convergence)
     check_writable(bits_network)
     if arrays is None and as_hardware(hardware, crossbar).chip is None:
-        raise typer.BadParameter(f"--arrays is needed: hardware {hardware!r} has no [chip] that tells them")
+        raise typer.BadParameter(f"--arrays is needed: hardware {hardware!r} has no [chip] that gives them")
     with SearchLine(quiet=quiet) as line:
         stop = Stop(work=work, time_limit_s=time_limit, gap=gap, on_progress=line.update)
         with interruptible(stop):

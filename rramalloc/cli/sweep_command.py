@@ -43,7 +43,7 @@ Jobs = Annotated[
     int | None, typer.Option("--jobs", metavar="N", help="Processes on this machine; default: one per core.")
 ]
 Plot = Annotated[str, typer.Option("--plot", metavar="X,Y", help="Columns of rows.csv that --figure draws.")]
-Status = Annotated[bool, typer.Option("--status", help="Only tell how far the sweep in DIR is.")]
+Status = Annotated[bool, typer.Option("--status", help="Only show how far the sweep in DIR is.")]
 
 
 def sweep(

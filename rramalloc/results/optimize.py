@@ -191,14 +191,14 @@ def objective_of(problem: Problem, request: Request) -> Objective:
 
 def checked_allocation(
     network: Network, hardware: Hardware, arrays: int, problem: Problem, request: Request, stop: Stop,
-    found: Candidate,
+    candidate: Candidate,
 ) -> Allocation:  # fmt: skip
-    """What a method found, re-timed and re-checked. Raises SolverError."""
-    checked = check_candidate(problem, found, arrays, request.method)
+    """What a method proposes, re-timed and re-checked. Raises SolverError."""
+    checked = check_candidate(problem, candidate, arrays, request.method)
     timing, graph = checked.timing, checked.problem.graph
     objective, absolute = objective_of(problem, request), Absolute.of(checked.problem.step_time, timing)
     value = objective.value(timing)
-    bound = within(value, objective.bound(found))
+    bound = within(value, objective.bound(candidate))
     recheck_bound(value, bound, objective.unit, request.method)
     coverage, metrics = (
         Coverage.of(network, graph.names, stored_once=bool(graph.queues)),
@@ -218,7 +218,7 @@ def checked_allocation(
         objective_unit=objective.unit,
         method=request.method,
         seed=request.seed,
-        seconds=None if found.seconds is None else round(found.seconds, 6),
+        seconds=None if candidate.seconds is None else round(candidate.seconds, 6),
         arrays=Arrays(
             budget=arrays, used=checked.used, minimum=problem.minimum - graph.saved(problem.demand)
         ),
@@ -226,7 +226,7 @@ def checked_allocation(
         interval=timing.interval,
         lower_bound=bound,
         gap=gap_of(value, bound),
-        proof=coverage.qualified(found.proof),
+        proof=coverage.qualified(candidate.proof),
         **absolute._asdict(),
         **totals(metrics),
         layers=layers_of(

@@ -70,7 +70,7 @@ class CheckedTiming:
         )
 
 
-def check_candidate(problem: Problem, found: Candidate, budget: int, method: str) -> CheckedTiming:
+def check_candidate(problem: Problem, candidate: Candidate, budget: int, method: str) -> CheckedTiming:
     """Simulate what a method proposes; its copies, arrays, tiles, timing and bound are checked.
 
     Raises
@@ -78,11 +78,11 @@ def check_candidate(problem: Problem, found: Candidate, budget: int, method: str
     SolverError
         Something does not hold; the message names the method.
     """
-    blocks = None if problem.modes is None else found.blocks or problem.graph.blocks
+    blocks = None if problem.modes is None else candidate.blocks or problem.graph.blocks
     fixed = problem.in_blocks(blocks)
-    timing = simulate(fixed.graph, found.replication)
+    timing = simulate(fixed.graph, candidate.replication)
     taken = fixed.graph.stored(problem.arrays_of_stages(timing.replication, blocks))
-    recheck(timing, taken.tolist(), budget, found.lower_bound, method)
+    recheck(timing, taken.tolist(), budget, candidate.lower_bound, method)
     if problem.tiles is not None:
         groups = (problem.demand, timing.replication)
         if blocks is not None and problem.modes is not None:

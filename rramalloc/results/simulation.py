@@ -171,7 +171,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     demand, taken = arrays_of(np.ones_like(copies)), graph.stored(arrays_of(copies))
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
     unknown_ticks = bool(given.cycles) and graph.clocks is None
-    untold = unknown_ticks and absolute.step_ns is not None
+    without_length = unknown_ticks and absolute.step_ns is not None
     if unknown_ticks:
         absolute = Absolute(None, None, None)
     metrics = None
@@ -209,7 +209,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
             *network.warnings,
             *(() if graph.lists_all_edges else (_TOO_MANY_EDGES,)),
             *(() if measured is None else measured.warnings),
-            *((_NO_TICK,) if untold else ()),
+            *((_NO_TICK,) if without_length else ()),
             *left_out(hardware),
             *((_SDK,) if options.mapping != given.options.mapping else ()),
         ),

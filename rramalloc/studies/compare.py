@@ -114,8 +114,8 @@ def compare(
         time_limit_s=time_limit_s, latency_table=measured_steps(latency_table, source, fc, machine),
     )  # fmt: skip
     sizes = budgets(arrays, minimum_arrays(source, machine, mapped))
-    with followed(on_progress, progress, of_comparison) as tell:
-        return _compared(source, machine, sizes, objective, options, ending or CancelToken(), tell, clock)
+    with followed(on_progress, progress, of_comparison) as callback:
+        return _compared(source, machine, sizes, objective, options, ending or CancelToken(), callback, clock)
 
 
 def competitors(methods: Sequence[str] | None, mapping: MappingOptions) -> tuple[str, ...]:
@@ -192,10 +192,10 @@ def _candidates(
         if cancel.interrupted:
             raise SolverError(_INTERRUPTED)
         stop = cancel.stop(options, cores=1 if count > 1 else None)
-        found = propose(problem, replace(request, seed=seed), stop)
+        candidate = propose(problem, replace(request, seed=seed), stop)
         if stop.interrupted and request.method != REFERENCE:
             raise SolverError(_INTERRUPTED)
-        return found
+        return candidate
 
     if count == 1:
         return [run(options.seed)]
@@ -263,26 +263,26 @@ class CheckedRuns:
 
 
 def rows_of(
-    network: Network, budget: int, objective: Objective, found: MappingOf[str, CheckedRuns]
+    network: Network, budget: int, objective: Objective, by_method: MappingOf[str, CheckedRuns]
 ) -> list[Row]:
     """The rows of one budget: the reference first, then the fastest first.
 
     Raises SolverError if a bound that one method proved is above what another one reached.
     """
-    if not found:
+    if not by_method:
         return []
-    reference = found.get(REFERENCE)
-    base = reference.middle.score if reference else min(runs.middle.score for runs in found.values())
-    bound = _bound(objective, found)
-    rows = [_row(network, budget, name, runs, base, bound) for name, runs in found.items()]
+    reference = by_method.get(REFERENCE)
+    base = reference.middle.score if reference else min(runs.middle.score for runs in by_method.values())
+    bound = _bound(objective, by_method)
+    rows = [_row(network, budget, name, runs, base, bound) for name, runs in by_method.items()]
     return sorted(rows, key=lambda row: (row.method != REFERENCE, row.ratio, row.makespan, row.method))
 
 
-def _bound(objective: Objective, found: MappingOf[str, CheckedRuns]) -> float:
+def _bound(objective: Objective, by_method: MappingOf[str, CheckedRuns]) -> float:
     """The best bound of the objective that any run proved. Raises SolverError if another run is below it."""
-    every = ((run.candidate, name) for name, runs in found.items() for run in runs.runs)
+    every = ((run.candidate, name) for name, runs in by_method.items() for run in runs.runs)
     bound, prover = max((objective.bound(candidate), name) for candidate, name in every)
-    least, fastest = min((runs.runs[0].score, name) for name, runs in found.items())
+    least, fastest = min((runs.runs[0].score, name) for name, runs in by_method.items())
     bound = within(least, bound)
     if least < bound:
         reached = f"{fastest} takes {least:.17g}"
@@ -292,8 +292,8 @@ def _bound(objective: Objective, found: MappingOf[str, CheckedRuns]) -> float:
     return bound
 
 
-def _row(network: Network, budget: int, method: str, found: CheckedRuns, base: float, bound: float) -> Row:
-    run = found.middle
+def _row(network: Network, budget: int, method: str, runs: CheckedRuns, base: float, bound: float) -> Row:
+    run = runs.middle
     timing, copies = run.checked.timing, run.checked.replication
     absolute = Absolute.of(run.checked.problem.step_time, timing)
     unpublished = run.checked.has_shifted_kernels or timing.graph.clocks is not None
@@ -307,7 +307,7 @@ def _row(network: Network, budget: int, method: str, found: CheckedRuns, base: f
         used=run.checked.used,
         ratio=run.score / base if base else 1.0 if run.score == base else math.inf,
         seconds=None if seconds is None else round(seconds, 6),
-        clock_s=None if found.clock_s is None else round(found.clock_s, 6),
+        clock_s=None if runs.clock_s is None else round(runs.clock_s, 6),
         objective_value=run.score,
         lower_bound=bound,
         gap=gap_of(run.score, bound),
@@ -317,10 +317,10 @@ def _row(network: Network, budget: int, method: str, found: CheckedRuns, base: f
         latency_ns=absolute.latency_ns,
         **totals(run.checked.problem.metrics(timing)),
         repaired=run.candidate.repaired,
-        runs=len(found.runs),
-        best=found.runs[0].makespan,
+        runs=len(runs.runs),
+        best=runs.runs[0].makespan,
         median=run.makespan,
-        worst=found.runs[-1].makespan,
+        worst=runs.runs[-1].makespan,
         proof=run.candidate.proof,
         replication=copies,
         block=run.checked.blocks,

@@ -102,20 +102,20 @@ def pareto(
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     machine = as_hardware(hardware, crossbar)
     measured = measured_steps(latency_table, source, fc, machine)
-    with followed(on_progress, progress, of_front) as tell:
+    with followed(on_progress, progress, of_front) as callback:
         most = budget(arrays, minimum_arrays(source, machine, mapped))
         problem = make_problem(source, machine, most, mapped, measured=measured)
         against_unit: Unit = "arrays"
         beside: tuple[BaselinePoint, ...] = ()
         if against == "arrays" and objective in FRONTS:
             along = FRONTS[objective](problem)
-            front = along.front(ending, seed, tell)
+            front = along.front(ending, seed, callback)
             points, unit = tuple(_checked(along, point) for point in front.points), along.unit
             asked = [Request(mapping=mapped, method=method, seed=seed) for method in baselines]
             beside = tuple(_beside(along, asked, points))
         else:
             pair = QuantityPair.of(problem, against, objective)
-            front, points = pair.front(ending, seed, tell)
+            front, points = pair.front(ending, seed, callback)
             unit, against_unit = pair.along.unit, pair.across.unit
             if baselines:
                 raise SpecError(

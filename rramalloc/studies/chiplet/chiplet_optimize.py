@@ -193,14 +193,14 @@ def chiplet_optimize(
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)
     run = _Run(problem, ending, seed)
     schedule = run.run(on_progress)
-    found = problem.described(schedule.groups, schedule.chosen)
-    cost = described_cost(found, where)
+    scheduled = problem.described(schedule.groups, schedule.chosen)
+    cost = described_cost(scheduled, where)
     if abs(cost.total - run.total) > _EQUAL * max(1.0, cost.total):
         raise SolverError(f"the search counts {run.total}, the schedule costs {cost.total}; please report")
     bound = min(run.bound, cost.total)
     return ChipletSchedule(
         rramalloc_version=__version__,
-        description=found,
+        description=scheduled,
         cost=cost,
         total=cost.total,
         lower_bound=bound,

@@ -56,8 +56,9 @@ EachReduction = Annotated[
     Several,
 ]
 Pairs = Annotated[tuple[Pair, ...], from_list(list[Pair]), Field(max_length=MAX_PAIRS)]
-PerStrategy = Annotated[tuple[Cycles, ...], from_list(list[float]), Several]
-PerStrategies = Annotated[tuple[PerStrategy, ...], from_list(list[list[float]]), Several]
+Entries = Annotated[tuple[Cycles, ...], from_list(list[float])]
+PerStrategy = Annotated[Entries, Several]
+PerStrategies = Annotated[tuple[Entries, ...], from_list(list[list[float]]), Several]
 Group = Annotated[tuple[Name, ...], from_list(list[Name]), Field(min_length=1)]
 
 

@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter
 
 from rramalloc.choices import OverheadMethod
 from rramalloc.errors import RramallocError, SpecError
-from rramalloc.files import open_alone, open_to_read, parse_json, telling
+from rramalloc.files import file_errors, open_alone, open_to_read, parse_json
 from rramalloc.hardware.hardware import MAX_VALUE
 from rramalloc.records import Record, check_format, parse
 from rramalloc.studies.latency.plan import MeasurePlan
@@ -106,7 +106,7 @@ class SampleFile:
         self._shown = os.fspath(path)
         self._stream = open_alone(path)
         try:
-            with telling(self._shown):
+            with file_errors(self._shown):
                 self._adopt(header)
         except BaseException:
             self._stream.close()
@@ -118,12 +118,12 @@ class SampleFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with telling(self._shown):
+        with file_errors(self._shown):
             self._stream.close()
 
     def append(self, run: int, times_ns: list[float]) -> None:
         """Keep times of a run; they survive a crash of the machine once this returns."""
-        with telling(self._shown):
+        with file_errors(self._shown):
             self._stream.write(_line({"run": run, "times_ns": times_ns}))
             self._commit()
         self.times[run].extend(times_ns)

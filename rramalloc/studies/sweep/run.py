@@ -179,13 +179,13 @@ def sweep(
         if before < size:
             workers = _workers(scheduler, jobs, size - before)
             try:
-                with followed(on_progress, progress, _line) as tell:
+                with followed(on_progress, progress, _line) as callback:
                     distribution = Distribution(resolved, sources, store.missing(), size - before)
-                    clock = _Clock(store, size, before, tell, distribution)
-                    clock.tell()
+                    clock = _Clock(store, size, before, callback, distribution)
+                    clock.report()
                     for finished in distribution.rows(workers):
                         store.add(finished)
-                        clock.tell()
+                        clock.report()
             finally:
                 workers.close()
         store.finish(rows)
@@ -234,7 +234,7 @@ class _Clock:
     _begun_s: float = field(default_factory=time.monotonic)
     _kept_s: float = -_KEEP_EVERY_S
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report the progress to the caller, and once a second to the folder."""
         now_s, computed = time.monotonic(), self.store.done - self.before
         seconds = max(0.0, now_s - self._begun_s - self.distribution.compiled_s)
