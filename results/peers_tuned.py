@@ -56,8 +56,7 @@ class Row(NamedTuple):
     arrays: the budget; own, before, tuned, random, genetic: figures of the tool's own choice, of our
     allocation with the fewest steps, and of the best that each search reached; spearman: rank correlation
     of the model, fitted to what `tune` asked, with `held_out` allocations that only the other searches asked
-    about; drawn: with as many drawn from all that were asked about, fitted to the others; model: "older" for
-    a row that was measured before what shares a tile was a coordinate, and is to be measured anew.
+    about; drawn: with as many drawn from all that were asked about, fitted to the others.
     """
 
     tool: str
@@ -74,7 +73,6 @@ class Row(NamedTuple):
     held_out: int
     spearman: float | None
     drawn: float | None = None
-    model: str = "present"
 
 
 class Case(NamedTuple):
@@ -100,7 +98,7 @@ def cases() -> list[Case]:
 
 
 def _tool(name: str, *options: str) -> ExportedTool:
-    return ExportedTool(name, (str(build(name)),), options, LIMIT_S)
+    return ExportedTool(name, (str(build(name)),), options, timeout_s=LIMIT_S)
 
 
 class Judge:
@@ -224,7 +222,7 @@ def read() -> dict[tuple[str, str], Row]:
 
 
 def _row(cells: dict[str, str]) -> Row:
-    counts, words = {"arrays", "evaluations", "held_out"}, {"tool", "network", "form", "model"}
+    counts, words = {"arrays", "evaluations", "held_out"}, {"tool", "network", "form"}
     values: dict[str, object] = {}
     for name, text in cells.items():
         if name in words:
@@ -329,7 +327,7 @@ def table() -> list[str]:
     rows = list(read().values())
     head = [
         "tool", "network", "arrays", "evaluations", "its own", "before", "tuned", "random", "genetic",
-        "tuned / own", "rank, others", "rank, drawn", "residual", "model",
+        "tuned / own", "rank, others", "rank, drawn", "residual",
     ]  # fmt: skip
     cells = [
         [
@@ -338,25 +336,18 @@ def table() -> list[str]:
             f"{row.tuned / row.own:.2f}",
             *("-" if rank is None else f"{rank:.2f}" for rank in (row.spearman, row.drawn)),
             f"{row.residual:.0%}",
-            row.model,
         ]
         for row in rows
     ]  # fmt: skip
-    counts = sorted({row.evaluations for row in rows})
-    about = ABOUT.format(evaluations=" or ".join(map(str, counts)), held_out=HELD_OUT)
-    lines = [*about.splitlines(), "", *markdown([head, *cells])]
-    for model in ("present", "older"):
-        kept = [row for row in rows if row.model == model]
-        if kept:
-            lines += [_summary(kept, model), ""]
-    return [*lines, *LACKS.splitlines(), ""]
+    about = ABOUT.format(evaluations=EVALUATIONS, held_out=HELD_OUT)
+    return [*about.splitlines(), "", *markdown([head, *cells]), _summary(rows), "", *LACKS.splitlines(), ""]
 
 
-def _summary(rows: Sequence[Row], model: str) -> str:
+def _summary(rows: Sequence[Row]) -> str:
     better = sum(row.tuned < min(row.random, row.genetic) for row in rows)
     equal = sum(row.tuned <= 1.01 * min(row.random, row.genetic) for row in rows) - better
     return (
-        f"Of {len(rows)} cases with the {model} model `tune` is faster than the tool's own choice in "
+        f"Of {len(rows)} cases `tune` is faster than the tool's own choice in "
         f"{sum(row.tuned < row.own for row in rows)}, in the median by "
         f"{1 - statistics.median(row.tuned / row.own for row in rows):.0%}; better than both other "
         f"searches in {better}, and within 1 % of the better one in {equal} more."

@@ -37,6 +37,8 @@ _TICKS = 1000
 """Of the mean batch: rounding of clocks to ticks stays below the noise of any fit."""
 _ROUNDS = 12
 """Of least squares; paths settle in three to five."""
+_LEAST = 1e-6
+"""Of the median figure: smaller ones, as 0, count as this, since models are of logarithms."""
 _STIFFNESS = 1e-2
 """Weight of the ridge that draws all stages to a common clock."""
 _LENGTHS, _SHARES, _NOISES = (0.3, 1.0, 3.0, 10.0), (0.2, 0.5, 0.8), (1e-4, 1e-3, 1e-2, 1e-1, 0.3)
@@ -119,12 +121,14 @@ class Calibration:
     ) -> Calibration:  # fmt: skip
         """The model of these answers."""
         given = np.array(figures, dtype=np.float64)
+        given = np.maximum(given, max(_LEAST * float(np.median(given)), 1e-300))
         clocks = {form: fit_clocks(graph, form, copies, given) for form in FORMS}
         timed = _timed(graph, copies, clocks)
-        left = _logarithm(given)[:, None] - timed
+        values = np.log(given)
+        left = values[:, None] - timed
         form = FORMS[int(((left * importance(given)[:, None]) ** 2).sum(axis=0).argmin())]
         residual = float(np.sqrt((left[:, FORMS.index(form)] ** 2).mean()))
-        process = Process.fit(_description(graph, copies, occupancy), timed, _logarithm(given))
+        process = Process.fit(_description(graph, copies, occupancy), timed, values)
         return cls(graph, occupancy, form, clocks, residual, process)
 
     def expect(self, copies: Sequence[Replication]) -> tuple[Floats, Floats]:
@@ -154,13 +158,8 @@ def _description(graph: StageGraph, copies: Sequence[Replication], occupancy: Oc
 def _timed(graph: StageGraph, copies: Sequence[Replication], clocks: dict[Form, Clocks]) -> Floats:
     """Logarithm of what the clocks of every form predict, a column for each."""
     times = [[_time(graph, form, each, clocks[form]) for form in FORMS] for each in copies]
-    return _logarithm(np.array(times))
-
-
-def _logarithm(figures: Sequence[float] | Floats) -> Floats:
-    """Of figures, which may be 0."""
-    logarithm: Floats = np.log(np.maximum(figures, 1e-300))
-    return logarithm
+    logarithms: Floats = np.log(np.maximum(times, 1e-300))
+    return logarithms
 
 
 def _time(graph: StageGraph, form: Form, copies: Replication, clocks: Clocks) -> float:
@@ -171,22 +170,21 @@ def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Replication], fig
     """Non-negative least squares of relative errors, repeated along the critical paths that it finds."""
     from scipy.optimize import nnls  # type: ignore[import-untyped]
 
-    targets: Floats = np.maximum(figures, 1e-300)
     stages = len(graph.windows)
     weights = importance(figures)
     steps = [exact_time(graph, form, each, np.ones(stages)) for each in copies]
-    common = float(np.median(targets / np.array(steps)))
+    common = float(np.median(figures / np.array(steps)))
     typical = np.median(np.array(copies), axis=0)
     clocks = best = Clocks(0.0, np.full(stages, common), np.zeros(stages))
     least = math.inf
     # unknowns relative to what they are drawn to: fixed part, batches, and batches by copies
-    unit = np.concatenate([[float(np.median(targets))], np.full(stages, common), common / typical])
-    weight = math.sqrt(_STIFFNESS * len(targets) / stages)
+    unit = np.concatenate([[float(np.median(figures))], np.full(stages, common), common / typical])
+    weight = math.sqrt(_STIFFNESS * len(figures) / stages)
     ridge, drawn = weight * np.eye(len(unit)), weight * np.r_[0.0, np.ones(stages), np.zeros(stages)]
     for _ in range(_ROUNDS):
         active = np.array([active_batches(graph, form, each, clocks.lengths(each)) for each in copies])
-        columns = np.hstack([np.ones((len(targets), 1)), active, active * np.array(copies)])
-        relative = columns * unit * (weights / targets)[:, None]
+        columns = np.hstack([np.ones((len(figures), 1)), active, active * np.array(copies)])
+        relative = columns * unit * (weights / figures)[:, None]
         found = nnls(np.vstack([relative, ridge]), np.r_[weights, drawn])[0]
         now = Clocks(float(found[0] * unit[0]), found[1 : stages + 1] * unit[1 : stages + 1],
                      found[stages + 1 :] * unit[stages + 1 :])  # fmt: skip
@@ -198,7 +196,7 @@ def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Replication], fig
         )
         expected = np.array([_time(graph, form, each, clocks) for each in copies])
         away = ridge @ (np.r_[clocks.fixed, clocks.batch, clocks.per_copy] / unit) - drawn
-        error = float(((expected / targets - 1) ** 2).sum() + (away**2).sum())
+        error = float(((expected / figures - 1) ** 2).sum() + (away**2).sum())
         if error < least:
             least, best = error, clocks
     return best
@@ -206,8 +204,7 @@ def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Replication], fig
 
 def importance(figures: Floats) -> Floats:
     """Weights of answers: what is far from the best need not be explained well."""
-    least = max(float(figures.min()), 1e-300)
-    weights: Floats = least / np.maximum(figures, least)
+    weights: Floats = figures.min() / figures
     return weights
 
 

@@ -33,7 +33,10 @@ _MOVES = (1, 1, 2, 3, 5)
 P_FILL, P_LOWER, P_DOWN = 0.6, 0.2, 0.3
 """How often a step spends all arrays that are left, how often it only gives arrays back, and how often a
 stage goes down otherwise."""
-_GENERATIONS, _PARENTS = 4, 12
+P_MIXED, P_MOVED = 0.5, 0.7
+"""How often a child has two parents, and how often it is moved then."""
+_PARENTS = 10
+"""The best so many have children; more are too slow to have good ones."""
 _SIMULATED_WINDOWS = 2e7
 _FEWEST, _MOST = 60, 300
 """Allocations of a generation."""
@@ -108,6 +111,14 @@ class Neighbourhood:
         pairs = zip(first.tolist(), second.tolist(), strict=True)
         return self._fitted([self._draw.choice(pair) for pair in pairs], (), fill=True)
 
+    def child(self, parents: Sequence[Replication]) -> Replication:
+        """Of one parent or two, the first ones more often."""
+        one = parents[self.choose(len(parents))]
+        if not self.chance(P_MIXED):
+            return self.near(one)
+        child = self.mixed(one, parents[self.choose(len(parents))])
+        return self.near(child) if self.chance(P_MOVED) else child
+
     def fitted(self, copies: Replication) -> Replication:
         """The copies lowered until everything fits."""
         return self._fitted(copies.tolist(), (), fill=False)
@@ -181,35 +192,26 @@ def proposals(
     """Allocations with the highest expected improvement, with the figure that is expected of each.
 
     ranked: allocations that have a figure, the best first; best: the logarithm of the best figure; seen: what
-    is not to be proposed. The improvement is bred: neighbours of the best, neighbours of those that promise
-    most, and so on.
+    is not to be proposed. The best of one generation of children of the best are chosen, and none of their
+    children: what a model promises of allocations further away it does not keep.
     """
-    pool: dict[tuple[int, ...], tuple[float, float, float, Replication]] = {}
-    parents = list(ranked[:_PARENTS])
-    for _ in range(_GENERATIONS):
-        born: dict[tuple[int, ...], Replication] = {}
-        for _ in range(near.size):
-            parent = parents[near.choose(len(parents))]
-            child = near.near(parent)
-            if len(parents) > 1 and near.chance(0.2):
-                child = near.mixed(parent, parents[near.choose(len(parents))])
-            key = tuple(child.tolist())
-            if key not in seen and key not in pool:
-                born[key] = child
-        if born:
-            means, deviations = calibration.expect(list(born.values()))
-            for (key, child), mean, deviation in zip(born.items(), means, deviations, strict=True):
-                pool[key] = (-expected_improvement(best, mean, deviation), mean, deviation, child)
-        promising = sorted(pool.items(), key=lambda item: (item[1][:2], item[0]))[:_PARENTS]
-        parents = [child for _, (_, _, _, child) in promising] or parents
+    parents = ranked[:_PARENTS]
+    children = (near.child(parents) for _ in range(near.size))
+    born = {key: child for child in children if (key := tuple(child.tolist())) not in seen}
+    if not born:
+        return []
+    means, deviations = calibration.expect(list(born.values()))
+    expected = list(zip(born.values(), means.tolist(), deviations.tolist(), strict=True))
+    gains = [expected_improvement(best, mean, deviation) for _, mean, deviation in expected]
+    left = list(range(len(expected)))
     chosen: list[tuple[Replication, float]] = []
-    while pool and len(chosen) < count:
+    while left and len(chosen) < count:
         if near.chance(_EXPLORATION):
-            key = max(pool, key=lambda key: (pool[key][2] - 0.5 * pool[key][1], key))
+            at = max(left, key=lambda at: expected[at][2] - 0.5 * expected[at][1])
         else:
-            key = min(pool, key=lambda key: (pool[key][:2], key))
-        _, mean, _, copies = pool.pop(key)
-        chosen.append((copies, math.exp(mean)))
+            at = max(left, key=lambda at: (gains[at], -expected[at][1]))
+        left.remove(at)
+        chosen.append((expected[at][0], math.exp(expected[at][1])))
     return chosen
 
 

@@ -97,7 +97,7 @@ def checked_figure(value: object) -> float:
     return figure
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Process:
     """Runs commands, each as a group of processes of its own that ends with its time or on request.
 
@@ -105,7 +105,7 @@ class Process:
     """
 
     timeout_s: float
-    _ended: threading.Event = field(default_factory=threading.Event)
+    _ended: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
     def interrupt(self) -> None:
         """End every running command, and those that begin later at once."""
@@ -171,18 +171,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 @dataclass
-class CommandSimulator:
+class CommandSimulator(Process):
     """Any program: the last line that it prints is the figure.
 
     words: the command and its arguments, run without a shell, in which `{allocation}` is the path of the
-    allocation's file; timeout_s: of one evaluation.
+    allocation's file.
     """
 
     words: tuple[str, ...]
-    timeout_s: float
-
-    def __post_init__(self) -> None:
-        self._process = Process(self.timeout_s)
 
     @property
     def name(self) -> str:
@@ -194,32 +190,23 @@ class CommandSimulator:
         with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
             path = Path(folder) / "allocation.json"
             allocation.save(path)
-            text = self._process.run([word.replace(PLACE, str(path)) for word in self.words])
+            text = self.run([word.replace(PLACE, str(path)) for word in self.words])
         lines = text.rstrip().splitlines()
         if not lines:
             raise SimulatorError("printed nothing: the last line must be the figure")
         return checked_figure(lines[-1].strip())
 
-    def interrupt(self) -> None:
-        """End every running evaluation."""
-        self._process.interrupt()
-
 
 @dataclass
-class ExportedTool:
+class ExportedTool(Process):
     """A tool that allocations are exported to: each is exported, and run.py of the export runs the tool.
 
-    tool: name of the target; checkout: folders of its sources; options: more words for run.py;
-    timeout_s: of one evaluation.
+    tool: name of the target; checkout: folders of its sources; options: more words for run.py.
     """
 
     tool: str
     checkout: tuple[str, ...]
     options: tuple[str, ...]
-    timeout_s: float
-
-    def __post_init__(self) -> None:
-        self._process = Process(self.timeout_s)
 
     @property
     def name(self) -> str:
@@ -254,13 +241,9 @@ class ExportedTool:
             arrays=sum(int(words[-1]) for words in layers),
         )
 
-    def interrupt(self) -> None:
-        """End every running evaluation."""
-        self._process.interrupt()
-
     def _run(self, folder: Path, *options: str) -> str:
         words = [sys.executable, str(folder / "run.py"), *self.checkout, *self.options, *options]
-        return self._process.run(words)
+        return self.run(words)
 
 
 def _figure(text: str) -> float:
@@ -343,10 +326,10 @@ def simulator_named(text: str, *, tool_paths: Sequence[str] = (), timeout_s: flo
     except ValueError as error:
         raise SpecError("simulator", f"is no command line ({str(error).lower()}): {text[:60]!r}") from None
     if any(PLACE in word for word in words):
-        return CommandSimulator(words, timeout_s)
+        return CommandSimulator(words, timeout_s=timeout_s)
     name = words[0] if words else ""
     if name in TOOLS:
-        return ExportedTool(name, _checkouts(name, tool_paths), words[1:], timeout_s)
+        return ExportedTool(name, _checkouts(name, tool_paths), words[1:], timeout_s=timeout_s)
     foreign = _foreign()
     if name in foreign:
         try:

@@ -12,8 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import Protocol
 
 import numpy as np
 
@@ -68,12 +68,6 @@ _GRACE_S = 5.0
 Key = tuple[int, ...]
 TuneProgress = Callable[[int, int, float | None], None]
 """Called with (evaluations done, evaluations in all, best figure) after every answer."""
-
-
-class _Cancel(Protocol):
-    """What ends a run from outside."""
-
-    interrupted: bool
 
 
 @dataclass
@@ -209,7 +203,7 @@ class Tuner:
     options: TuneOptions
     simulator: Simulator
     answers: Answers
-    cancel: _Cancel
+    cancel: TuneCancel
     on_progress: TuneProgress | None = None
     asked: int = 0
     deterministic: bool | None = None
@@ -256,7 +250,7 @@ class Tuner:
             return None
 
     def _first(self, own: Choice | None) -> list[_Candidate]:
-        """The first questions: what searches find, the tool's own choice, and allocations around them."""
+        """The first questions: what searches find, and around the tool's own choice if it makes one."""
         count = min(max(_LEAST_FIRST, round(_FIRST_SHARE * self.options.evaluations)), self.left)
         found: dict[Key, _Candidate] = {}
 
@@ -266,29 +260,36 @@ class Tuner:
             if len(found) < count and key not in found:
                 found[key] = _Candidate(copies, origin, None, [])
 
-        names, stop = self.problem.graph.names, lambda: Stop(work=_SEARCH_WORK)
-        starts = starting_allocations(self.problem, stop, self.options.seed)
-        for start in starts:
+        starts = starting_allocations(self.problem, lambda: Stop(work=_SEARCH_WORK), self.options.seed)
+        for start in islice(starts, 1):
             add(start)
-            break
+        centres: list[Replication] = []
         if own is not None:
-            copies = np.array([own.replication.get(name, 1) for name in names], dtype=np.int64)
-            copies = np.clip(copies, self.problem.smallest, self.problem.largest)
-            if self.problem.fits(copies):
-                add((f"own choice of {self.simulator.name}", copies))
-            else:
-                self.warnings.append(
-                    f"the choice of {self.simulator.name} takes {self.problem.arrays(copies)} arrays as they "
-                    f"are counted here: it is no candidate"
-                )
+            start = self._nearest(own)
+            add(start)
+            centres.append(start[1])
+        searched = count // 2 if centres else count
         for start in starts:
-            if self.cancel.interrupted:
+            if self.cancel.interrupted or len(found) >= searched:
                 break
             add(start)
-        centres = [candidate.copies for candidate in found.values()]
+        centres = centres or [candidate.copies for candidate in found.values()]
         for _ in range(20 * count):  # few allocations may be there at all
             add(("around these", self._near.near(centres[self._near.choose(len(centres))])))
         return list(found.values())
+
+    def _nearest(self, own: Choice) -> Start:
+        """The tool's own choice, with fewer copies where it does not fit the budget."""
+        origin = f"own choice of {self.simulator.name}"
+        copies = np.array([own.replication.get(name, 1) for name in self.problem.graph.names], dtype=np.int64)
+        copies = np.clip(copies, self.problem.smallest, self.problem.largest)
+        if self.problem.fits(copies):
+            return origin, copies
+        self.warnings.append(
+            f"the choice of {self.simulator.name} takes {self.problem.arrays(copies)} arrays as they "
+            f"are counted here: it is no candidate, but with fewer copies"
+        )
+        return f"{origin}, lowered", self._near.fitted(copies)
 
     def _propose(self, count: int) -> list[_Candidate]:
         """What the calibrated model expects most of; neighbours of the best while there is none."""

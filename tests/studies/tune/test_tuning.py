@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import Allocation
+from rramalloc.studies.tune.simulators import Choice
 from rramalloc.studies.tune.tune import TuneCancel
 
 
@@ -44,23 +46,11 @@ def test_no_allocation_of_a_small_problem_is_better() -> None:
     demand = {layer.name: layer.demand for layer in rramalloc.inspect(NETWORK).layers}
     arrays = [demand[name] for name in GRAPH.names]
     best = min(
-        simulator.evaluate(NETWORK, rramalloc.tune(NETWORK, 9, _Only(copies), evaluations=1).allocation)
-        if copies is None
-        else _time(simulator, copies)
+        _time(simulator, copies)
         for copies in itertools.product(*(range(1, 1 + 14 // need) for need in arrays))
         if sum(need * count for need, count in zip(arrays, copies, strict=True)) <= 14
     )
     assert rramalloc.tune(NETWORK, 14, simulator, evaluations=60).figure == best
-
-
-class _Only:
-    name = "only"
-
-    def __init__(self, copies: object) -> None:
-        self.copies = copies
-
-    def evaluate(self, network: Network, allocation: Allocation) -> float:
-        return 1.0
 
 
 def _time(simulator: OwnClocks, copies: tuple[int, ...]) -> float:
@@ -220,3 +210,37 @@ def test_a_command_is_a_simulator(tmp_path: Path) -> None:
 def test_blocks_of_windows_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="im2col"):
         rramalloc.tune(NETWORK, 24, clocks(), mapping="sdk")
+
+
+class _Chooser:
+    """A tool that chooses these copies, and whose figure is how far others are from them, in logarithms."""
+
+    name = "chooser"
+
+    def __init__(self, copies: dict[str, int]) -> None:
+        self.copies = copies
+
+    def evaluate(self, network: Network, allocation: Allocation) -> float:
+        return sum(abs(math.log(count / self.copies[name])) for name, count in allocation.replication.items())
+
+    def choose(self, network: Network, hardware: Hardware, arrays: int) -> Choice:
+        return Choice(0.0, self.copies, 3)
+
+
+def test_the_own_choice_of_a_tool_and_its_neighbours_are_candidates() -> None:
+    tuning = rramalloc.tune(NETWORK, 24, _Chooser({"conv1": 1, "conv2": 1, "conv3": 1}), evaluations=16)
+    assert tuning.own is not None
+    assert tuning.own.arrays == 3
+    assert tuning.figure == 0.0
+    assert tuning.before is not None
+    assert tuning.before > 0
+    chosen = [row.number for row in tuning.judged if row.origin == "own choice of chooser"]
+    assert chosen == [2]
+    assert [row.origin for row in tuning.judged[:8]].count("around these") >= 4
+
+
+def test_an_own_choice_beyond_the_budget_is_lowered() -> None:
+    tuning = rramalloc.tune(NETWORK, 24, _Chooser({"conv1": 90, "conv2": 4, "conv3": 2}), evaluations=16)
+    (lowered,) = [row for row in tuning.judged if row.origin == "own choice of chooser, lowered"]
+    assert lowered.arrays <= 24
+    assert any("takes" in words and "fewer copies" in words for words in tuning.warnings)
