@@ -29,11 +29,12 @@ from rramalloc.importers import load
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.results.optimize import Request, checked_allocation, make_problem
 from rramalloc.search.problem import Candidate, Problem, Stop
-from rramalloc.studies.tune.answers import Answer, Answers
+from rramalloc.studies.tune.answers import Answer, Answers, subject
 from rramalloc.studies.tune.calibration import Calibration, spearman
 from rramalloc.studies.tune.occupancy import Occupancy
 from rramalloc.studies.tune.proposals import Neighbourhood
 from rramalloc.studies.tune.simulators import TOOLS, Choice, ExportedTool
+from rramalloc.studies.tune.tune import chosen_copies
 from rramalloc.studies.tune.tuning import Tuning
 from rramalloc.timing.simulate import Replication
 
@@ -168,13 +169,13 @@ def measure(case: Case, store: Path) -> Row | None:
     own: Choice = simulator.choose(source, around.hardware, asked)
     arrays = case.arrays or own.arrays
     if simulator.tool == "neurosim":  # counts whole tiles: the budget is what its copies take without them
-        arrays = _problem(case, asked).arrays(_copies(_problem(case, asked), own))
+        arrays = _problem(case, asked).arrays(chosen_copies(_problem(case, asked), own))
     tuning = rramalloc.tune(
         case.network, arrays, simulator, evaluations=EVALUATIONS, store=store, timeout_s=LIMIT_S,
         progress=False,
     )  # fmt: skip
     problem = _problem(case, arrays)
-    chosen = _copies(problem, own)
+    chosen = chosen_copies(problem, own)
     near = Neighbourhood(problem, 7)
     with Answers(store, _subject(case)) as answers:
         judge = Judge(case, problem, arrays, answers)
@@ -191,12 +192,6 @@ def measure(case: Case, store: Path) -> Row | None:
         simulator.name, case.network, arrays, EVALUATIONS, own.figure, tuning.before, tuning.figure, drawn,
         bred, tuning.model.form, tuning.model.residual, count, rank,
     )  # fmt: skip
-
-
-def _copies(problem: Problem, own: Choice) -> Replication:
-    copies = np.array([own.replication.get(name, 1) for name in problem.graph.names], dtype=np.int64)
-    clipped: Replication = np.clip(copies, problem.smallest, problem.largest)
-    return clipped
 
 
 def _held_out(tuning: Tuning, problem: Problem, judge: Judge) -> tuple[float | None, int]:
@@ -272,10 +267,7 @@ def _occupancy(case: Case, problem: Problem) -> Occupancy | None:
 def _subject(case: Case) -> dict[str, object]:
     around = case.simulator.surroundings
     mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
-    return {
-        "network": load(case.network).sha256, "hardware": around.hardware.to_dict(),
-        "mapping": mapping.model_dump(mode="json"), "simulator": case.simulator.name,
-    }  # fmt: skip
+    return subject(load(case.network), around.hardware, mapping, case.simulator.name)
 
 
 def fill_ranks(store: Path) -> None:

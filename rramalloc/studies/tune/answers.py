@@ -16,6 +16,9 @@ from typing import NamedTuple, Self
 
 from rramalloc.errors import FileError
 from rramalloc.files import check_writable
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.network import Network
 from rramalloc.studies.database import check_health, opened, sqlite_errors, transaction
 
 _KIND = "tuning"
@@ -39,15 +42,24 @@ class Answer(NamedTuple):
     timed_out_s: float | None = None
 
 
+def subject(
+    network: Network, hardware: Hardware, mapping: MappingOptions, simulator: str
+) -> dict[str, object]:
+    """All that a figure depends on besides the allocation. simulator: its name."""
+    return {
+        "network": network.sha256, "hardware": hardware.to_dict(), "mapping": mapping.model_dump(mode="json"),
+        "simulator": simulator,
+    }  # fmt: skip
+
+
 class Answers:
     """The answers about one subject, used as a context.
 
-    path: of the file, None to keep nothing; subject: all that a figure depends on besides the allocation.
-    Raises FileError.
+    path: of the file, None to keep nothing; about: the subject. Raises FileError.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, subject: dict[str, object]) -> None:
-        document = json.dumps(subject, sort_keys=True)
+    def __init__(self, path: str | os.PathLike[str] | None, about: dict[str, object]) -> None:
+        document = json.dumps(about, sort_keys=True)
         self._path = None if path is None else os.fspath(path)
         self._subject = hashlib.sha256(document.encode()).hexdigest()
         self._cache: dict[tuple[str, int], Answer] = {}

@@ -32,7 +32,7 @@ from rramalloc.results.optimize import Request, checked_allocation, make_problem
 from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.studies.budgets import budget, minimum_arrays
-from rramalloc.studies.tune.answers import Answer, Answers
+from rramalloc.studies.tune.answers import Answer, Answers, subject
 from rramalloc.studies.tune.calibration import Calibration, spearman
 from rramalloc.studies.tune.occupancy import Occupancy
 from rramalloc.studies.tune.proposals import Neighbourhood, Start, proposals, starting_allocations
@@ -184,13 +184,17 @@ def tune(
         **dict(options), simulator=judge.name, evaluations=evaluations, jobs=jobs, seed=seed,
         timeout_s=timeout_s,
     )  # fmt: skip
-    subject: dict[str, object] = {
-        "network": source.sha256, "hardware": machine.to_dict(), "mapping": options.model_dump(mode="json"),
-        "simulator": judge.name,
-    }  # fmt: skip
-    with Answers(store, subject) as answers, followed(on_progress, progress, of_tuning) as tell:
+    about = subject(source, machine, options, judge.name)
+    with Answers(store, about) as answers, followed(on_progress, progress, of_tuning) as tell:
         tuner = Tuner(source, machine, size, asked, judge, answers, cancel or TuneCancel(), tell)
         return tuner.run()
+
+
+def chosen_copies(problem: Problem, own: Choice) -> Replication:
+    """Copies of stages in the own choice of a tool, each within its limits, but not within the budget."""
+    copies = np.array([own.replication.get(name, 1) for name in problem.graph.names], dtype=np.int64)
+    clipped: Replication = np.clip(copies, problem.smallest, problem.largest)
+    return clipped
 
 
 @dataclass(eq=False)
@@ -281,8 +285,7 @@ class Tuner:
     def _nearest(self, own: Choice) -> Start:
         """The tool's own choice, with fewer copies where it does not fit the budget."""
         origin = f"own choice of {self.simulator.name}"
-        copies = np.array([own.replication.get(name, 1) for name in self.problem.graph.names], dtype=np.int64)
-        copies = np.clip(copies, self.problem.smallest, self.problem.largest)
+        copies = chosen_copies(self.problem, own)
         if self.problem.fits(copies):
             return origin, copies
         self.warnings.append(
