@@ -273,7 +273,7 @@ def _contents(path: str | os.PathLike[str], where: str) -> tuple[str, dict[str, 
                 raise FileError(where, "is a pipe; a .pt2 archive must be a file")
             _check_directory_size(stream, where)
             with zipfile.ZipFile(stream) as archive:
-                content = _graph_entry(archive, where)
+                text = graph_text(archive, where)
                 stored = _whole_numbers(archive)
     except RramallocError:
         raise
@@ -281,10 +281,7 @@ def _contents(path: str | os.PathLike[str], where: str) -> tuple[str, dict[str, 
         raise FileError(
             where, f"is not a readable .pt2 archive ({error}): save it again with torch.export.save"
         ) from None
-    try:
-        return content.decode("utf-8"), stored
-    except UnicodeDecodeError as error:
-        raise FileError(where, f"its graph is not UTF-8 text (byte {error.start})") from None
+    return text, stored
 
 
 def _check_directory_size(stream: BinaryIO, where: str) -> None:
@@ -306,7 +303,7 @@ def _check_directory_size(stream: BinaryIO, where: str) -> None:
         )
 
 
-def _graph_entry(archive: zipfile.ZipFile, where: str) -> bytes:
+def graph_text(archive: zipfile.ZipFile, where: str) -> str:
     """The JSON of the graph: `models/*.json` (torch 2.7 on) or `serialized_exported_program.json`."""
     graphs = [entry for entry in archive.infolist() if _is_graph(entry.filename)]
     if len(graphs) != 1:
@@ -319,7 +316,10 @@ def _graph_entry(archive: zipfile.ZipFile, where: str) -> bytes:
         content: Any = stream.read(JSON_LIMIT_BYTES + 1)
     if len(content) > JSON_LIMIT_BYTES:
         raise FileError(where, f"its graph is larger than the limit of {JSON_LIMIT_BYTES} bytes")
-    return bytes(content)
+    try:
+        return str(content, "utf-8")
+    except UnicodeDecodeError as error:
+        raise FileError(where, f"its graph is not UTF-8 text (byte {error.start})") from None
 
 
 def _whole_numbers(archive: zipfile.ZipFile) -> dict[str, npt.NDArray[np.int64]]:
