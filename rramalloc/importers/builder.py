@@ -15,7 +15,7 @@ from rramalloc.network.node import (
     Barrier,
     Node,
     Pixelwise,
-    ShapeFault,
+    ShapeError,
     Stage,
     Unmodelled,
 )
@@ -64,12 +64,12 @@ class GraphBuilder:
         """
         try:
             node = KINDS[op](name=name, op=op, **({"inputs": tuple(inputs)} if inputs else {}), **fields)
+            sources = [self.shapes[source] for source in inputs]
+            shape: Shape = node.output_shape(sources)
         except SpecError as error:
             raise NetworkError(place, error.reason) from None
-        sources = [self.shapes[source] for source in inputs]
-        shape: Shape | ShapeFault = node.output_shape(sources)
-        if isinstance(shape, ShapeFault):
-            raise NetworkError(place, f"{shape.field}: {shape.reason}")
+        except ShapeError as error:
+            raise NetworkError(place, str(error)) from None
         if weights is not None:
             owner = self._owners.setdefault((weights, node.weight_count(sources[0].channels)), name)
             node = node if owner == name else node.model_copy(update={"shares": owner})

@@ -17,7 +17,7 @@ from rramalloc.errors import NetworkError, SpecError
 from rramalloc.importers.builder import warnings_of
 from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Shape
 from rramalloc.network.network import MAX_NODES, Network
-from rramalloc.network.node import Approximation, Flatten, Node, ShapeFault
+from rramalloc.network.node import Approximation, Flatten, Node, ShapeError
 from rramalloc.records import brief, check, is_whole
 
 _MAX_RANK = 8
@@ -100,9 +100,10 @@ def _free_name(name: str, taken: set[str]) -> str:
 def _checked(node: PimcompNode, fields: dict[str, Any], inputs: list[Shape]) -> Node:
     """The record of a node, whose output on the stated inputs is the stated one. Raises SpecError."""
     record = check(_NODE, fields, node.place)
-    shape = record.output_shape(inputs)
-    if isinstance(shape, ShapeFault):
-        raise node.fault(shape.field, shape.reason)
+    try:
+        shape = record.output_shape(inputs)
+    except ShapeError as error:
+        raise node.fault(error.field, error.reason) from None
     if shape != node.shape:
         raise node.fault("output_dim", f"must be {_dims(shape)}, got {_dims(node.shape)}")
     return record

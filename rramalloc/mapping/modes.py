@@ -31,13 +31,6 @@ BlocksByName = MappingOf[str, Pair]
 NO_BLOCKS: BlocksByName = MappingProxyType({})
 
 
-class Mode(NamedTuple):
-    """How a stage uses its arrays: each copy computes one `block` (height, width) of windows a step."""
-
-    block: Pair
-    copies: int
-
-
 class BlockGrid(NamedTuple):
     """A stage's output, `height` x `width` pixels, cut into blocks in raster order; the last may be smaller.
 

@@ -23,7 +23,7 @@ from rramalloc.network.node import (
     Name,
     Node,
     Recurrent,
-    ShapeFault,
+    ShapeError,
     Stage,
     Unmodelled,
 )
@@ -300,9 +300,10 @@ def _shapes(nodes: list[Node], where: str) -> tuple[list[Node], Mapping[str, Sha
             raise NetworkError(
                 _place(where, node), f"inputs: {node.op} takes one input, got {len(node.inputs)}"
             )
-        shape = node.output_shape([shapes[name] for name in node.inputs])
-        if isinstance(shape, ShapeFault):
-            raise NetworkError(_place(where, node), f"{shape.field}: {shape.reason}")
+        try:
+            shape = node.output_shape([shapes[name] for name in node.inputs])
+        except ShapeError as error:
+            raise NetworkError(_place(where, node), str(error)) from None
         if shape.pixels > MAX_PIXELS or shape.channels > MAX_EXTENT:
             raise NetworkError(
                 _place(where, node),

@@ -6,7 +6,7 @@ Shapes are (channels, height, width) without batch; vectors are C x 1 x 1, token
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, FailFast, Field
 
@@ -14,11 +14,12 @@ from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Pair, Shape
 from rramalloc.records import Record, as_tuple, from_list
 
 
-class ShapeFault(NamedTuple):
-    """Why a node cannot take its inputs: the field at fault and the reason."""
+class ShapeError(Exception):
+    """Why a node cannot take its inputs: the field at fault and the reason; whoever has the node names it."""
 
-    field: str
-    reason: str
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field, self.reason = field, reason
 
 
 def _pair(value: Any) -> Any:
@@ -45,7 +46,7 @@ ShapeField = Annotated[tuple[Size, Size, Size], from_list(list[Size])]
 
 
 class _Node(Record):
-    """What every node has: a unique name. `output_shape` returns a ShapeFault if inputs do not fit."""
+    """What every node has: a unique name. `output_shape` raises ShapeError if inputs do not fit."""
 
     name: Name
 
@@ -59,7 +60,7 @@ class _Node(Record):
         plain = (("mode", "nearest"), ("coordinates", "asymmetric"))
         return {name: value for name, value in fields.items() if (name, value) not in plain}
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         raise NotImplementedError
 
 
@@ -86,7 +87,7 @@ class Input(_Node):
         """An input has no producer."""
         return ()
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """The declared shape."""
         return Shape(*self.shape)
 
@@ -130,10 +131,10 @@ class Conv(_Convolution):
         """Weights without biases for an input of `channels`: K_h * K_w * C_in / groups * C_out."""
         return self.kernel[0] * self.kernel[1] * (channels // self.groups) * self.out_channels
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """Source: docs/sources/model.md 2."""
-        fault = _ungrouped(self.groups, inputs[0].channels, self.out_channels)
-        return fault or _windowed(inputs[0], self.geometry, self.out_channels, ceil_mode=False)
+        _check_groups(self.groups, inputs[0].channels, self.out_channels)
+        return _windowed(inputs[0], self.geometry, self.out_channels, ceil_mode=False)
 
 
 class ConvTranspose(_Convolution):
@@ -169,24 +170,22 @@ class ConvTranspose(_Convolution):
         """Weights without biases for an input of `channels`: K_h * K_w * C_in * C_out / groups."""
         return self.kernel[0] * self.kernel[1] * channels * (self.out_channels // self.groups)
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """(H - 1) * stride + span - pads + output_padding along each axis."""
-        fault = _ungrouped(self.groups, inputs[0].channels, self.out_channels)
-        if fault:
-            return fault
+        _check_groups(self.groups, inputs[0].channels, self.out_channels)
         extents = []
         for axis, extent in enumerate((inputs[0].height, inputs[0].width)):
             stride, added = self.stride[axis], self.output_padding[axis]
             most = max(stride, self.dilation[axis]) - 1
             if added > most:
-                return ShapeFault(
+                raise ShapeError(
                     "output_padding", f"adds {added} pixels; with this stride and dilation at most {most}"
                 )
             full = (extent - 1) * stride + self.geometry.span(axis) + added
             cut = sum(self.geometry.pads.along(axis))
             if cut >= full:
                 side = "height" if axis == 0 else "width"
-                return ShapeFault("pads", f"cut off {cut} of the {full} pixels in {side}")
+                raise ShapeError("pads", f"cut off {cut} of the {full} pixels in {side}")
             extents.append(full - cut)
         return Shape(self.out_channels, *extents)
 
@@ -217,7 +216,7 @@ class Linear(_PixelLayer):
         """Weights without biases for an input of `channels`."""
         return channels * self.out_features
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """Source: docs/sources/model.md 2."""
         return inputs[0]._replace(channels=self.out_features)
 
@@ -245,12 +244,12 @@ class Recurrent(_PixelLayer):
         """Weights without biases, which act on the state: hidden * gates * hidden."""
         return self.hidden * self.outputs
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """The states, one for every window."""
         if inputs[0].width != 1:
-            return ShapeFault("inputs", f"must be a T x 1 grid, got {inputs[0]}")
+            raise ShapeError("inputs", f"must be a T x 1 grid, got {inputs[0]}")
         if inputs[0].channels != self.outputs:
-            return ShapeFault(
+            raise ShapeError(
                 "inputs",
                 f"must have {self.outputs} channels, all gates of the state, got {inputs[0].channels}: "
                 f"put a linear node with out_features {self.outputs} before it, the input projection",
@@ -273,7 +272,7 @@ class Pool(_Consumer):
         """Receptive field of one output pixel."""
         return Geometry(self.kernel, self.stride, Pads(*self.pads), self.dilation)
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """Source: docs/sources/interface.md, network JSON (`ceil_mode` drops a window beyond the input)."""
         return _windowed(inputs[0], self.geometry, inputs[0].channels, ceil_mode=self.ceil_mode)
 
@@ -283,7 +282,7 @@ class GlobalPool(_Consumer):
 
     op: Literal["global_avgpool", "global_maxpool"]
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """Source: docs/sources/model.md 2."""
         return Shape(inputs[0].channels, 1, 1)
 
@@ -293,7 +292,7 @@ class Flatten(_Consumer):
 
     op: Literal["flatten"] = "flatten"
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """Source: docs/sources/model.md 2."""
         return Shape(inputs[0].channels * inputs[0].pixels, 1, 1)
 
@@ -304,12 +303,9 @@ class Concat(_Consumer):
     single: ClassVar[bool] = False
     op: Literal["concat"] = "concat"
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """Source: docs/sources/model.md 2; a 1 x 1 input is broadcast."""
-        grid = _common_grid(inputs)
-        if isinstance(grid, ShapeFault):
-            return grid
-        return Shape(sum(shape.channels for shape in inputs), *grid)
+        return Shape(sum(shape.channels for shape in inputs), *_common_grid(inputs))
 
 
 class Elementwise(_Consumer):
@@ -318,15 +314,13 @@ class Elementwise(_Consumer):
     single: ClassVar[bool] = False
     op: Literal["add", "mul"]
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """Source: docs/sources/model.md 2."""
         grid = _common_grid(inputs)
-        if isinstance(grid, ShapeFault):
-            return grid
         channels = {shape.channels for shape in inputs} - {1} or {1}
         if len(channels) > 1:
             counts = " and ".join(str(shape.channels) for shape in inputs[:8])
-            return ShapeFault("inputs", f"channel counts differ: {counts}")
+            raise ShapeError("inputs", f"channel counts differ: {counts}")
         return Shape(channels.pop(), *grid)
 
 
@@ -335,7 +329,7 @@ class Pixelwise(_Consumer):
 
     op: Literal["relu", "activation", "batchnorm", "identity", "dropout", "layernorm", "softmax"]
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """Source: docs/sources/interface.md, network JSON."""
         return inputs[0]
 
@@ -346,7 +340,7 @@ class Select(_Consumer):
     op: Literal["select"] = "select"
     channels: Size
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """The input's grid with the stated channels."""
         return inputs[0]._replace(channels=self.channels)
 
@@ -386,7 +380,7 @@ class Upsample(_Consumer):
             ranges.append((min(max(first, 0), extent - 1), min(max(last, 0), extent - 1)))
         return ranges
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """The source grid times the factors."""
         channels, height, width = inputs[0]
         return Shape(channels, height * self.scale[0], width * self.scale[1])
@@ -415,7 +409,7 @@ class Take(_Consumer):
         taken = [first + step * turn for first, count, step in runs for turn in range(count)]
         return [(index, index) if index >= 0 else (0, -1) for index in taken]
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """As many rows and columns as the runs have."""
         extents = []
         for field, runs, extent in (
@@ -425,7 +419,7 @@ class Take(_Consumer):
             for first, count, step in runs or ():
                 last = first + step * (count - 1)
                 if (first < 0 and step) or not (first < 0 or (0 <= first < extent and 0 <= last < extent)):
-                    return ShapeFault(
+                    raise ShapeError(
                         field, f"the run [{first}, {count}, {step}] leaves the {extent} there are"
                     )
             extents.append(extent if runs is None else sum(count for _, count, _ in runs))
@@ -448,11 +442,11 @@ class Regrid(_Consumer):
         ends = range(0, source.pixels, self.grid[1])
         return [(end // source.width, (end + self.grid[1] - 1) // source.width) for end in ends]
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """The stated grid."""
         high, wide = self.grid
         if high * wide != inputs[0].pixels:
-            return ShapeFault("grid", f"{high} x {wide} are not the {inputs[0].pixels} pixels of the input")
+            raise ShapeError("grid", f"{high} x {wide} are not the {inputs[0].pixels} pixels of the input")
         return Shape(inputs[0].channels, high, wide)
 
 
@@ -463,7 +457,7 @@ class Barrier(_Consumer):
     op: Literal["barrier"] = "barrier"
     shape: ShapeField
 
-    def output_shape(self, inputs: list[Shape]) -> Shape | ShapeFault:
+    def output_shape(self, inputs: list[Shape]) -> Shape:
         """The declared shape."""
         return Shape(*self.shape)
 
@@ -519,28 +513,27 @@ class Approximation(Record):
     treatment: str
 
 
-def _windowed(source: Shape, geometry: Geometry, channels: int, *, ceil_mode: bool) -> Shape | ShapeFault:
+def _windowed(source: Shape, geometry: Geometry, channels: int, *, ceil_mode: bool) -> Shape:
     extents = []
     for axis, extent in enumerate((source.height, source.width)):
         span, padded = geometry.span(axis), extent + sum(geometry.pads.along(axis))
         if padded < span:
             side = "height" if axis == 0 else "width"
-            return ShapeFault("kernel", f"covers {span} pixels, the padded input has {padded} in {side}")
+            raise ShapeError("kernel", f"covers {span} pixels, the padded input has {padded} in {side}")
         extents.append(geometry.windows(axis, extent, ceil_mode=ceil_mode))
     return Shape(channels, *extents)
 
 
-def _common_grid(inputs: list[Shape]) -> Pair | ShapeFault:
+def _common_grid(inputs: list[Shape]) -> Pair:
     grids = sorted({(shape.height, shape.width) for shape in inputs} - {(1, 1)}) or [(1, 1)]
     if len(grids) > 1:
         shown = " and ".join(f"{height} x {width}" for height, width in grids[:4])
-        return ShapeFault("inputs", f"grids differ: {shown}")
+        raise ShapeError("inputs", f"grids differ: {shown}")
     return grids[0]
 
 
-def _ungrouped(groups: int, inputs: int, outputs: int) -> ShapeFault | None:
-    """The fault of groups that do not divide the channels."""
+def _check_groups(groups: int, inputs: int, outputs: int) -> None:
+    """Raise ShapeError if groups do not divide the channels."""
     for side, count in (("input", inputs), ("output", outputs)):
         if count % groups:
-            return ShapeFault("groups", f"{groups} groups do not divide {count} {side} channels")
-    return None
+            raise ShapeError("groups", f"{groups} groups do not divide {count} {side} channels")

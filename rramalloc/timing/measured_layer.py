@@ -11,7 +11,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError, model_validator
 from rramalloc.errors import RramallocError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
-from rramalloc.network.node import Input, Node, ShapeFault, ShapeField
+from rramalloc.network.node import Input, Node, ShapeError, ShapeField
 from rramalloc.records import Record, brief, describe, fault
 
 NETWORK = "network"
@@ -53,10 +53,11 @@ class MeasuredLayer(Record):
 
     @model_validator(mode="after")
     def _has_output(self) -> Self:
-        if self.operator != NETWORK:
-            output = self.node.output_shape(list(self.shapes))
-            if isinstance(output, ShapeFault):
-                raise fault(f"parameters.{output.field}: {output.reason}")
+        try:
+            if self.operator != NETWORK:
+                self.node.output_shape(list(self.shapes))
+        except ShapeError as error:
+            raise fault(f"parameters.{error}") from None
         return self
 
     @classmethod
@@ -88,10 +89,7 @@ class MeasuredLayer(Record):
     @cached_property
     def output(self) -> Shape:
         """Shape of the result."""
-        output = self.node.output_shape(list(self.shapes))
-        if isinstance(output, ShapeFault):
-            raise AssertionError("checked when the record was made")
-        return output
+        return self.node.output_shape(list(self.shapes))
 
     @property
     def text(self) -> str:

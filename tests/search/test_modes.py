@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from laws.strategies import random_network, randoms
 
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.mapping.modes import Mode, largest_block, smallest_block
+from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
 from rramalloc.search import mode_search, sequential
@@ -30,6 +30,13 @@ from rramalloc.timing.stage_graph import BatchTicks
 
 OPS = ("conv", "conv", "conv", "add", "maxpool", "concat", "relu", "upsample", "conv_transpose")
 MOST_WAYS = 4000
+
+
+class Mode(NamedTuple):
+    """How a stage uses its arrays: each copy computes one `block` (height, width) of windows a step."""
+
+    block: tuple[int, int]
+    copies: int
 
 
 @dataclass(frozen=True)
