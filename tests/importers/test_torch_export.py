@@ -577,6 +577,15 @@ def test_module_is_not_changed() -> None:
     assert {n: (id(v), v.device.type) for n, v in module.state_dict(keep_vars=True).items()} == before
 
 
+def test_program_is_not_changed() -> None:
+    program = torch.export.export(vgg().eval(), (torch.zeros(1, 3, 30, 30),))
+    weights, owner = dict(program.state_dict), program.graph.owning_module
+    from_torch(program)
+    assert program.graph.owning_module is owner
+    assert program.state_dict.keys() == weights.keys()
+    assert all(value is weights[name] for name, value in program.state_dict.items())
+
+
 def test_large_weights_are_not_allocated() -> None:
     with torch.device("meta"):
         module = nn.Linear(10**6, 10**6)  # 4 TB

@@ -77,23 +77,19 @@ def _listed(shapes: Sequence[Dims]) -> str:
 
 def _read(torch: Any, exported: Any, where: str) -> Program:
     """The graph as PyTorch writes it into an archive; of the constants only small whole numbers are there."""
-    tensors = {**exported.state_dict, **exported.constants}
-    kept = {name: value for name, value in tensors.items() if _is_small_whole(torch, value)}
-    archive = io.BytesIO()
+    stores = (exported.state_dict, exported.constants)
+    originals = [dict(store) for store in stores]
+    archive, kept = io.BytesIO(), dict[str, Any]()
     try:
-        light = torch.export.ExportedProgram(
-            root=exported.graph_module,
-            graph=exported.graph,
-            graph_signature=exported.graph_signature,
-            state_dict=_without_weights(torch, exported.state_dict, kept),
-            range_constraints=exported.range_constraints,
-            module_call_graph=exported.module_call_graph,
-            constants=_without_weights(torch, exported.constants, kept),
-            verifiers=exported.verifiers,
-        )
-        torch.export.save(light, archive)
+        for store, original in zip(stores, originals, strict=True):
+            kept |= {name: value for name, value in original.items() if _is_small_whole(torch, value)}
+            store.update(_without_weights(torch, original, kept))
+        torch.export.save(exported, archive)
     except Exception as error:  # what cannot be saved depends on the operators of the user's code
         raise SpecError(where, f"torch.export cannot save its graph ({_first_line(error)})") from error
+    finally:
+        for store, original in zip(stores, originals, strict=True):
+            store.update(original)
     values = {name: value.detach().to("cpu", torch.int64).numpy() for name, value in kept.items()}
     with zipfile.ZipFile(archive) as entries:
         document = parse_json(graph_text(entries, where), where)
