@@ -73,9 +73,8 @@ def _pairs(layout: Layout, flows: Flows) -> list[tuple[int, int, float]]:
         for j in members[c]
         if pieces.gives[i]
     ]
-    nets = np.repeat(np.arange(len(sums.target)), np.diff(sums.pointer))
-    sent = zip(sums.source.tolist(), sums.target[nets].tolist(), sums.size_bytes[nets].tolist(), strict=True)
-    return pairs + list(sent)
+    targets, sizes = sums.target[sums.net].tolist(), sums.size_bytes[sums.net].tolist()
+    return pairs + list(zip(sums.source.tolist(), targets, sizes, strict=True))
 
 
 def _program(

@@ -36,6 +36,11 @@ class Sums(NamedTuple):
     pointer: Ints
     source: Ints
 
+    @property
+    def net(self) -> Ints:
+        """The net of every source."""
+        return np.repeat(np.arange(len(self.target)), np.diff(self.pointer))
+
 
 class _Cut(NamedTuple):
     """A copy cut into pieces: column blocks whose results each piece gives, and (target, sources) of partial
@@ -207,8 +212,7 @@ class Layout:
 
     def _of_sums(self, mesh: Mesh) -> float:
         sums = self.pieces.sums
-        net = np.repeat(np.arange(len(sums.target)), np.diff(sums.pointer))
-        sent = np.unique(np.stack([net, self.site[sums.source]]), axis=1)
+        sent = np.unique(np.stack([sums.net, self.site[sums.source]]), axis=1)
         source, target = self.sites[sent[1]], self.sites[self.site[sums.target[sent[0]]]]
         within, between = hops_apart(source, target)
         return math.fsum((sums.size_bytes[sent[0]] * (within + mesh.chip_hop * between)).tolist())

@@ -372,26 +372,28 @@ class _Ends(NamedTuple):
         weight = np.rint(each * scale).astype(np.int64)
         ends, others, weights = (np.concatenate(pair) for pair in ((p, c), (c, p), (weight, weight)))
         order = np.argsort(ends, kind="stable")
-        pointer = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=count))]).astype(np.int64)
         of_piece, mass = np.stack([stage, second], axis=1), np.stack([arrays, gives], axis=1)
-        return cls(count, of_piece, mass, (pointer, others[order], weights[order]))
+        return cls(count, of_piece, mass, (_pointers(ends, count), others[order], weights[order]))
 
 
 def _nets(pieces: Pieces, arrays_per_tile: int, scale: float) -> Nets:
-    sums, count = pieces.sums, len(pieces.sums.target)
-    net = np.repeat(np.arange(count), np.diff(sums.pointer))
-    order = np.lexsort((pieces.arrays[sums.source], net))
-    sizes, first = pieces.arrays[sums.source][order], sums.pointer[:-1]
-    several = np.diff(sums.pointer) > 1
-    apart = np.ones(count, dtype=bool)
+    """scale: of bytes in weights."""
+    sums, net = pieces.sums, pieces.sums.net
+    several, first = np.diff(sums.pointer) > 1, sums.pointer[:-1]
+    sizes = pieces.arrays[sums.source]
+    sizes = sizes[np.lexsort((sizes, net))]
+    apart = np.ones(len(first), dtype=bool)
     apart[several] = sizes[first[several]] + sizes[first[several] + 1] > arrays_per_tile
-    members, nets = np.concatenate([sums.source, sums.target]), np.concatenate([net, np.arange(count)])
-    by_piece = np.lexsort((nets, members))
-    pointer = np.concatenate([[0], np.cumsum(np.bincount(members, minlength=len(pieces.stage)))])
+    members, nets = np.concatenate([sums.source, sums.target]), np.concatenate([net, np.arange(len(first))])
+    pointer = _pointers(members, len(pieces.stage))
+    nets = nets[np.lexsort((nets, members))]
     weight = np.rint(sums.size_bytes * scale).astype(np.int64)
-    return Nets(
-        weight, sums.target, sums.pointer, sums.source, apart, pointer.astype(np.int64), nets[by_piece]
-    )
+    return Nets(weight, sums.target, sums.pointer, sums.source, apart, pointer, nets)
+
+
+def _pointers(keys: Ints, count: int) -> Ints:
+    """Where the entries of every key begin once they are sorted by it."""
+    return np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=count))]).astype(np.int64)
 
 
 class Kernel(NamedTuple):

@@ -266,10 +266,8 @@ def _delays(
             length = np.ones(len(ways.copies)) if ticks is None else ticks.astype(np.float64)
             batch_ns = length * float(step_time.step_ns(ways.copies))
     transfers = EdgeTransfers.of(ways, hardware, batch_ns)
-    delays = (*transfers.gathered, *transfers.edges)
-    if batch_ns is None:
-        return [{"transfer_ns": each.ns} for each in delays]
-    return [{"transfer_ns": each.ns, "busy": each.busy} for each in delays]
+    busy = batch_ns is not None
+    return [{"transfer_ns": each.ns} | ({"busy": each.busy} if busy else {}) for each in transfers.all]
 
 
 def _flows(

@@ -201,8 +201,7 @@ def _placed(problem: Problem, candidate: Candidate, hardware: Hardware, request:
         producers, consumers = number[found.flows.producer].tolist(), number[found.flows.consumer].tolist()
         for p, c, delay in zip(producers, consumers, transfers.edges, strict=True):
             lags[p, c] = math.ceil(delay.ns / tick_ns * EXACTLY)
-        delays = (*transfers.gathered, *transfers.edges)
-        for p, delay in zip((*number.tolist(), *producers), delays, strict=True):
+        for p, delay in zip(number[ways.sender].tolist(), transfers.all, strict=True):
             slower[p], slowest[p] = max(slower[p], delay.busy), max(slowest[p], delay.ns)
         known, transfer_ns = Delays(_of_edges(problem.graph, lags), slower), slowest.tolist()
     timed = _with(problem, known)

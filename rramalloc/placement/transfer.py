@@ -265,9 +265,8 @@ def check_transfer(hardware: Hardware) -> None:
 
 def transfer(ways: Ways, hardware: Hardware) -> Transfer:
     """The transfer time of every stage of a placement, as EdgeTransfers; of the slowest of its edges."""
-    found = EdgeTransfers.of(ways, hardware)
-    slowest = list(found.gathered)
-    for p, delay in zip(ways.flows.producer.tolist(), found.edges, strict=True):
+    slowest = [Delay(0.0, 0.0, 0.0)] * len(ways.copies)
+    for p, delay in zip(ways.sender.tolist(), EdgeTransfers.of(ways, hardware).all, strict=True):
         slowest[p] = max(slowest[p], delay, key=lambda each: each.ns)
     per_copy = [each.queue_ns / int(copies) for each, copies in zip(slowest, ways.copies, strict=True)]
     return Transfer(np.array([each.way_ns for each in slowest]), np.array(per_copy))
@@ -301,6 +300,11 @@ class EdgeTransfers:
 
     edges: list[Delay]
     gathered: list[Delay]
+
+    @property
+    def all(self) -> list[Delay]:
+        """Of every way, in the order of `Ways`."""
+        return [*self.gathered, *self.edges]
 
     @classmethod
     def of(cls, ways: Ways, hardware: Hardware, batch_ns: Floats | None = None) -> EdgeTransfers:
