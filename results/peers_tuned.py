@@ -311,9 +311,8 @@ which makes figures jump by a third where a stage gets five of 950 copies more; 
 and copies beyond an output row, which MNSIM does not use. These are left to interpolation between answers: it
 ranks allocations that are drawn from where the searches went, and much worse those of searches that went
 elsewhere. For ResNet-18 in PIMCOMP figures jump by a tenth between neighbours, and `tune` stays close to the
-best of its first allocations. SqueezeNet in PIMCOMP was not measured with the present proposals. PIMSYN takes
-more than ten minutes to choose copies for SqueezeNet; pimsim-nn takes minutes for one allocation and was not
-tuned.
+best of its first allocations. PIMSYN takes more than ten minutes to choose copies for SqueezeNet; pimsim-nn
+takes minutes for one allocation and was not tuned, nor was NeuroSim.
 """
 
 
