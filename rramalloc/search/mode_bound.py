@@ -44,14 +44,17 @@ FEW_LABELS, MOST_LABELS = 16, 40
 """Labels of a stage: in the first round, which removes most modes, and in those after it."""
 _CHECKS = 20
 """Rows of a stage at which middles are looked at."""
-_HOPS, _ENOUGH_PAIRS = 6, 400
+_HOPS, _ENOUGH_PAIRS = 24, 2000
 """Edges between two stages of a pair at most, and pairs from which on no longer ways are followed."""
 _CHEAPEST, _DEAREST, _RATIO = 1.0 / 8.0, 8.0, 1.6
 """Prices that are tried, in steps per array: from target / budget times the first up to times the second for
 every stage, and the ratio of successive ones."""
 _LP_ROUNDS, _VIOLATION, _WORTHWHILE = 12, 0.02, 0.02
-_NS_PER_ENTRY, _SECONDS_PER_ROW, _NS_PER_PIVOT_AND_ROW, _SECONDS_PER_CUT = 4.0, 2e-5, 30.0, 3e-5
-"""Of table entries, rows and pivots of the relaxation, and sets of modes cut in two: a count of work."""
+_NS_PER_WAIT, _NS_PER_MODE, _NS_PER_POTENTIAL = 40.0, 90.0, 6.0
+"""Of an entry of the tables of waits, priced too; of a mode of a pair; and of an entry in a separation: a
+count of work, not a clock."""
+_SECONDS_PER_ROW, _NS_PER_PIVOT_AND_ROW, _SECONDS_PER_CUT = 2e-5, 50.0, 3e-5
+"""Of rows and pivots of the relaxation, and sets of modes cut in two."""
 _DEAR, _MILD, _BUSY = 8.0, 0.5, 0.4
 """Weights of what tells modes apart: arrays, in target / budget; the time of a stage alone; and how long a
 producer is taken to run, in targets. Best of several on five root bounds."""
@@ -64,7 +67,7 @@ _Reached = dict[int, tuple[int, tuple[Extent, ...]]]
 """Of a stage, by producer: least ticks from a finish there to a start here, and what it needs of it."""
 
 
-def pairs_of(graph: StageGraph, least: Ints) -> tuple[Pairs, list[int]]:
+def pairs_of(graph: StageGraph, least: Ints) -> tuple[Pairs, Ints]:
     """Pairs of stages up to some edges apart in the form that kernels read, and the consumer of each.
 
     least: ticks that a batch of every stage lasts in any mode.
@@ -101,7 +104,7 @@ def _merge(reached: _Reached, producer: int, beyond: int, extents: tuple[Extent,
     reached[producer] = min(least, beyond), union((*others, *extents))
 
 
-def _flat_pairs(graph: StageGraph, reached: list[_Reached]) -> tuple[Pairs, list[int]]:
+def _flat_pairs(graph: StageGraph, reached: list[_Reached]) -> tuple[Pairs, Ints]:
     tables: list[npt.NDArray[np.int32]] = []
     offsets: dict[int, int] = {}
     total = 0
@@ -142,7 +145,7 @@ def _flat_pairs(graph: StageGraph, reached: list[_Reached]) -> tuple[Pairs, list
         np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
         np.array(check_first, dtype=np.int64), np.array(checked, dtype=np.int64),
     )  # fmt: skip
-    return pairs, consumers
+    return pairs, np.array(consumers, dtype=np.int64)
 
 
 def _unit(target: int) -> float:
@@ -153,6 +156,24 @@ def _unit(target: int) -> float:
 def _limit(target: int) -> float:
     """What a bound must pass to refute a target: a margin for rounding, relative where times are long."""
     return target + _MARGIN * _unit(target)
+
+
+def _fastest(modes: LabelledModes, block: Ints) -> LabelledModes:
+    """Of modes of a stage with the same label, block and length of a batch the one with the most copies.
+
+    Modes of a block come with copies in rising order.
+    """
+    stage = np.repeat(np.arange(len(modes.size)), np.diff(modes.first))
+    changes = np.zeros(len(block), dtype=np.bool_)
+    for column in (stage, modes.label, block, modes.period):
+        changes[:-1] |= column[1:] != column[:-1]
+    changes[-1:] = True
+    rows = np.flatnonzero(changes)
+    taken = {
+        name: getattr(modes, name)[rows]
+        for name in ("label", "tall", "wide", "top", "left", "columns", "low", "high", "batches", "period")
+    }
+    return modes._replace(first=np.searchsorted(rows, modes.first), **taken)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +215,7 @@ class ModeBounder:
         least = np.array([each.modes.period.min() for each in self.menu.stages], dtype=np.int64)
         self._pairs, self.consumers = pairs_of(self.problem.graph, least)
         edges = {(edge.producer, edge.consumer) for edge in self.problem.graph.deciding}
-        ends = zip(self._pairs.producer.tolist(), self.consumers, strict=True)
+        ends = zip(self._pairs.producer.tolist(), self.consumers.tolist(), strict=True)
         self.direct = np.array([pair in edges for pair in ends], dtype=np.bool_)
         self.stages = len(self.problem.demand)
         grids = self.problem.graph.grids
@@ -228,8 +249,7 @@ class ModeBounder:
             before = sum(map(len, left))
             labels = MOST_LABELS if turn else FEW_LABELS
             labelling = self.label(left, target, labels)
-            seconds += 1e-9 * _NS_PER_ENTRY * self._entries(labelling)
-            seconds += _SECONDS_PER_CUT * float(labelling.modes.size.sum())
+            seconds += self._table_seconds(labelling)
             kept = self._priced(labelling, target)
             if kept is None:
                 return Left(target + 1, None, None, None, seconds)
@@ -272,6 +292,7 @@ class ModeBounder:
             first=first, label=np.concatenate(labels), size=size, height=self._height, width=self._width,
             **columns,
         )  # fmt: skip
+        block = np.concatenate([self.menu.stages[i].block[own] for i, own in enumerate(rows)])
         most = int(size.max())
         runs, arrays = np.zeros((self.stages, most)), np.zeros((self.stages, most), dtype=np.int64)
         for i, (part, label) in enumerate(zip(parts, labels, strict=True)):
@@ -283,7 +304,7 @@ class ModeBounder:
             np.empty((count, most, most), dtype=np.int64), np.empty((count, most, most), dtype=np.int64),
             np.empty((count, most), dtype=np.int64), np.zeros((count, most), dtype=np.int64),
         )  # fmt: skip
-        fill_waits(modes, self._pairs, waits)
+        fill_waits(modes, _fastest(modes, block), self._pairs, waits)
         return Labelling(rows, modes, runs, arrays, waits)
 
     def _cut(self, stage: int, rows: Ints, target: int, price: float, labels: int) -> Ints:
@@ -330,14 +351,12 @@ class ModeBounder:
             np.sort(own[kept[i, label[first[i] : first[i + 1]]]]) for i, own in enumerate(labelling.rows)
         )
 
-    def _entries(self, labelling: Labelling) -> float:
-        """Table entries that a labelling takes to fill and to try at all prices."""
-        modes, most = labelling.modes, labelling.runs.shape[1]
-        pairs = len(self.consumers)
-        return float(
-            pairs * most * most * 60
-            + len(modes.label) * (self._height.max() + most + _CHECKS) * pairs / self.stages
-        )
+    def _table_seconds(self, labelling: Labelling) -> float:
+        """Of a labelling and of trying all prices, counted."""
+        modes, pairs = labelling.modes, len(self.consumers)
+        waits, per_stage = int(labelling.waits.wait.size), pairs / self.stages
+        tables = 1e-9 * (_NS_PER_WAIT * waits + _NS_PER_MODE * per_stage * len(modes.label))
+        return tables + _SECONDS_PER_CUT * float(modes.size.sum())
 
     def _priced(self, labelling: Labelling, target: int) -> npt.NDArray[np.bool_] | None:
         """Labels that priced paths leave, None if they leave a stage none."""
@@ -390,6 +409,8 @@ class _Program:
         n = self.stages = owner.stages
         self.first = np.concatenate(([0], np.cumsum(self.size)))
         self.end, self.weight = 2 * n, 2 * n + 1
+        labels = np.arange(labelling.runs.shape[1]) < self.size[owner.consumers][:, None]
+        self._whole = np.where(labels, labelling.waits.whole, 1).all(axis=1)
         count = self.weight + int(self.first[-1])
         lower, upper = np.zeros(count), np.ones(count)
         upper[: self.weight] = np.inf
@@ -411,15 +432,8 @@ class _Program:
         arrays = np.concatenate([labelling.arrays[i, : self.size[i]] for i in range(n)]).astype(np.float64)
         every = self.weight + np.arange(int(self.first[-1]))
         rows.append((every, -arrays, -float(self.owner.problem.budget)))
-        pairs, waits = self.owner._pairs, labelling.waits
-        for e, i in enumerate(self.owner.consumers):
-            p, beyond = int(pairs.producer[e]), float(pairs.beyond[e])
-            if pairs.user_row[e] >= 0:
-                rows.append(self._row(n + i, n + p, [(i, waits.tail[e].astype(np.float64))]))
-            if waits.whole[e, : self.size[i]].all():
-                rows.append(self._row(i, n + p, [(i, np.full(len(waits.tail[e]), beyond))]))
         self.program.add(rows)
-        self._separated(np.full(len(self.owner.consumers), True))
+        self.separate(first=True)
 
     def _row(self, late: int, early: int, parts: list[tuple[int, Floats]]) -> Any:
         """late >= early + the weighted costs, in ticks."""
@@ -432,34 +446,50 @@ class _Program:
         table[np.arange(len(table[0])) < self.size[:, None]] = values
         return table
 
-    def separate(self) -> bool:
-        """Add the waits and middles that the solution violates most; False if there are none."""
-        return self._separated(None)
+    def separate(self, *, first: bool = False) -> bool:
+        """Add the inequalities that the solution violates most; False if there are none.
 
-    def _separated(self, every: npt.NDArray[np.bool_] | None) -> bool:
+        first: before there is a solution, those of all edges, as they cut off even weights.
+        """
         n, pairs, waits = self.stages, self.owner._pairs, self.labelling.waits
-        values = self.program.solution
-        if every is not None:  # before the first solution: even weights
-            square = self._square(np.ones(int(self.first[-1]))) / self.size[:, None]
-            solution = Solution(square, np.zeros(n), np.zeros(n))
+        consumers = self.owner.consumers
+        if first:
+            weights, times = self._square(np.ones(int(self.first[-1]))) / self.size[:, None], np.zeros(2 * n)
         else:
+            values = self.program.solution
             weights, times = self._square(values[self.weight :]), values[: 2 * n] * self.unit
-            solution = Solution(weights, times[:n], times[n:])
+        begin, end = times[:n], times[n:]
         rows = []
-        shape = waits.wait.shape[:2]
-        for table, ends in ((waits.wait, False), (waits.middle, True)):
+        for table, to_end in ((waits.wait, False), (waits.middle, True)):
+            shape = table.shape[:2]
             out = Potentials(np.zeros(shape[0]), np.zeros(shape), np.zeros(shape))
-            separate_waits(pairs, table, self.size, solution, ends, -self.target * self.unit, out)
-            if every is None:
-                chosen = np.flatnonzero(out.excess > _VIOLATION * self.unit)
-                chosen = np.sort(chosen[np.argsort(-out.excess[chosen], kind="stable")][: 2 * n])
-            else:
-                chosen = np.flatnonzero(self.owner.direct)
-            for e in chosen.tolist():
-                p, i = int(pairs.producer[e]), self.owner.consumers[e]
-                rows.append(self._row((n if ends else 0) + i, p, [(p, out.a[e]), (i, out.b[e])]))
+            solution = Solution(weights, begin, end)
+            separate_waits(pairs, table, self.size, solution, to_end, -self.target * self.unit, out)
+            for e in self._chosen(out.excess, first):
+                p, i = int(pairs.producer[e]), int(consumers[e])
+                rows.append(self._row((n if to_end else 0) + i, p, [(p, out.a[e]), (i, out.b[e])]))
+        ended = end[pairs.producer]
+        used = pairs.user_row >= 0
+        tail = np.where(used, ended + (waits.tail * weights[consumers]).sum(axis=1), -np.inf)
+        for e in self._chosen(tail - end[consumers], first):
+            p, i = int(pairs.producer[e]), int(consumers[e])
+            rows.append(self._row(n + i, n + p, [(i, waits.tail[e].astype(np.float64))]))
+        whole = np.where(self._whole, ended + pairs.beyond, -np.inf)
+        for e in self._chosen(whole - begin[consumers], first):
+            p, i = int(pairs.producer[e]), int(consumers[e])
+            rows.append(self._row(i, n + p, [(i, np.full(len(weights[i]), float(pairs.beyond[e])))]))
         self.program.add(rows)
         return bool(rows)
+
+    def _chosen(self, excess: Floats, first: bool) -> list[int]:
+        """Pairs whose inequality is violated most; before there is a solution those of an edge."""
+        if first:
+            return np.flatnonzero(self.owner.direct & (excess > -np.inf)).tolist()
+        chosen = np.flatnonzero(excess > _VIOLATION * self.unit)
+        worst: list[int] = np.sort(
+            chosen[np.argsort(-excess[chosen], kind="stable")][: 2 * self.stages]
+        ).tolist()
+        return worst
 
     def result(self, rounds: int) -> tuple[float, npt.NDArray[np.bool_] | None, Floats, float]:
         """The bound that the multipliers prove, and the labels that are left at the target."""
@@ -470,7 +500,7 @@ class _Program:
         seconds = (
             _SECONDS_PER_ROW * self.program.rows
             + 1e-9 * _NS_PER_PIVOT_AND_ROW * self.program.effort
-            + 1e-9 * _NS_PER_ENTRY * rounds * 4 * self.labelling.waits.wait.size
+            + 1e-9 * _NS_PER_POTENTIAL * rounds * self.labelling.waits.wait.size
         )
         weights = self._square(np.clip(self.program.solution[self.weight :], 0.0, 1.0))
         extra = self._square(reduced[self.weight :] - np.repeat(least, self.size))

@@ -136,7 +136,7 @@ class _Reaches(NamedTuple):
     Rows and columns are counted from the top and from the left. first_row, first_column: least that the first
     batch reaches to; above: least rows above the row of blocks that it ends in; bottom[:, :, y]: least rows
     down to the end of the blocks of the checked row y; left: least ticks from their start to the end of the
-    stage; delivered[:, :, y]: least ticks until row y is complete.
+    stage; delivered[:, y, :]: least ticks until row y is complete.
     """
 
     first_row: Any
@@ -148,7 +148,7 @@ class _Reaches(NamedTuple):
 
 
 @compiled_part
-def _fill_reaches(modes: Any, pairs: Any, reaches: Any) -> None:
+def _fill_reaches(modes: Any, fastest: Any, pairs: Any, reaches: Any) -> None:
     for i in range(len(modes.size)):
         base, count = pairs.check_first[i], pairs.check_first[i + 1] - pairs.check_first[i]
         for mode in range(modes.first[i], modes.first[i + 1]):
@@ -168,15 +168,13 @@ def _fill_reaches(modes: Any, pairs: Any, reaches: Any) -> None:
                     time = (modes.batches[mode] - (r * across + across - 1) // low) * modes.period[mode]
                 reaches.bottom[i, m, y] = min(reaches.bottom[i, m, y], end)
                 reaches.left[i, m, y] = min(reaches.left[i, m, y], time)
-        _fill_delivered(modes, i, modes.width[i] - 1, reaches.delivered[i])
+        _fill_delivered(fastest, i, modes.width[i] - 1, reaches.delivered[i])
 
 
 @compiled_part
 def _fill_delivered(modes: Any, p: int, end: int, delivered: Any) -> None:
     """Least ticks of every label until each row of p is complete up to a column."""
-    for k in range(modes.size[p]):
-        for y in range(modes.height[p]):
-            delivered[k, y] = _MOST
+    delivered[: modes.height[p], : modes.size[p]] = _MOST
     for mode in range(modes.first[p], modes.first[p + 1]):
         k, tall, top = modes.label[mode], modes.tall[mode], modes.top[mode]
         last, per_batch = (end + modes.left[mode]) // modes.wide[mode], 1.0 / modes.high[mode]
@@ -185,14 +183,17 @@ def _fill_delivered(modes: Any, p: int, end: int, delivered: Any) -> None:
             time = (np.int64((last + 0.5) * per_batch) + 1) * modes.period[mode]
             following = min((r + 1) * tall - top, modes.height[p])
             while y < following:
-                delivered[k, y] = min(delivered[k, y], time)
+                delivered[y, k] = min(delivered[y, k], time)
                 y += 1
             r, last = r + 1, last + modes.columns[mode]
 
 
 @compiled
-def fill_waits(modes: Any, pairs: Any, waits: Any) -> None:
-    """Write the tables of all pairs. wait and middle are -_MOST where nothing is needed."""
+def fill_waits(modes: Any, fastest: Any, pairs: Any, waits: Any) -> None:
+    """Write the tables of all pairs. wait and middle are -_MOST where nothing is needed.
+
+    fastest: the modes without those of a label that deliver no pixel earlier than another one of theirs does.
+    """
     n, labels = len(modes.size), waits.wait.shape[1]
     tallest, checks = 0, 0
     for i in range(n):
@@ -201,12 +202,12 @@ def fill_waits(modes: Any, pairs: Any, waits: Any) -> None:
     reaches = _Reaches(
         np.full((n, labels), _MOST), np.full((n, labels), _MOST), np.full((n, labels), _MOST),
         np.full((n, labels, checks), _MOST), np.full((n, labels, checks), _MOST),
-        np.full((n, labels, tallest), _MOST),
+        np.full((n, tallest, labels), _MOST),
     )  # fmt: skip
-    _fill_reaches(modes, pairs, reaches)
+    _fill_reaches(modes, fastest, pairs, reaches)
     first_row, first_column = np.empty(labels, dtype=np.int64), np.empty(labels, dtype=np.int64)
-    whole_row, needed = np.empty(labels, dtype=np.int64), np.empty(labels, dtype=np.int64)
-    partly = np.empty((labels, tallest), dtype=np.int64)
+    whole_row = np.empty(labels, dtype=np.int64)
+    partly, longest = np.empty((tallest, labels), dtype=np.int64), np.empty(labels, dtype=np.int64)
     for i in range(n):
         for e in range(pairs.pointer[i], pairs.pointer[i + 1]):
             p, beyond = pairs.producer[e], pairs.beyond[e]
@@ -234,38 +235,37 @@ def fill_waits(modes: Any, pairs: Any, waits: Any) -> None:
             delivered = reaches.delivered[p]
             if end < modes.width[p] - 1:
                 delivered = partly
-                _fill_delivered(modes, p, end, delivered)
+                _fill_delivered(fastest, p, end, delivered)
             for k in range(modes.size[p]):
                 for m in range(modes.size[i]):
                     waits.wait[e, k, m] = _MOST
-            block_tall, block_wide = -1, -1
-            for mode in range(modes.first[p], modes.first[p + 1]):
-                k, per_batch, period = modes.label[mode], 1.0 / modes.high[mode], modes.period[mode]
-                tall, wide, top, aside = modes.tall[mode], modes.wide[mode], modes.top[mode], modes.left[mode]
-                if tall != block_tall or wide != block_wide:
-                    block_tall, block_wide, across = tall, wide, modes.columns[mode]
-                    for m in range(modes.size[i]):
-                        needed[m] = -1
-                        if first_row[m] >= 0:
-                            needed[m] = (first_row[m] + top) // tall * across + (
-                                first_column[m] + aside
-                            ) // wide
-                        if whole_row[m] >= 0:
-                            whole = (whole_row[m] + top) // tall * across + (end + aside) // wide
-                            needed[m] = max(needed[m], whole)
+            for mode in range(fastest.first[p], fastest.first[p + 1]):
+                k, per_batch, period = fastest.label[mode], 1.0 / fastest.high[mode], fastest.period[mode]
+                per_row, per_column = 1.0 / fastest.tall[mode], 1.0 / fastest.wide[mode]
+                across, top, aside = fastest.columns[mode], fastest.top[mode] + 0.5, fastest.left[mode] + 0.5
                 for m in range(modes.size[i]):
+                    needed = -1
+                    if first_row[m] >= 0:
+                        needed = np.int64((first_row[m] + top) * per_row) * across
+                        needed += np.int64((first_column[m] + aside) * per_column)
+                    if whole_row[m] >= 0:
+                        whole = np.int64((whole_row[m] + top) * per_row) * across
+                        needed = max(needed, whole + np.int64((end + aside) * per_column))
                     time = -_MOST
-                    if needed[m] >= 0:
-                        time = (np.int64((needed[m] + 0.5) * per_batch) + 1) * period + beyond
+                    if needed >= 0:
+                        time = (np.int64((needed + 0.5) * per_batch) + 1) * period + beyond
                     waits.wait[e, k, m] = min(waits.wait[e, k, m], time)
-            for k in range(modes.size[p]):
-                for m in range(modes.size[i]):
-                    longest = -_MOST
-                    for y in range(pairs.check_first[i + 1] - pairs.check_first[i]):
-                        row = table[rows + reaches.bottom[i, m, y] - 1]
-                        if row >= 0:
-                            longest = max(longest, delivered[k, row] + reaches.left[i, m, y] + beyond)
-                    waits.middle[e, k, m] = longest
+            count = pairs.check_first[i + 1] - pairs.check_first[i]
+            for m in range(modes.size[i]):
+                longest[:] = -_MOST
+                for y in range(count):
+                    row = table[rows + reaches.bottom[i, m, y] - 1]
+                    if row >= 0:
+                        left = reaches.left[i, m, y] + beyond
+                        for k in range(modes.size[p]):
+                            longest[k] = max(longest[k], delivered[row, k] + left)
+                for k in range(modes.size[p]):
+                    waits.middle[e, k, m] = longest[k]
 
 
 class Ways(NamedTuple):
@@ -285,6 +285,7 @@ class Ways(NamedTuple):
 @compiled_part
 def _forward(pairs: Any, waits: Any, size: Any, runs: Any, ways: Any) -> None:
     before, done, paid = ways.before, ways.done, ways.paid
+    started, finished = np.empty(before.shape[1]), np.empty(before.shape[1])
     for i in range(len(size)):
         for m in range(size[i]):
             before[i, m], done[i, m] = 0.0, 0.0
@@ -293,16 +294,17 @@ def _forward(pairs: Any, waits: Any, size: Any, runs: Any, ways: Any) -> None:
             ended = _FAR
             for k in range(size[p]):
                 ended = min(ended, done[p, k] + paid[p, k])
+            started[:], finished[:] = _FAR, _FAR
+            for k in range(size[p]):
+                begun = before[p, k] + paid[p, k]
+                for m in range(size[i]):
+                    started[m] = min(started[m], begun + waits.wait[e, k, m])
+                    finished[m] = min(finished[m], begun + waits.middle[e, k, m])
             for m in range(size[i]):
-                started, finished = _FAR, _FAR
-                for k in range(size[p]):
-                    begun = before[p, k] + paid[p, k]
-                    started = min(started, begun + waits.wait[e, k, m])
-                    finished = min(finished, begun + waits.middle[e, k, m])
-                before[i, m] = max(before[i, m], started)
+                before[i, m] = max(before[i, m], started[m])
                 if waits.whole[e, m]:
                     before[i, m] = max(before[i, m], ended + pairs.beyond[e])
-                done[i, m] = max(done[i, m], finished, ended + waits.tail[e, m])
+                done[i, m] = max(done[i, m], finished[m], ended + waits.tail[e, m])
         for m in range(size[i]):
             done[i, m] = max(done[i, m], before[i, m] + runs[i, m])
 
