@@ -38,10 +38,10 @@ _MOST_ROUNDS = 20_000
 """Moves of one annealing run."""
 _CLIMB_SHARE = 0.1
 """Part of the work that the climb from the fewest arrays may take."""
-_STALLED, _STALLED_CHAIN = 0.5, 0.1
+_STALLED, _STALLED_CHAIN, _STALLED_TURNS = 0.7, 0.1, 2
 """The search ends when so much of the work allowed has closed too little of the gap: networks with branches,
-and chains."""
-_SEARCH_SHARE = 2.0
+and chains; and so many turns as long as the last one at least."""
+_SEARCH_SHARE = 1.0
 """Work of the improver beside that of a proof that took longer than its turn."""
 _MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 1.4, 0.22, 0.4, 0.04
 """Parts of the work allowed, of networks with branches and of chains, whose bounds close early or never: for
@@ -97,6 +97,7 @@ class ModeSearch:
     plain_s: float = 0.0
     _improved_s: float = 0.0
     _improved_bound: int = 1
+    _turn_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.timer = Timer(self.problem, self.menu)
@@ -136,7 +137,8 @@ class ModeSearch:
                     improved, seconds = self._improver.run(best, enough, search_s, self.stop)
                 else:
                     improved, seconds = improving.result()
-                self.spent_s += proof_s + seconds
+                self._turn_s = proof_s + seconds
+                self.spent_s += self._turn_s
                 for found in (improved, *self._prover.found):
                     self._keep(found)
                 self.bound = max(self.bound, min(proved, self.best.makespan))
@@ -192,7 +194,8 @@ class ModeSearch:
     @property
     def _stalled(self) -> bool:
         share = _STALLED if self._branches else _STALLED_CHAIN
-        return self.spent_s - self._improved_s >= share * self.stop.work * SECONDS_PER_WORK
+        least_s = max(share * self.stop.work * SECONDS_PER_WORK, _STALLED_TURNS * self._turn_s)
+        return self.spent_s - self._improved_s >= least_s
 
     def _done(self) -> bool:
         spent_s = self.spent_s / self._share
