@@ -156,9 +156,8 @@ _NARROW, _HOPELESS = 0.03, 0.02
 """Gap up to which a step is branched on, and the part of steps that must succeed for it to go on."""
 _APART = 32
 """Steps searched in one round are this part of all steps apart."""
-
-
 _SAME = 1e-12
+"""Values closer than this, relatively, are one."""
 
 
 class Point(NamedTuple):

@@ -155,7 +155,7 @@ class Improver:
 
 
 def is_better(problem: Problem, candidate: Found, best: Found) -> bool:
-    """Whether `found` is faster than `best`, or as fast with fewer arrays."""
+    """Whether `candidate` is faster than `best`, or as fast with fewer arrays."""
     order = (candidate.makespan, problem.arrays(candidate.replication))
     return order < (best.makespan, problem.arrays(best.replication))
 

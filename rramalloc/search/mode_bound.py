@@ -208,14 +208,13 @@ class ModeBounder:
 
     problem: Problem
     menu: Menu
-    spent_s: float = 0.0
-    _pairs: Pairs = field(init=False)
+    pairs: Pairs = field(init=False)
 
     def __post_init__(self) -> None:
         least = np.array([each.modes.period.min() for each in self.menu.stages], dtype=np.int64)
-        self._pairs, self.consumers = pairs_of(self.problem.graph, least)
+        self.pairs, self.consumers = pairs_of(self.problem.graph, least)
         edges = {(edge.producer, edge.consumer) for edge in self.problem.graph.deciding}
-        ends = zip(self._pairs.producer.tolist(), self.consumers.tolist(), strict=True)
+        ends = zip(self.pairs.producer.tolist(), self.consumers.tolist(), strict=True)
         self.direct = np.array([pair in edges for pair in ends], dtype=np.bool_)
         self.stages = len(self.problem.demand)
         grids = self.problem.graph.grids
@@ -304,7 +303,7 @@ class ModeBounder:
             np.empty((count, most, most), dtype=np.int64), np.empty((count, most, most), dtype=np.int64),
             np.empty((count, most), dtype=np.int64), np.zeros((count, most), dtype=np.int64),
         )  # fmt: skip
-        fill_waits(modes, _fastest(modes, block), self._pairs, waits)
+        fill_waits(modes, _fastest(modes, block), self.pairs, waits)
         return Labelling(rows, modes, runs, arrays, waits)
 
     def _cut(self, stage: int, rows: Ints, target: int, price: float, labels: int) -> Ints:
@@ -368,7 +367,7 @@ class ModeBounder:
         price = 0.0
         while True:
             bound = price_labels(
-                self._pairs, labelling.waits, size, labelling.runs, labelling.arrays, _limit(target), price,
+                self.pairs, labelling.waits, size, labelling.runs, labelling.arrays, _limit(target), price,
                 spare, ways, kept,
             )  # fmt: skip
             if bound > _limit(target) or not kept.any(axis=1).all():
@@ -451,7 +450,7 @@ class _Program:
 
         first: before there is a solution, those of all edges, as they cut off even weights.
         """
-        n, pairs, waits = self.stages, self.owner._pairs, self.labelling.waits
+        n, pairs, waits = self.stages, self.owner.pairs, self.labelling.waits
         consumers = self.owner.consumers
         if first:
             weights, times = self._square(np.ones(int(self.first[-1]))) / self.size[:, None], np.zeros(2 * n)

@@ -19,7 +19,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
 from rramalloc.search import mode_search, sequential
 from rramalloc.search.fewest import solve as solve_fewest
-from rramalloc.search.kernels.mode_tables import cover
+from rramalloc.search.kernels.mode_tables import Waits, cover, fill_waits
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import ModeBounder
 from rramalloc.search.mode_objectives import root_bound, smallest_interval
@@ -302,3 +302,18 @@ def test_every_label_is_dominated_by_one_of_its_modes(random: Random) -> None:
         own = features[label == number]
         slack = min(float((mode - own).max()) for mode in own)
         assert slack <= (9 if len(np.unique(best, axis=0)) > most else 0)
+
+
+@pytest.mark.parametrize("tick", [0, 3])
+def test_waits_need_only_the_modes_that_deliver_first(tick: int) -> None:
+    """The tables of a labelling are those that all of its modes give, not only the fastest of each block."""
+    for case in examples(5, 12, tick):
+        bounder = ModeBounder(case.problem, Menu.of(case.problem))
+        labelling = bounder.label(bounder.everything, case.best, 3)
+        modes = labelling.modes
+        alone = Waits(*(np.full_like(table, 7) for table in labelling.waits))
+        fill_waits(modes, modes, bounder.pairs, alone)
+        for pair, consumer in enumerate(bounder.consumers.tolist()):
+            own, other = modes.size[consumer], modes.size[bounder.pairs.producer[pair]]
+            for one, all_modes in zip(labelling.waits[:2], alone[:2], strict=True):
+                np.testing.assert_array_equal(one[pair, :other, :own], all_modes[pair, :other, :own])
