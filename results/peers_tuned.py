@@ -312,7 +312,7 @@ and copies beyond an output row, which MNSIM does not use. These are left to int
 ranks allocations that are drawn from where the searches went, and much worse those of searches that went
 elsewhere. For ResNet-18 in PIMCOMP figures jump by a tenth between neighbours, and `tune` stays close to the
 best of its first allocations. PIMSYN takes more than ten minutes to choose copies for SqueezeNet; pimsim-nn
-takes minutes for one allocation and was not tuned, nor was NeuroSim.
+takes minutes for one allocation and was not tuned.
 """
 
 
