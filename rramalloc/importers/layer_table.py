@@ -23,7 +23,7 @@ COLUMNS = ("name", "c_in", "c_out", "w_out", "h_out", "k", "s", "p", "k_pool", "
 _PADS = ("p", "p_pool")
 
 
-class _Layer(NamedTuple):
+class _TableRow(NamedTuple):
     """One row. place: file and line for messages; h_out, w_out: the conv's output before pooling."""
 
     place: str
@@ -63,18 +63,18 @@ def read(path: str | os.PathLike[str]) -> Network:
     return Network.build(name, _nodes(layers), source="layer table", where=where)
 
 
-def _layers(text: str, where: str) -> Iterator[_Layer]:
+def _layers(text: str, where: str) -> Iterator[_TableRow]:
     for number, (place, row) in enumerate(csv_rows(text, where, COLUMNS, advice=", with commas"), 1):
         if number > MAX_ROWS:
             raise SpecError(place, f"the table has more than {MAX_ROWS} layers, the limit of this format")
         yield _layer(row, place)
 
 
-def _layer(row: dict[str, str], place: str) -> _Layer:
+def _layer(row: dict[str, str], place: str) -> _TableRow:
     name = row.pop("name")
     if not 1 <= len(name) <= 1000:
         raise SpecError(f"{place}: column 'name'", f"must have 1 to 1000 characters, got {len(name)}")
-    layer = _Layer(place, name, **{column: _whole(text, column, place) for column, text in row.items()})
+    layer = _TableRow(place, name, **{column: _whole(text, column, place) for column, text in row.items()})
     if layer.p_pool >= layer.k_pool:
         raise _fault(
             layer,
@@ -94,7 +94,7 @@ def _whole(text: str, column: str, place: str) -> int:
     )
 
 
-def _check_names(layers: Sequence[_Layer]) -> None:
+def _check_names(layers: Sequence[_TableRow]) -> None:
     lines: dict[str, str] = {}
     for layer in layers:
         for name in (layer.name, f"{layer.name}_pool") if layer.pools else (layer.name,):
@@ -104,7 +104,7 @@ def _check_names(layers: Sequence[_Layer]) -> None:
             lines[name] = layer.place
 
 
-def _nodes(layers: Sequence[_Layer]) -> Iterator[dict[str, Any]]:
+def _nodes(layers: Sequence[_TableRow]) -> Iterator[dict[str, Any]]:
     taken = {name for layer in layers for name in (layer.name, f"{layer.name}_pool")}
     source = "input"
     while source in taken:
@@ -131,7 +131,7 @@ def _nodes(layers: Sequence[_Layer]) -> Iterator[dict[str, Any]]:
         previous = layer
 
 
-def _pool(layer: _Layer) -> dict[str, Any]:
+def _pool(layer: _TableRow) -> dict[str, Any]:
     for column in ("h_out", "w_out"):
         padded = getattr(layer, column) + 2 * layer.p_pool
         if padded < layer.k_pool:
@@ -146,7 +146,7 @@ def _pool(layer: _Layer) -> dict[str, Any]:
     }
 
 
-def _first_extent(layer: _Layer, column: str) -> int:
+def _first_extent(layer: _TableRow, column: str) -> int:
     extent: int = max((getattr(layer, column) - 1) * layer.s + layer.k - 2 * layer.p, 1)
     if extent > MAX_PIXELS:
         raise _fault(
@@ -155,7 +155,9 @@ def _first_extent(layer: _Layer, column: str) -> int:
     return extent
 
 
-def _check_follows(layer: _Layer, previous: _Layer | None, channels: int, height: int, width: int) -> None:
+def _check_follows(
+    layer: _TableRow, previous: _TableRow | None, channels: int, height: int, width: int
+) -> None:
     """The conv's stated input channels and output grid are those that its input gives."""
     if layer.c_in != channels:
         raise _fault(layer, "c_in", f"must be {channels}, the c_out of layer {previous and previous.name!r}")
@@ -171,6 +173,6 @@ def _check_follows(layer: _Layer, previous: _Layer | None, channels: int, height
             )
 
 
-def _fault(layer: _Layer, column: str, reason: str) -> SpecError:
+def _fault(layer: _TableRow, column: str, reason: str) -> SpecError:
     got = brief(getattr(layer, column))
     return SpecError(f"{layer.place}: column {column!r} of {brief(layer.name)}", f"{reason}; got {got}")

@@ -24,14 +24,14 @@ from rramalloc.errors import SolverError
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.methods import milp_solvers
 from rramalloc.methods.method import Method
-from rramalloc.methods.milp_solvers import Answer
+from rramalloc.methods.milp_solvers import SolverAnswer
 from rramalloc.network.geometry import Pair
 from rramalloc.search.menu import Menu, Modes
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.dependencies import Edge
 
 
-class Choice(NamedTuple):
+class ModeChoice(NamedTuple):
     """One way to run a stage: its arrays and the time of its batches; block: None for the graph's own."""
 
     copies: int
@@ -40,7 +40,7 @@ class Choice(NamedTuple):
     length: int
 
 
-class Delays(NamedTuple):
+class EdgeCosts(NamedTuple):
     """What an edge costs, for every choice of its producer (first, reached) and of its consumer (tail).
 
     first: time until the pixels are there that the consumer needs first; reached: until all are there that
@@ -61,11 +61,11 @@ class Choices(ABC):
         self.problem = problem
 
     @abstractmethod
-    def of(self, stage: int) -> list[Choice]:
+    def of(self, stage: int) -> list[ModeChoice]:
         """One binary each."""
 
     @abstractmethod
-    def delays(self, edge: Edge) -> Iterator[Delays]:
+    def delays(self, edge: Edge) -> Iterator[EdgeCosts]:
         """Bounds that hold together."""
 
 
@@ -75,18 +75,18 @@ class CopiesAlone(Choices):
     """
 
     @override
-    def of(self, stage: int) -> list[Choice]:
+    def of(self, stage: int) -> list[ModeChoice]:
         windows, demand = int(self.problem.graph.windows[stage]), int(self.problem.demand[stage])
-        return [Choice(d, None, demand * d, -(-windows // d)) for d in self._useful(stage)]
+        return [ModeChoice(d, None, demand * d, -(-windows // d)) for d in self._useful(stage)]
 
     @override
-    def delays(self, edge: Edge) -> Iterator[Delays]:
+    def delays(self, edge: Edge) -> Iterator[EdgeCosts]:
         p, i = edge.producer, edge.consumer
         highest = [after - 1 for after in self._useful(p)[1:]] + [int(self.problem.largest[p])]
         need, windows = self.problem.graph.needed(edge), self.problem.graph.windows
         first, last = int(need[0]), int(need[-1])
         user, count = int(np.searchsorted(need, last)), int(windows[i])
-        yield Delays(
+        yield EdgeCosts(
             first=[first // d + 1 for d in highest] if first >= 0 else None,
             reached=None if last == int(windows[p]) - 1 else [last // d + 1 for d in highest],
             tail=[-(-count // d) - user // d for d in self._useful(i)],
@@ -103,7 +103,7 @@ class ModesOfFewestArrays(Choices):
     """Modes with the fewest arrays for every length, over blocks of all shapes and all copies.
 
     Every other mode stands behind the one with most arrays that are no more than its own, which takes no
-    longer. Delays are the least of all modes that a choice stands for, so the optimum bounds the problem.
+    longer. EdgeCosts are the least of all modes that a choice stands for, so the optimum bounds the problem.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -112,13 +112,15 @@ class ModesOfFewestArrays(Choices):
         self._kept = [each.fewest for each in self._stages]
 
     @override
-    def of(self, stage: int) -> list[Choice]:
+    def of(self, stage: int) -> list[ModeChoice]:
         kept = self._stages[stage].modes.take(self._kept[stage])
         rows = zip(kept.low, kept.tall, kept.wide, kept.arrays, kept.length, strict=True)
-        return [Choice(int(d), (int(h), int(w)), int(arrays), int(time)) for d, h, w, arrays, time in rows]
+        return [
+            ModeChoice(int(d), (int(h), int(w)), int(arrays), int(time)) for d, h, w, arrays, time in rows
+        ]
 
     @override
-    def delays(self, edge: Edge) -> Iterator[Delays]:
+    def delays(self, edge: Edge) -> Iterator[EdgeCosts]:
         p, i = edge.producer, edge.consumer
         grid = self.problem.graph.grids[p]
         for extent in edge.extents:
@@ -128,7 +130,7 @@ class ModesOfFewestArrays(Choices):
             last = (int(rows[-1]), int(columns[-1]))
             user = (int(np.searchsorted(rows, last[0])), int(np.searchsorted(columns, last[1])))
             first = (int(rows[0]), int(columns[0]))
-            yield Delays(
+            yield EdgeCosts(
                 first=self._waits(p, first) if min(first) >= 0 else None,
                 reached=None if last == (grid.height - 1, grid.width - 1) else self._waits(p, last),
                 tail=self._tails(i, user),
@@ -166,7 +168,7 @@ class SeparableModel:
     """The PuLP problem, and for each stage its choices with their binaries."""
 
     program: pulp.LpProblem
-    choices: list[list[Choice]]
+    choices: list[list[ModeChoice]]
     chosen: list[list[pulp.LpVariable]]
 
 
@@ -236,7 +238,7 @@ def solve(problem: Problem, stop: Stop, seed: int, solver: str) -> Candidate:
     return Candidate(replication, max(1, bound), words, answer.seconds, blocks=blocks)
 
 
-def _words(solver: str, answer: Answer, bound: int) -> str:
+def _words(solver: str, answer: SolverAnswer, bound: int) -> str:
     what = "solved to optimality" if answer.optimal else f"stopped ({answer.status})"
     return f"separable MILP by {solver}, {what}: no allocation takes less than {bound} steps in its model"
 

@@ -29,7 +29,7 @@ _SECONDS_PER_ENTRY = 5e-8
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SolverAnswer:
     """What a solver achieved.
 
     bound: no solution of the program has a smaller objective; seconds: work counted in seconds of a
@@ -43,7 +43,7 @@ class Answer:
     seconds: float | None = None
 
 
-def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
+def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> SolverAnswer:
     """Solve with HiGHS in this process, on one thread so that equal runs give equal answers.
 
     Without presolve: with it, HiGHS 1.14 calls solutions optimal that are not.
@@ -61,10 +61,12 @@ def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
     feasible = int(info.primal_solution_status) == 2
     bound = float(info.mip_dual_bound)
     seconds = int(info.simplex_iteration_count) * entries * _SECONDS_PER_ENTRY
-    return Answer(feasible, status == "Optimal", bound if bound > -1e20 else 0.0, status.lower(), seconds)
+    return SolverAnswer(
+        feasible, status == "Optimal", bound if bound > -1e20 else 0.0, status.lower(), seconds
+    )
 
 
-def run_cbc(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
+def run_cbc(program: pulp.LpProblem, stop: Stop, seed: int) -> SolverAnswer:
     """Solve with the CBC that comes with PuLP; its bound and status are read from its log."""
     with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
         log = Path(folder) / "cbc.log"
@@ -85,10 +87,10 @@ def run_cbc(program: pulp.LpProblem, stop: Stop, seed: int) -> Answer:
     limits = re.findall(r"^Lower bound:\s+(-?[0-9.eE+]+)", text, re.MULTILINE)
     bound = float(limits[-1]) if limits else float(bounds[-1]) if optimal and bounds else 0.0
     stopped = re.findall(r"^Result - (.+)$", text, re.MULTILINE)
-    return Answer(feasible, optimal, bound, stopped[-1].lower() if stopped else "no result")
+    return SolverAnswer(feasible, optimal, bound, stopped[-1].lower() if stopped else "no result")
 
 
-SOLVERS: dict[str, Callable[[Any, Stop, int], Answer]] = {"HiGHS": run_highs, "CBC": run_cbc}
+SOLVERS: dict[str, Callable[[Any, Stop, int], SolverAnswer]] = {"HiGHS": run_highs, "CBC": run_cbc}
 
 
 def _seconds_left(stop: Stop) -> float | None:

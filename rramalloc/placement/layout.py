@@ -42,7 +42,7 @@ class Sums(NamedTuple):
         return np.repeat(np.arange(len(self.target)), np.diff(self.pointer))
 
 
-class _Cut(NamedTuple):
+class _CutCopy(NamedTuple):
     """A copy cut into pieces: column blocks whose results each piece gives, and (target, sources) of partial
     sums with their columns.
     """
@@ -51,7 +51,7 @@ class _Cut(NamedTuple):
     nets: dict[tuple[int, tuple[int, ...]], int]
 
     @classmethod
-    def of(cls, blocks: Sequence[Block], sizes: Sequence[int]) -> _Cut:
+    def of(cls, blocks: Sequence[Block], sizes: Sequence[int]) -> _CutCopy:
         """sizes: arrays of every piece, in the order in which the blocks fill them."""
         piece_of = np.repeat(np.arange(len(sizes)), sizes).tolist()
         held: dict[int, list[tuple[int, int]]] = {}
@@ -98,7 +98,7 @@ class Pieces:
         column_bytes = flows.column_bytes * flows.blocks / copies
         gives = np.zeros(len(stage), dtype=np.int64)
         sizes, targets, sources = list[float](), list[int](), list[tuple[int, ...]]()
-        known: dict[tuple[int, ...], _Cut] = {}
+        known: dict[tuple[int, ...], _CutCopy] = {}
         length = arrays.tolist()
         members: dict[tuple[int, int], list[int]] = {}
         for piece, of in enumerate(zip(stage.tolist(), copy.tolist(), strict=True)):
@@ -106,7 +106,7 @@ class Pieces:
         for (s, number), own in members.items():
             key = s, *(length[piece] for piece in own)
             if key not in known:
-                known[key] = _Cut.of(_in_order(held[s], number, by_rows=by_rows), key[1:])
+                known[key] = _CutCopy.of(_in_order(held[s], number, by_rows=by_rows), key[1:])
             gives[own] = known[key].gives
             for (target, others), columns in known[key].nets.items():
                 sizes.append(columns * float(column_bytes[s]))

@@ -63,14 +63,14 @@ class Loads:
         return sorted(links, key=lambda link: (-link[0], link[1] or (-1, -1), link[2:]))
 
 
-class Arrays(NamedTuple):
+class HeldArrays(NamedTuple):
     """Tiles, int64 (k, 4), and how many arrays in each."""
 
     sites: Ints
     held: Ints
 
 
-def routes(giving: Arrays, taking: Arrays) -> Iterator[LinkRoute]:
+def routes(giving: HeldArrays, taking: HeldArrays) -> Iterator[LinkRoute]:
     """The links between arrays that give and others that take, and how many of the array pairs use each.
 
     Source: `Mesh`: along the row first; between chips by way of tile (0, 0) of both.

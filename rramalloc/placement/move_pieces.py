@@ -83,7 +83,7 @@ class Nets(NamedTuple):
     net: Ints
 
 
-class Moved(NamedTuple):
+class EndMasses(NamedTuple):
     """Scratch of one proposal: mass and mark of every end (zero between proposals), ends touched."""
 
     net: Ints
@@ -108,7 +108,7 @@ def _pulled(s: int, a: int, b: int, pull: Pull) -> int:
 
 
 @compiled_inline
-def _carry(i: int, sign: int, pieces: PieceLists, moved: Moved, n: int) -> int:
+def _carry(i: int, sign: int, pieces: PieceLists, moved: EndMasses, n: int) -> int:
     """Add the masses of piece i to `moved`; the number of ends touched so far."""
     for k in range(2):
         s = pieces.end[i, k]
@@ -122,7 +122,7 @@ def _carry(i: int, sign: int, pieces: PieceLists, moved: Moved, n: int) -> int:
 
 
 @compiled
-def _gather(a: int, sign: int, pieces: PieceLists, tiles: TileLists, moved: Moved, n: int) -> int:
+def _gather(a: int, sign: int, pieces: PieceLists, tiles: TileLists, moved: EndMasses, n: int) -> int:
     """Add the masses of the pieces in tile a to `moved`; the number of ends touched so far."""
     i = tiles.head[a]
     while i >= 0:
@@ -183,7 +183,7 @@ def _resite_all(a: int, b: int, pieces: PieceLists, tiles: TileLists, nets: Nets
 
 
 @compiled
-def _change(a: int, b: int, moved: Moved, n: int, pull: Pull, distance: Any) -> int:
+def _change(a: int, b: int, moved: EndMasses, n: int, pull: Pull, distance: Any) -> int:
     """Change of the cost if the masses of the n touched stages go from a to b."""
     change, together = 0, 0
     for k in range(n):
@@ -198,7 +198,7 @@ def _change(a: int, b: int, moved: Moved, n: int, pull: Pull, distance: Any) -> 
 
 
 @compiled
-def _shift(a: int, b: int, moved: Moved, n: int, pull: Pull, distance: Any) -> None:
+def _shift(a: int, b: int, moved: EndMasses, n: int, pull: Pull, distance: Any) -> None:
     """Move the masses: potentials follow."""
     for k in range(n):
         s = moved.touched[k]
@@ -209,7 +209,7 @@ def _shift(a: int, b: int, moved: Moved, n: int, pull: Pull, distance: Any) -> N
 
 
 @compiled
-def _clear(moved: Moved, n: int) -> None:
+def _clear(moved: EndMasses, n: int) -> None:
     for k in range(n):
         moved.net[moved.touched[k], 0] = 0
         moved.net[moved.touched[k], 1] = 0
@@ -254,7 +254,7 @@ def _exchange(a: int, b: int, pieces: PieceLists, tiles: TileLists) -> None:
 
 @compiled
 def _accept_moves(
-    pieces: PieceLists, tiles: TileLists, pull: Pull, nets: Nets, distance: Any, moved: Moved, state: Any,
+    pieces: PieceLists, tiles: TileLists, pull: Pull, nets: Nets, distance: Any, moved: EndMasses, state: Any,
     proposals: int,
 ) -> int:  # fmt: skip
     """Threshold accepting: random moves, exchanges of pieces and of tiles; the change of the cost in all.
@@ -429,7 +429,7 @@ class Kernel(NamedTuple):
             np.add.at(held, (own[own >= 0], layout.site[own >= 0]), mass[own >= 0])
         site = layout.site.copy()
         head, before, after = _lists(site, count)
-        moved = Moved(np.zeros((ends.number, 2), dtype=np.int64), np.zeros(ends.number, dtype=np.int64))
+        moved = EndMasses(np.zeros((ends.number, 2), dtype=np.int64), np.zeros(ends.number, dtype=np.int64))
         pieces = PieceLists(arrays, site, before, after, ends.of_piece, ends.mass, layout.pieces.alike)
         pull, tiles = Pull(*ends.neighbours, held @ self.hops), TileLists(room, head)
         change = _accept_moves(pieces, tiles, pull, self.nets, self.hops, moved, state, proposals)

@@ -23,7 +23,7 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.placement.arrange import chip_of
 from rramalloc.placement.flows import Flows
-from rramalloc.placement.links import Arrays, LinkRoute, Loads, routes, single_routes
+from rramalloc.placement.links import HeldArrays, LinkRoute, Loads, routes, single_routes
 from rramalloc.placement.mesh import Ints, Site, hops_apart
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.timing.access import Transfer
@@ -95,8 +95,8 @@ class Way(ABC):
 class Results(Way):
     """Results, spread evenly over the pairs of an array that gives and one that takes."""
 
-    source: Arrays
-    target: Arrays
+    source: HeldArrays
+    target: HeldArrays
 
     @cached_property
     def routes(self) -> tuple[LinkRoute, ...]:
@@ -148,8 +148,8 @@ class PartialSums(Way):
 class Ends(NamedTuple):
     """Where a stage takes its inputs and gives its results, and what its copies add up over tiles."""
 
-    takes: Arrays
-    gives: Arrays
+    takes: HeldArrays
+    gives: HeldArrays
     sums: PartialSums
 
     @classmethod
@@ -184,9 +184,11 @@ def ends_of(arrays: Iterable[PlacedArray]) -> dict[str, Ends]:
     return {layer: Ends.of(own) for layer, own in by_layer.items()}
 
 
-def _entry(sites: dict[Site, int]) -> Arrays:
+def _entry(sites: dict[Site, int]) -> HeldArrays:
     places = sorted(sites)
-    return Arrays(np.array(places, dtype=np.int64), np.array([sites[at] for at in places], dtype=np.int64))
+    return HeldArrays(
+        np.array(places, dtype=np.int64), np.array([sites[at] for at in places], dtype=np.int64)
+    )
 
 
 @dataclass(frozen=True, eq=False)

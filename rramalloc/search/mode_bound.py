@@ -21,9 +21,9 @@ from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import (
     LabelledModes,
     Pairs,
+    PathTimes,
     Potentials,
     Waits,
-    Ways,
     cover,
     fill_waits,
     price_labels,
@@ -363,7 +363,7 @@ class ModeBounder:
         kept = np.arange(shape[1]) < size[:, None]
         least = np.where(kept, labelling.arrays, np.int64(2**60)).min(axis=1)
         spare = self.problem.budget - int(least.sum())
-        ways = Ways(*(np.empty(shape) for _ in range(5)))
+        ways = PathTimes(*(np.empty(shape) for _ in range(5)))
         price = 0.0
         while True:
             bound = price_labels(

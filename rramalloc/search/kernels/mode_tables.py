@@ -268,7 +268,7 @@ def fill_waits(modes: Any, fastest: Any, pairs: Any, waits: Any) -> None:
                     waits.middle[e, k, m] = longest[k]
 
 
-class Ways(NamedTuple):
+class PathTimes(NamedTuple):
     """Scratch, float64 (stages, labels): least ticks and payments on paths to and from every stage.
 
     before: to its start, done: to its finish, without its own payment; ahead: from its start to the end,

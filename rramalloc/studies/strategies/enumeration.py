@@ -24,7 +24,7 @@ MAX_ENUMERATED = 64
 Blocks = tuple[tuple[int, ...], ...]
 
 
-class Way(NamedTuple):
+class Assignment(NamedTuple):
     """Compute and storage units of every subtask, which are ordered by their first compute unit."""
 
     compute: Blocks
@@ -50,7 +50,7 @@ def count_ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> in
     return sum(blocks[len(needs)] * _deals(storage, tuple(needs))[storage] for needs in least)
 
 
-def ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> Iterator[Way]:
+def ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> Iterator[Assignment]:
     """The ways that `count_ways` counts: by Q, then by compute units, then by storage units."""
     for needs in least:
         if sum(needs) > storage or len(needs) > compute:
@@ -58,7 +58,7 @@ def ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> Iterator
         for labels in _partitions(compute, len(needs)):
             own = _blocks(labels, len(needs))
             for dealt in _dealings(storage, list(needs)):
-                yield Way(own, _blocks(dealt, len(needs)))
+                yield Assignment(own, _blocks(dealt, len(needs)))
 
 
 def _stirling(units: int) -> list[int]:
@@ -219,7 +219,7 @@ class WayClass(NamedTuple):
     name: str
     split: SplitBy
     ways: int
-    way: Way
+    way: Assignment
 
 
 class Enumeration(ColumnSource):
@@ -273,7 +273,7 @@ class Enumeration(ColumnSource):
         if best is None or busiest.terms.total_ns < best.busiest.terms.total_ns:
             self._best[place] = Best(name, self._subtasks(task, self._first(need), split), busiest)
 
-    def _first(self, needs: Sequence[int]) -> Way:
+    def _first(self, needs: Sequence[int]) -> Assignment:
         return next(ways(self._compute, [needs], self._storage))
 
     def _least(self, task: LayerTask, count: int, split: SplitBy) -> list[int]:
@@ -289,7 +289,7 @@ class Enumeration(ColumnSource):
         terms = task.terms(share, _of(split, task), self._chip.own_rates)
         return Busiest(count, float(share), _of(split, task), terms)
 
-    def _subtasks(self, task: LayerTask, way: Way, split: SplitBy) -> Split:
+    def _subtasks(self, task: LayerTask, way: Assignment, split: SplitBy) -> Split:
         shares = task.even_shares(len(way.compute), _of(split, task))
         return tuple(
             Subtask(own, held, share, _of(split, task), self._chip.rates(own, held))
@@ -308,7 +308,7 @@ class Enumeration(ColumnSource):
         classes: list[WayClass] = []
         rated = cache(self._chip.rates)
         for count in range(1, self._most + 1):
-            kinds: dict[tuple[tuple[Rates, int], ...], list[Way]] = {}
+            kinds: dict[tuple[tuple[Rates, int], ...], list[Assignment]] = {}
             for way in ways(self._compute, [[1] * count], self._storage):
                 rates = map(rated, way.compute, way.storage)
                 kinds.setdefault(tuple(zip(rates, map(len, way.storage), strict=True)), []).append(way)
@@ -336,7 +336,7 @@ class Enumeration(ColumnSource):
         fastest: Times = np.where(fits, times.max(axis=1), inf)
         return fastest
 
-    def _offer_fastest(self, times: Times, some: Sequence[Way], split: SplitBy) -> None:
+    def _offer_fastest(self, times: Times, some: Sequence[Assignment], split: SplitBy) -> None:
         """Keep the fastest ways of each task if they are faster than those before."""
         for place, (task, column) in enumerate(zip(self._tasks, times.argmin(axis=1).tolist(), strict=True)):
             best = self._best[place]
@@ -373,7 +373,7 @@ class Enumeration(ColumnSource):
         return self._best[task]
 
 
-def _named(way: Way, split: SplitBy) -> str:
+def _named(way: Assignment, split: SplitBy) -> str:
     return way.name if split == "windows" else f"{way.name} by outputs"
 
 

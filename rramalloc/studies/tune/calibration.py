@@ -112,7 +112,7 @@ class Calibration:
     form: Form
     clocks: dict[Form, Clocks]
     residual: float
-    process: Process
+    process: GaussianProcess
 
     @classmethod
     def fit(
@@ -128,7 +128,7 @@ class Calibration:
         left = values[:, None] - timed
         form = FORMS[int(((left * importance(given)[:, None]) ** 2).sum(axis=0).argmin())]
         residual = float(np.sqrt((left[:, FORMS.index(form)] ** 2).mean()))
-        process = Process.fit(_description(graph, copies, occupancy), timed, values)
+        process = GaussianProcess.fit(_description(graph, copies, occupancy), timed, values)
         return cls(graph, occupancy, form, clocks, residual, process)
 
     def expect(self, copies: Sequence[Replication]) -> tuple[Floats, Floats]:
@@ -208,7 +208,7 @@ def importance(figures: Floats) -> Floats:
     return weights
 
 
-class Shape(NamedTuple):
+class KernelShape(NamedTuple):
     """What a Gaussian process assumes of the values.
 
     together, single: lengths over which coordinates matter together and one by one; share: of the variance
@@ -268,7 +268,7 @@ class _Points(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Process:
+class GaussianProcess:
     """A Gaussian process whose kernel is partly a sum over coordinates.
 
     The sum learns what a stage does by itself from answers that differ in other stages: with as many stages
@@ -282,7 +282,7 @@ class Process:
     points: _Points
     centre: _Points
     scale: _Points
-    shape: Shape
+    shape: KernelShape
     level: float
     variance: float
     root: Floats
@@ -290,13 +290,13 @@ class Process:
     likelihood: float
 
     @classmethod
-    def fit(cls, at: Floats, timed: Floats, values: Floats) -> Process:
+    def fit(cls, at: Floats, timed: Floats, values: Floats) -> GaussianProcess:
         """With the most likely shape, one of its numbers after the other.
 
         at: coordinates of the answers; timed: what clocks predict of them, a column for each form.
         """
         few = slice(_FITTED)
-        best = cls.of(at[few], timed[few], values[few], Shape())
+        best = cls.of(at[few], timed[few], values[few], KernelShape())
         for _ in range(_PASSES):
             for name, tried in _SHAPES.items():
                 shapes = [best.shape._replace(**{name: each}) for each in tried]
@@ -305,7 +305,7 @@ class Process:
         return cls.of(at, timed, values, best.shape)
 
     @classmethod
-    def of(cls, at: Floats, timed: Floats, values: Floats, shape: Shape) -> Process:
+    def of(cls, at: Floats, timed: Floats, values: Floats, shape: KernelShape) -> GaussianProcess:
         """The process of this shape, with the variance that fits it."""
         spread = at.std(axis=0)
         # one scale for all forms: what moves little beside the others explains little

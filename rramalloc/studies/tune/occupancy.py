@@ -22,7 +22,7 @@ from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Replication
 
 
-class _Layer(NamedTuple):
+class _StoredLayer(NamedTuple):
     """stage: its place, None for what is stored without being timed; width: arrays of a row block; blocks:
     row blocks of a copy.
     """
@@ -37,7 +37,7 @@ class Occupancy:
     """Describes how full tiles are. room: arrays of a tile; layers: in the order of placing."""
 
     room: int
-    layers: Sequence[_Layer]
+    layers: Sequence[_StoredLayer]
     windows: npt.NDArray[np.int64]
 
     @classmethod
@@ -53,7 +53,9 @@ class Occupancy:
         arrays |= stored_classifiers(network, graph.stages, hardware, options)
         places = {name: stage for stage, name in enumerate(graph.names)}
         layers = [
-            _Layer(places.get(each.name), widths[each.name], max(1, arrays[each.name] // widths[each.name]))
+            _StoredLayer(
+                places.get(each.name), widths[each.name], max(1, arrays[each.name] // widths[each.name])
+            )
             for each in network.stages
             if each.name in arrays
         ]

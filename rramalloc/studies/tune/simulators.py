@@ -98,7 +98,7 @@ def checked_figure(value: object) -> float:
 
 
 @dataclass(kw_only=True)
-class Process:
+class ChildProcess:
     """Runs commands, each as a group of processes of its own that ends with its time or on request.
 
     timeout_s: of one command.
@@ -171,7 +171,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 @dataclass
-class CommandSimulator(Process):
+class CommandSimulator(ChildProcess):
     """Any program: the last line that it prints is the figure.
 
     words: the command and its arguments, run without a shell, in which `{allocation}` is the path of the
@@ -198,7 +198,7 @@ class CommandSimulator(Process):
 
 
 @dataclass
-class ExportedTool(Process):
+class ExportedTool(ChildProcess):
     """A tool that allocations are exported to: each is exported, and run.py of the export runs the tool.
 
     tool: name of the target; checkout: folders of its sources; options: more words for run.py.

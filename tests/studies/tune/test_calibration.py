@@ -15,7 +15,7 @@ from rramalloc.studies.tune.calibration import (
     Calibration,
     Clocks,
     Form,
-    Process,
+    GaussianProcess,
     active_batches,
     exact_time,
     spearman,
@@ -80,8 +80,8 @@ def test_left_out_allocations_are_predicted(form: Form) -> None:
     assert rank > 0.95
 
 
-def process(points: np.ndarray, values: np.ndarray, timed: np.ndarray | None = None) -> Process:
-    return Process.fit(points, np.zeros((len(points), 1)) if timed is None else timed, values)
+def process(points: np.ndarray, values: np.ndarray, timed: np.ndarray | None = None) -> GaussianProcess:
+    return GaussianProcess.fit(points, np.zeros((len(points), 1)) if timed is None else timed, values)
 
 
 def test_a_process_goes_through_its_points() -> None:
