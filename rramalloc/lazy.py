@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from importlib import import_module
 from types import ModuleType
@@ -10,9 +11,10 @@ from typing import Any
 
 def homes(file: str) -> dict[str, str]:
     """Module of every name that a file exports to type checkers: `from MODULE import NAME as NAME`."""
-    with open(file, encoding="utf-8") as lines:
-        exports = [line.split() for line in lines if line.startswith("    from ")]
-    return {words[3]: words[1] for words in exports if words[4:] == ["as", words[3]]}
+    with open(file, encoding="utf-8") as source:
+        imports = [node for node in ast.walk(ast.parse(source.read())) if isinstance(node, ast.ImportFrom)]
+    exports = ((node.module, name) for node in imports for name in node.names if name.asname == name.name)
+    return {name.name: module for module, name in exports if module is not None}
 
 
 def make_callable(package: str, module: str) -> None:
