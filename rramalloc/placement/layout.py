@@ -24,7 +24,8 @@ from rramalloc.placement.mesh import Ints, Mesh, hops_apart
 Floats = npt.NDArray[np.float64]
 
 
-class Sums(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Sums:
     """Partial sums between the pieces of copies.
 
     Those of net e go from every tile that holds one of the pieces source[pointer[e]:pointer[e + 1]] to that
@@ -36,7 +37,7 @@ class Sums(NamedTuple):
     pointer: Ints
     source: Ints
 
-    @property
+    @cached_property
     def net(self) -> Ints:
         """The net of every source."""
         return np.repeat(np.arange(len(self.target)), np.diff(self.pointer))
