@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rramalloc.errors import FileError
@@ -25,6 +25,29 @@ def opened(path: str, mode: str, kind: str, busy_s: float = _BUSY_S) -> Iterator
         ) as database:
             database.text_factory = bytes
             yield database
+
+
+def prepare(database: sqlite3.Connection, application: bytes, tables: Sequence[str]) -> bool:
+    """Set up a connection to write: WAL, every commit on the disk, tables where there are none.
+
+    application: four letters for the header of the file. Returns False, with nothing changed, where the file
+    is a database of another program. Raises sqlite3.DatabaseError where it is damaged.
+    """
+    number = int.from_bytes(application)
+    if not _is_empty(database) and database.execute("PRAGMA application_id").fetchone() != (number,):
+        return False
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    check_health(database)
+    with transaction(database):
+        if _is_empty(database):  # an interrupted start leaves no tables, another process may have made them
+            for statement in (f"PRAGMA application_id = {number}", *tables):
+                database.execute(statement)
+    return True
+
+
+def _is_empty(database: sqlite3.Connection) -> bool:
+    return bool(database.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,))
 
 
 def check_health(database: sqlite3.Connection) -> None:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from rramalloc.choices import RowsFormat
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import folder_names, make_folder, open_to_write, remove_file
-from rramalloc.studies.database import check_health, opened, sqlite_errors, transaction
+from rramalloc.studies.database import check_health, opened, prepare, sqlite_errors, transaction
 from rramalloc.studies.parquet import parquet_schema, require_parquet, write_parquet
 from rramalloc.studies.sweep.rows import SweepRow
 
@@ -30,11 +30,9 @@ ROWS_FILES: dict[RowsFormat, str] = {"csv": "rows.csv", "parquet": "rows.parquet
 Place = Callable[[str], int | None]
 """Number that a point has in a sweep, by the key of its row; None if the sweep does not have it."""
 
-_APPLICATION_ID = int.from_bytes(b"rram")
 _BLOCK = 4096
 _KIND = "sweep"
 _TABLES = (
-    f"PRAGMA application_id = {_APPLICATION_ID}",
     "CREATE TABLE sweep (document TEXT, points INTEGER, computed INTEGER, seconds REAL)",
     "CREATE TABLE rows (number INTEGER PRIMARY KEY, failed INTEGER, row TEXT, checksum BLOB)",
 )
@@ -73,10 +71,8 @@ class Store:
             self._stack.enter_context(_locked(folder))
             self._database = self._stack.enter_context(opened(self._path, "rwc", _KIND))
             with sqlite_errors(self._path, _KIND):
-                self._database.execute("PRAGMA journal_mode = WAL")
-                self._database.execute("PRAGMA synchronous = FULL")
-                check_health(self._database)
-                self._create()
+                if not prepare(self._database, b"rram", _TABLES):
+                    raise FileError(self._path, "is no database of a sweep: name another folder")
                 self._adopt(document, places)
                 self.damaged = self._drop_damaged()
                 self.done, self.failed = _counts(self._database)
@@ -128,17 +124,6 @@ class Store:
             self.keep_rate(0, 0.0)
             with contextlib.suppress(sqlite3.OperationalError):  # someone reads it at this moment
                 self._database.execute("PRAGMA journal_mode = DELETE")
-
-    def _create(self) -> None:
-        """Tables in a new database. An interrupted start leaves none; another program's are refused."""
-        (count,) = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        (application,) = self._database.execute("PRAGMA application_id").fetchone()
-        if count and application != _APPLICATION_ID:
-            raise FileError(self._path, "is no database of a sweep: name another folder")
-        if not count:
-            with transaction(self._database):
-                for statement in _TABLES:
-                    self._database.execute(statement)
 
     def _adopt(self, document: str, places: Callable[[], Place]) -> None:
         """Make this sweep the one of the database; rows that it has move to their numbers in this one."""

@@ -19,12 +19,10 @@ from rramalloc.files import check_writable
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.studies.database import check_health, opened, sqlite_errors, transaction
+from rramalloc.studies.database import opened, prepare, sqlite_errors, transaction
 
 _KIND = "tuning"
-_APPLICATION_ID = int.from_bytes(b"rrtu")
 _TABLES = (
-    f"PRAGMA application_id = {_APPLICATION_ID}",
     "CREATE TABLE subjects (id TEXT PRIMARY KEY, document TEXT)",
     """CREATE TABLE answers (subject TEXT, question TEXT, repeat INTEGER, figure REAL, failure TEXT,
     timeout_s REAL, checksum BLOB, PRIMARY KEY (subject, question, repeat))""",
@@ -113,18 +111,9 @@ class Answers:
         return answer
 
     def _prepare(self, path: str, document: str) -> None:
-        (count,) = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        (application,) = self._database.execute("PRAGMA application_id").fetchone()
-        if count and application != _APPLICATION_ID:
+        if not prepare(self._database, b"rrtu", _TABLES):
             raise FileError(path, "is no database of a tuning: name another file")
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = FULL")
-        check_health(self._database)
         with transaction(self._database):
-            (count,) = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if not count:  # another process may have been first
-                for statement in _TABLES:
-                    self._database.execute(statement)
             self._database.execute("INSERT OR IGNORE INTO subjects VALUES (?, ?)", (self._subject, document))
 
     def _read(self, key: tuple[str, int]) -> Answer | None:
