@@ -288,6 +288,23 @@ def bars(
     return Marks({"type": "rect", **(look or {})}, data, channels, key, hover or {}, derived)
 
 
+def stacked(data: Lists, terms: Mapping[str, Key], hover: Mapping[str, str]) -> tuple[list[Marks], float]:
+    """Vertical bars at the column `place`, whose parts are the columns of `terms`, and how high they go.
+
+    hover: as of marks, for all parts; each has its own value besides.
+    """
+    layers, low = [], "base"
+    data["base"] = [0.0] * len(data["place"])
+    for name, key in terms.items():
+        top = f"{name}_top"
+        data[top] = [start + value for start, value in zip(data[low], data[name], strict=True)]
+        channels = {"x": "left", "x2": "right", "y": top, "y2": low}
+        sides = {"left": "datum.place - 0.35", "right": "datum.place + 0.35"}
+        layers.append(Marks({"type": "rect"}, data, channels, key, {**hover, key.name: name}, sides))
+        low = top
+    return layers, max([0.0, *data[low]])
+
+
 def rule(at: float, along: Literal["x", "y"], colour: str | Spec = INK, key: Key | None = None) -> Marks:
     """A dashed line across the panel where the axis `along` is `at`."""
     look: Spec = {"type": "rule", "strokeDash": DASHED, "strokeWidth": 1.4}

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Lists, Marks, Panel
+from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Lists, Panel, stacked
 from rramalloc.report.section import Column, Detail, Fact, Section, Table, table, warning_notes
 from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.units import counted, share
 
-_TERMS = (
-    ("compute", Key("compute", BLUE)),
-    ("communication", Key("communication", ORANGE)),
-    ("routing", Key("routing", GREEN)),
-    ("before", Key("moved to it before", PURPLE)),
-)
+_TERMS = {
+    "compute": Key("compute", BLUE),
+    "communication": Key("communication", ORANGE),
+    "routing": Key("routing", GREEN),
+    "before": Key("moved to it before", PURPLE),
+}
 """Field and legend of what a group's bar is stacked from."""
 
 
@@ -83,24 +83,17 @@ def _chart(cost: ChipletCost, detail: Detail) -> Chart:
     kept = cost.groups[: max(1, detail.marks // 4)]
     slowest = [max(group.operators.items(), key=lambda item: item[1].cost, default=None) for group in kept]
     data: Lists = {
-        "group": list(range(len(kept))),
+        "place": list(range(len(kept))),
         "operator": ["" if each is None else each[0] for each in slowest],
         "before": [0.0, *cost.between][: len(kept)],
-        "base": [0.0] * len(kept),
     }
-    for name, _ in _TERMS[:-1]:
+    for name in ("compute", "communication", "routing"):
         data[name] = [0.0 if each is None else float(getattr(each[1], name)) for each in slowest]
-    hover = {"group": "group", "slowest operator": "operator"} | {key.name: name for name, key in _TERMS}
-    layers, low = [], "base"
-    for name, key in _TERMS:
-        top = f"{name}_top"
-        data[top] = [start + value for start, value in zip(data[low], data[name], strict=True)]
-        channels = {"x": "left", "x2": "right", "y": top, "y2": low}
-        sides = {"left": "datum.group - 0.35", "right": "datum.group + 0.35"}
-        layers.append(Marks({"type": "rect"}, data, channels, key, hover, sides))
-        low = top
-    across = Axis.of_names([str(place) for place in data["group"]], "group")
-    up = Axis(f"cost [{cost.unit}]", 0, max(data[low]) * 1.04 or 1)
+    hover = {"group": "place", "slowest operator": "operator"}
+    hover |= {key.name: name for name, key in _TERMS.items()}
+    layers, highest = stacked(data, _TERMS, hover)
+    across = Axis.of_names([str(place) for place in data["place"]], "group")
+    up = Axis(f"cost [{cost.unit}]", 0, highest * 1.04 or 1)
     summary = f"Stacked bars of {counted(len(kept), 'group')}: the terms of the slowest operator of each."
     return Chart("Cost of the groups", (Panel(across, up, 240, tuple(layers)),), summary)
 

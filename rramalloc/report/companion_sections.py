@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rramalloc.chart import BLUE, GREEN, ORANGE, Axis, Chart, Key, Lists, Marks, Panel
+from rramalloc.chart import BLUE, GREEN, ORANGE, Axis, Chart, Key, Lists, Panel, stacked
 from rramalloc.report.section import Column, Detail, Fact, Section, Table, table, thinned, warning_notes
 from rramalloc.results.filter_folding import FilterFold, Folded, NetworkFold
 from rramalloc.studies.strategies.evaluation import EvaluationDocument, TaskTime
@@ -14,25 +14,14 @@ from rramalloc.units import counted, duration, share
 Bars = Sequence[tuple[Key, Sequence[float]]]
 
 
-def stacked(title: str, across: str, up: str, names: Sequence[str], bars: Bars, detail: Detail) -> Chart:
+def _bars(title: str, across: str, up: str, names: Sequence[str], bars: Bars, detail: Detail) -> Chart:
     """A stacked bar for each name, as many as the detail allows."""
     kept = thinned(len(names), max(2, detail.marks // (4 * len(bars))))
-    data: Lists = {
-        "place": list(range(len(kept))),
-        "name": [names[at] for at in kept],
-        "base": [0.0] * len(kept),
-    }
-    layers, low = [], "base"
-    for number, (key, values) in enumerate(bars):
-        field, top = f"value{number}", f"top{number}"
-        data[field] = [float(values[at]) for at in kept]
-        data[top] = [start + value for start, value in zip(data[low], data[field], strict=True)]
-        channels = {"x": "left", "x2": "right", "y": top, "y2": low}
-        sides = {"left": "datum.place - 0.35", "right": "datum.place + 0.35"}
-        layers.append(Marks({"type": "rect"}, data, channels, key, {across: "name", key.name: field}, sides))
-        low = top
-    labels = Axis.of_names([names[at] for at in kept], across)
-    axis = Axis(up, 0, max([0.0, *data[low]]) * 1.04 or 1)
+    data: Lists = {"place": list(range(len(kept))), "name": [names[at] for at in kept]}
+    data |= {key.name: [float(values[at]) for at in kept] for key, values in bars}
+    layers, highest = stacked(data, {key.name: key for key, _ in bars}, {across: "name"})
+    labels = Axis.of_names(data["name"], across)
+    axis = Axis(up, 0, highest * 1.04 or 1)
     return Chart(title, (Panel(labels, axis, 240, tuple(layers)),), f"Bars of {len(kept)} of {len(names)}.")
 
 
@@ -53,7 +42,7 @@ def evaluation_section(result: EvaluationDocument, detail: Detail) -> Section:
         (Key("compute", BLUE), [task.compute_ns / 1e3 for task in best]),
         (Key("out-transfer", GREEN), [task.out_ns / 1e3 for task in best]),
     )
-    chart = stacked("Time of the tasks", "task", "us", [task.name for task in best], bars, detail)
+    chart = _bars("Time of the tasks", "task", "us", [task.name for task in best], bars, detail)
     tables = [_tasks(f"Tasks under {result.best}", result.tasks, detail)]
     if result.composed is not None:
         tables.append(_tasks("Tasks, each under its best strategy", result.composed.tasks, detail))
@@ -113,7 +102,7 @@ def fold_section(result: FilterFold | NetworkFold, detail: Detail) -> Section:
             (Key("saved", ORANGE), [layer.demand_before - layer.demand_after for layer in result.layers]),
         )
         names = [layer.name for layer in result.layers]
-        blocks = (stacked("Arrays of one copy", "layer", "arrays", names, bars, detail),)
+        blocks = (_bars("Arrays of one copy", "layer", "arrays", names, bars, detail),)
     columns = (
         Column("Layer", value=lambda each: getattr(each, "name", "filter")),
         Column("Filter before", value=lambda each: _by(each.filter_before)),
@@ -155,7 +144,7 @@ def latency_section(result: LatencyTable, detail: Detail) -> Section:
         Column("Highest [ns]", "float", "high_ns"), Column("Runs", "int", "n"),
         Column("Flags", value=lambda row: " ".join(row.flags)),
     )  # fmt: skip
-    chart = (stacked("Latency of the layers", "layer", "us", names, bars, detail),) if layers else ()
+    chart = (_bars("Latency of the layers", "layer", "us", names, bars, detail),) if layers else ()
     device = next((row.device for row in result.rows if row.device), "unknown device")
     return Section(
         title="Measured latencies",
