@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import Literal
 
 from rramalloc.chart import (
@@ -21,7 +20,7 @@ from rramalloc.chart import (
     label,
     row_height,
 )
-from rramalloc.report.section import FIGURE, Block, Column, Detail, Table, table
+from rramalloc.report.section import FIGURE, Block, Column, Detail, Table, block_words, table
 from rramalloc.results.allocation import Allocation, Layer
 from rramalloc.results.simulation import BufferedEdge, Simulation
 from rramalloc.units import area, counted, energy, size, steps
@@ -54,7 +53,7 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
     }  # fmt: skip
     if any(layer.block is not None for layer in layers):
         data |= {
-            "block": [_block(layer) for layer in layers],
+            "block": [block_words(layer.block) for layer in layers],
             "full": [round(100 * (layer.utilisation or 0), 3) for layer in layers],
         }
         hover |= {"block": "block", "utilisation of the arrays [%]": "full"}
@@ -80,10 +79,6 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
     return Chart(
         "Replication and share of the makespan", panels, _summary(layers, result.makespan), _heading(result)
     )
-
-
-def _block(layer: Layer) -> str:
-    return "x".join(map(str, layer.block or (1, 1)))
 
 
 def _given(value: float | None, words: Callable[[float], str]) -> str:
@@ -121,9 +116,7 @@ def _summary(layers: Sequence[Layer], makespan: int) -> str:
 def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table:
     """One row per layer; folds where filters are folded, blocks where copies compute several windows."""
     used = max(1, sum(layer.arrays for layer in layers))
-    numbers = count(1)
     columns = [
-        Column("#", "int", lambda layer: next(numbers)),
         Column("Layer", value="name"),
         Column("Windows", "int"),
         Column("Demand", "int"),
@@ -137,16 +130,19 @@ def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table
         Column("Stall", "int", lambda layer: max(0, layer.finish - layer.start - layer.normal_op)),
     ]
     if any(layer.fold is not None for layer in layers):
-        columns.append(Column("Fold", value=lambda layer: "x".join(map(str, layer.fold or (1, 1)))))
+        columns.append(Column("Fold", value=lambda layer: block_words(layer.fold)))
     if any(layer.block is not None for layer in layers):
-        columns += [Column("Block", value=_block), Column("Utilisation", "percent")]
+        columns += [
+            Column("Block", value=lambda layer: block_words(layer.block)),
+            Column("Utilisation", "percent"),
+        ]
     if any(layer.weight_bits is not None for layer in layers):
         columns += [Column("Weight bits", "int"), Column("Input bits", "int")]
     if any(layer.energy_pj is not None or layer.area_um2 is not None for layer in layers):
         columns.append(Column("Energy", value=lambda layer: _given(layer.energy_pj, energy)))
         columns.append(Column("Area", value=lambda layer: _given(layer.area_um2, area)))
     note = "Demand: arrays of one copy. Batches, start, finish and stall are in steps."
-    return table("Layers", columns, layers, detail, note, folded=False)
+    return table("Layers", columns, layers, detail, note, folded=False, numbered=True)
 
 
 def buffer_blocks(buffers: Sequence[BufferedEdge], detail: Detail) -> tuple[Block, ...]:

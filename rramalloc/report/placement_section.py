@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 from rramalloc.placement.placement import Placement
 from rramalloc.report.chip_map import chip_map
-from rramalloc.report.section import Block, Column, Detail, Fact, Section, Table, section_of, table
+from rramalloc.report.section import (
+    Block,
+    Column,
+    Detail,
+    Fact,
+    Section,
+    Table,
+    block_words,
+    section_of,
+    table,
+)
 from rramalloc.units import counted, rounded, share, size
 
 
@@ -43,9 +51,7 @@ def placement_section(placement: Placement, detail: Detail) -> Section:
 
 
 def _tables(placement: Placement, detail: Detail) -> tuple[Table, ...]:
-    numbers = count(1)
     of_layers = [
-        Column("#", "int", lambda layer: next(numbers)),
         Column("Layer", value="name"),
         Column("Demand", "int"),
         Column("Replication", "int"),
@@ -54,7 +60,7 @@ def _tables(placement: Placement, detail: Detail) -> tuple[Table, ...]:
     ]
     note = "Tiles: that hold some of it. Straddling: copies that lie in several tiles."
     if placement.blocks:
-        of_layers.append(Column("Block", value=lambda layer: "x".join(map(str, layer.block or (1, 1)))))
+        of_layers.append(Column("Block", value=lambda layer: block_words(layer.block)))
         of_layers.append(Column("Utilisation", "percent"))
         note += (
             " Block: windows that a copy computes in a step. Utilisation: cells of its arrays with weights."
@@ -76,7 +82,7 @@ def _tables(placement: Placement, detail: Detail) -> tuple[Table, ...]:
     moved = "Per input of the network, largest first. From a layer to itself: partial sums of its copies."
     links = f"The first 20 of {len(placement.links):,}." if len(placement.links) > 20 else ""
     tables = (
-        table("Placed layers", of_layers, placement.layers, detail, note, folded=False),
+        table("Placed layers", of_layers, placement.layers, detail, note, folded=False, numbered=True),
         table("Flows between layers", of_flows, flows, detail, moved),
         table("Busiest links", of_links, placement.links[:20], detail, links),
     )

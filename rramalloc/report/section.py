@@ -117,13 +117,24 @@ def _column(name: str, kinds: set[type]) -> Column:
 
 
 def table(
-    title: str, columns: Sequence[Column], records: Sequence[Any], detail: Detail, note: str = "", *,
+    title: str,
+    columns: Sequence[Column],
+    records: Sequence[Any],
+    detail: Detail,
+    note: str = "",
+    *,
     folded: bool = True,
-) -> Table:  # fmt: skip
-    """A row for each record, as many as the detail allows, with a note if that is not all."""
+    numbered: bool = False,
+) -> Table:
+    """A row for each record, as many as the detail allows, with a note if that is not all.
+
+    numbered: a first column counts the rows from 1.
+    """
     if len(records) > detail.rows:
         note = f"The first {detail.rows:,} of {len(records):,} rows; the file has all. {note}".strip()
     rows = [tuple(column.of(record) for column in columns) for record in records[: detail.rows]]
+    if numbered:
+        columns, rows = (Column("#", "int"), *columns), [(n, *row) for n, row in enumerate(rows, 1)]
     return Table(title, tuple(columns), rows, note, folded)
 
 
@@ -137,6 +148,11 @@ def thinned(count: int, most: int) -> list[int]:
 def coverage_pairs(coverage: Coverage | None) -> list[tuple[str, str]]:
     """How much of a network a result is about, for the section's provenance; nothing in older files."""
     return [] if coverage is None else [("Coverage", coverage.summary)]
+
+
+def block_words(block: Sequence[int] | None) -> str:
+    """Height and width of a block of windows or of a fold; without one it is a single window."""
+    return "x".join(map(str, block or (1, 1)))
 
 
 def hardware_words(hardware: Hardware) -> str:
