@@ -54,6 +54,11 @@ def as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def absent(value: object) -> bool:
+    """Whether a field has no value: `exclude_if` of fields that are left out of files then."""
+    return value is None
+
+
 def parse(kind: TypeAdapter[T], data: object, where: str) -> T:
     """Validate untrusted `data` as JSON, whose lists may be the tuples of records; `where` names the file.
 

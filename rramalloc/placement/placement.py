@@ -13,7 +13,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Name
 from rramalloc.plots import PlacementPlots
-from rramalloc.records import Record, check_format, parse
+from rramalloc.records import Record, absent, check_format, parse
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Foldable, NetworkId
 from rramalloc.timing.measured_steps import MeasuredSteps
@@ -69,7 +69,7 @@ class PlacedLayer(Foldable):
     replication: Count
     tiles: Index
     straddling: Index
-    utilisation: NonNegative | None = None
+    utilisation: NonNegative | None = Field(None, exclude_if=absent)
 
 
 class Flow(Record):

@@ -17,7 +17,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage, TimedNode
 from rramalloc.plots import AllocationPlots
-from rramalloc.records import Record
+from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import without_missing
@@ -96,8 +96,6 @@ class Foldable(Record):
     def _with_optional_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = handler(self)
         last = {name: document.pop(name) for name in _OPTIONAL if name in document}
-        if document.get("utilisation", 0.0) is None:
-            del document["utilisation"]
         return document | {name: value for name, value in last.items() if value is not None}
 
 
@@ -121,7 +119,7 @@ class LayerModes(Record):
     """
 
     replication: dict[Name, Count]
-    block: dict[Name, Block] | None = None
+    block: dict[Name, Block] | None = Field(None, exclude_if=absent)
 
     @property
     def allocation(self) -> dict[str, Any]:
@@ -134,13 +132,8 @@ class LayerModes(Record):
         write_json(path, self.allocation)
 
     @model_serializer(mode="wrap")
-    def _without_missing_blocks(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        document: dict[str, Any] = handler(self)
-        if self.block is None:
-            document.pop("block", None)
-        if document.get("against_value", 0) is None:  # of points of a front, put against arrays
-            del document["against_value"]
-        return without_missing(document)
+    def _without_energy(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_missing(handler(self))
 
 
 class Layer(Foldable):
@@ -171,7 +164,7 @@ class Layer(Foldable):
     start: Steps
     finish: Steps
     cycles: Count | None = None
-    utilisation: float | None = None
+    utilisation: float | None = Field(None, exclude_if=absent)
     weight_bits: int | None = None
     input_bits: int | None = None
     dynamic_pj: float | None = None
@@ -228,12 +221,7 @@ class Placed(Record):
     rounds: Count
     converged: bool
     transfer_ns: dict[Name, float]
-    delays: tuple[EdgeDelay, ...] | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_missing_delays(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        document: dict[str, Any] = handler(self)
-        return {name: value for name, value in document.items() if value is not None}
+    delays: tuple[EdgeDelay, ...] | None = Field(None, exclude_if=absent)
 
 
 class Allocation(CountedTimes, ResultRecord):
@@ -297,9 +285,9 @@ class Allocation(CountedTimes, ResultRecord):
     host: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     coverage: Coverage | None = None
-    placed: Placed | None = None
-    tick_ns: float | None = None
-    sensitivity: float | None = None
+    placed: Placed | None = Field(None, exclude_if=absent)
+    tick_ns: float | None = Field(None, exclude_if=absent)
+    sensitivity: float | None = Field(None, exclude_if=absent)
 
     @property
     def bits(self) -> dict[str, tuple[int, int]]:
@@ -326,8 +314,7 @@ class Allocation(CountedTimes, ResultRecord):
         `placed` is there only if transfer was counted, `tick_ns` if stages have their own clocks, energy and
         area if the hardware gives any of them.
         """
-        left_out = {name for name in ("placed", "tick_ns", "sensitivity") if getattr(self, name) is None}
-        return without_missing(self.model_dump(mode="json", exclude=left_out))
+        return without_missing(super().to_dict())
 
     @property
     def plot(self) -> AllocationPlots:

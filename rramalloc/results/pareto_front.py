@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from rramalloc.choices import FrontAgainst, FrontObjective
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.plots import FrontPlots
-from rramalloc.records import Record
+from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import Count, LayerModes, NetworkId, Steps
 from rramalloc.timing.measured_steps import MeasuredSteps
@@ -50,7 +52,7 @@ class FrontPoint(LayerModes):
     value: int | float
     lower_bound: int | float
     gap: float
-    against_value: int | float | None = None
+    against_value: int | float | None = Field(None, exclude_if=absent)
 
     @property
     def across(self) -> int | float:

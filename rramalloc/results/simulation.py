@@ -17,7 +17,7 @@ from rramalloc.mapping.demand import ModeArrays, demands, folds
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.plots import SimulationPlots
-from rramalloc.records import Record
+from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import CountedTimes, Layer, NetworkId, Product, Steps
 from rramalloc.results.allocation_input import AllocationInput
@@ -116,15 +116,14 @@ class Simulation(CountedTimes, ResultRecord):
     latency_table: MeasuredSteps | None = None
     coverage: Coverage | None = None
     warnings: tuple[str, ...] = ()
-    tick_ns: float | None = None
+    tick_ns: float | None = Field(None, exclude_if=absent)
 
     def to_dict(self) -> dict[str, Any]:
         """The document of the file.
 
         `tick_ns` is there if stages have their own clocks, energy and area if the hardware gives any of them.
         """
-        left_out = {"tick_ns"} if self.tick_ns is None else set()
-        return without_missing(self.model_dump(mode="json", exclude=left_out))
+        return without_missing(super().to_dict())
 
     @property
     def plot(self) -> SimulationPlots:
