@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from random import Random
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given
+from laws.packing import placeable
 from laws.strategies import randoms
 
 from rramalloc.hardware.hardware import Chip
@@ -18,22 +18,6 @@ from rramalloc.mapping.tiles import Classes, Filling, Instance, Patterns, Tiles,
 
 Ints = npt.NDArray[np.int64]
 PEERS = Tiles(6, 6), np.array([4, 4, 6]), np.array([3, 3, 2])
-
-
-def placeable(tiles: Tiles, demand: Ints, replication: Ints) -> bool:
-    """Whether some placement exists, by trying every tile for every group."""
-    groups = sorted(np.repeat(demand, replication).tolist(), reverse=True)
-
-    @cache
-    def place(at: int, room: tuple[int, ...]) -> bool:
-        return at == len(groups) or any(
-            left >= groups[at]
-            and place(at + 1, tuple(sorted((*room[:tile], left - groups[at], *room[tile + 1 :]))))
-            for tile, left in enumerate(room)
-            if tile == 0 or left != room[tile - 1]
-        )
-
-    return sum(groups) <= tiles.count * tiles.arrays and place(0, (tiles.arrays,) * tiles.count)
 
 
 def small(random: Random) -> tuple[Tiles, Ints, Ints]:

@@ -8,6 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
+from laws.packing import placeable
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated, randoms
 
 import rramalloc
@@ -32,32 +33,8 @@ def tiled(case: Enumerated, random: Random) -> tuple[Problem, Enumerated] | None
     if tiles.pack(case.problem.demand, np.ones_like(case.problem.demand)).fit != "fits":
         return None
     problem = replace(case.problem, tiles=tiles)
-    fitting = np.array([place(tiles, case.problem.demand, row) for row in case.allocations])
+    fitting = np.array([placeable(tiles, case.problem.demand, row) for row in case.allocations])
     return problem, Enumerated(problem, case.allocations[fitting], case.makespans[fitting])
-
-
-def place(tiles: Tiles, demand: np.ndarray, copies: np.ndarray) -> bool:
-    """Whether groups fit: every way to put them, one after the other, into tiles; no shared code."""
-    groups = sorted(np.repeat(demand, copies).tolist(), reverse=True)
-    if sum(groups) > tiles.count * tiles.arrays:
-        return False
-    dead: set[tuple[int, tuple[int, ...]]] = set()
-
-    def put(at: int, rooms: tuple[int, ...]) -> bool:
-        if at == len(groups):
-            return True
-        if (at, rooms) in dead:
-            return False
-        for room in sorted(set(rooms)):
-            if room >= groups[at]:
-                left = list(rooms)
-                left[left.index(room)] -= groups[at]
-                if put(at + 1, tuple(sorted(left))):
-                    return True
-        dead.add((at, rooms))
-        return False
-
-    return put(0, (tiles.arrays,) * tiles.count)
 
 
 SMALL = enumerated(nodes=6, extent=4, ops=ANY + ALL_PIXELS, stages=4)
@@ -89,7 +66,7 @@ def test_sequential_keeps_to_the_tiles(case: Enumerated, random: Random) -> None
     problem, fitting = small
     candidate = sequential.solve_in_turn(problem, Stop(), None)
     assert problem.tiles is not None
-    assert place(problem.tiles, problem.demand, candidate.replication)
+    assert placeable(problem.tiles, problem.demand, candidate.replication)
     sums = (-(-problem.graph.windows // fitting.allocations)).sum(axis=1)
     reached = int((-(-problem.graph.windows // candidate.replication)).sum())
     assert candidate.objective_bound is not None
@@ -137,7 +114,7 @@ def test_every_method_returns_what_can_be_placed(name: str) -> None:
     allocation = rramalloc.optimize("vgg16", 1500, hardware=hardware, method=name, work=20)
     copies = np.array([layer.replication for layer in allocation.layers])
     demand = np.array([layer.demand for layer in allocation.layers])
-    assert place(Tiles(10, 150), demand, copies)
+    assert placeable(Tiles(10, 150), demand, copies)
     free = rramalloc.optimize("vgg16", 1500, method="auto", work=20)
     assert allocation.makespan >= free.lower_bound
 
