@@ -105,7 +105,7 @@ def test_no_copies_cut_into_arrays_are_below_the_bound(random: Random) -> None:
     stage, copy = np.array(
         [(s, c) for s, each in enumerate(held) for c in range(len(each)) for _ in range(each.together)]
     ).T
-    if len(stage) > min(7, mesh.count * room):
+    if len(stage) > min(6, mesh.count * room):
         return
     flows = Flows.of(graph, hardware)
     pieces = Pieces.of(held, flows, stage, np.ones(len(stage), dtype=np.int64), copy, by_rows=False)

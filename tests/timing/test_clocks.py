@@ -178,20 +178,20 @@ def test_a_table_gives_every_stage_its_own_length(tmp_path: Any) -> None:
     """Windows of 30 and 50 ns in ticks of 10 ns: 3 and 5; with a shared clock all steps last 50 ns."""
     network, hardware = chain(tmp_path), machine(tick_ns=10.0)
     times = table(network, MEASURED)
-    own = rramalloc.optimize(network, 60, hardware=hardware, latency_table=times)
+    own = rramalloc.optimize(network, 16, hardware=hardware, latency_table=times)
     assert [layer.cycles for layer in own.layers] == [3, 5]
     assert own.latency_ns == own.makespan * 10.0
     again = rramalloc.simulate(network, own)
     assert (again.makespan, again.tick_ns) == (own.makespan, 10.0)
     together = machine(clock="shared", step_ns=1.0)
-    shared = rramalloc.optimize(network, 60, hardware=together, latency_table=times)
+    shared = rramalloc.optimize(network, 16, hardware=together, latency_table=times)
     assert shared.step_ns == 50.0
     assert own.latency_ns < shared.latency_ns
     compared = rramalloc.compare(
-        network, 60, hardware=hardware, latency_table=times, methods=["auto", "gain"]
+        network, 16, hardware=hardware, latency_table=times, methods=["auto", "gain"]
     )
-    assert (compared.objective_unit, compared.at(60)[0].latency_ns) == ("ticks", own.latency_ns)
-    front = rramalloc.pareto(network, 60, hardware=hardware, latency_table=times)
+    assert (compared.objective_unit, compared.at(16)[0].latency_ns) == ("ticks", own.latency_ns)
+    front = rramalloc.pareto(network, 16, hardware=hardware, latency_table=times)
     assert front.unit == "ticks"
     assert front.points[-1].latency_ns == own.latency_ns
     assert front.options.latency_table == own.options.latency_table
@@ -200,9 +200,8 @@ def test_a_table_gives_every_stage_its_own_length(tmp_path: Any) -> None:
 @pytest.mark.parametrize(("clock", "unit"), [("own", "ticks"), ("shared", "steps")])
 def test_a_front_with_the_makespan_as_an_axis_names_its_unit(tmp_path: Any, clock: str, unit: str) -> None:
     document = machine(**READ, clock=clock).to_dict() | {"energy": {"area_um2": 10.0}}
-    front = rramalloc.pareto(
-        chain(tmp_path), 60, hardware=Hardware.model_validate(document), objective="makespan", against="area"
-    )
+    hardware = Hardware.model_validate(document)
+    front = rramalloc.pareto(chain(tmp_path), 16, hardware=hardware, objective="makespan", against="area")
     assert (front.unit, front.against_unit) == (unit, "um2")
 
 
