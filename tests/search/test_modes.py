@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from random import Random
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from laws.strategies import random_network, randoms
 
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.mapping.modes import largest_block, smallest_block
+from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
 from rramalloc.search import mode_search, sequential
@@ -71,28 +72,31 @@ class Clocks:
         return replace(problem, graph=problem.graph.timed(self, lags))
 
 
+@cache
+def windows_of(grid: BlockGrid) -> list[list[tuple[int, int]]]:
+    """The windows (row, column) of every block."""
+    held: list[list[tuple[int, int]]] = [[] for _ in range(grid.total)]
+    for y, x in product(range(grid.height), range(grid.width)):
+        row, column = (y + grid.phase[0]) // grid.block[0], (x + grid.phase[1]) // grid.block[1]
+        held[row * grid.columns + column].append((y, x))
+    return held
+
+
 def makespan_with_clocks(problem: Problem, modes: tuple[Mode, ...], clocks: Clocks) -> int:
     """docs/sources/model.md 11, word for word: every batch waits for every pixel that its windows need."""
     graph = problem.graph
     available: list[dict[tuple[int, int], int]] = []
     makespan = 0
     for i, mode in enumerate(modes):
-        grid = graph.grids[i].recut(mode.block)
+        blocks = windows_of(graph.grids[i].recut(mode.block))
         period = clocks(i, mode.block).of(mode.copies)
         pixels: dict[tuple[int, int], int] = {}
         start = -period
-        for first in range(0, grid.total, mode.copies):
-            windows = [
-                (y, x)
-                for block in range(first, min(first + mode.copies, grid.total))
-                for y in range(grid.height)
-                for x in range(grid.width)
-                if (y + grid.phase[0]) // mode.block[0] * grid.columns + (x + grid.phase[1]) // mode.block[1]
-                == block
-            ]
+        edges = [(edge, clocks.lag(edge.producer, i)) for edge in graph.edges if edge.consumer == i]
+        for first in range(0, len(blocks), mode.copies):
+            windows = [window for block in blocks[first : first + mode.copies] for window in block]
             start = max(start + period, 0)
-            for edge in (edge for edge in graph.edges if edge.consumer == i):
-                lag = clocks.lag(edge.producer, i)
+            for edge, lag in edges:
                 for extent in edge.extents:
                     for y, x in windows:
                         pixel = int(extent.rows[y]), int(extent.columns[x])
