@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
@@ -85,6 +86,7 @@ def check(kind: TypeAdapter[T], data: object, where: str) -> T:
         raise SpecError(where, describe(error, data, fields=_field_names(kind))) from None
 
 
+@lru_cache
 def _field_names(kind: TypeAdapter[Any]) -> tuple[str, ...]:
     """Names of the fields of a type and of everything in it, to suggest one for a name that is not known."""
     schema = kind.json_schema()

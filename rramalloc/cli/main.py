@@ -6,6 +6,8 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import typer
 
@@ -68,6 +70,12 @@ def _version(
         raise typer.Exit
 
 
+@cache
+def _command() -> Any:
+    """The commands as click runs them: made once for all calls in a process."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line; exit code 0 done, 1 cannot be served, 2 wrong usage, 130 interrupted."""
     debug = "--debug" in sys.argv[1:]
@@ -76,7 +84,7 @@ def main() -> None:
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # its colours end in a stray code
     try:
         try:
-            app(args=arguments, prog_name="rramalloc")
+            _command()(args=arguments, prog_name="rramalloc")
         finally:
             sys.stdout.flush()
     except RramallocError as error:
