@@ -313,8 +313,8 @@ ranks allocations that are drawn from where the searches went, and much worse th
 elsewhere. For ResNet-18 in PIMCOMP figures jump by a tenth between neighbours, and `tune` stays close to the
 best of its first allocations. NeuroSim's cycle for AlexNet falls by 0.1 % with each number of batches less of
 the first layer until there are 105 copies, and rises by 2 % with 113: one answer beyond that edge keeps the
-model away from it. PIMSYN takes more than ten minutes to choose copies for SqueezeNet; pimsim-nn takes
-minutes for one allocation and was not tuned.
+model away from it. PIMSYN takes more than ten minutes to choose copies for SqueezeNet; pimsim-nn takes four
+minutes of a core for one allocation of SqueezeNet, hours for each search, and was not tuned.
 
 Tried in the tools and left out, since they won no further case: half of the proposals chosen from five
 children in place of up to 300, so that errors of the model choose less, with small moves of the three best in
