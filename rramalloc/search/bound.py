@@ -8,9 +8,10 @@ from enum import Enum
 
 import numpy as np
 
+from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.propagate import Rules, Times, propagate
 from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, refute
-from rramalloc.search.lookups import Checkpoints, Reach, checkpoints, reach
+from rramalloc.search.lookups import Checkpoints, Reach, checkpoints, clock_of, reach
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Replication, makespan_of
 
@@ -43,7 +44,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shrunk:
-    """A box after propagation: least start of every stage, and least steps from its finish to the end.
+    """A box after propagation: least start of every stage, and least ticks from its finish to the end.
 
     price: number of the price per array that bound best, to begin with in parts of the box.
     """
@@ -68,13 +69,15 @@ class Bounder:
     intervals: int = 0
     _tables: Checkpoints = field(init=False)
     _reach: Reach = field(init=False)
+    _clock: Clock = field(init=False)
 
     def __post_init__(self) -> None:
+        self._clock = clock_of(self.problem.graph)
         self._tables = checkpoints(self.problem.graph)
         self._reach = reach(self.problem.graph, max(1, min(_HOPS, _STAGES_TIMES_HOPS // self._stages)))
         if not self.intervals:
             self.intervals = _INTERVALS
-            while self.intervals > 1 and len(self._reach.hops) * self.intervals**2 > _MOST_PAIRS:
+            while self.intervals > 1 and len(self._reach.producer) * self.intervals**2 > _MOST_PAIRS:
                 self.intervals //= 2
 
     def within(self, budget: int) -> Bounder:
@@ -88,10 +91,18 @@ class Bounder:
         return len(self.problem.demand)
 
     @property
+    def _longest(self) -> int:
+        """More than the makespan of the fewest copies."""
+        graph = self.problem.graph
+        ticks = graph.batch_ticks(self.problem.smallest)
+        each = graph.windows if ticks is None else graph.windows * ticks
+        return int(each.sum() + graph.flat_binding.lag.sum()) + 1
+
+    @property
     def node_seconds(self) -> float:
         """Estimated seconds per node, the same on every machine."""
         entries = self._tables.total + len(self._tables.user)
-        pairs = len(self._reach.hops) * self.intervals**2
+        pairs = len(self._reach.producer) * self.intervals**2
         beyond = max(0, self._stages - _CACHED_STAGES)
         return 1e-9 * (_NS_PER_ENTRY * entries + _NS_PER_PAIR * pairs + _NS_PER_STAGE_BEYOND * beyond)
 
@@ -120,7 +131,7 @@ class Bounder:
     def _propagated(self, target: int, box: Box, intervals: int, near: int = -1) -> Shrunk | None:
         low, high = box[0].copy(), box[1].copy()
         total = self._tables.total
-        times = Times(*(np.empty(size, dtype=np.int64) for size in (len(low), total, total)))
+        times = Times(*(np.empty(size, dtype=np.int64) for size in (len(low), total, total, len(low))))
         price = propagate(self._rules(intervals), target, near, low, high, times)
         if price < 0:
             return None
@@ -132,7 +143,7 @@ class Bounder:
         known: a lower bound; makespan: of an allocation that there is. Between them is where to look.
         """
         low = known
-        high = int(self.problem.graph.windows.sum()) + 1 if makespan is None else max(makespan, low)
+        high = self._longest if makespan is None else max(makespan, low)
         low = self._least(low, high, 0)
         stride = 1
         while low < high and self._refutes(min(low + stride, high) - 1, self.intervals):
@@ -202,5 +213,6 @@ class Bounder:
         """The problem in the form that the kernels read."""
         problem = self.problem
         return Rules(
-            problem.graph.flat_binding, self._reach, self._tables, problem.demand, problem.budget, intervals
-        )
+            problem.graph.flat_binding, self._clock, self._reach, self._tables, problem.demand,
+            problem.budget, intervals,
+        )  # fmt: skip

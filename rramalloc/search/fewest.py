@@ -71,7 +71,7 @@ def _fewest_possible(problem: Problem, target: int, fewest: int) -> int:
 
 def _refuter(problem: Problem, target: int) -> Callable[[int], bool]:
     """Whether propagation, or with modes the relaxation, refutes a target with a budget."""
-    if not problem.on_menu:
+    if problem.modes is None:
         return lambda budget: Bounder(replace(problem, budget=budget)).box(target) is None
     menu = Menu.of(problem)
 

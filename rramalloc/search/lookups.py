@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.timing.dependencies import Edge
+from rramalloc.search.kernels.clock import Clock
+from rramalloc.timing.kernel import STEPS, TICKS
 from rramalloc.timing.stage_graph import StageGraph
 
 _MOST_CHECKPOINTS = 256
@@ -91,76 +92,94 @@ class Reach(NamedTuple):
     needs through p bound the wait of i whatever the copies of p are. Pairs pointer[i] ... pointer[i + 1]
     - 1 belong to stage i; pair e has the ancestor producer[e], and need[offset[e] + w] is the last window
     of it that windows 0 ... w of i need, -1 for none.
-    hops[e]: fewest edges between the two, each takes at least a step; user[e]: first window of i that
-    needs the ancestor's last one, -1 if none does.
+    beyond[e]: least ticks from the finish of a batch of the ancestor to the start of one of i that waits for
+    it: on every path between them the lags of the edges and a batch of each stage passed.
+    direct[e]: whether an edge joins them; user[e]: first window of i that needs the ancestor's last one, -1
+    if none does.
     """
 
     pointer: Whole
     producer: Whole
     offset: Whole
     need: Table
-    hops: Whole
+    beyond: Whole
     user: Whole
+    direct: npt.NDArray[np.bool_]
+
+
+class _Need(NamedTuple):
+    """What a stage needs of an ancestor, see Reach."""
+
+    beyond: int
+    need: Table
+
+    def and_also(self, other: _Need | None) -> _Need:
+        """On one path or on another."""
+        if other is None:
+            return self
+        return _Need(min(self.beyond, other.beyond), np.maximum(self.need, other.need))
 
 
 @lru_cache(maxsize=4)
 def reach(graph: StageGraph, hops: int) -> Reach:
     """Pairs at most `hops` edges apart, fewer where their tables would be too large."""
-    nearest = [{edge.producer: graph.needed(edge) for edge in edges} for edges in _incoming(graph)]
-    found = [{p: (1, need) for p, need in direct.items()} for direct in nearest]
-    levels = nearest
-    entries = sum(len(need) for direct in nearest for need in direct.values())
-    for hop in range(2, hops + 1):
-        levels = [_one_up(level, nearest) for level in levels]
-        entries += sum(len(need) for level in levels for need in level.values())
+    direct: list[dict[int, _Need]] = [{} for _ in graph.stages]
+    for edge in graph.deciding:
+        direct[edge.consumer][edge.producer] = _Need(graph.lag(edge), graph.needed(edge))
+    passed = clock_of(graph).least
+    found = [own.copy() for own in direct]
+    levels = direct
+    entries = sum(len(each.need) for own in direct for each in own.values())
+    for _ in range(2, hops + 1):
+        levels = [_one_up(level, direct, passed) for level in levels]
+        entries += sum(len(each.need) for level in levels for each in level.values())
         if entries > _MOST_ENTRIES:
             break
         for own, level in zip(found, levels, strict=True):
             for ancestor, need in level.items():
-                known = own.get(ancestor)
-                own[ancestor] = (hop, need) if known is None else (known[0], np.maximum(known[1], need))
-    return _flat(graph, found)
+                own[ancestor] = need.and_also(own.get(ancestor))
+    return _flat(graph, found, direct)
 
 
-def _incoming(graph: StageGraph) -> list[list[Edge]]:
-    edges: list[list[Edge]] = [[] for _ in graph.stages]
-    for edge in graph.binding:
-        edges[edge.consumer].append(edge)
-    return edges
-
-
-def _one_up(level: dict[int, Table], nearest: list[dict[int, Table]]) -> dict[int, Table]:
-    """Windows needed of the producers of the ancestors in `level`."""
-    following: dict[int, Table] = {}
-    for ancestor, need in level.items():
-        for producer, table in nearest[ancestor].items():
+def _one_up(level: dict[int, _Need], direct: list[dict[int, _Need]], passed: Whole) -> dict[int, _Need]:
+    """What is needed of the producers of the ancestors in `level`."""
+    following: dict[int, _Need] = {}
+    for ancestor, (beyond, need) in level.items():
+        for producer, (lag, table) in direct[ancestor].items():
             composed = np.where(need >= 0, table[np.maximum(need, 0)], np.int32(-1))
-            known = following.get(producer)
-            following[producer] = composed if known is None else np.maximum(known, composed)
+            through = _Need(lag + int(passed[ancestor]) + beyond, composed)
+            following[producer] = through.and_also(following.get(producer))
     return following
 
 
-def _flat(graph: StageGraph, found: list[dict[int, tuple[int, Table]]]) -> Reach:
+def _flat(graph: StageGraph, found: list[dict[int, _Need]], direct: list[dict[int, _Need]]) -> Reach:
     pointer, offset = [0], [0]
-    producer: list[int] = []
-    hops: list[int] = []
-    user: list[int] = []
+    pairs: list[tuple[int, int, int, bool]] = []
     tables: list[Table] = []
-    for own in found:
+    for own, joined in zip(found, direct, strict=True):
         for ancestor in sorted(own):
-            hop, need = own[ancestor]
+            beyond, need = own[ancestor]
             at = int(np.searchsorted(need, graph.windows[ancestor] - 1))
-            producer.append(ancestor)
-            hops.append(hop)
-            user.append(at if at < len(need) else -1)
+            pairs.append((ancestor, beyond, at if at < len(need) else -1, ancestor in joined))
             tables.append(need)
             offset.append(offset[-1] + len(need))
-        pointer.append(len(producer))
+        pointer.append(len(pairs))
+    producer, least, user, is_edge = np.array([*pairs, (0, 0, -1, False)], dtype=np.int64).T.copy()
     return Reach(
         pointer=np.array(pointer, dtype=np.int64),
-        producer=np.array([*producer, 0], dtype=np.int64),
+        producer=producer,
         offset=np.array(offset, dtype=np.int64),
         need=np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
-        hops=np.array([*hops, 0], dtype=np.int64),
-        user=np.array([*user, -1], dtype=np.int64),
+        beyond=least,
+        user=user,
+        direct=is_edge.astype(np.bool_),
     )
+
+
+def clock_of(graph: StageGraph) -> Clock:
+    """Ticks of a batch of every stage, one step where all stages step together."""
+    if graph.clocks is None:
+        steps = len(graph.stages)
+        return Clock(np.ones(steps, dtype=np.int64), np.zeros(steps), STEPS)
+    least, per_copy = zip(*(graph.clocks(i, block) for i, block in enumerate(graph.blocks)), strict=True)
+    return Clock(np.array(least, dtype=np.int64), np.array(per_copy, dtype=np.float64), TICKS)

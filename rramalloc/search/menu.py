@@ -21,7 +21,8 @@ from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import input_extents, largest_block, smallest_block
 from rramalloc.network.geometry import Pair
-from rramalloc.search.kernels.modes import Clock, MenuTables, State
+from rramalloc.search.kernels.clock import Clock
+from rramalloc.search.kernels.modes import MenuTables, State
 from rramalloc.search.problem import Problem
 from rramalloc.timing.access import StepTime, bytes_of_block
 from rramalloc.timing.kernel import STEPS, TICKS
@@ -236,7 +237,10 @@ def copies_only(problem: Problem, stage: int, most: int) -> StageModes:
     grid = problem.graph.grids[stage]
     economics = (1, 0, int(problem.demand[stage]))
     block = np.array([[*grid.block, *grid.phase, grid.columns, grid.total, *economics]], dtype=np.int64)
-    return _listed(block, most)
+    listed, least = _listed(block, most), int(problem.smallest[stage])
+    left = listed.take(listed.modes.high >= least)
+    low = np.maximum(left.modes.low, least)
+    return replace(left, modes=left.modes._replace(low=low, arrays=low * problem.demand[stage]))
 
 
 def _listed(blocks: Ints, most: int) -> StageModes:
@@ -349,8 +353,9 @@ class Menu:
                 each = stage_modes(problem.modes, stage, most_arrays)
             if clocks is not None:
                 each = each.with_clock(partial(clocks, stage))
-            if problem.graph.most_copies[stage] < problem.graph.windows[stage]:
-                each = each.with_copies(np.full(len(each.blocks), problem.graph.most_copies[stage]))
+            copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
+            if copies < problem.graph.windows[stage]:
+                each = each.with_copies(np.full(len(each.blocks), copies))
             if most_ns is not None:
                 per_copy = access_ns_of(problem, stage, each.blocks)
                 most = np.floor(most_ns / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))

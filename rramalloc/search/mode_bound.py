@@ -31,7 +31,7 @@ from rramalloc.search.kernels.mode_tables import (
 )
 from rramalloc.search.menu import Menu, Modes
 from rramalloc.search.problem import Problem
-from rramalloc.search.relaxation import LinearProgram
+from rramalloc.search.relaxation import MARGIN, LinearProgram, unit_of
 from rramalloc.timing.dependencies import Extent, through, union
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -59,8 +59,6 @@ _DEAR, _MILD, _BUSY = 8.0, 0.5, 0.4
 """Weights of what tells modes apart: arrays, in target / budget; the time of a stage alone; and how long a
 producer is taken to run, in targets. Best of several on five root bounds."""
 TIGHT_ROUNDS, _TIGHT_ENOUGH = 5, 0.9
-_MARGIN, _UNIT_BITS = 1e-6, 16
-"""Of bounds, in units of the relaxation, and bits of a target counted in them."""
 
 
 _Reached = dict[int, tuple[int, tuple[Extent, ...]]]
@@ -148,14 +146,9 @@ def _flat_pairs(graph: StageGraph, reached: list[_Reached]) -> tuple[Pairs, Ints
     return pairs, np.array(consumers, dtype=np.int64)
 
 
-def _unit(target: int) -> float:
-    """Ticks in which the relaxation counts: a power of two, so that its numbers stay small and exact."""
-    return 2.0 ** max(0, target.bit_length() - _UNIT_BITS)
-
-
 def _limit(target: int) -> float:
     """What a bound must pass to refute a target: a margin for rounding, relative where times are long."""
-    return target + _MARGIN * _unit(target)
+    return target + MARGIN * unit_of(target)
 
 
 def _fastest(modes: LabelledModes, block: Ints) -> LabelledModes:
@@ -403,7 +396,7 @@ class _Program:
 
     def __init__(self, owner: ModeBounder, labelling: Labelling, target: int) -> None:
         self.owner, self.labelling = owner, labelling
-        self.unit, self.target = _unit(target), target / _unit(target)
+        self.unit, self.target = unit_of(target), target / unit_of(target)
         self.size = labelling.modes.size
         n = self.stages = owner.stages
         self.first = np.concatenate(([0], np.cumsum(self.size)))
@@ -504,7 +497,7 @@ class _Program:
         weights = self._square(np.clip(self.program.solution[self.weight :], 0.0, 1.0))
         extra = self._square(reduced[self.weight :] - np.repeat(least, self.size))
         exists = np.arange(extra.shape[1]) < self.size[:, None]
-        kept = (bound + extra <= self.target + _MARGIN) & exists
+        kept = (bound + extra <= self.target + MARGIN) & exists
         if not kept.any(axis=1).all():
             return bound * self.unit, None, weights, seconds
         return bound * self.unit, kept, weights, seconds

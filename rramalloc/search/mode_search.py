@@ -20,6 +20,7 @@ from rramalloc.search.kernels.modes import MenuTables, State, anneal_modes, grow
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import TIGHT_ROUNDS, Left, ModeBounder, Rows
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop
+from rramalloc.search.prove import Prover
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import Replication
 
@@ -102,7 +103,8 @@ class ModeSearch:
     def __post_init__(self) -> None:
         self.timer = Timer(self.problem, self.menu)
         self._improver = ModeImprover(self.problem, self.menu, self.timer, self.seed)
-        self._prover = ModeProver(self.problem, self.menu, self.timer)
+        of_copies = self.problem.modes is None and self.menu.unrestricted
+        self._prover = (CopiesProver if of_copies else ModeProver)(self.problem, self.menu, self.timer)
 
     def run(self) -> None:
         """Work until incumbent and bound are close enough, or the work or time allowed is used up."""
@@ -132,7 +134,7 @@ class ModeSearch:
                     if pool is None
                     else pool.submit(self._improver.run, best, enough, search_s, self.stop)
                 )
-                proved, proof_s = self._prover.run(bound, best.makespan, turn_s, self.stop)
+                proved, proof_s = self._prover.run(bound, best.makespan, turn_s, left_s, self.stop)
                 if improving is None:
                     improved, seconds = self._improver.run(best, enough, search_s, self.stop)
                 else:
@@ -193,6 +195,8 @@ class ModeSearch:
 
     @property
     def _stalled(self) -> bool:
+        if self.problem.modes is None:
+            return False
         share = _STALLED if self._branches else _STALLED_CHAIN
         least_s = max(share * self.stop.work * SECONDS_PER_WORK, _STALLED_TURNS * self._turn_s)
         return self.spent_s - self._improved_s >= least_s
@@ -357,6 +361,36 @@ class ModeImprover:
 
 
 @dataclass(eq=False)
+class CopiesProver:
+    """As ModeProver, where the block of every stage is given: by the rules for copies, which see more."""
+
+    problem: Problem
+    menu: Menu
+    timer: Timer
+    found: list[ModeAllocation] = field(default_factory=list)
+    _begun: bool = False
+
+    def __post_init__(self) -> None:
+        self._prover = Prover(self.problem)
+
+    @property
+    def nodes(self) -> int:
+        """Boxes looked at so far."""
+        return self._prover.nodes
+
+    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> tuple[int, float]:
+        """As `ModeProver.run`."""
+        corners: tuple[Replication, ...] = ()
+        if not self._begun:
+            self._begun = True
+            bound, corners = self._prover.root(bound, makespan)
+        turn = self._prover.run(bound, makespan, seconds, left_s, stop)
+        blocks = self.problem.graph.blocks
+        self.found = [self.timer.of_blocks(blocks, copies) for copies in (*corners, *turn.found)]
+        return turn.bound, turn.seconds
+
+
+@dataclass(eq=False)
 class ModeProver:
     """Raises the lower bound of one problem with modes. found: allocations of the last turn worth a look."""
 
@@ -376,15 +410,19 @@ class ModeProver:
         self._open: dict[int, list[Rows]] = {}
         self._doubted: set[int] = set()
 
-    def run(self, bound: int, makespan: int, seconds: float, stop: Stop) -> tuple[int, float]:
-        """Work for about `seconds` on targets from `bound` to below `makespan`: (bound, seconds counted)."""
+    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> tuple[int, float]:
+        """Work for about `seconds` on targets from `bound` to below `makespan`: (bound, seconds counted).
+
+        left_s: seconds of work that the whole search has left.
+        """
         spent, self.found = 0.0, []
-        while bound < makespan and spent < seconds and not stop.out_of_time and not self.found:
+        most_s = min(seconds, left_s)
+        while bound < makespan and spent < most_s and not stop.out_of_time and not self.found:
             target = self._target(bound, makespan)
             if target is None:
                 break
             if target in self._open:
-                refuted, took = self._branch(target, seconds - spent)
+                refuted, took = self._branch(target, most_s - spent)
                 spent += took
                 self._grain = 2 * max(self._grain, 1) if refuted else 0
                 if refuted:

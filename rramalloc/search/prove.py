@@ -30,6 +30,8 @@ _DEEP_NODES = 2
 """Deep nodes that a turn with them has time for at least."""
 _ABOVE, _QUICK_S = (4, 16, 8, 2, 1, 0), 0.01
 """Per cent above the first bound at which boxes are looked at; only the first where boxes take long."""
+_FINEST = 4096
+"""Parts of the makespan below which two targets are one where times are ticks."""
 _SHARE = 0.2
 """Part of the work left that a single relaxation may take."""
 
@@ -74,7 +76,7 @@ class Tightener:
             relaxed = self.relaxation.solve(left.box, left.start, left.rest, target)
             seconds += relaxed.seconds
             copies = relaxed.copies
-            bound = max(bound, min(math.ceil(relaxed.bound - 1e-6), target + 1))
+            bound = max(bound, min(math.ceil(relaxed.bound), target + 1))
             if relaxed.box is None or bound > target:
                 return Tight(target + 1, None, copies, seconds, rounds)
             box = relaxed.box
@@ -155,7 +157,7 @@ class Branching:
             self._near = left.price
             relaxed = self.relaxation.solve(left.box, left.start, left.rest, self.target)
             spent += relaxed.seconds
-            if relaxed.box is None or relaxed.bound > self.target + 1e-6:
+            if relaxed.box is None or relaxed.bound > self.target:
                 return None, None, spent
             box, copies = relaxed.box, relaxed.copies
             if width(box) > _NODE_ENOUGH * width(left.box):
@@ -223,7 +225,8 @@ class Prover:
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
         """Work for about `seconds` on targets from `bound` to below `makespan`.
 
-        Targets go up in growing strides as long as they are refuted, and in shorter ones when one resists.
+        Targets go up in growing strides as long as they are refuted, and in shorter ones when one resists;
+        not in single ticks where stages have their own clocks and times are long.
         left_s: seconds of work that the whole search has left. Same calls, same answer.
         """
         self._found, spent = [], 0.0
@@ -231,6 +234,7 @@ class Prover:
             self._begun = True
             bound, spent = self._tighten(bound, makespan - 1, left_s, stop)
         while bound < makespan and not self._found_at_most(bound) and not stop.out_of_time:
+            self._stride = max(self._stride, self._finest(makespan))
             target = min(bound + self._stride, makespan) - 1
             bound, took = self._tighten(bound, target, left_s - spent, stop)
             spent += took
@@ -240,13 +244,17 @@ class Prover:
                 spent += took
             if outcome is Outcome.REFUTED:
                 bound, self._stride = max(bound, target + 1), 2 * self._stride
-            elif self._stride > 1:
-                self._stride = max(1, self._stride // 4)
+            elif self._stride > self._finest(makespan):
+                self._stride //= 4
             elif outcome is Outcome.UNDECIDED:
                 self._effort *= 2
             if spent >= seconds:
                 break
         return ProofTurn(bound, tuple(self._found), spent)
+
+    def _finest(self, makespan: int) -> int:
+        """The shortest stride."""
+        return 1 if self.problem.graph.clocks is None else max(1, makespan // _FINEST)
 
     def _found_at_most(self, bound: int) -> bool:
         """Whether an allocation as fast as the bound was found in this turn."""

@@ -21,18 +21,20 @@ import numpy.typing as npt
 
 from rramalloc.search.bound import Box
 from rramalloc.search.kernels import cuts
+from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.prices import intervals_of
-from rramalloc.search.lookups import Reach, Whole, reach
+from rramalloc.search.lookups import Reach, Whole, clock_of, reach
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Replication
+from rramalloc.timing.stage_graph import EXACTLY
 
 Floats = npt.NDArray[np.float64]
 Row = tuple[npt.NDArray[Any], npt.NDArray[Any], float]
 """Columns, coefficients and right-hand side: coefficients @ columns >= right-hand side."""
 
-LABELS = 16
-"""Labels of a stage at most, a power of two."""
-_HOPS = 8
+_STEPS, _TICKS = (16, 8), (64, 24)
+"""Labels of a stage at most, a power of two, and edges between two stages of a pair: where all stages step
+together, and with own clocks, where few labels lose much since batches differ in length."""
 _ROUNDS = 12
 _VIOLATION = 0.02
 _MEMORY = 30
@@ -41,8 +43,15 @@ _WORTHWHILE = 0.02
 """Steps by which another round of cuts must raise the bound."""
 _SECONDS_PER_ROW, _SECONDS_PER_PAIR, _NS_PER_PIVOT_AND_ROW = 2e-5, 3e-6, 30.0
 _MOST_PIVOTS = 50_000
+MARGIN, _UNIT_BITS = 1e-6, 16
+"""Of bounds, in units of the relaxation, and bits of a target counted in them."""
 _PIVOTS_PER_CALL = 20
 """Pivots that take as long as a call of the solver."""
+
+
+def unit_of(target: int) -> float:
+    """Ticks in which a relaxation counts: a power of two, so that its numbers stay small and exact."""
+    return 2.0 ** max(0, target.bit_length() - _UNIT_BITS)
 
 
 class LinearProgram:
@@ -120,24 +129,28 @@ class LinearProgram:
 class Labels(NamedTuple):
     """The intervals of copies into which the relaxation cuts every stage's box.
 
-    Label m of stage i, m < size[i], stands for low[i, m] ... high[i, m] copies; int64 (stages, LABELS).
+    Label m of stage i, m < size[i], stands for low[i, m] ... high[i, m] copies; int64 (stages, most)
 
-    first[i]: number of labels of the stages before i, so that all weights form one vector.
+    ticks[i, m]: of a batch of the fewest of them; first[i]: number of labels of the stages before i, so that
+    all weights form one vector.
     """
 
     low: Whole
     high: Whole
+    ticks: Whole
     size: Whole
     first: Whole
 
     @classmethod
-    def of(cls, windows: Replication, low: Replication, high: Replication) -> Labels:
+    def of(cls, windows: Replication, clock: Clock, box: Box, most: int) -> Labels:
         """Cut the box low ... high at breakpoints of ceil(windows / d), or evenly if there are too many."""
         stages = len(windows)
-        lows, highs = np.ones((stages, LABELS), dtype=np.int64), np.ones((stages, LABELS), dtype=np.int64)
+        lows, highs = np.ones((stages, most), dtype=np.int64), np.ones((stages, most), dtype=np.int64)
         count = np.zeros(stages, dtype=np.int64)
-        intervals_of(windows, low, high, lows, highs, count)
-        return cls(lows, highs, count, np.concatenate(([0], np.cumsum(count))))
+        intervals_of(windows, *box, lows, highs, count)
+        access = np.ceil(clock.per_copy[:, None] * lows * EXACTLY).astype(np.int64)
+        ticks = np.maximum(clock.least[:, None], access)
+        return cls(lows, highs, ticks, count, np.concatenate(([0], np.cumsum(count))))
 
     @property
     def total(self) -> int:
@@ -158,10 +171,15 @@ class Labels(NamedTuple):
         most: Whole = self.high[stage, : self.size[stage]]
         return most
 
+    def lengths(self, stage: int) -> Whole:
+        """Ticks of a batch of every label of a stage."""
+        ticks: Whole = self.ticks[stage, : self.size[stage]]
+        return ticks
+
     def square(self, weights: Floats) -> Floats:
-        """The vector of all weights as (stages, LABELS), 0 where a stage has no such label."""
+        """The vector of all weights as (stages, most), 0 where a stage has no such label."""
         table = np.zeros(self.low.shape)
-        table[np.arange(LABELS) < self.size[:, None]] = weights
+        table[np.arange(self.low.shape[1]) < self.size[:, None]] = weights
         return table
 
 
@@ -169,7 +187,7 @@ class Labels(NamedTuple):
 class Relaxed:
     """What the relaxation says of a box and a target.
 
-    bound: every allocation in the box whose makespan is at most the target takes at least so many steps;
+    bound: every allocation in the box whose makespan is at most the target takes at least so many ticks;
     box: the rest of the box that can meet the target, None if there is none; copies: their weighted
     means; seconds: of a reference core, counted.
     """
@@ -200,14 +218,14 @@ class Relaxation:
     def solve(self, box: Box, start: Replication, rest: Replication, target: int) -> Relaxed:
         """Bound the allocations of `box` whose makespan is at most `target`.
 
-        start[i]: least start of stage i; rest[i]: least steps from its finish to the end.
+        start[i]: least start of stage i; rest[i]: least ticks from its finish to the end.
         """
         model = _Model(self, box, start, rest, target)
         rounds, value = 0, -np.inf
         while True:
             reached = model.program.solve()
             rounds += 1
-            enough = reached > target + 0.5 or reached - value < _WORTHWHILE
+            enough = reached > model.target + 0.5 or reached - value < _WORTHWHILE
             if rounds == _ROUNDS or enough or not model.separate():
                 break
             value = reached
@@ -217,10 +235,15 @@ class Relaxation:
         self._useful = {cut: last for cut, last in self._useful.items() if last > oldest}
         return model.result(rounds)
 
+    @property
+    def effort(self) -> tuple[int, int]:
+        """Labels of a stage, and edges between the stages of a pair, at most."""
+        return _STEPS if self.problem.graph.clocks is None else _TICKS
+
     @cached_property
     def reach(self) -> Reach:
         """Pairs of stages that wait for each other."""
-        return reach(self.problem.graph, _HOPS)
+        return reach(self.problem.graph, self.effort[1])
 
     @cached_property
     def consumer(self) -> Whole:
@@ -243,20 +266,24 @@ class Relaxation:
 
 
 class _Model:
-    """The program of one box: its variables are start and finish of every stage, the end, the weights."""
+    """The program of one box: its variables are start and finish of every stage, the end, the weights.
+
+    Times are counted in units of `unit` ticks.
+    """
 
     def __init__(
         self, owner: Relaxation, box: Box, start: Replication, rest: Replication, target: int
     ) -> None:
-        self.owner, self.target = owner, target
+        self.unit = unit_of(target)
+        self.owner, self.target = owner, target / self.unit
         self.windows = owner.problem.graph.windows
-        self.labels = Labels.of(self.windows, *box)
+        self.labels = Labels.of(self.windows, clock_of(owner.problem.graph), box, owner.effort[0])
         self.stages = len(self.windows)
         self.end = 2 * self.stages
         self.weight = self.end + 1
         size = self.weight + self.labels.total
         lower, upper = np.zeros(size), np.ones(size)
-        lower[: self.stages] = start
+        lower[: self.stages] = start / self.unit
         upper[: self.weight] = np.inf
         cost = np.zeros(size)
         cost[self.end] = 1.0
@@ -267,7 +294,7 @@ class _Model:
     def _begin(self, rest: Replication) -> None:
         rows: list[Row] = [self._runs(stage) for stage in range(self.stages)]
         rows += [
-            (np.array([self.end, self.stages + stage]), np.array([1.0, -1.0]), float(rest[stage]))
+            (np.array([self.end, self.stages + stage]), np.array([1.0, -1.0]), float(rest[stage]) / self.unit)
             for stage in range(self.stages)
         ]
         arrays = np.concatenate(
@@ -281,14 +308,18 @@ class _Model:
         ]
         self.program.add(ones, equal=True)
         self.program.add(rows)
-        direct = np.flatnonzero(self.owner.reach.hops[: len(self.owner.consumer)] == 1)
+        direct = np.flatnonzero(self.owner.reach.direct)
         first = {_Cut(kind, int(pair)) for pair in direct for kind in ("wait", "tail")}
         self._add([(cut, None) for cut in sorted(first | self.owner._useful.keys())])
 
     def _runs(self, stage: int) -> Row:
-        run = -(-self.windows[stage] // self.labels.highs(stage))
-        columns = np.concatenate(([self.stages + stage, stage], self.weight + self.labels.weights(stage)))
-        return columns, np.concatenate(([1.0, -1.0], -run)), 0.0
+        run = -(-self.windows[stage] // self.labels.highs(stage)) * self.labels.lengths(stage)
+        return self._inequality([self.stages + stage, stage], self.weight + self.labels.weights(stage), run)
+
+    def _inequality(self, times: list[int], weights: Whole, costs: Whole | Floats) -> Row:
+        """times[0] >= times[1] + costs @ weights, with costs in ticks."""
+        columns = np.concatenate((times, weights))
+        return columns, np.concatenate((np.array([1.0, -1.0]), -costs / self.unit)), 0.0
 
     def _add(self, wanted: list[tuple[_Cut, tuple[Floats, Floats] | None]]) -> bool:
         rows: list[Row] = []
@@ -302,42 +333,46 @@ class _Model:
 
     def _row(self, cut: _Cut, potentials: tuple[Floats, Floats] | None) -> Row | None:
         wide, pair = self.owner.reach, cut.pair
-        p, i, hops = int(wide.producer[pair]), int(self.owner.consumer[pair]), int(wide.hops[pair])
+        p, i, beyond = int(wide.producer[pair]), int(self.owner.consumer[pair]), int(wide.beyond[pair])
         feeding, using = self.labels.highs(p), self.labels.highs(i)
+        feeding_ticks, using_ticks = self.labels.lengths(p), self.labels.lengths(i)
         theirs, own = self.weight + self.labels.weights(p), self.weight + self.labels.weights(i)
         if cut.kind == "tail":
             if wide.user[pair] < 0:
                 return None
-            left = np.maximum(1, -(-(self.windows[i] - wide.user[pair]) // using)) + hops - 1
-            return _row([self.stages + i, self.stages + p], own, left)
+            left = np.maximum(1, -(-(self.windows[i] - wide.user[pair]) // using)) * using_ticks + beyond
+            return self._inequality([self.stages + i, self.stages + p], own, left)
         if cut.kind == "middle":
             need = int(wide.need[wide.offset[pair] + cut.window])
-            after = (self.windows[i] - 1 - cut.window) // using + 1
+            before = (need // feeding + 1) * feeding_ticks + beyond
+            after = ((self.windows[i] - 1 - cut.window) // using + 1) * using_ticks
             both = np.concatenate((theirs, own))
-            return _row([self.stages + i, p], both, np.concatenate((need // feeding + hops, after)))
+            return self._inequality([self.stages + i, p], both, np.concatenate((before, after)))
         if potentials is not None:
             a, b = potentials[0][: len(feeding)], potentials[1][: len(using)]
-            return _row([i, p], np.concatenate((theirs, own)), np.concatenate((a, b)))
+            return self._inequality([i, p], np.concatenate((theirs, own)), np.concatenate((a, b)))
         need = int(wide.need[wide.offset[pair] + self.labels.low[i, 0] - 1])
-        return _row([i, p], theirs, need // feeding + hops) if need >= 0 else None
+        wait = (need // feeding + 1) * feeding_ticks + beyond
+        return self._inequality([i, p], theirs, wait) if need >= 0 else None
 
     def separate(self) -> bool:
         """Add the cuts that the present solution violates most; False if there are none."""
-        owner, n, pairs = self.owner, self.stages, len(self.owner.consumer)
+        owner, n, pairs, most = self.owner, self.stages, len(self.owner.consumer), self.labels.low.shape[1]
         values = self.program.solution
         weights = self.labels.square(values[self.weight :])
-        solution = cuts.Solution(weights, values[:n], values[n : 2 * n])
+        solution = cuts.Solution(weights, values[:n] * self.unit, values[n : 2 * n] * self.unit)
         violated = cuts.Violations(
-            wait=np.zeros(pairs), a=np.zeros((pairs, LABELS)), b=np.zeros((pairs, LABELS)),
+            wait=np.zeros(pairs), a=np.zeros((pairs, most)), b=np.zeros((pairs, most)),
             tail=np.zeros(pairs), middle=np.zeros(pairs), most=np.zeros(pairs, dtype=np.int64),
         )  # fmt: skip
-        cuts.separate(self.windows, owner.reach, owner.corners, self.labels, solution, self.target, violated)
+        never = self.target * self.unit
+        cuts.separate(self.windows, owner.reach, owner.corners, self.labels, solution, never, violated)
         wanted: list[tuple[_Cut, tuple[Floats, Floats] | None]] = [
-            (_Cut("wait", pair), (violated.a[pair], violated.b[pair])) for pair in _worst(violated.wait, n)
+            (_Cut("wait", pair), (violated.a[pair], violated.b[pair])) for pair in self._worst(violated.wait)
         ]
-        wanted += [(_Cut("tail", pair), None) for pair in _worst(violated.tail, n)]
+        wanted += [(_Cut("tail", pair), None) for pair in self._worst(violated.tail)]
         wanted += [
-            (_Cut("middle", pair, int(violated.most[pair])), None) for pair in _worst(violated.middle, n)
+            (_Cut("middle", pair, int(violated.most[pair])), None) for pair in self._worst(violated.middle)
         ]
         return self._add(wanted)
 
@@ -348,11 +383,11 @@ class _Model:
 
     def result(self, rounds: int) -> Relaxed:
         """The bound that the multipliers prove, and the labels that are left at the target."""
-        limit = np.full(self.weight, float(self.target))
+        limit = np.full(self.weight, self.target)
         base, reduced = self.program.dual(limit)
         first = self.labels.first
         least = np.minimum.reduceat(reduced[self.weight :], first[:-1])
-        bound = base + float(least.sum())
+        bound = base + float(least.sum()) - MARGIN
         seconds = (
             _SECONDS_PER_ROW * self.program.rows + _SECONDS_PER_PAIR * rounds * len(self.owner.consumer)
             + 1e-9 * _NS_PER_PIVOT_AND_ROW * self.program.effort
@@ -360,23 +395,17 @@ class _Model:
         x = self.labels.square(self.program.solution[self.weight :])
         copies = (x * self.labels.low).sum(axis=1)
         extra = self.labels.square(reduced[self.weight :] - np.repeat(least, self.labels.size))
-        kept = (bound + extra <= self.target + 1e-6) & (self.labels.square(np.ones(first[-1])) > 0)
+        kept = (bound + extra <= self.target) & (self.labels.square(np.ones(first[-1])) > 0)
         if not kept.any(axis=1).all():
-            return Relaxed(bound, None, copies, seconds)
+            return Relaxed(bound * self.unit, None, copies, seconds)
         stage = np.arange(self.stages)
         lowest, highest = kept.argmax(axis=1), kept.shape[1] - 1 - kept[:, ::-1].argmax(axis=1)
         box = self.labels.low[stage, lowest], self.labels.high[stage, highest]
-        return Relaxed(bound, box, copies, seconds)
+        return Relaxed(bound * self.unit, box, copies, seconds)
 
-
-def _row(times: list[int], weights: Whole, costs: Whole | Floats) -> Row:
-    """times[0] >= times[1] + costs @ weights."""
-    return np.concatenate((times, weights)), np.concatenate((np.array([1.0, -1.0]), -costs)), 0.0
-
-
-def _worst(excess: Floats, most: int) -> list[int]:
-    """Pairs with the largest violations, at most so many."""
-    chosen = np.flatnonzero(excess > _VIOLATION)
-    order = chosen[np.argsort(-excess[chosen], kind="stable")]
-    worst: list[int] = sorted(order[:most].tolist())
-    return worst
+    def _worst(self, excess: Floats) -> list[int]:
+        """Pairs with the largest violations, at most one for every stage."""
+        chosen = np.flatnonzero(excess > _VIOLATION * self.unit)
+        order = chosen[np.argsort(-excess[chosen], kind="stable")]
+        worst: list[int] = sorted(order[: self.stages].tolist())
+        return worst

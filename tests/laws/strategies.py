@@ -7,7 +7,7 @@ single stages of one window, for which every law is trivial.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -20,7 +20,7 @@ from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import makespan_of_each
-from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.timing.stage_graph import BatchTicks, StageGraph
 
 CHAIN = ("conv", "conv", "conv", "conv", "maxpool", "relu", "upsample")
 ANY = (
@@ -204,6 +204,27 @@ def by_name(graph: StageGraph, replication: npt.NDArray[np.int64]) -> dict[str, 
     return dict(zip(graph.names, replication.tolist(), strict=True))
 
 
+@dataclass(frozen=True)
+class Clocks:
+    """Random ticks of a batch, some of which rise with the copies, and a random lag of every edge."""
+
+    seed: int
+    tick: int
+
+    def __call__(self, stage: int, block: tuple[int, int]) -> BatchTicks:
+        random = Random(f"{self.seed} {stage} {block}")
+        return BatchTicks(self.tick * random.randint(1, 16), self.tick * random.choice((0, 0, 0.75, 4.0)))
+
+    def lag(self, producer: int, consumer: int) -> int:
+        return self.tick * Random(f"{self.seed} {producer}-{consumer}").choice((0, 0, 1, 5, 30))
+
+    def of(self, problem: Problem) -> Problem:
+        """The problem with these clocks and lags."""
+        edges = [(edge.producer, edge.consumer) for edge in problem.graph.edges]
+        lags = {edge: self.lag(*edge) for edge in edges}
+        return replace(problem, graph=problem.graph.timed(self, lags))
+
+
 @dataclass(frozen=True, eq=False)
 class Enumerated:
     """A problem with all its allocations (k x n) and their exact makespans."""
@@ -229,13 +250,18 @@ class Enumerated:
 
 
 def enumerated(
-    nodes: int = 9, extent: int = 6, ops: tuple[str, ...] = ANY, stages: int = 6
+    nodes: int = 9, extent: int = 6, ops: tuple[str, ...] = ANY, stages: int = 6, tick: int = 0
 ) -> st.SearchStrategy[Enumerated]:
-    """Problems so small that every allocation within the budget can be tried."""
-    return randoms.map(lambda random: random_problem(random, nodes, extent, ops, stages))
+    """Problems so small that every allocation within the budget can be tried.
+
+    tick: periods and lags of random multiples of it; 0: stages step together.
+    """
+    return randoms.map(lambda random: random_problem(random, nodes, extent, ops, stages, tick))
 
 
-def random_problem(random: Random, nodes: int, extent: int, ops: tuple[str, ...], stages: int) -> Enumerated:
+def random_problem(
+    random: Random, nodes: int, extent: int, ops: tuple[str, ...], stages: int, tick: int = 0
+) -> Enumerated:
     """At least two stages and, nine times in ten, a choice of hundreds of allocations."""
     while True:
         graph = StageGraph.build(random_network(random, nodes, extent, ops))
@@ -246,7 +272,8 @@ def random_problem(random: Random, nodes: int, extent: int, ops: tuple[str, ...]
             spare -= 1
         enough = sum(ways[: spare + 1]) >= 300 or random.random() < 0.1
         if 2 <= len(graph.stages) <= stages and graph.windows.max() > 3 and enough:
-            return enumerate_all(Problem(graph, demand, int(demand.sum()) + spare))
+            problem = Problem(graph, demand, int(demand.sum()) + spare)
+            return enumerate_all(Clocks(random.randrange(2**30), tick).of(problem) if tick else problem)
 
 
 def enumerate_all(problem: Problem) -> Enumerated:

@@ -14,15 +14,21 @@ from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumera
 
 from rramalloc.errors import TargetError
 from rramalloc.methods.registry import method_named, method_names
-from rramalloc.search import auto, fewest, interval, relaxation
+from rramalloc.search import auto, fewest, interval, mode_search, relaxation
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.problem import Candidate, Stop
 from rramalloc.search.prove import Branching, Tightener
 from rramalloc.timing.simulate import makespan_of_each
 
 LITTLE = 2
-PROBLEMS = pytest.mark.parametrize(
-    "ops", [pytest.param(CHAIN, id="chains"), pytest.param(ANY + ALL_PIXELS, id="graphs")]
+GRAPHS = ANY + ALL_PIXELS
+_KINDS = [
+    pytest.param(CHAIN, 0, id="chains"), pytest.param(GRAPHS, 0, id="graphs"),
+    pytest.param(GRAPHS, 1, id="own clocks"),
+]  # fmt: skip
+PROBLEMS = pytest.mark.parametrize(("ops", "tick"), _KINDS)
+AND_LONG_TIMES = pytest.mark.parametrize(
+    ("ops", "tick"), [*_KINDS, pytest.param(GRAPHS, 10**9, id="long batches")]
 )
 
 
@@ -45,9 +51,10 @@ def test_fast_makespans_are_those_of_the_walk(case: Enumerated) -> None:
 @PROBLEMS
 @settings(max_examples=60)
 @given(data=st.data())
-def test_auto_meets_the_optimum(ops: tuple[str, ...], data: st.DataObject) -> None:
-    case = data.draw(enumerated(ops=ops))
-    candidate = auto.solve(case.problem, Stop(work=LITTLE), data.draw(st.integers(0, 3)))
+def test_auto_meets_the_optimum(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
+    case = data.draw(enumerated(ops=ops, tick=tick))
+    solve = mode_search.solve if tick else auto.solve
+    candidate = solve(case.problem, Stop(work=LITTLE), data.draw(st.integers(0, 3)))
     reached = makespan(case, candidate)
     assert candidate.lower_bound <= case.optimum
     claims = candidate.proof.startswith("proven optimal")
@@ -59,25 +66,25 @@ def test_auto_meets_the_optimum(ops: tuple[str, ...], data: st.DataObject) -> No
 @PROBLEMS
 @settings(max_examples=60)
 @given(data=st.data())
-def test_bounds_on_copies_are_kept(ops: tuple[str, ...], data: st.DataObject) -> None:
+def test_bounds_on_copies_are_kept(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     """`least` and `most` shrink the problem; bound and optimum are of the shrunken one."""
-    case = data.draw(enumerated(ops=ops))
+    case = data.draw(enumerated(ops=ops, tick=tick))
     row = case.allocations[data.draw(st.integers(0, len(case.allocations) - 1))]
     limits = (np.minimum(row, 2), row) if data.draw(st.booleans()) else (row, case.problem.graph.windows)
     assume(int((limits[0] * case.problem.demand).sum()) <= case.problem.budget)
     small = enumerate_all(replace(case.problem, least=limits[0], most=limits[1]))
-    candidate = auto.solve(small.problem, Stop(work=LITTLE), 0)
+    candidate = (mode_search.solve if tick else auto.solve)(small.problem, Stop(work=LITTLE), 0)
     reached = makespan(small, candidate)
     assert Bounder(small.problem).root_bound() <= small.optimum
     assert candidate.lower_bound <= small.optimum <= reached
 
 
-@PROBLEMS
+@AND_LONG_TIMES
 @settings(max_examples=60)
 @given(data=st.data())
-def test_bounder_never_excludes_what_exists(ops: tuple[str, ...], data: st.DataObject) -> None:
+def test_bounder_never_excludes_what_exists(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     """The box of a target holds every allocation that meets it; none meets a target without a box."""
-    case = data.draw(enumerated(ops=ops))
+    case = data.draw(enumerated(ops=ops, tick=tick))
     bounder = Bounder(case.problem)
     assert bounder.root_bound() <= case.optimum
     for target in sorted(
@@ -94,8 +101,8 @@ def test_bounder_never_excludes_what_exists(ops: tuple[str, ...], data: st.DataO
 @PROBLEMS
 @settings(max_examples=60)
 @given(data=st.data())
-def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], data: st.DataObject) -> None:
-    case = data.draw(enumerated(ops=ops))
+def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
+    case = data.draw(enumerated(ops=ops, tick=tick))
     bounder = Bounder(case.problem)
     for target in range(max(1, case.optimum - 4), case.optimum + 4):
         outcome, nodes, found = bounder.decide(target, 1_000_000)
@@ -111,9 +118,9 @@ def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], data: st.Da
 @PROBLEMS
 @settings(max_examples=60)
 @given(data=st.data())
-def test_deep_branching_decides_every_target(ops: tuple[str, ...], data: st.DataObject) -> None:
+def test_deep_branching_decides_every_target(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     """Node by node, each turn going on where the last one stopped."""
-    case = data.draw(enumerated(ops=ops))
+    case = data.draw(enumerated(ops=ops, tick=tick))
     bounder = Bounder(case.problem)
     relaxations = relaxation.Relaxation(case.problem)
     for target in range(max(1, case.optimum - 3), case.optimum + 3):
@@ -127,12 +134,12 @@ def test_deep_branching_decides_every_target(ops: tuple[str, ...], data: st.Data
             assert makespan(case, Candidate(turn.found, 1, "")) <= target
 
 
-@PROBLEMS
+@AND_LONG_TIMES
 @settings(max_examples=80)
 @given(data=st.data())
-def test_relaxations_never_exclude_what_exists(ops: tuple[str, ...], data: st.DataObject) -> None:
+def test_relaxations_never_exclude_what_exists(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     """Linear relaxation and propagation in turn: every allocation that meets a target stays in its box."""
-    case = data.draw(enumerated(ops=ops))
+    case = data.draw(enumerated(ops=ops, tick=tick))
     tightener = Tightener(Bounder(case.problem))
     targets = {1, case.optimum - 1, *np.unique(case.makespans)[:6].tolist(), int(case.makespans.max())}
     for target in data.draw(st.permutations(sorted(targets))):
@@ -195,9 +202,9 @@ def test_every_method_keeps_to_the_problem(name: str, case: Enumerated) -> None:
 @PROBLEMS
 @settings(max_examples=60)
 @given(data=st.data())
-def test_fewest_arrays_for_a_target(ops: tuple[str, ...], data: st.DataObject) -> None:
+def test_fewest_arrays_for_a_target(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     """docs/sources/model.md 8, objective `arrays`."""
-    case = data.draw(enumerated(ops=ops))
+    case = data.draw(enumerated(ops=ops, tick=tick))
     target = data.draw(st.integers(case.optimum - 1, int(case.makespans.max()) + 1))
     assume(target >= 1)
     if target < case.optimum:

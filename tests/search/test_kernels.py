@@ -247,11 +247,13 @@ def test_times_of_checkpoints_hold_for_every_allocation_in_the_box(random: Rando
     graph = small(random).graph
     one, two = (random_replication(random, graph) for _ in range(2))
     low, high, table = np.minimum(one, two), np.maximum(one, two), checkpoints(graph)
-    times = propagate.Times(np.zeros(len(low), dtype=np.int64), *np.zeros((2, table.total), dtype=np.int64))
+    times = propagate.Times(
+        np.zeros_like(low), *np.zeros((2, table.total), dtype=np.int64), ticks=np.ones_like(low)
+    )
     FORWARD(graph.flat_binding, table, low, high, times)
     for copies in (one, two, low, high):
         timing = simulate(graph, copies)
-        BACKWARD(graph.flat_binding, table, np.int64(timing.makespan), high, times.latest)
+        BACKWARD(graph.flat_binding, table, np.int64(timing.makespan), high, times)
         assert (times.start <= timing.start).all()
         for i in range(len(copies)):
             for at in range(table.first[i], table.first[i + 1]):
@@ -274,7 +276,7 @@ def test_reach_is_composed_of_edges(random: Random) -> None:
             for window, needed in enumerate(need.tolist()):
                 if needed >= 0:
                     before = timing.of_stage(p)[needed // copies[p]]
-                    assert timing.of_stage(i)[window // copies[i]] >= before + pairs.hops[e]
+                    assert timing.of_stage(i)[window // copies[i]] >= before + 1 + pairs.beyond[e]
 
 
 @settings(max_examples=100, deadline=None)

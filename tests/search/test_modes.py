@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from random import Random
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from laws.strategies import random_network, randoms
+from laws.strategies import Clocks, random_network, randoms
 
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
@@ -27,7 +27,6 @@ from rramalloc.search.mode_objectives import root_bound, smallest_interval
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import makespan_of
-from rramalloc.timing.stage_graph import BatchTicks
 
 OPS = ("conv", "conv", "conv", "add", "maxpool", "concat", "relu", "upsample", "conv_transpose")
 MOST_WAYS = 4000
@@ -49,27 +48,6 @@ class Solved:
     ways: list[tuple[int, int, tuple[Mode, ...]]]
     """(makespan, arrays, modes) of every allocation within the budget."""
     clocks: Clocks | None = None
-
-
-@dataclass(frozen=True)
-class Clocks:
-    """Random ticks of a batch, some of which rise with the copies, and a random lag of every edge."""
-
-    seed: int
-    tick: int
-
-    def __call__(self, stage: int, block: tuple[int, int]) -> BatchTicks:
-        random = Random(f"{self.seed} {stage} {block}")
-        return BatchTicks(self.tick * random.randint(1, 16), self.tick * random.choice((0, 0, 0.75, 4.0)))
-
-    def lag(self, producer: int, consumer: int) -> int:
-        return self.tick * Random(f"{self.seed} {producer}-{consumer}").choice((0, 0, 1, 5, 30))
-
-    def of(self, problem: Problem) -> Problem:
-        """The problem with these clocks and lags."""
-        edges = [(edge.producer, edge.consumer) for edge in problem.graph.edges]
-        lags = {edge: self.lag(*edge) for edge in edges}
-        return replace(problem, graph=problem.graph.timed(self, lags))
 
 
 @cache

@@ -3,10 +3,11 @@
 A label is an interval of copies of a stage, x[i, m] the weight of label m of stage i (their sum is 1).
 For a pair (p, i) of Reach whose labels are k and m, three inequalities hold for every allocation:
 
-  start_i >= start_p + wait(k, m)         wait(k, m) = need(low_m - 1) // high_k + hops
-  finish_i >= start_p + need(w) // high_k + hops + (W_i - 1 - w) // high_m + 1        for every window w
-  finish_i >= finish_p + max(1, ceil((W_i - user) / high_m)) + hops - 1
+  start_i >= start_p + wait(k, m)         wait(k, m) = (need(low_m - 1) // high_k + 1) * t_k + beyond
+  finish_i >= start_p + (need(w) // high_k + 1) * t_k + beyond + ((W_i - 1 - w) // high_m + 1) * t_m
+  finish_i >= finish_p + max(1, ceil((W_i - user) / high_m)) * t_m + beyond
 
+the second for every window w, with t the ticks of a batch of the fewest copies of a label.
 The first is linear in x only after its pair cost is replaced by the sum a_k + b_m <= wait(k, m) that is
 largest at x: the dual of a transport problem, solved along the staircase, and made valid by taking b and
 then a as large as all waits allow.  Source: docs/sources/model.md 4.
@@ -53,7 +54,7 @@ class Violations(NamedTuple):
 
 @compiled
 def separate(
-    windows: Any, reach: Any, corners: Any, labels: Any, solution: Any, target: int, violations: Any
+    windows: Any, reach: Any, corners: Any, labels: Any, solution: Any, target: float, violations: Any
 ) -> None:  # fmt: skip
     """Fill `violations`. labels: Labels of relaxation.py."""
     _waits(reach, labels, solution, target, violations)
@@ -62,8 +63,8 @@ def separate(
 
 
 @compiled_part
-def _waits(reach: Any, labels: Any, solution: Any, target: int, violations: Any) -> None:
-    low, high, count, x = labels.low, labels.high, labels.size, solution.weights
+def _waits(reach: Any, labels: Any, solution: Any, target: float, violations: Any) -> None:
+    low, high, ticks, count, x = labels.low, labels.high, labels.ticks, labels.size, solution.weights
     cost = np.empty((x.shape[1], x.shape[1]))
     for i in range(len(count)):
         for e in range(reach.pointer[i], reach.pointer[i + 1]):
@@ -71,7 +72,8 @@ def _waits(reach: Any, labels: Any, solution: Any, target: int, violations: Any)
             for m in range(count[i]):
                 window = reach.need[reach.offset[e] + low[i, m] - 1]
                 for k in range(count[p]):
-                    cost[k, m] = window // high[p, k] + reach.hops[e] if window >= 0 else -float(target)
+                    wait = (window // high[p, k] + 1) * ticks[p, k] + reach.beyond[e]
+                    cost[k, m] = wait if window >= 0 else -target
             potentials(cost, x[p], x[i], count[p], count[i], a, b)
             total = solution.begin[p] - solution.begin[i]
             for k in range(count[p]):
@@ -114,33 +116,34 @@ def potentials(cost: Any, left: Any, right: Any, rows: int, columns: int, a: Any
 def _middles(
     windows: Any, reach: Any, corners: Any, labels: Any, solution: Any, violations: Any
 ) -> None:  # fmt: skip
-    high, count, x = labels.high, labels.size, solution.weights
+    high, ticks, count, x = labels.high, labels.ticks, labels.size, solution.weights
     for i in range(len(count)):
         for e in range(reach.pointer[i], reach.pointer[i + 1]):
             p = reach.producer[e]
             violations.middle[e], violations.most[e] = -1.0, -1
             for c in range(corners.first[e], corners.first[e + 1]):
                 w = corners.windows[c]
-                total = solution.begin[p] - solution.end[i] + reach.hops[e] + 1.0
+                total = solution.begin[p] - solution.end[i] + reach.beyond[e]
                 for k in range(count[p]):
-                    total += x[p, k] * (reach.need[reach.offset[e] + w] // high[p, k])
+                    total += x[p, k] * ((reach.need[reach.offset[e] + w] // high[p, k] + 1) * ticks[p, k])
                 for m in range(count[i]):
-                    total += x[i, m] * ((windows[i] - 1 - w) // high[i, m])
+                    total += x[i, m] * (((windows[i] - 1 - w) // high[i, m] + 1) * ticks[i, m])
                 if violations.most[e] < 0 or total > violations.middle[e]:
                     violations.middle[e], violations.most[e] = total, w
 
 
 @compiled_part
 def _tails(windows: Any, reach: Any, labels: Any, solution: Any, excess: Any) -> None:
-    high, count, x = labels.high, labels.size, solution.weights
+    high, ticks, count, x = labels.high, labels.ticks, labels.size, solution.weights
     for i in range(len(count)):
         for e in range(reach.pointer[i], reach.pointer[i + 1]):
             excess[e] = -1.0
             user = reach.user[e]
             if user >= 0:
-                total = solution.end[reach.producer[e]] - solution.end[i] + reach.hops[e] - 1.0
+                total = solution.end[reach.producer[e]] - solution.end[i] + reach.beyond[e]
                 for m in range(count[i]):
-                    total += x[i, m] * max(1, (windows[i] - user + high[i, m] - 1) // high[i, m])
+                    batches = max(1, (windows[i] - user + high[i, m] - 1) // high[i, m])
+                    total += x[i, m] * (batches * ticks[i, m])
                 excess[e] = total
 
 

@@ -10,17 +10,16 @@ same run everywhere.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_part
 from rramalloc.search.kernels.anneal import below, draw, jump
+from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
 from rramalloc.search.kernels.schedule import accept, retime, timed
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
-from rramalloc.timing.stage_graph import EXACTLY
 
 _P_BLOCK, _P_RAISE, _P_NUDGE = 0.25, 0.75, 0.85
 """Shares of moves: up to the first another block, up to the second fewer batches, up to the third a copy
@@ -52,29 +51,12 @@ class State(NamedTuple):
     copies: Any
 
 
-class Clock(NamedTuple):
-    """Ticks of a batch for every block of the menu, see BatchTicks: int64 and float64.
-
-    time: an empty array of the type that times have.
-    """
-
-    least: Any
-    per_copy: Any
-    time: Any
-
-
-@compiled_part
-def ticks_of_mode(clock: Any, block: int, copies: int) -> int:
-    """Ticks of a batch of so many copies of a block."""
-    return max(clock.least[block], np.int64(math.ceil(clock.per_copy[block] * copies * EXACTLY)))
-
-
 @compiled_part
 def new_ticks(clock: Any, state: Any) -> Any:
     """Ticks of a batch of every stage."""
     ticks = np.empty(len(state.block), dtype=np.int64)
     for i in range(len(ticks)):
-        ticks[i] = ticks_of_mode(clock, state.block[i], state.copies[i])
+        ticks[i] = ticks_of(clock, state.block[i], state.copies[i])
     return ticks
 
 
@@ -158,7 +140,7 @@ def _rebatch(menu: Any, state: Any, i: int, batches: int, rng: Any) -> int:
     """
     block = state.block[i]
     if draw(rng) < _P_STAIRS:
-        length = batches * ticks_of_mode(menu.clock, block, state.copies[i])
+        length = batches * ticks_of(menu.clock, block, state.copies[i])
         step = step_with(menu.stairs, _staircase(menu, state, i, rng), length)
         return _set(menu, state, i, menu.stairs.block[step], menu.stairs.copies[step])
     return _set(menu, state, i, block, with_batches(menu.blocks.total[block], batches))
@@ -172,7 +154,7 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
     own, wanted = arrays_of_mode(blocks, block, copies), batches + jump(rng, batches, _LONGEST_LOWER)
     if draw(rng) < _P_STAIRS:
         staircase = _staircase(menu, state, j, rng)
-        step = step_with(stairs, staircase, wanted * ticks_of_mode(menu.clock, block, copies))
+        step = step_with(stairs, staircase, wanted * ticks_of(menu.clock, block, copies))
         while step > stairs.first[staircase] and stairs.arrays[step] >= own:
             step -= 1
         block, copies = stairs.block[step], stairs.copies[step]
@@ -226,8 +208,8 @@ def _propose(menu: Any, rng: Any, used: int, state: Any) -> tuple[int, int]:
     if kind < _P_BLOCK:
         other = blocks.first[i] + below(rng, blocks.first[i + 1] - blocks.first[i])
         wanted = batches + (below(rng, 3) - 1) * (jump(rng, batches, _LONGEST_LOWER) - below(rng, 2))
-        period = ticks_of_mode(menu.clock, block, state.copies[i])
-        wanted = wanted * period // ticks_of_mode(menu.clock, other, state.copies[i])
+        period = ticks_of(menu.clock, block, state.copies[i])
+        wanted = wanted * period // ticks_of(menu.clock, other, state.copies[i])
         used += _set(menu, state, i, other, with_batches(blocks.total[other], max(wanted, 1)))
     elif kind < _P_RAISE:
         used += _rebatch(menu, state, i, max(batches - jump(rng, batches, _LONGEST_RAISE), 1), rng)
@@ -294,7 +276,7 @@ def anneal_modes(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, be
                 reshaped[i] = new.block[i] != current.block[i]
                 if reshaped[i]:
                     set_shape(blocks, new.block[i], i, shapes)
-                ticks[i] = ticks_of_mode(clock, new.block[i], new.copies[i])
+                ticks[i] = ticks_of(clock, new.block[i], new.copies[i])
             reached, timed_now = retime(
                 edges, shapes, ticks, reshaped, current.copies, new.copies, limit, schedule
             )
@@ -303,7 +285,7 @@ def anneal_modes(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, be
                 for i in range(n):
                     if reshaped[i]:
                         set_shape(blocks, current.block[i], i, shapes)
-                    ticks[i] = ticks_of_mode(clock, current.block[i], current.copies[i])
+                    ticks[i] = ticks_of(clock, current.block[i], current.copies[i])
         if reached == NEVER:
             copy_to(new.block, current.block)
             copy_to(new.copies, current.copies)
@@ -509,5 +491,5 @@ def grow_modes(edges: Any, menu: Any, current: Any, best: Any, most_work: int) -
         used += stairs.arrays[step] - arrays_of_mode(blocks, current.block[chosen], current.copies[chosen])
         current.block[chosen], current.copies[chosen] = stairs.block[step], stairs.copies[step]
         set_shape(blocks, current.block[chosen], chosen, shapes)
-        ticks[chosen] = ticks_of_mode(menu.clock, current.block[chosen], current.copies[chosen])
+        ticks[chosen] = ticks_of(menu.clock, current.block[chosen], current.copies[chosen])
     return shortest, work

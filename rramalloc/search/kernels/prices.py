@@ -7,8 +7,9 @@ that no allocation in the box meets the target.
 `price_paths` takes every stage's cheapest copies on their own. `cut_intervals` also sees that a wait depends
 on the copies on both sides of an edge: every stage's box is cut into intervals at breakpoints of ceil(W / d).
 With d_i in an interval from `low` up and d_p in one up to `high`, the first batch of i holds windows
-0 ... low - 1, so it starts at least need(p, i, low - 1) // high + hops steps after the first batch of p, that
-many edges up. An interval in which a stage cannot meet the target on any path through it is cut off.
+0 ... low - 1, so it starts at least (need(p, i, low - 1) // high + 1) * t + beyond ticks after the first
+batch of p, with t the least ticks of a batch of p in its interval. An interval in which a stage cannot meet
+the target on any path through it is cut off.
 
 Source: docs/sources/model.md 4; tested against exhaustive search.
 """
@@ -20,17 +21,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline, compiled_part
+from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.limits import next_breakpoint
 
 _FEW = 16
 """Copies of which each is tried; of more the minimum is found by its formula."""
 _FAR = 1e18
-_SLACK = 1e-6
-"""Of sums of rounded numbers."""
+_SLACK, _EXACT = 1e-6, 2.0**16
+"""Of sums of rounded numbers, for targets up to so many ticks; of longer ones in proportion."""
 
 
 class Offer(NamedTuple):
-    """A price in steps per array beyond the least, for all of `spare` arrays; target: makespan."""
+    """A price in ticks per array beyond the least, for all of `spare` arrays; target: makespan."""
 
     target: int
     price: float
@@ -38,7 +40,7 @@ class Offer(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """Scratch: least steps and payments on paths to and from every stage.
+    """Scratch: least ticks and payments on paths to and from every stage.
 
     before: to its start, done: to its finish; ahead: from its start to the end, after: from its finish. With
     one number a stage the stage's own payment is in `done`, and with one an interval it is in none.
@@ -51,13 +53,23 @@ class Paths(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """Interval m < size[i] of stage i: low[i, m] ... high[i, m] copies; paid: for those beyond the least."""
+    """Interval m < size[i] of stage i: low[i, m] ... high[i, m] copies; paid: for those beyond the least.
+
+    ticks: of a batch of the fewest of them.
+    """
 
     low: Any
     high: Any
     size: Any
     inverse: Any
     paid: Any
+    ticks: Any
+
+
+@compiled_inline
+def with_slack(target: int) -> float:
+    """What a bound must pass to refute a target."""
+    return float(target + _SLACK * max(1.0, target / _EXACT))
 
 
 @compiled_inline
@@ -77,72 +89,83 @@ def _cheapest(work: int, price: float, low: int, high: int) -> float:
     return float(min(under, work / d + price * (d - low)))
 
 
+@compiled_inline
+def _cheapest_ticks(rules: Any, times: Any, price: float, i: int, work: int, low: Any, high: Any) -> float:
+    """Least ticks of stage i for so many windows, and payment for its arrays; one batch at least."""
+    ticks = times.ticks[i]
+    batches = _cheapest(work, price * rules.demand[i] / ticks, low[i], high[i])
+    return float(ticks * max(1.0, batches))
+
+
 @compiled_part
-def _priced_forward(
-    windows: Any, reach: Any, demand: Any, price: float, low: Any, high: Any, start: Any, paths: Any
-) -> None:
+def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, paths: Any) -> None:
     """Along every path from the input, with a price per array that a stage takes beyond low:
 
     before[i] <= start(i) + price * (those arrays of the ancestors of i), done[i] the same for the finish of
     i, its own arrays included. A path visits a stage once, so no array is paid for twice.
     """
-    pointer, producer, offset, need, hops, user = reach
+    windows, reach = rules.graph.windows, rules.reach
+    pointer, producer, offset, need, user = (
+        reach.pointer, reach.producer, reach.offset, reach.need, reach.user,
+    )  # fmt: skip
     before, done = paths.before, paths.done
     for i in range(len(windows)):
-        before[i] = start[i]
+        before[i] = times.start[i]
         tail = 0.0
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
             window = need[offset[edge] + low[i] - 1]
-            extra = hops[edge] - 1
+            beyond = reach.beyond[edge]
             if window >= 0:
-                wait = max(1.0, _cheapest(window + 1, price * demand[p], low[p], high[p])) + extra
+                wait = _cheapest_ticks(rules, times, price, p, window + 1, low, high) + beyond
                 before[i] = max(before[i], before[p] + wait)
                 if window == windows[p] - 1:
-                    before[i] = max(before[i], done[p] + extra)
+                    before[i] = max(before[i], done[p] + beyond)
             if user[edge] >= 0:
-                rest = _cheapest(windows[i] - user[edge], price * demand[i], low[i], high[i])
-                tail = max(tail, done[p] + max(1.0, rest) + extra)
-        done[i] = max(tail, before[i] + _cheapest(windows[i], price * demand[i], low[i], high[i]))
+                rest = _cheapest_ticks(rules, times, price, i, windows[i] - user[edge], low, high)
+                tail = max(tail, done[p] + rest + beyond)
+        done[i] = max(tail, before[i] + _cheapest_ticks(rules, times, price, i, windows[i], low, high))
 
 
 @compiled_part
-def price_paths(
-    windows: Any, reach: Any, demand: Any, offer: Any, low: Any, high: Any, start: Any, paths: Any
-) -> bool:
-    """Whether the target is still possible when every array beyond low has a price in steps.
+def price_paths(rules: Any, offer: Any, low: Any, high: Any, times: Any, paths: Any) -> bool:
+    """Whether the target is still possible when every array beyond low has a price in ticks.
 
     after[i] is to what remains when i has finished, ahead[i] when it has started, as `before` is to what
     went before; a stage that runs from start to end between them cannot beat the target.
     Raises low where the remaining time asks for it.
     """
-    pointer, producer, offset, need, hops, user = reach
+    windows, reach = rules.graph.windows, rules.reach
+    pointer, producer, offset, need, user = (
+        reach.pointer, reach.producer, reach.offset, reach.need, reach.user,
+    )  # fmt: skip
     price, bought = offer.price, offer.price * offer.spare
     before, done, ahead, after = paths.before, paths.done, paths.ahead, paths.after
-    _priced_forward(windows, reach, demand, price, low, high, start, paths)
+    limit = with_slack(offer.target)
+    _priced_forward(rules, price, low, high, times, paths)
     for i in range(len(windows)):
         after[i] = 0.0
         ahead[i] = 0.0
     for i in range(len(windows) - 1, -1, -1):
-        total = _cheapest(windows[i], price * demand[i], low[i], high[i])
-        room = offer.target - before[i] - after[i] + bought + _SLACK
-        if total > room or done[i] + after[i] - bought > offer.target + _SLACK or room < 1.0:
+        total = _cheapest_ticks(rules, times, price, i, windows[i], low, high)
+        room = limit - before[i] - after[i] + bought
+        if total > room or done[i] + after[i] - bought > limit or room < times.ticks[i]:
             return False
-        steps = np.int64(min(room, 1e15))
+        batches = np.int64(min(room / times.ticks[i], 1e15))
         ahead[i] = max(ahead[i], total + after[i])
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
             window = need[offset[edge] + low[i] - 1]
-            extra = hops[edge] - 1
+            beyond = reach.beyond[edge]
             if window >= 0:
-                wait = max(1.0, _cheapest(window + 1, price * demand[p], low[p], high[p])) + extra
+                wait = _cheapest_ticks(rules, times, price, p, window + 1, low, high) + beyond
                 ahead[p] = max(ahead[p], wait + ahead[i])
                 if window == windows[p] - 1:
-                    after[p] = max(after[p], ahead[i] + extra)
+                    after[p] = max(after[p], ahead[i] + beyond)
             if user[edge] >= 0:
-                rest = _cheapest(windows[i] - user[edge], price * demand[i], low[i], high[i])
-                after[p] = max(after[p], after[i] + max(1.0, rest) + extra)
-        low[i] = max(low[i], (windows[i] + steps - 1) // steps)
+                rest = _cheapest_ticks(rules, times, price, i, windows[i] - user[edge], low, high)
+                after[p] = max(after[p], after[i] + rest + beyond)
+        low[i] = max(low[i], (windows[i] + batches - 1) // batches)
         if low[i] > high[i]:
             return False
     return True
@@ -191,17 +214,17 @@ def _equal_ratios(lowest: int, highest: int, low: Any, high: Any) -> int:
 @compiled_part
 def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any) -> None:
     """before[i, m]: least start of i, done[i, m]: least finish, each with what the ancestors of i pay."""
-    pointer, producer, offset, need, hops, user = reach
-    low, high, count, inverse, paid = (
-        intervals.low, intervals.high, intervals.size, intervals.inverse, intervals.paid,
+    pointer, producer, offset, need, user = (
+        reach.pointer, reach.producer, reach.offset, reach.need, reach.user,
     )  # fmt: skip
+    low, high, count, inverse, paid, ticks = intervals
     before, done = paths.before, paths.done
     for i in range(len(windows)):
         for m in range(count[i]):
             before[i, m] = start[i]
             done[i, m] = 0.0
         for edge in range(pointer[i], pointer[i + 1]):
-            p, steps, used = producer[edge], hops[edge], user[edge]
+            p, beyond, used = producer[edge], reach.beyond[edge], user[edge]
             ended = _FAR
             for k in range(count[p]):
                 ended = min(ended, done[p, k] + paid[p, k])
@@ -210,26 +233,26 @@ def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any
                 if window >= 0:
                     wait = _FAR
                     for k in range(count[p]):
-                        batch = np.int64((window + 0.5) * inverse[p, k])
-                        wait = min(wait, before[p, k] + paid[p, k] + batch)
-                    before[i, m] = max(before[i, m], wait + steps)
+                        batches = np.int64((window + 0.5) * inverse[p, k]) + 1
+                        wait = min(wait, before[p, k] + paid[p, k] + batches * ticks[p, k])
+                    before[i, m] = max(before[i, m], wait + beyond)
                     if window == windows[p] - 1:
-                        before[i, m] = max(before[i, m], ended + steps - 1)
+                        before[i, m] = max(before[i, m], ended + beyond)
                 if used >= 0:
-                    rest = (windows[i] - used + high[i, m] - 1) // high[i, m]
-                    done[i, m] = max(done[i, m], ended + steps - 1 + rest)
+                    rest = (windows[i] - used + high[i, m] - 1) // high[i, m] * ticks[i, m]
+                    done[i, m] = max(done[i, m], ended + beyond + rest)
         for m in range(count[i]):
-            run = (windows[i] + high[i, m] - 1) // high[i, m]
+            run = (windows[i] + high[i, m] - 1) // high[i, m] * ticks[i, m]
             done[i, m] = max(done[i, m], before[i, m] + run)
 
 
 @compiled_part
 def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, paths: Any) -> None:
     """ahead[i, m]: least time from the start of i to the end, after[i, m]: from its finish, alike."""
-    pointer, producer, offset, need, hops, user = reach
-    low, high, count, inverse, paid = (
-        intervals.low, intervals.high, intervals.size, intervals.inverse, intervals.paid,
+    pointer, producer, offset, need, user = (
+        reach.pointer, reach.producer, reach.offset, reach.need, reach.user,
     )  # fmt: skip
+    low, high, count, inverse, paid, ticks = intervals
     ahead, after = paths.ahead, paths.after
     for i in range(len(windows)):
         for m in range(count[i]):
@@ -237,19 +260,19 @@ def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, path
             after[i, m] = least_rest[i]
     for i in range(len(windows) - 1, -1, -1):
         for m in range(count[i]):
-            run = (windows[i] + high[i, m] - 1) // high[i, m]
+            run = (windows[i] + high[i, m] - 1) // high[i, m] * ticks[i, m]
             ahead[i, m] = max(ahead[i, m], run + after[i, m])
         for edge in range(pointer[i], pointer[i + 1]):
-            p, steps, used = producer[edge], hops[edge], user[edge]
+            p, beyond, used = producer[edge], reach.beyond[edge], user[edge]
             at = offset[edge]
             rest = _FAR
             for m in range(count[i]):
                 way = 0.0
                 if used >= 0:
-                    left = (windows[i] - used + high[i, m] - 1) // high[i, m]
-                    way = left + steps - 1 + after[i, m]
+                    left = (windows[i] - used + high[i, m] - 1) // high[i, m] * ticks[i, m]
+                    way = left + beyond + after[i, m]
                 if need[at + low[i, m] - 1] == windows[p] - 1:
-                    way = max(way, ahead[i, m] + steps - 1)
+                    way = max(way, ahead[i, m] + beyond)
                 rest = min(rest, way + paid[i, m])
             for k in range(count[p]):
                 after[p, k] = max(after[p, k], rest)
@@ -258,7 +281,8 @@ def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, path
                     window = need[at + low[i, m] - 1]
                     way = 0.0
                     if window >= 0:
-                        way = np.int64((window + 0.5) * inverse[p, k]) + steps + ahead[i, m]
+                        batches = np.int64((window + 0.5) * inverse[p, k]) + 1
+                        way = batches * ticks[p, k] + beyond + ahead[i, m]
                     wait = min(wait, way + paid[i, m])
                 ahead[p, k] = max(ahead[p, k], wait)
 
@@ -267,7 +291,7 @@ def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, path
 def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any, rest: Any) -> float:
     """Cut intervals off both ends of every box at one price per array; the bound the price gives.
 
-    start[i]: least start of stage i, rest[i]: least steps from its finish to the end. If the bound of the
+    start[i]: least start of stage i, rest[i]: least ticks from its finish to the end. If the bound of the
     makespan is above the target, no allocation in the box meets it, and the box is left as it is.
     """
     windows, demand = rules.graph.windows, rules.demand
@@ -275,12 +299,13 @@ def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any,
     low, high = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
     count = np.empty(len(windows), dtype=np.int64)
     intervals_of(windows, lowest, highest, low, high, count)
-    paid, inverse = np.empty(size), np.empty(size)
+    paid, inverse, ticks = np.empty(size), np.empty(size), np.empty(size, dtype=np.int64)
     for i in range(len(windows)):
         for m in range(count[i]):
             paid[i, m] = offer.price * demand[i] * (low[i, m] - lowest[i])
             inverse[i, m] = 1.0 / high[i, m]
-    intervals = Intervals(low, high, count, inverse, paid)
+            ticks[i, m] = ticks_of(rules.clock, i, low[i, m])
+    intervals = Intervals(low, high, count, inverse, paid, ticks)
     paths = Paths(np.empty(size), np.empty(size), np.empty(size), np.empty(size))
     before, done, ahead, after = paths
     _from_input(windows, rules.reach, intervals, start, paths)
@@ -294,7 +319,7 @@ def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any,
             before[i, m] = way
             least = min(least, way)
         bound = max(bound, least - bought)
-    limit = offer.target + _SLACK
+    limit = with_slack(offer.target)
     if bound > limit:
         return bound
     for i in range(len(windows)):

@@ -4,12 +4,13 @@ All rules hold under exact timing (docs/sources/model.md 4) with handoff "next" 
 box, and tighten when the box shrinks. Availability of a pixel is its finish. Checkpoints are chosen windows
 of a stage (row ends, the last window always). Per stage i and window w:
 
-  finish(i, w) >= start(i) + ceil((w + 1) / high)          the batch of w is number floor(w / d)
-  finish(i, w) >= finish(i, v) + floor((w - v) / high)     for v < w: batches are a step apart
-  finish(i, w) >= available(p, need(p, i, w)) + 1          for every producer p
-  start(i)     >= available(p, need(p, i, low - 1))        the first batch holds windows 0 ... low - 1
+  finish(i, w) >= start(i) + ceil((w + 1) / high) * t            the batch of w is number floor(w / d)
+  finish(i, w) >= finish(i, v) + floor((w - v) / high) * t       for v < w: batches are t ticks apart
+  finish(i, w) >= available(p, need(p, i, w)) + lag(p, i) + t    for every producer p
+  start(i)     >= available(p, need(p, i, low - 1)) + lag(p, i)  the first batch holds windows 0 ... low - 1
 
-and the same backwards from the target for the latest finish. A stage whose copies are fixed (low = high) is
+with t the ticks of a batch of `low` copies of i, 1 where all stages step together; and the same backwards
+from the target for the latest finish. A stage whose copies are fixed (low = high) is
 treated batch by batch.  Source: docs/sources/model.md 4; tested against exhaustive search.
 """
 
@@ -20,7 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline, compiled_part
-from rramalloc.search.kernels.prices import Offer, Paths, cut_intervals, price_paths
+from rramalloc.search.kernels.clock import ticks_of
+from rramalloc.search.kernels.prices import Offer, Paths, cut_intervals, price_paths, with_slack
 
 _PASSES = 12
 _ROUNDS = 4
@@ -36,11 +38,12 @@ for every stage, which buys no array beyond the least."""
 class Rules(NamedTuple):
     """What propagation reads of a problem.
 
-    graph: FlatEdges; reach: Reach; checkpoints: Checkpoints; demand: int64 of length n; intervals: per
-    stage for the pruning of `cut_intervals`, 0 for none.
+    graph: FlatEdges; clock: Clock; reach: Reach; checkpoints: Checkpoints; demand: int64 of length n;
+    intervals: per stage for the pruning of `cut_intervals`, 0 for none.
     """
 
     graph: Any
+    clock: Any
     reach: Any
     checkpoints: Any
     demand: Any
@@ -49,11 +52,15 @@ class Rules(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Scratch: least start of every stage, least and latest finish of every checkpoint; int64."""
+    """Scratch: least start of every stage, least and latest finish of every checkpoint; int64.
+
+    ticks: least ticks of a batch of every stage, those of its fewest copies.
+    """
 
     start: Any
     finish: Any
     latest: Any
+    ticks: Any
 
 
 @compiled_inline
@@ -69,37 +76,38 @@ def _last_at_most(points: Any, low: int, high: int, window: int) -> int:
 
 
 @compiled_inline
-def _finish_of(points: Any, first: int, at: int, window: int, start: int, high: int, finish: Any) -> int:
-    """Least finish of `window`; at: last checkpoint at or before it, first: the first of the stage."""
-    bound = start + (window + high) // high
-    if at >= first:
-        bound = max(bound, finish[at] + (window - points[at]) // high)
+def _finish_of(checkpoints: Any, times: Any, stage: int, at: int, window: int, high: Any) -> int:
+    """Least finish of a window of a stage; at: last checkpoint of the stage at or before it."""
+    most, ticks = high[stage], times.ticks[stage]
+    bound = times.start[stage] + (window + most) // most * ticks
+    if at >= checkpoints.first[stage]:
+        bound = max(bound, times.finish[at] + (window - checkpoints.points[at]) // most * ticks)
     return bound
 
 
 @compiled_part
 def forward(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
     """Least start of every stage and least finish of every checkpoint, producers first."""
-    windows, pointer, producer, offset, need = (
-        graph.windows, graph.pointer, graph.producer, graph.offset, graph.need,
+    windows, pointer, producer, offset, need, lag = (
+        graph.windows, graph.pointer, graph.producer, graph.offset, graph.need, graph.lag,
     )  # fmt: skip
     points, first, start, finish = checkpoints.points, checkpoints.first, times.start, times.finish
     needed_at, edge_first = checkpoints.needed_at, checkpoints.edge_first
     for i in range(len(windows)):
-        begin, most, fixed = 0, high[i], low[i] == high[i]
+        begin, most, fixed, ticks = 0, high[i], low[i] == high[i], times.ticks[i]
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
             window = need[offset[edge] + low[i] - 1]
             if window >= 0:
                 at = _last_at_most(points, first[p], first[p + 1], window)
-                begin = max(begin, _finish_of(points, first[p], at, window, start[p], high[p], finish))
+                begin = max(begin, _finish_of(checkpoints, times, p, at, window, high) + lag[edge])
         start[i] = begin
         for r in range(first[i], first[i + 1]):
             window = points[r]
-            bound = begin + (window + most) // most
+            bound = begin + (window + most) // most * ticks
             if r > first[i]:
                 gap = window // most - points[r - 1] // most if fixed else (window - points[r - 1]) // most
-                bound = max(bound, finish[r - 1] + gap)
+                bound = max(bound, finish[r - 1] + gap * ticks)
             last = min((window // most + 1) * most, windows[i]) - 1 if fixed else window
             for edge in range(pointer[i], pointer[i + 1]):
                 p = producer[edge]
@@ -110,22 +118,24 @@ def forward(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> No
                     at = _last_at_most(points, first[p], first[p + 1], wanted)
                 else:
                     at = needed_at[edge_first[edge] + r - first[i]]
-                bound = max(bound, _finish_of(points, first[p], at, wanted, start[p], high[p], finish) + 1)
+                ready = _finish_of(checkpoints, times, p, at, wanted, high) + lag[edge]
+                bound = max(bound, ready + ticks)
             finish[r] = bound
 
 
 @compiled_part
-def backward(graph: Any, checkpoints: Any, target: int, high: Any, latest: Any) -> None:
+def backward(graph: Any, checkpoints: Any, target: int, high: Any, times: Any) -> None:
     """Latest finish of every checkpoint with which the target can be met, consumers first."""
     points, first, edge_first = checkpoints.points, checkpoints.first, checkpoints.edge_first
     user, user_at, pointer, producer = checkpoints.user, checkpoints.user_at, graph.pointer, graph.producer
+    latest = times.latest
     for r in range(len(latest)):
         latest[r] = target
     for i in range(len(high) - 1, -1, -1):
-        end = first[i + 1] - 1
+        end, ticks = first[i + 1] - 1, times.ticks[i]
         for r in range(end - 1, first[i] - 1, -1):
-            bound = min(latest[r], latest[r + 1] - (points[r + 1] - points[r]) // high[i])
-            latest[r] = min(bound, latest[end] - (points[end] - points[r]) // high[i])
+            bound = min(latest[r], latest[r + 1] - (points[r + 1] - points[r]) // high[i] * ticks)
+            latest[r] = min(bound, latest[end] - (points[end] - points[r]) // high[i] * ticks)
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
             shift = edge_first[edge] + first[i + 1] - first[i] - first[p]
@@ -133,22 +143,22 @@ def backward(graph: Any, checkpoints: Any, target: int, high: Any, latest: Any) 
                 window = user[shift + r]
                 if window >= 0:
                     at = user_at[shift + r]
-                    bound = latest[at] - (points[at] - window) // high[i]
-                    bound = min(bound, latest[end] - (points[end] - window) // high[i])
-                    latest[r] = min(latest[r], bound - 1)
+                    bound = latest[at] - (points[at] - window) // high[i] * ticks
+                    bound = min(bound, latest[end] - (points[end] - window) // high[i] * ticks)
+                    latest[r] = min(latest[r], bound - ticks - graph.lag[edge])
 
 
 @compiled_part
 def _raise_low(checkpoints: Any, low: Any, high: Any, times: Any) -> bool:
     """Copies that every stage needs to be in time; False if that is more than it may have."""
     points, first = checkpoints.points, checkpoints.first
-    start, finish, latest = times
+    start, finish, latest, ticks = times
     for i in range(len(low)):
         copies = low[i]
         end = first[i + 1] - 1
         for r in range(first[i], end + 1):
-            room = latest[r] - start[i]
-            left = latest[end] - finish[r]
+            room = (latest[r] - start[i]) // ticks[i]
+            left = (latest[end] - finish[r]) // ticks[i]
             if room <= 0 or finish[r] > latest[r] or left < 0:
                 return False
             copies = max(copies, (points[r] + room) // room)
@@ -166,10 +176,9 @@ def _lower_high(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -
     windows, pointer, producer, offset, need = (
         graph.windows, graph.pointer, graph.producer, graph.offset, graph.need,
     )  # fmt: skip
-    points, first = checkpoints.points, checkpoints.first
-    start, finish, latest = times
+    points, first, latest = checkpoints.points, checkpoints.first, times.latest
     for i in range(len(low)):
-        rest = (windows[i] + high[i] - 1) // high[i]
+        rest = (windows[i] + high[i] - 1) // high[i] * times.ticks[i]
         limit = latest[first[i + 1] - 1] - rest
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
@@ -180,7 +189,7 @@ def _lower_high(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -
                 ready = 0
                 if window >= 0:
                     at = _last_at_most(points, first[p], first[p + 1], window)
-                    ready = _finish_of(points, first[p], at, window, start[p], high[p], finish)
+                    ready = _finish_of(checkpoints, times, p, at, window, high) + graph.lag[edge]
                 if ready > limit:
                     most = middle - 1
                 else:
@@ -210,6 +219,13 @@ def share_budget(demand: Any, budget: int, low: Any, high: Any) -> int:
 
 
 @compiled_part
+def least_ticks(clock: Any, low: Any, ticks: Any) -> None:
+    """Ticks of a batch of every stage with its fewest copies."""
+    for i in range(len(low)):
+        ticks[i] = ticks_of(clock, i, low[i])
+
+
+@compiled_part
 def _tighten_times(rules: Any, target: int, low: Any, high: Any, times: Any) -> bool:
     """The rules of this module in turn, until none of them tightens the box; False if nothing is left."""
     graph, checkpoints = rules.graph, rules.checkpoints
@@ -217,8 +233,9 @@ def _tighten_times(rules: Any, target: int, low: Any, high: Any, times: Any) -> 
         before = width(low, high)
         if share_budget(rules.demand, rules.budget, low, high) < 0:
             return False
+        least_ticks(rules.clock, low, times.ticks)
         forward(graph, checkpoints, low, high, times)
-        backward(graph, checkpoints, target, high, times.latest)
+        backward(graph, checkpoints, target, high, times)
         if not _raise_low(checkpoints, low, high, times):
             return False
         _lower_high(graph, checkpoints, low, high, times)
@@ -262,14 +279,14 @@ def _tighten_prices(rules: Any, target: int, near: int, low: Any, high: Any, tim
         if spare == 0:
             return best
         offer = Offer(target, price, spare)
-        if not price_paths(rules.graph.windows, rules.reach, demand, offer, low, high, times.start, paths):
+        if not price_paths(rules, offer, low, high, times, paths):
             return -1
         spare = share_budget(demand, budget, low, high)
         if spare < 0:
             return -1
         if rules.intervals:
             bound = cut_intervals(rules, Offer(target, price, spare), low, high, times.start, rest)
-            if bound > target + 1e-6:
+            if bound > with_slack(target):
                 return -1
             if bound > highest:
                 best, highest = number, bound

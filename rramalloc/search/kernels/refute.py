@@ -9,7 +9,7 @@ import numpy as np
 from rramalloc.compiled import compiled, compiled_part
 from rramalloc.mapping.packing_kernel import cannot_fit
 from rramalloc.search.kernels.limits import batches_of, copy_to, packing_scratch, placeable
-from rramalloc.search.kernels.propagate import Times, propagate
+from rramalloc.search.kernels.propagate import Times, least_ticks, propagate
 from rramalloc.timing.kernel import NEXT_STEP, batch_starts
 
 NO_ALLOCATION, FOUND, UNDECIDED = 0, 1, 2
@@ -63,13 +63,14 @@ def refute(
     deepest = min(64 * n + 64, 1 + _MOST_ENTRIES // n)
     stack, near = np.empty((deepest, 2, n), dtype=np.int64), np.empty(deepest, dtype=np.int64)
     times = Times(
-        np.empty(n, dtype=np.int64), np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
-    )
+        np.empty(n, dtype=np.int64), np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+    )  # fmt: skip
     batches = np.int64(0)
     for i in range(n):
         batches += batches_of(windows[i], low[i])
         stack[0, 0, i], stack[0, 1, i] = low[i], high[i]
-    starts, first = np.empty(batches, dtype=np.int32), np.empty(n + 1, dtype=np.int64)
+    starts, first = np.empty(batches, dtype=rules.clock.time.dtype), np.empty(n + 1, dtype=np.int64)
     near[0] = -1
     depth, nodes = 1, 0
     while depth:
@@ -82,7 +83,8 @@ def refute(
         price = propagate(rules, target, near[depth], low, high, times)
         if price < 0 or _never_placeable(room, low, scratch):
             continue
-        if batch_starts(rules.graph, None, None, low, NEXT_STEP, starts, first) <= target:
+        least_ticks(rules.clock, low, times.ticks)
+        if batch_starts(rules.graph, None, times.ticks, low, NEXT_STEP, starts, first) <= target:
             placed = placeable(room, low, scratch)
             if placed or doubt == NO_ALLOCATION:
                 copy_to(found, low)

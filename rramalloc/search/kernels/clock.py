@@ -1,0 +1,28 @@
+"""Compiled ticks of a batch: of a stage whose block is fixed, or of a block of a menu."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rramalloc.compiled import compiled_part
+from rramalloc.timing.stage_graph import EXACTLY
+
+
+class Clock(NamedTuple):
+    """Ticks of a batch by number of a stage, or of a block of a menu, see BatchTicks: int64 and float64.
+
+    time: an empty array of the type that times have.
+    """
+
+    least: Any
+    per_copy: Any
+    time: Any
+
+
+@compiled_part
+def ticks_of(clock: Any, number: int, copies: int) -> int:
+    """Ticks of a batch of so many copies; more copies never take fewer."""
+    return max(clock.least[number], np.int64(math.ceil(clock.per_copy[number] * copies * EXACTLY)))
