@@ -59,6 +59,8 @@ _DEAR, _MILD, _BUSY = 8.0, 0.5, 0.4
 """Weights of what tells modes apart: arrays, in target / budget; the time of a stage alone; and how long a
 producer is taken to run, in targets. Best of several on five root bounds."""
 TIGHT_ROUNDS, _TIGHT_ENOUGH = 5, 0.9
+_COLUMNS = tuple(name for name in Modes._fields if name in LabelledModes._fields)
+"""What the tables read of every mode."""
 
 
 _Reached = dict[int, tuple[int, tuple[Extent, ...]]]
@@ -162,10 +164,7 @@ def _fastest(modes: LabelledModes, block: Ints) -> LabelledModes:
         changes[:-1] |= column[1:] != column[:-1]
     changes[-1:] = True
     rows = np.flatnonzero(changes)
-    taken = {
-        name: getattr(modes, name)[rows]
-        for name in ("label", "tall", "wide", "top", "left", "columns", "low", "high", "batches", "period")
-    }
+    taken = {name: getattr(modes, name)[rows] for name in ("label", *_COLUMNS)}
     return modes._replace(first=np.searchsorted(rows, modes.first), **taken)
 
 
@@ -207,8 +206,8 @@ class ModeBounder:
         least = np.array([each.modes.period.min() for each in self.menu.stages], dtype=np.int64)
         self.pairs, self.consumers = pairs_of(self.problem.graph, least)
         edges = {(edge.producer, edge.consumer) for edge in self.problem.graph.deciding}
-        ends = zip(self.pairs.producer.tolist(), self.consumers.tolist(), strict=True)
-        self.direct = np.array([pair in edges for pair in ends], dtype=np.bool_)
+        self.ends = list(zip(self.pairs.producer.tolist(), self.consumers.tolist(), strict=True))
+        self.direct = np.array([pair in edges for pair in self.ends], dtype=np.bool_)
         self.stages = len(self.problem.demand)
         grids = self.problem.graph.grids
         self._height = np.array([grid.height for grid in grids], dtype=np.int64)
@@ -276,10 +275,7 @@ class ModeBounder:
         size = np.array([int(label[-1]) + 1 for label in labels], dtype=np.int64)
         first = np.concatenate(([0], np.cumsum([len(own) for own in rows]))).astype(np.int64)
         parts = [self.menu.stages[i].modes.take(own) for i, own in enumerate(rows)]
-        columns = {
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("tall", "wide", "top", "left", "columns", "low", "high", "batches", "period")
-        }
+        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
         modes = LabelledModes(
             first=first, label=np.concatenate(labels), size=size, height=self._height, width=self._width,
             **columns,
@@ -356,12 +352,12 @@ class ModeBounder:
         kept = np.arange(shape[1]) < size[:, None]
         least = np.where(kept, labelling.arrays, np.int64(2**60)).min(axis=1)
         spare = self.problem.budget - int(least.sum())
-        ways = PathTimes(*(np.empty(shape) for _ in range(5)))
+        times = PathTimes(*(np.empty(shape) for _ in range(5)))
         price = 0.0
         while True:
             bound = price_labels(
                 self.pairs, labelling.waits, size, labelling.runs, labelling.arrays, _limit(target), price,
-                spare, ways, kept,
+                spare, times, kept,
             )  # fmt: skip
             if bound > _limit(target) or not kept.any(axis=1).all():
                 return None
@@ -451,24 +447,24 @@ class _Program:
             values = self.program.solution
             weights, times = self._square(values[self.weight :]), values[: 2 * n] * self.unit
         begin, end = times[:n], times[n:]
+        solution = Solution(weights, begin, end)
         rows = []
         for table, to_end in ((waits.wait, False), (waits.middle, True)):
             shape = table.shape[:2]
             out = Potentials(np.zeros(shape[0]), np.zeros(shape), np.zeros(shape))
-            solution = Solution(weights, begin, end)
             separate_waits(pairs, table, self.size, solution, to_end, -self.target * self.unit, out)
             for e in self._chosen(out.excess, first):
-                p, i = int(pairs.producer[e]), int(consumers[e])
+                p, i = self.owner.ends[e]
                 rows.append(self._row((n if to_end else 0) + i, p, [(p, out.a[e]), (i, out.b[e])]))
         ended = end[pairs.producer]
         used = pairs.user_row >= 0
         tail = np.where(used, ended + (waits.tail * weights[consumers]).sum(axis=1), -np.inf)
         for e in self._chosen(tail - end[consumers], first):
-            p, i = int(pairs.producer[e]), int(consumers[e])
+            p, i = self.owner.ends[e]
             rows.append(self._row(n + i, n + p, [(i, waits.tail[e].astype(np.float64))]))
         whole = np.where(self._whole, ended + pairs.beyond, -np.inf)
         for e in self._chosen(whole - begin[consumers], first):
-            p, i = int(pairs.producer[e]), int(consumers[e])
+            p, i = self.owner.ends[e]
             rows.append(self._row(i, n + p, [(i, np.full(len(weights[i]), float(pairs.beyond[e])))]))
         self.program.add(rows)
         return bool(rows)

@@ -283,8 +283,8 @@ class PathTimes(NamedTuple):
 
 
 @compiled_part
-def _forward(pairs: Any, waits: Any, size: Any, runs: Any, ways: Any) -> None:
-    before, done, paid = ways.before, ways.done, ways.paid
+def _forward(pairs: Any, waits: Any, size: Any, runs: Any, times: Any) -> None:
+    before, done, paid = times.before, times.done, times.paid
     started, finished = np.empty(before.shape[1]), np.empty(before.shape[1])
     for i in range(len(size)):
         for m in range(size[i]):
@@ -310,8 +310,8 @@ def _forward(pairs: Any, waits: Any, size: Any, runs: Any, ways: Any) -> None:
 
 
 @compiled_part
-def _backward(pairs: Any, waits: Any, size: Any, runs: Any, ways: Any) -> None:
-    ahead, after, paid = ways.ahead, ways.after, ways.paid
+def _backward(pairs: Any, waits: Any, size: Any, runs: Any, times: Any) -> None:
+    ahead, after, paid = times.ahead, times.after, times.paid
     for i in range(len(size)):
         for m in range(size[i]):
             ahead[i, m], after[i, m] = 0.0, 0.0
@@ -338,28 +338,28 @@ def _backward(pairs: Any, waits: Any, size: Any, runs: Any, ways: Any) -> None:
 @compiled
 def price_labels(
     pairs: Any, waits: Any, size: Any, runs: Any, arrays: Any, limit: float, price: float, spare: int,
-    ways: Any, kept: Any,
+    times: Any, kept: Any,
 ) -> float:  # fmt: skip
     """Remove labels (kept becomes False) that must pass the limit at one price per array; a lower bound.
 
     Every allocation within the budget pays at most price * spare for arrays beyond each stage's fewest, so
     ticks and payments on a path through a label, less that, bound the makespan of all that use it. The bound
-    holds for all labels given; ways.before and ways.after[:] are left as they were computed.
+    holds for all labels given; times.before and times.after[:] are left as they were computed.
     """
     for i in range(len(size)):
         fewest = arrays[i, 0]
         for m in range(size[i]):
             fewest = min(fewest, arrays[i, m])
         for m in range(size[i]):
-            ways.paid[i, m] = price * (arrays[i, m] - fewest)
-    _forward(pairs, waits, size, runs, ways)
-    _backward(pairs, waits, size, runs, ways)
+            times.paid[i, m] = price * (arrays[i, m] - fewest)
+    _forward(pairs, waits, size, runs, times)
+    _backward(pairs, waits, size, runs, times)
     bound, bought = 0.0, price * spare
     for i in range(len(size)):
         least = _FAR
         for m in range(size[i]):
-            way = max(ways.before[i, m] + ways.ahead[i, m], ways.done[i, m] + ways.after[i, m])
-            way += ways.paid[i, m] - bought
+            way = max(times.before[i, m] + times.ahead[i, m], times.done[i, m] + times.after[i, m])
+            way += times.paid[i, m] - bought
             if way > limit:
                 kept[i, m] = False
             least = min(least, way)
