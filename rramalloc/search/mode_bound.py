@@ -12,7 +12,6 @@ Source: docs/sources/model.md 4 and 10; a linear program solved by HiGHS, with c
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +29,11 @@ from rramalloc.search.kernels.mode_tables import (
     separate_waits,
 )
 from rramalloc.search.menu import Menu, Modes
+from rramalloc.search.path_program import MARGIN, Floats, Ints, PathProgram, unit_of
 from rramalloc.search.problem import Problem
-from rramalloc.search.relaxation import MARGIN, LinearProgram, unit_of
 from rramalloc.timing.dependencies import Extent, through, union
 from rramalloc.timing.stage_graph import StageGraph
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Rows = tuple[Ints, ...]
 """Of every stage, the rows of its StageModes.modes that are left."""
 
@@ -49,12 +46,11 @@ _HOPS, _ENOUGH_PAIRS = 24, 2000
 _CHEAPEST, _DEAREST, _RATIO = 1.0 / 8.0, 8.0, 1.6
 """Prices that are tried, in steps per array: from target / budget times the first up to times the second for
 every stage, and the ratio of successive ones."""
-_LP_ROUNDS, _VIOLATION, _WORTHWHILE = 12, 0.02, 0.02
 _NS_PER_WAIT, _NS_PER_MODE, _NS_PER_POTENTIAL = 40.0, 90.0, 6.0
 """Of an entry of the tables of waits, priced too; of a mode of a pair; and of an entry in a separation: a
 count of work, not a clock."""
-_SECONDS_PER_ROW, _NS_PER_PIVOT_AND_ROW, _SECONDS_PER_CUT = 2e-5, 50.0, 3e-5
-"""Of rows and pivots of the relaxation, and sets of modes cut in two."""
+_NS_PER_PIVOT_AND_ROW, _SECONDS_PER_CUT = 50.0, 3e-5
+"""Of pivots of the relaxation, and sets of modes cut in two."""
 _DEAR, _MILD, _BUSY = 8.0, 0.5, 0.4
 """Weights of what tells modes apart: arrays, in target / budget; the time of a stage alone; and how long a
 producer is taken to run, in targets. Best of several on five root bounds."""
@@ -255,7 +251,7 @@ class ModeBounder:
             relaxed, kept, weights, took = self._relax(labelling, target)
             seconds += took
             bound = max(bound, relaxed)
-            if bound > _limit(target) or kept is None:
+            if bound > target or kept is None:
                 return Left(max(bound, target + 1), None, None, None, seconds)
             rows = self._rows_of(labelling, kept)
             if turn and sum(map(len, rows)) >= _TIGHT_ENOUGH * before:
@@ -372,67 +368,21 @@ class ModeBounder:
     ) -> tuple[float, npt.NDArray[np.bool_] | None, Floats, float]:
         """Bound, labels that may meet the target, their weights, seconds counted."""
         program = _Program(self, labelling, target)
-        rounds, value = 0, -np.inf
-        while True:
-            reached = program.program.solve()
-            rounds += 1
-            if rounds == _LP_ROUNDS or reached > program.target + 0.5 or reached - value < _WORTHWHILE:
-                break
-            if not program.separate():
-                break
-            value = reached
-        return program.result(rounds)
+        return program.result(program.run())
 
 
-class _Program:
-    """The relaxation of one labelling: start and finish of every stage, the end, a weight for every label.
-
-    Times are counted in units of `unit` ticks.
-    """
+class _Program(PathProgram):
+    """The relaxation of one labelling."""
 
     def __init__(self, owner: ModeBounder, labelling: Labelling, target: int) -> None:
         self.owner, self.labelling = owner, labelling
-        self.unit, self.target = unit_of(target), target / unit_of(target)
-        self.size = labelling.modes.size
-        n = self.stages = owner.stages
-        self.first = np.concatenate(([0], np.cumsum(self.size)))
-        self.end, self.weight = 2 * n, 2 * n + 1
-        labels = np.arange(labelling.runs.shape[1]) < self.size[owner.consumers][:, None]
+        size, none = labelling.modes.size, np.zeros(owner.stages, dtype=np.int64)
+        super().__init__(size, labelling.runs.shape[1], target, none)
+        labels = np.arange(self.width) < size[owner.consumers][:, None]
         self._whole = np.where(labels, labelling.waits.whole, 1).all(axis=1)
-        count = self.weight + int(self.first[-1])
-        lower, upper = np.zeros(count), np.ones(count)
-        upper[: self.weight] = np.inf
-        cost = np.zeros(count)
-        cost[self.end] = 1.0
-        self.program = LinearProgram(cost, lower, upper)
-        self._begin()
-
-    def _weights(self, stage: int) -> Ints:
-        numbers: Ints = self.weight + np.arange(self.first[stage], self.first[stage + 1])
-        return numbers
-
-    def _begin(self) -> None:
-        n, labelling = self.stages, self.labelling
-        ones = [(self._weights(i), np.ones(int(self.size[i])), 1.0) for i in range(n)]
-        self.program.add(ones, equal=True)
-        rows = [self._row(n + i, i, [(i, labelling.runs[i])]) for i in range(n)]
-        rows += [(np.array([self.end, n + i]), np.array([1.0, -1.0]), 0.0) for i in range(n)]
-        arrays = np.concatenate([labelling.arrays[i, : self.size[i]] for i in range(n)]).astype(np.float64)
-        every = self.weight + np.arange(int(self.first[-1]))
-        rows.append((every, -arrays, -float(self.owner.problem.budget)))
-        self.program.add(rows)
+        arrays = [own[:count] for own, count in zip(labelling.arrays, size, strict=True)]
+        self.begin(labelling.runs, arrays, owner.problem.budget, none)
         self.separate(first=True)
-
-    def _row(self, late: int, early: int, parts: list[tuple[int, Floats]]) -> Any:
-        """late >= early + the weighted costs, in ticks."""
-        columns = np.concatenate([[late, early], *(self._weights(i) for i, _ in parts)])
-        costs = np.concatenate([[1.0, -1.0], *(-costs[: self.size[i]] / self.unit for i, costs in parts)])
-        return columns, costs, 0.0
-
-    def _square(self, values: Floats) -> Floats:
-        table = np.zeros(self.labelling.runs.shape)
-        table[np.arange(len(table[0])) < self.size[:, None]] = values
-        return table
 
     def separate(self, *, first: bool = False) -> bool:
         """Add the inequalities that the solution violates most; False if there are none.
@@ -441,13 +391,11 @@ class _Program:
         """
         n, pairs, waits = self.stages, self.owner.pairs, self.labelling.waits
         consumers = self.owner.consumers
+        solution = self.solution
         if first:
-            weights, times = self._square(np.ones(int(self.first[-1]))) / self.size[:, None], np.zeros(2 * n)
-        else:
-            values = self.program.solution
-            weights, times = self._square(values[self.weight :]), values[: 2 * n] * self.unit
-        begin, end = times[:n], times[n:]
-        solution = Solution(weights, begin, end)
+            even = self.square(np.ones(int(self.first[-1]))) / self.size[:, None]
+            solution = Solution(even, np.zeros(n), np.zeros(n))
+        weights, begin, end = solution
         rows = []
         for table, to_end in ((waits.wait, False), (waits.middle, True)):
             shape = table.shape[:2]
@@ -455,17 +403,17 @@ class _Program:
             separate_waits(pairs, table, self.size, solution, to_end, -self.target * self.unit, out)
             for e in self._chosen(out.excess, first):
                 p, i = self.owner.ends[e]
-                rows.append(self._row((n if to_end else 0) + i, p, [(p, out.a[e]), (i, out.b[e])]))
+                rows.append(self.inequality((n if to_end else 0) + i, p, [(p, out.a[e]), (i, out.b[e])]))
         ended = end[pairs.producer]
         used = pairs.user_row >= 0
         tail = np.where(used, ended + (waits.tail * weights[consumers]).sum(axis=1), -np.inf)
         for e in self._chosen(tail - end[consumers], first):
             p, i = self.owner.ends[e]
-            rows.append(self._row(n + i, n + p, [(i, waits.tail[e].astype(np.float64))]))
+            rows.append(self.inequality(n + i, n + p, [(i, waits.tail[e].astype(np.float64))]))
         whole = np.where(self._whole, ended + pairs.beyond, -np.inf)
         for e in self._chosen(whole - begin[consumers], first):
             p, i = self.owner.ends[e]
-            rows.append(self._row(i, n + p, [(i, np.full(len(weights[i]), float(pairs.beyond[e])))]))
+            rows.append(self.inequality(i, n + p, [(i, np.full(len(weights[i]), float(pairs.beyond[e])))]))
         self.program.add(rows)
         return bool(rows)
 
@@ -473,27 +421,12 @@ class _Program:
         """Pairs whose inequality is violated most; before there is a solution those of an edge."""
         if first:
             return np.flatnonzero(self.owner.direct & (excess > -np.inf)).tolist()
-        chosen = np.flatnonzero(excess > _VIOLATION * self.unit)
-        worst: list[int] = np.sort(
-            chosen[np.argsort(-excess[chosen], kind="stable")][: 2 * self.stages]
-        ).tolist()
-        return worst
+        return self.worst(excess, 2 * self.stages)
 
     def result(self, rounds: int) -> tuple[float, npt.NDArray[np.bool_] | None, Floats, float]:
         """The bound that the multipliers prove, and the labels that are left at the target."""
-        limit = np.full(self.weight, self.target)
-        base, reduced = self.program.dual(limit)
-        least = np.minimum.reduceat(reduced[self.weight :], self.first[:-1])
-        bound = base + float(least.sum())
-        seconds = (
-            _SECONDS_PER_ROW * self.program.rows
-            + 1e-9 * _NS_PER_PIVOT_AND_ROW * self.program.effort
-            + 1e-9 * _NS_PER_POTENTIAL * rounds * self.labelling.waits.wait.size
-        )
-        weights = self._square(np.clip(self.program.solution[self.weight :], 0.0, 1.0))
-        extra = self._square(reduced[self.weight :] - np.repeat(least, self.size))
-        exists = np.arange(extra.shape[1]) < self.size[:, None]
-        kept = (bound + extra <= self.target + MARGIN) & exists
-        if not kept.any(axis=1).all():
-            return bound * self.unit, None, weights, seconds
-        return bound * self.unit, kept, weights, seconds
+        bound, kept = self.proven()
+        seconds = self.seconds(_NS_PER_PIVOT_AND_ROW)
+        seconds += 1e-9 * _NS_PER_POTENTIAL * rounds * self.labelling.waits.wait.size
+        weights = np.clip(self.solution.weights, 0.0, 1.0)
+        return bound, kept if kept.any(axis=1).all() else None, weights, seconds

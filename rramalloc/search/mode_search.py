@@ -436,7 +436,7 @@ class ModeProver:
                 bound = target + 1
                 self._stride *= 2
             else:
-                bound = max(bound, min(target, math.ceil(left.bound - 1e-6)))
+                bound = max(bound, min(target, math.ceil(left.bound)))
                 self._rows[target] = left.rows
                 self._resisting.append(target)
         return bound, spent

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rramalloc.search.bound import Bounder, Box, Outcome, width
+from rramalloc.search.path_program import Floats
 from rramalloc.search.problem import Problem, Stop
-from rramalloc.search.relaxation import Floats, Relaxation
+from rramalloc.search.relaxation import Relaxation
 from rramalloc.timing.simulate import Replication, makespan_of
 
 _TIGHTEN_ROUNDS, _TIGHTEN_ENOUGH = 6, 0.95

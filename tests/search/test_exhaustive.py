@@ -14,7 +14,7 @@ from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumera
 
 from rramalloc.errors import TargetError
 from rramalloc.methods.registry import method_named, method_names
-from rramalloc.search import auto, fewest, interval, mode_search, relaxation
+from rramalloc.search import auto, fewest, interval, mode_search, path_program, relaxation
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.problem import Candidate, Stop
 from rramalloc.search.prove import Branching, Tightener
@@ -161,7 +161,7 @@ def test_relaxed_bounds_hold_for_any_multipliers(case: Enumerated) -> None:
     left = bounder.shrunk(target, bounder.widest)
     assert left is not None
 
-    class Distorted(relaxation.LinearProgram):
+    class Distorted(path_program.LinearProgram):
         def solve(self) -> float:
             value = super().solve()
             noise = np.random.default_rng(0).normal(1.0, 0.7, self.rows)
@@ -169,7 +169,7 @@ def test_relaxed_bounds_hold_for_any_multipliers(case: Enumerated) -> None:
             return value
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(relaxation, "LinearProgram", Distorted)
+        patched.setattr(path_program, "LinearProgram", Distorted)
         relaxed = relaxation.Relaxation(case.problem).solve(left.box, left.start, left.rest, target)
     assert relaxed.bound <= case.optimum + 1e-6
     assert relaxed.box is not None

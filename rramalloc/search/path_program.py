@@ -1,0 +1,209 @@
+"""A linear program over labels: start and finish of every stage, the end, and a weight for every label.
+
+`LinearProgram` gives bounds that hold whatever multipliers the solver returns. `PathProgram` is what the
+relaxations over copies and over modes have in common; of their many inequalities few matter, so these join
+as they are violated.
+
+Source: docs/sources/model.md 4; solved by HiGHS.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import highspy
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.search.kernels.cuts import Solution
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Row = tuple[npt.NDArray[Any], npt.NDArray[Any], float]
+"""Columns, coefficients and right-hand side: coefficients @ columns >= right-hand side."""
+
+MARGIN, _UNIT_BITS = 1e-6, 16
+"""Of bounds, in units of a program, and bits of a target counted in them."""
+_ROUNDS, _VIOLATION, _WORTHWHILE = 12, 0.02, 0.02
+"""Solutions at most, violation from which an inequality joins, and what another solution must raise the
+bound by, in units."""
+_MOST_PIVOTS = 50_000
+_PIVOTS_PER_CALL = 20
+"""Pivots that take as long as a call of the solver."""
+_SECONDS_PER_ROW = 2e-5
+
+
+def unit_of(target: int) -> float:
+    """Ticks in which a relaxation counts: a power of two, so that its numbers stay small and exact."""
+    return 2.0 ** max(0, target.bit_length() - _UNIT_BITS)
+
+
+class LinearProgram:
+    """Minimise cost @ v over lower <= v <= upper and the rows added so far."""
+
+    def __init__(self, cost: Floats, lower: Floats, upper: Floats) -> None:
+        self.cost, self.lower, self.upper = cost, lower, upper
+        self.effort = 0.0
+        """Pivots times rows, summed: the work done, whatever the machine."""
+        self.solution = np.zeros(len(cost))
+        self.multipliers = np.zeros(0)
+        self._columns: list[npt.NDArray[np.int32]] = []
+        self._coefficients: list[Floats] = []
+        self._right: list[Floats] = []
+        self._lengths: list[int] = []
+        self._equal = 0
+        self._solver = highspy.Highs()
+        for option, setting in (
+            ("output_flag", False), ("threads", 1), ("solver", "simplex"), ("presolve", "off"),
+            ("simplex_iteration_limit", _MOST_PIVOTS),
+        ):  # fmt: skip
+            self._solver.setOptionValue(option, setting)
+        self._solver.addVars(len(cost), lower, upper)
+        self._solver.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self._lengths)
+
+    def add(self, rows: Sequence[Row], *, equal: bool = False) -> None:
+        """Add rows; equations, which must come first, with `equal`."""
+        if not rows:
+            return
+        lengths = [len(row[0]) for row in rows]
+        starts = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int32)
+        columns = np.concatenate([row[0] for row in rows]).astype(np.int32)
+        coefficients = np.concatenate([row[1] for row in rows]).astype(np.float64)
+        right = np.array([row[2] for row in rows], dtype=np.float64)
+        above = right if equal else np.full(len(rows), np.inf)
+        self._solver.addRows(len(rows), right, above, len(columns), starts, columns, coefficients)
+        self._equal += len(rows) if equal else 0
+        self._columns.append(columns)
+        self._coefficients.append(coefficients)
+        self._right.append(right)
+        self._lengths += lengths
+
+    def solve(self) -> float:
+        """Solve from the last basis; the minimum, or -inf if the solver gave up."""
+        self._solver.run()
+        info = self._solver.getInfo()
+        self.effort += float((max(0, info.simplex_iteration_count) + _PIVOTS_PER_CALL) * self.rows)
+        solution = self._solver.getSolution()
+        self.solution = np.array(solution.col_value, dtype=np.float64)
+        self.multipliers = np.array(solution.row_dual, dtype=np.float64)
+        optimal = self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        return float(info.objective_function_value) if optimal else -np.inf
+
+    def dual(self, limit: Floats) -> tuple[float, Floats]:
+        """(base, reduced costs): what the multipliers prove, whatever their quality.
+
+        Every v that keeps the rows that are not equations has cost @ v >= base + reduced[k:] @ v[k:] with
+        k = len(limit), if lower[:k] <= v[:k] <= limit. Negative multipliers count as 0, those of equations
+        too.
+        """
+        multipliers = np.maximum(self.multipliers, 0.0)
+        multipliers[: self._equal] = 0.0
+        products = np.concatenate(self._coefficients) * np.repeat(multipliers, self._lengths)
+        reduced = self.cost - np.bincount(np.concatenate(self._columns), products, len(self.cost))
+        k = len(limit)
+        corners = np.minimum(reduced[:k] * self.lower[:k], reduced[:k] * limit)
+        return float(multipliers @ np.concatenate(self._right)) + float(corners.sum()), reduced
+
+
+class PathProgram(ABC):
+    """The relaxation of one set of labels; times are counted in units of `unit` ticks.
+
+    size: labels of every stage; width: of the most; start: least start of every stage, in ticks.
+    """
+
+    def __init__(self, size: Ints, width: int, target: int, start: Ints) -> None:
+        self.size, self.width = size, width
+        self.unit = unit_of(target)
+        self.target = target / self.unit
+        n = self.stages = len(size)
+        self.first = np.concatenate(([0], np.cumsum(size)))
+        self.end, self.weight = 2 * n, 2 * n + 1
+        count = self.weight + int(self.first[-1])
+        lower, upper, cost = np.zeros(count), np.ones(count), np.zeros(count)
+        lower[:n] = start / self.unit
+        upper[: self.weight] = np.inf
+        cost[self.end] = 1.0
+        self.program = LinearProgram(cost, lower, upper)
+
+    def begin(self, runs: Sequence[Any] | Floats, arrays: Sequence[Any], budget: int, rest: Ints) -> None:
+        """The rows of single stages, of the end and of the budget.
+
+        runs, arrays: of every stage, ticks from start to finish and arrays of every label; rest: least ticks
+        from its finish to the end.
+        """
+        n = self.stages
+        ones = [(self.weights(i), np.ones(int(self.size[i])), 1.0) for i in range(n)]
+        self.program.add(ones, equal=True)
+        rows = [self.inequality(n + i, i, [(i, runs[i])]) for i in range(n)]
+        rows += [
+            (np.array([self.end, n + i]), np.array([1.0, -1.0]), float(rest[i]) / self.unit) for i in range(n)
+        ]
+        every = self.weight + np.arange(int(self.first[-1]))
+        rows.append((every, -np.concatenate(arrays).astype(np.float64), -float(budget)))
+        self.program.add(rows)
+
+    def weights(self, stage: int) -> Ints:
+        """Columns of the weights of a stage."""
+        columns: Ints = self.weight + np.arange(self.first[stage], self.first[stage + 1])
+        return columns
+
+    def inequality(self, late: int, early: int, parts: Sequence[tuple[int, Any]]) -> Row:
+        """Column late >= column early + the costs of the labels of some stages, in ticks."""
+        columns = np.concatenate([[late, early], *(self.weights(i) for i, _ in parts)])
+        costs = np.concatenate([[1.0, -1.0], *(-costs[: self.size[i]] / self.unit for i, costs in parts)])
+        return columns, costs, 0.0
+
+    def square(self, values: Floats) -> Floats:
+        """A value for every label as (stages, width), 0 where a stage has no such label."""
+        table = np.zeros((self.stages, self.width))
+        table[np.arange(self.width) < self.size[:, None]] = values
+        return table
+
+    @property
+    def solution(self) -> Solution:
+        """Weights, and times in ticks."""
+        values, n = self.program.solution, self.stages
+        return Solution(
+            self.square(values[self.weight :]), values[:n] * self.unit, values[n : 2 * n] * self.unit
+        )
+
+    def worst(self, excess: Floats, most: int) -> list[int]:
+        """Numbers of the largest violations, in ticks, at most so many."""
+        chosen = np.flatnonzero(excess > _VIOLATION * self.unit)
+        worst: list[int] = np.sort(chosen[np.argsort(-excess[chosen], kind="stable")][:most]).tolist()
+        return worst
+
+    @abstractmethod
+    def separate(self) -> bool:
+        """Add the inequalities that the solution violates most; False if there are none."""
+
+    def run(self) -> int:
+        """Solve and separate in turn as long as the bound rises; how many solutions it took."""
+        rounds, value = 0, -np.inf
+        while True:
+            reached = self.program.solve()
+            rounds += 1
+            enough = reached > self.target + 0.5 or reached - value < _WORTHWHILE
+            if rounds == _ROUNDS or enough or not self.separate():
+                return rounds
+            value = reached
+
+    def proven(self) -> tuple[float, npt.NDArray[np.bool_]]:
+        """What the multipliers prove: a bound in ticks, and which labels may meet the target."""
+        base, reduced = self.program.dual(np.full(self.weight, self.target))
+        least = np.minimum.reduceat(reduced[self.weight :], self.first[:-1])
+        bound = base + float(least.sum()) - MARGIN
+        extra = self.square(reduced[self.weight :] - np.repeat(least, self.size))
+        exists = np.arange(self.width) < self.size[:, None]
+        return bound * self.unit, (bound + extra <= self.target) & exists
+
+    def seconds(self, ns_per_pivot: float) -> float:
+        """Of rows and pivots, counted; of a pivot and row: nanoseconds."""
+        return _SECONDS_PER_ROW * self.program.rows + 1e-9 * ns_per_pivot * self.program.effort
