@@ -107,25 +107,25 @@ class Reach(NamedTuple):
     direct: npt.NDArray[np.bool_]
 
 
-class _Need(NamedTuple):
-    """What a stage needs of an ancestor, see Reach."""
+class _Ancestor(NamedTuple):
+    """What a stage needs of an ancestor on some paths, see Reach."""
 
     beyond: int
     need: Table
 
-    def and_also(self, other: _Need | None) -> _Need:
+    def and_also(self, other: _Ancestor | None) -> _Ancestor:
         """On one path or on another."""
         if other is None:
             return self
-        return _Need(min(self.beyond, other.beyond), np.maximum(self.need, other.need))
+        return _Ancestor(min(self.beyond, other.beyond), np.maximum(self.need, other.need))
 
 
 @lru_cache(maxsize=4)
 def reach(graph: StageGraph, hops: int) -> Reach:
     """Pairs at most `hops` edges apart, fewer where their tables would be too large."""
-    direct: list[dict[int, _Need]] = [{} for _ in graph.stages]
+    direct: list[dict[int, _Ancestor]] = [{} for _ in graph.stages]
     for edge in graph.deciding:
-        direct[edge.consumer][edge.producer] = _Need(graph.lag(edge), graph.needed(edge))
+        direct[edge.consumer][edge.producer] = _Ancestor(graph.lag(edge), graph.needed(edge))
     passed = clock_of(graph).least
     found = [own.copy() for own in direct]
     levels = direct
@@ -141,18 +141,20 @@ def reach(graph: StageGraph, hops: int) -> Reach:
     return _flat(graph, found, direct)
 
 
-def _one_up(level: dict[int, _Need], direct: list[dict[int, _Need]], passed: Whole) -> dict[int, _Need]:
+def _one_up(
+    level: dict[int, _Ancestor], direct: list[dict[int, _Ancestor]], passed: Whole
+) -> dict[int, _Ancestor]:
     """What is needed of the producers of the ancestors in `level`."""
-    following: dict[int, _Need] = {}
+    following: dict[int, _Ancestor] = {}
     for ancestor, (beyond, need) in level.items():
         for producer, (lag, table) in direct[ancestor].items():
             composed = np.where(need >= 0, table[np.maximum(need, 0)], np.int32(-1))
-            through = _Need(lag + int(passed[ancestor]) + beyond, composed)
+            through = _Ancestor(lag + int(passed[ancestor]) + beyond, composed)
             following[producer] = through.and_also(following.get(producer))
     return following
 
 
-def _flat(graph: StageGraph, found: list[dict[int, _Need]], direct: list[dict[int, _Need]]) -> Reach:
+def _flat(graph: StageGraph, found: list[dict[int, _Ancestor]], direct: list[dict[int, _Ancestor]]) -> Reach:
     pointer, offset = [0], [0]
     pairs: list[tuple[int, int, int, bool]] = []
     tables: list[Table] = []
