@@ -103,7 +103,8 @@ class ModesOfFewestArrays(Choices):
     """Modes with the fewest arrays for every length, over blocks of all shapes and all copies.
 
     Every other mode stands behind the one with most arrays that are no more than its own, which takes no
-    longer. EdgeCosts are the least of all modes that a choice stands for, so the optimum bounds the problem.
+    longer. What an edge costs is the least of all modes that a choice stands for, so the optimum bounds the
+    problem.
     """
 
     def __init__(self, problem: Problem) -> None:

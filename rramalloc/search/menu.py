@@ -26,7 +26,7 @@ from rramalloc.search.kernels.modes import MenuTables, State
 from rramalloc.search.problem import Problem
 from rramalloc.timing.access import StepTime, bytes_of_block
 from rramalloc.timing.kernel import STEPS, TICKS
-from rramalloc.timing.stage_graph import EXACTLY, BatchTicks
+from rramalloc.timing.stage_graph import BatchTicks
 
 Ints = npt.NDArray[np.int64]
 
@@ -153,8 +153,7 @@ class StageModes:
             np.array([own.per_copy for own in each], dtype=np.float64),
             TICKS,
         )
-        access = np.ceil(clock.per_copy[self.block] * self.modes.low * EXACTLY).astype(np.int64)
-        period = np.maximum(clock.least[self.block], access)
+        period = clock.of_each(self.block, self.modes.low)
         return replace(self, modes=self.modes._replace(period=period), clock=clock)
 
     def with_copies(self, most: Ints) -> StageModes:

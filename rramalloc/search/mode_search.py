@@ -20,7 +20,7 @@ from rramalloc.search.kernels.modes import MenuTables, State, anneal_modes, grow
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import TIGHT_ROUNDS, Left, ModeBounder, Rows
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop
-from rramalloc.search.prove import Prover
+from rramalloc.search.prove import FINEST, Prover
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import Replication
 
@@ -50,9 +50,8 @@ modes, and for the search without modes that comes before."""
 _PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
 _NODE_ROUNDS, _LEAF_WAYS = 2, 64
-_FIRST_TARGET, _COARSE, _FINEST = 0.85, 64, 4096
-"""Part of the makespan that is the first target, and parts of it to which targets are bisected, and below
-which two targets are one where times are ticks."""
+_FIRST_TARGET, _COARSE = 0.85, 64
+"""Part of the makespan that is the first target, and parts of it to which targets are bisected."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -457,7 +456,7 @@ class ModeProver:
             return min(bound + self._stride, makespan - 1)
         if min(resisting) - bound > makespan // _COARSE:
             return (bound + min(resisting)) // 2
-        grain = 0 if self.problem.graph.clocks is None else max(self._grain, makespan // _FINEST)
+        grain = 0 if self.problem.graph.clocks is None else max(self._grain, makespan // FINEST)
         target = min(bound + grain, makespan - 1)
         near = [known for known in resisting if known <= target]
         if not near:

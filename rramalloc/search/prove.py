@@ -31,7 +31,7 @@ _DEEP_NODES = 2
 """Deep nodes that a turn with them has time for at least."""
 _ABOVE, _QUICK_S = (4, 16, 8, 2, 1, 0), 0.01
 """Per cent above the first bound at which boxes are looked at; only the first where boxes take long."""
-_FINEST = 4096
+FINEST = 4096
 """Parts of the makespan below which two targets are one where times are ticks."""
 _SHARE = 0.2
 """Part of the work left that a single relaxation may take."""
@@ -255,7 +255,7 @@ class Prover:
 
     def _finest(self, makespan: int) -> int:
         """The shortest stride."""
-        return 1 if self.problem.graph.clocks is None else max(1, makespan // _FINEST)
+        return 1 if self.problem.graph.clocks is None else max(1, makespan // FINEST)
 
     def _found_at_most(self, bound: int) -> bool:
         """Whether an allocation as fast as the bound was found in this turn."""

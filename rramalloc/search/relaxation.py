@@ -22,9 +22,9 @@ from rramalloc.search.lookups import Reach, Whole, clock_of, reach
 from rramalloc.search.path_program import Floats, PathProgram, Row
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Replication
-from rramalloc.timing.stage_graph import EXACTLY
 
-_STEPS, _TICKS = (16, 8), (64, 24)
+_LABELS, _HOPS = 16, 8
+_LABELS_TICKS, _HOPS_TICKS = 64, 24
 """Labels of a stage at most, a power of two, and edges between two stages of a pair: where all stages step
 together, and with own clocks, where few labels lose much since batches differ in length."""
 _MEMORY = 30
@@ -35,7 +35,7 @@ _SECONDS_PER_PAIR, _NS_PER_PIVOT_AND_ROW = 3e-6, 30.0
 class Labels(NamedTuple):
     """The intervals of copies into which the relaxation cuts every stage's box.
 
-    Label m of stage i, m < size[i], stands for low[i, m] ... high[i, m] copies; int64 (stages, most)
+    Label m of stage i, m < size[i], stands for low[i, m] ... high[i, m] copies; int64 (stages, most).
 
     ticks[i, m]: of a batch of the fewest of them.
     """
@@ -52,9 +52,7 @@ class Labels(NamedTuple):
         lows, highs = np.ones((stages, most), dtype=np.int64), np.ones((stages, most), dtype=np.int64)
         count = np.zeros(stages, dtype=np.int64)
         intervals_of(windows, *box, lows, highs, count)
-        access = np.ceil(clock.per_copy[:, None] * lows * EXACTLY).astype(np.int64)
-        ticks = np.maximum(clock.least[:, None], access)
-        return cls(lows, highs, ticks, count)
+        return cls(lows, highs, clock.of_each(np.arange(stages)[:, None], lows), count)
 
     def lows(self, stage: int) -> Whole:
         """Fewest copies of every label of a stage."""
@@ -117,15 +115,21 @@ class Relaxation:
         self._useful = {cut: last for cut, last in self._useful.items() if last > oldest}
         return model.result(rounds)
 
-    @property
-    def effort(self) -> tuple[int, int]:
-        """Labels of a stage, and edges between the stages of a pair, at most."""
-        return _STEPS if self.problem.graph.clocks is None else _TICKS
+    @cached_property
+    def clock(self) -> Clock:
+        """Ticks of a batch of every stage."""
+        return clock_of(self.problem.graph)
+
+    def labels(self, box: Box) -> Labels:
+        """The labels of a box."""
+        graph = self.problem.graph
+        return Labels.of(graph.windows, self.clock, box, _LABELS if graph.clocks is None else _LABELS_TICKS)
 
     @cached_property
     def reach(self) -> Reach:
         """Pairs of stages that wait for each other."""
-        return reach(self.problem.graph, self.effort[1])
+        graph = self.problem.graph
+        return reach(graph, _HOPS if graph.clocks is None else _HOPS_TICKS)
 
     @cached_property
     def consumer(self) -> Whole:
@@ -155,7 +159,7 @@ class _Model(PathProgram):
     ) -> None:
         self.owner, problem = owner, owner.problem
         self.windows = problem.graph.windows
-        labels = self.labels = Labels.of(self.windows, clock_of(problem.graph), box, owner.effort[0])
+        labels = self.labels = owner.labels(box)
         super().__init__(labels.size, labels.low.shape[1], target, start)
         self.cuts: dict[int, _Cut] = {}
         stages = range(self.stages)

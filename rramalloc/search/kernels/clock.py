@@ -21,6 +21,11 @@ class Clock(NamedTuple):
     per_copy: Any
     time: Any
 
+    def of_each(self, numbers: Any, copies: Any) -> Any:
+        """As `ticks_of`, of arrays of numbers and copies that broadcast; int64."""
+        access = np.ceil(self.per_copy[numbers] * copies * EXACTLY).astype(np.int64)
+        return np.maximum(self.least[numbers], access)
+
 
 @compiled_part
 def ticks_of(clock: Any, number: int, copies: int) -> int:

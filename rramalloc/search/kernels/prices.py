@@ -105,9 +105,7 @@ def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, p
     i, its own arrays included. A path visits a stage once, so no array is paid for twice.
     """
     windows, reach = rules.graph.windows, rules.reach
-    pointer, producer, offset, need, user = (
-        reach.pointer, reach.producer, reach.offset, reach.need, reach.user,
-    )  # fmt: skip
+    pointer, producer, offset, need, gaps, user, _ = reach
     before, done = paths.before, paths.done
     for i in range(len(windows)):
         before[i] = times.start[i]
@@ -115,7 +113,7 @@ def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, p
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
             window = need[offset[edge] + low[i] - 1]
-            beyond = reach.beyond[edge]
+            beyond = gaps[edge]
             if window >= 0:
                 wait = _cheapest_ticks(rules, times, price, p, window + 1, low, high) + beyond
                 before[i] = max(before[i], before[p] + wait)
@@ -136,9 +134,7 @@ def price_paths(rules: Any, offer: Any, low: Any, high: Any, times: Any, paths: 
     Raises low where the remaining time asks for it.
     """
     windows, reach = rules.graph.windows, rules.reach
-    pointer, producer, offset, need, user = (
-        reach.pointer, reach.producer, reach.offset, reach.need, reach.user,
-    )  # fmt: skip
+    pointer, producer, offset, need, gaps, user, _ = reach
     price, bought = offer.price, offer.price * offer.spare
     before, done, ahead, after = paths.before, paths.done, paths.ahead, paths.after
     limit = with_slack(offer.target)
@@ -156,7 +152,7 @@ def price_paths(rules: Any, offer: Any, low: Any, high: Any, times: Any, paths: 
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
             window = need[offset[edge] + low[i] - 1]
-            beyond = reach.beyond[edge]
+            beyond = gaps[edge]
             if window >= 0:
                 wait = _cheapest_ticks(rules, times, price, p, window + 1, low, high) + beyond
                 ahead[p] = max(ahead[p], wait + ahead[i])
@@ -214,9 +210,7 @@ def _equal_ratios(lowest: int, highest: int, low: Any, high: Any) -> int:
 @compiled_part
 def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any) -> None:
     """before[i, m]: least start of i, done[i, m]: least finish, each with what the ancestors of i pay."""
-    pointer, producer, offset, need, user = (
-        reach.pointer, reach.producer, reach.offset, reach.need, reach.user,
-    )  # fmt: skip
+    pointer, producer, offset, need, gaps, user, _ = reach
     low, high, count, inverse, paid, ticks = intervals
     before, done = paths.before, paths.done
     for i in range(len(windows)):
@@ -224,7 +218,7 @@ def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any
             before[i, m] = start[i]
             done[i, m] = 0.0
         for edge in range(pointer[i], pointer[i + 1]):
-            p, beyond, used = producer[edge], reach.beyond[edge], user[edge]
+            p, beyond, used = producer[edge], gaps[edge], user[edge]
             ended = _FAR
             for k in range(count[p]):
                 ended = min(ended, done[p, k] + paid[p, k])
@@ -249,9 +243,7 @@ def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any
 @compiled_part
 def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, paths: Any) -> None:
     """ahead[i, m]: least time from the start of i to the end, after[i, m]: from its finish, alike."""
-    pointer, producer, offset, need, user = (
-        reach.pointer, reach.producer, reach.offset, reach.need, reach.user,
-    )  # fmt: skip
+    pointer, producer, offset, need, gaps, user, _ = reach
     low, high, count, inverse, paid, ticks = intervals
     ahead, after = paths.ahead, paths.after
     for i in range(len(windows)):
@@ -263,7 +255,7 @@ def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, path
             run = (windows[i] + high[i, m] - 1) // high[i, m] * ticks[i, m]
             ahead[i, m] = max(ahead[i, m], run + after[i, m])
         for edge in range(pointer[i], pointer[i + 1]):
-            p, beyond, used = producer[edge], reach.beyond[edge], user[edge]
+            p, beyond, used = producer[edge], gaps[edge], user[edge]
             at = offset[edge]
             rest = _FAR
             for m in range(count[i]):
