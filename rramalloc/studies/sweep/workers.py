@@ -98,7 +98,7 @@ class Distribution:
                 try:
                     rows += self.finished(numbers, future.result())
                 except WorkerDied:
-                    rows += self._lost(numbers, workers.deaths)
+                    rows += self._lost(numbers, workers)
             yield rows
 
     def document(self, numbers: list[int]) -> Document:
@@ -141,13 +141,17 @@ class Distribution:
         self._left -= len(taken)
         return taken
 
-    def _lost(self, numbers: list[int], deaths: int) -> Finished:
-        """A worker died over a batch: try its points alone, or give up the one that it was."""
-        self._deaths.update(numbers if len(numbers) == 1 else dict.fromkeys(numbers, 0))
-        if len(numbers) > 1 or self._deaths[numbers[0]] < deaths:
+    def _lost(self, numbers: list[int], workers: Workers) -> Finished:
+        """A worker died over a batch: try its points alone, or give up the one that it was.
+
+        Where deaths are not attributed, one counts only for a suspect: other points were not under way alone.
+        """
+        number = numbers[0]
+        alone = len(numbers) == 1 and (workers.attributes_deaths or number in self._deaths)
+        self._deaths.update(numbers if alone else dict.fromkeys(numbers, 0))
+        if self._deaths[number] < workers.deaths:
             self._suspects.extend(numbers)
             return []
-        (number,) = numbers
         point = self._spec.point(number)
         inputs = inputs_of(
             point, self._sources.networks[point.network], self._sources.hardware[point.hardware]

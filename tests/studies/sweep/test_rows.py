@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ from studies.sweep.tiny import MINIMUM, network
 
 import rramalloc
 from rramalloc.errors import SpecError, UnknownNameError, WorkerError
-from rramalloc.studies.sweep import compute
+from rramalloc.studies.sweep import compute, workers
 from rramalloc.studies.sweep.compute import run_batch
 from rramalloc.studies.sweep.rows import SweepRow
 from rramalloc.studies.sweep.spec import read_spec
 from rramalloc.studies.sweep.sweep_sources import read_sources
-from rramalloc.studies.sweep.workers import Distribution
+from rramalloc.studies.sweep.workers import Distribution, WorkerDied
 
 ISAAC_MEMORY = """
 name = "remembering"
@@ -224,6 +225,48 @@ def test_paths_start_from_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(elsewhere)
     spec, where, folder = read_spec(specs / "spec.toml")
     assert [text.name for text in read_sources(spec, where, folder).networks] == ["a", "mine", "vgg11"]
+
+
+class BlamingAll:
+    """Workers one of which dies at point 13: every batch under way at that time is blamed."""
+
+    deaths = 1
+    attributes_deaths = False
+
+    def __init__(self) -> None:
+        self.flying: list[tuple[dict[str, Any], Future[dict[str, Any]]]] = []
+
+    def room(self) -> int:
+        while self.flying:  # what came together is under way together
+            documents, futures = zip(*self.flying, strict=True)
+            self.flying.clear()
+            poisoned = any(point[0] == 13 for each in documents for point in each["points"])
+            for document, future in zip(documents, futures, strict=True):
+                if poisoned:
+                    future.set_exception(WorkerDied())
+                else:
+                    future.set_result(run_batch(document))
+        return 4
+
+    def submit(self, document: dict[str, Any]) -> Future[dict[str, Any]]:
+        self.flying.append((document, future := Future()))
+        return future
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_point_beside_one_that_kills_its_worker_has_its_row(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Single points, of which several are under way at a time: only one that dies alone is given up."""
+    monkeypatch.setattr(workers, "_WAIT_S", 0)
+    lists = {"networks": str(tiny), "arrays": 5, "methods": "none", "seeds": [*range(20)]}
+    spec, where, folder = read_spec(lists)
+    distribution = Distribution(spec, read_sources(spec, where, folder), iter(range(20)), 20)
+    rows = {number: row for finished in distribution.rows(BlamingAll()) for number, row in finished}
+    assert sorted(rows) == [*range(20)]
+    assert [number for number, row in rows.items() if row["error"]] == [13]
 
 
 def test_compilation_is_no_part_of_the_rate(tiny: Path) -> None:
