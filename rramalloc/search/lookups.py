@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import islice
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -107,54 +110,83 @@ class Reach(NamedTuple):
     direct: npt.NDArray[np.bool_]
 
 
-class _Ancestor(NamedTuple):
-    """What a stage needs of an ancestor on some paths, see Reach."""
+Need = TypeVar("Need")
+Ancestors = dict[int, tuple[int, Need]]
+"""Of a stage, by ancestor: least ticks from the finish of a batch there to the start of one here that waits
+for it, and what is needed of it.
+"""
 
-    beyond: int
-    need: Table
 
-    def and_also(self, other: _Ancestor | None) -> _Ancestor:
-        """On one path or on another."""
-        if other is None:
-            return self
-        return _Ancestor(min(self.beyond, other.beyond), np.maximum(self.need, other.need))
+@dataclass(frozen=True, slots=True)
+class Composition(Generic[Need]):
+    """What is needed along a path, and on one path or on another.
+
+    through: of what a stage needs of a producer, and that of its own.
+    """
+
+    through: Callable[[Need, Need], Need]
+    union: Callable[[Need, Need], Need]
+
+    def add(self, found: Ancestors[Need], ancestor: int, beyond: int, need: Need) -> None:
+        """Another path to an ancestor."""
+        if ancestor in found:
+            least, other = found[ancestor]
+            beyond, need = min(least, beyond), self.union(other, need)
+        found[ancestor] = beyond, need
+
+    def merge(self, found: list[Ancestors[Need]], level: list[Ancestors[Need]]) -> None:
+        """Other paths to ancestors of all stages."""
+        for own, others in zip(found, level, strict=True):
+            for ancestor, (beyond, need) in others.items():
+                self.add(own, ancestor, beyond, need)
+
+    def levels_up(self, direct: list[Ancestors[Need]], passed: Whole) -> Iterator[list[Ancestors[Need]]]:
+        """Ancestors of all stages two edges up, three edges up, and so on.
+
+        passed: least ticks of a batch of every stage.
+        """
+        level = direct
+        while True:
+            level = [self._one_up(own, direct, passed) for own in level]
+            yield level
+
+    def _one_up(
+        self, level: Ancestors[Need], direct: list[Ancestors[Need]], passed: Whole
+    ) -> Ancestors[Need]:
+        following: Ancestors[Need] = {}
+        for ancestor, (beyond, need) in level.items():
+            for producer, (lag, other) in direct[ancestor].items():
+                time = lag + int(passed[ancestor]) + beyond
+                self.add(following, producer, time, self.through(need, other))
+        return following
 
 
 @lru_cache(maxsize=4)
 def reach(graph: StageGraph, hops: int) -> Reach:
     """Pairs at most `hops` edges apart, fewer where their tables would be too large."""
-    direct: list[dict[int, _Ancestor]] = [{} for _ in graph.stages]
+    direct: list[Ancestors[Table]] = [{} for _ in graph.stages]
     for edge in graph.deciding:
-        direct[edge.consumer][edge.producer] = _Ancestor(graph.lag(edge), graph.needed(edge))
-    passed = clock_of(graph).least
+        direct[edge.consumer][edge.producer] = graph.lag(edge), graph.needed(edge)
     found = [own.copy() for own in direct]
-    levels = direct
-    entries = sum(len(each.need) for own in direct for each in own.values())
-    for _ in range(2, hops + 1):
-        levels = [_one_up(level, direct, passed) for level in levels]
-        entries += sum(len(each.need) for level in levels for each in level.values())
+    tables = Composition(_composed, np.maximum)
+    entries = _entries(direct)
+    for level in islice(tables.levels_up(direct, clock_of(graph).least), hops - 1):
+        entries += _entries(level)
         if entries > _MOST_ENTRIES:
             break
-        for own, level in zip(found, levels, strict=True):
-            for ancestor, need in level.items():
-                own[ancestor] = need.and_also(own.get(ancestor))
+        tables.merge(found, level)
     return _flat(graph, found, direct)
 
 
-def _one_up(
-    level: dict[int, _Ancestor], direct: list[dict[int, _Ancestor]], passed: Whole
-) -> dict[int, _Ancestor]:
-    """What is needed of the producers of the ancestors in `level`."""
-    following: dict[int, _Ancestor] = {}
-    for ancestor, (beyond, need) in level.items():
-        for producer, (lag, table) in direct[ancestor].items():
-            composed = np.where(need >= 0, table[np.maximum(need, 0)], np.int32(-1))
-            through = _Ancestor(lag + int(passed[ancestor]) + beyond, composed)
-            following[producer] = through.and_also(following.get(producer))
-    return following
+def _composed(need: Table, other: Table) -> Table:
+    return np.where(need >= 0, other[np.maximum(need, 0)], np.int32(-1))
 
 
-def _flat(graph: StageGraph, found: list[dict[int, _Ancestor]], direct: list[dict[int, _Ancestor]]) -> Reach:
+def _entries(level: list[Ancestors[Table]]) -> int:
+    return sum(len(need) for own in level for _, need in own.values())
+
+
+def _flat(graph: StageGraph, found: list[Ancestors[Table]], direct: list[Ancestors[Table]]) -> Reach:
     pointer, offset = [0], [0]
     pairs: list[tuple[int, int, int, bool]] = []
     tables: list[Table] = []

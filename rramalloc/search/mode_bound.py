@@ -28,14 +28,17 @@ from rramalloc.search.kernels.mode_tables import (
     price_labels,
     separate_waits,
 )
+from rramalloc.search.kernels.prices import Offer
+from rramalloc.search.lookups import Ancestors, Composition
 from rramalloc.search.menu import Menu, Modes
-from rramalloc.search.path_program import MARGIN, Floats, Ints, PathProgram, unit_of
+from rramalloc.search.path_program import Floats, Ints, PathProgram
 from rramalloc.search.problem import Problem
 from rramalloc.timing.dependencies import Extent, through, union
 from rramalloc.timing.stage_graph import StageGraph
 
 Rows = tuple[Ints, ...]
 """Of every stage, the rows of its StageModes.modes that are left."""
+Extents = tuple[Extent, ...]
 
 FEW_LABELS, MOST_LABELS = 16, 40
 """Labels of a stage: in the first round, which removes most modes, and in those after it."""
@@ -59,48 +62,32 @@ _COLUMNS = tuple(name for name in Modes._fields if name in LabelledModes._fields
 """What the tables read of every mode."""
 
 
-_Reached = dict[int, tuple[int, tuple[Extent, ...]]]
-"""Of a stage, by producer: least ticks from a finish there to a start here, and what it needs of it."""
-
-
 def pairs_of(graph: StageGraph, least: Ints) -> tuple[Pairs, Ints]:
     """Pairs of stages up to some edges apart in the form that kernels read, and the consumer of each.
 
     least: ticks that a batch of every stage lasts in any mode.
     """
     edges = graph.flat_extents
-    direct: list[_Reached] = [{} for _ in graph.stages]
+    direct: list[Ancestors[Extents]] = [{} for _ in graph.stages]
     at = 0
     for edge in graph.deciding:
         direct[edge.consumer][edge.producer] = int(edges.lag[at]), edge.extents
         at += len(edge.extents)
-    pairs: list[_Reached] = [own.copy() for own in direct]
-    level = direct
+    found = [own.copy() for own in direct]
+    extents = Composition(_composed, lambda first, second: union((*first, *second)))
+    levels = extents.levels_up(direct, least)
     for _ in range(2, _HOPS + 1):
-        if sum(map(len, pairs)) >= _ENOUGH_PAIRS:
+        if sum(map(len, found)) >= _ENOUGH_PAIRS:
             break
-        following: list[_Reached] = []
-        for own in level:
-            reached: _Reached = {}
-            for p, (beyond, extents) in own.items():
-                for g, (lag, others) in direct[p].items():
-                    composed = tuple(through(a, b) for a in extents for b in others)
-                    _merge(reached, g, lag + int(least[p]) + beyond, composed)
-            following.append(reached)
-        level = following
-        for waits, reached in zip(pairs, level, strict=True):
-            for g, (beyond, extents) in reached.items():
-                _merge(waits, g, beyond, extents)
-    return _flat_pairs(graph, pairs)
+        extents.merge(found, next(levels))
+    return _flat_pairs(graph, found)
 
 
-def _merge(reached: _Reached, producer: int, beyond: int, extents: tuple[Extent, ...]) -> None:
-    """Another path to a producer: the union of what is needed, the least time."""
-    least, others = reached.get(producer, (beyond, ()))
-    reached[producer] = min(least, beyond), union((*others, *extents))
+def _composed(needed: Extents, others: Extents) -> Extents:
+    return union(tuple(through(a, b) for a in needed for b in others))
 
 
-def _flat_pairs(graph: StageGraph, reached: list[_Reached]) -> tuple[Pairs, Ints]:
+def _flat_pairs(graph: StageGraph, reached: list[Ancestors[Extents]]) -> tuple[Pairs, Ints]:
     tables: list[npt.NDArray[np.int32]] = []
     offsets: dict[int, int] = {}
     total = 0
@@ -142,11 +129,6 @@ def _flat_pairs(graph: StageGraph, reached: list[_Reached]) -> tuple[Pairs, Ints
         np.array(check_first, dtype=np.int64), np.array(checked, dtype=np.int64),
     )  # fmt: skip
     return pairs, np.array(consumers, dtype=np.int64)
-
-
-def _limit(target: int) -> float:
-    """What a bound must pass to refute a target: a margin for rounding, relative where times are long."""
-    return target + MARGIN * unit_of(target)
 
 
 def _fastest(modes: LabelledModes, block: Ints) -> LabelledModes:
@@ -351,11 +333,11 @@ class ModeBounder:
         times = PathTimes(*(np.empty(shape) for _ in range(5)))
         price = 0.0
         while True:
-            bound = price_labels(
-                self.pairs, labelling.waits, size, labelling.runs, labelling.arrays, _limit(target), price,
-                spare, times, kept,
-            )  # fmt: skip
-            if bound > _limit(target) or not kept.any(axis=1).all():
+            offer = Offer(target, price, spare)
+            price_labels(
+                self.pairs, labelling.waits, size, labelling.runs, labelling.arrays, offer, times, kept
+            )
+            if not kept.any(axis=1).all():
                 return None
             if price > _DEAREST * self.stages * target / self.problem.budget or spare == 0:
                 break

@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 Row = tuple[npt.NDArray[Any], npt.NDArray[Any], float]
 """Columns, coefficients and right-hand side: coefficients @ columns >= right-hand side."""
 
-MARGIN, _UNIT_BITS = 1e-6, 16
+_MARGIN, _UNIT_BITS = 1e-6, 16
 """Of bounds, in units of a program, and bits of a target counted in them."""
 _ROUNDS, _VIOLATION, _WORTHWHILE = 12, 0.02, 0.02
 """Solutions at most, violation from which an inequality joins, and what another solution must raise the
@@ -35,7 +35,7 @@ _PIVOTS_PER_CALL = 20
 _SECONDS_PER_ROW = 2e-5
 
 
-def unit_of(target: int) -> float:
+def _unit_of(target: int) -> float:
     """Ticks in which a relaxation counts: a power of two, so that its numbers stay small and exact."""
     return 2.0 ** max(0, target.bit_length() - _UNIT_BITS)
 
@@ -120,7 +120,7 @@ class PathProgram(ABC):
 
     def __init__(self, size: Ints, width: int, target: int, start: Ints) -> None:
         self.size, self.width = size, width
-        self.unit = unit_of(target)
+        self.unit = _unit_of(target)
         self.target = target / self.unit
         n = self.stages = len(size)
         self.first = np.concatenate(([0], np.cumsum(size)))
@@ -199,7 +199,7 @@ class PathProgram(ABC):
         """What the multipliers prove: a bound in ticks, and which labels may meet the target."""
         base, reduced = self.program.dual(np.full(self.weight, self.target))
         least = np.minimum.reduceat(reduced[self.weight :], self.first[:-1])
-        bound = base + float(least.sum()) - MARGIN
+        bound = base + float(least.sum()) - _MARGIN
         extra = self.square(reduced[self.weight :] - np.repeat(least, self.size))
         exists = np.arange(self.width) < self.size[:, None]
         return bound * self.unit, (bound + extra <= self.target) & exists

@@ -25,6 +25,7 @@ import numpy as np
 
 from rramalloc.compiled import compiled, compiled_part
 from rramalloc.search.kernels.cuts import potentials
+from rramalloc.search.kernels.prices import with_slack
 
 _FAR = 1e18
 _MOST = 2**60
@@ -337,34 +338,27 @@ def _backward(pairs: Any, waits: Any, size: Any, runs: Any, times: Any) -> None:
 
 @compiled
 def price_labels(
-    pairs: Any, waits: Any, size: Any, runs: Any, arrays: Any, limit: float, price: float, spare: int,
-    times: Any, kept: Any,
-) -> float:  # fmt: skip
-    """Remove labels (kept becomes False) that must pass the limit at one price per array; a lower bound.
+    pairs: Any, waits: Any, size: Any, runs: Any, arrays: Any, offer: Any, times: Any, kept: Any
+) -> None:
+    """Remove labels (kept becomes False) that must miss the target at the price of an `Offer`.
 
     Every allocation within the budget pays at most price * spare for arrays beyond each stage's fewest, so
-    ticks and payments on a path through a label, less that, bound the makespan of all that use it. The bound
-    holds for all labels given; times.before and times.after[:] are left as they were computed.
+    ticks and payments on a path through a label, less that, bound the makespan of all that use it.
     """
     for i in range(len(size)):
         fewest = arrays[i, 0]
         for m in range(size[i]):
             fewest = min(fewest, arrays[i, m])
         for m in range(size[i]):
-            times.paid[i, m] = price * (arrays[i, m] - fewest)
+            times.paid[i, m] = offer.price * (arrays[i, m] - fewest)
     _forward(pairs, waits, size, runs, times)
     _backward(pairs, waits, size, runs, times)
-    bound, bought = 0.0, price * spare
+    limit = with_slack(offer.target) + offer.price * offer.spare
     for i in range(len(size)):
-        least = _FAR
         for m in range(size[i]):
             way = max(times.before[i, m] + times.ahead[i, m], times.done[i, m] + times.after[i, m])
-            way += times.paid[i, m] - bought
-            if way > limit:
+            if way + times.paid[i, m] > limit:
                 kept[i, m] = False
-            least = min(least, way)
-        bound = max(bound, least)
-    return bound
 
 
 class Potentials(NamedTuple):
