@@ -1,7 +1,12 @@
-"""Settings all tests share: generated examples are the same in every run."""
+"""Settings all tests share: generated examples are the same in every run, and kernels are compiled once."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
@@ -14,3 +19,44 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("rramalloc")
+
+COPIES = """
+import rramalloc
+from rramalloc.hardware.hardware import Hardware
+clock = {"timing": {"step_ns": 1.0, "clock": "own"}}
+own = Hardware.model_validate(rramalloc.load_hardware("plain").to_dict() | clock)
+for hardware in ("plain", own):
+    rramalloc.optimize("alexnet", 200, hardware=hardware, work=1, progress=False)
+"""
+MODES = """
+import rramalloc
+rramalloc.optimize("alexnet", 170, mapping="sdk", work=1, progress=False)
+rramalloc.compare("alexnet", 200, work=1, progress=False)
+rramalloc.place("alexnet", {"conv1": 2}, hardware="isaac-todaes")
+"""
+"""What compiles most kernels, in two halves that share few of them: a process each, about as long."""
+LONG = ("tests/test_docs.py", "tests/test_readme.py", "tests/notebooks/", "tests/hostile/test_scale.py",
+        "tests/studies/sweep/", "tests/search/test_tiles.py", "tests/placement/test_bound.py")  # fmt: skip
+"""Where single tests take longest: they come first, so that no worker ends long after the others."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile ahead of several workers, of which each would compile every kernel for itself."""
+    if config.getoption("dist", "no") == "no":  # without workers, or a worker
+        return
+    for process in [subprocess.Popen([sys.executable, "-c", program]) for program in (COPIES, MODES)]:
+        process.wait()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A worker without tests takes half of what another has left, in place of fixed chunks."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,18 @@ import rramalloc
 from rramalloc.errors import RramallocError, SimulatorError, SpecError, UnknownNameError
 from rramalloc.studies.tune.simulators import CommandSimulator, ExportedTool, simulator_named
 
-ALLOCATION = rramalloc.optimize(NETWORK, 24)
 LONG_S = 60.0
 """No test waits for it: an end that comes early is a fault of the machine, not of a test."""
 
 
+@cache
+def allocation() -> rramalloc.Allocation:
+    return rramalloc.optimize(NETWORK, 24)
+
+
 def figure(folder: Path, text: str, timeout_s: float = LONG_S) -> float:
     simulator = simulator_named(script(folder, text), timeout_s=timeout_s)
-    return simulator.evaluate(NETWORK, ALLOCATION)
+    return simulator.evaluate(NETWORK, allocation())
 
 
 @pytest.mark.parametrize(
@@ -32,13 +37,16 @@ def figure(folder: Path, text: str, timeout_s: float = LONG_S) -> float:
         pytest.param("print('1e3  '); print()", 1000.0, id="spaces and empty lines behind it"),
         pytest.param("import sys; print('x' * 10**7); print(3); print('y' * 10**6, file=sys.stderr)",
                      3.0, id="long"),
-        pytest.param("import sys, json; print(json.load(open(sys.argv[1]))['makespan'])",
-                     float(ALLOCATION.makespan), id="the whole allocation"),
         pytest.param("import sys; print(sys.stdin.read() or 5)", 5.0, id="no input"),
     ],
 )  # fmt: skip
 def test_the_last_line_is_the_figure(tmp_path: Path, text: str, expected: float) -> None:
     assert figure(tmp_path, text) == expected
+
+
+def test_a_program_reads_the_whole_allocation(tmp_path: Path) -> None:
+    text = "import sys, json; print(json.load(open(sys.argv[1]))['makespan'])"
+    assert figure(tmp_path, text) == allocation().makespan
 
 
 @pytest.mark.parametrize(
@@ -64,7 +72,7 @@ def test_failures_say_why(tmp_path: Path, text: str, reason: str) -> None:
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     simulator = simulator_named(f"{tmp_path}/missing {{allocation}}")
     with pytest.raises(SimulatorError, match="cannot be started"):
-        simulator.evaluate(NETWORK, ALLOCATION)
+        simulator.evaluate(NETWORK, allocation())
 
 
 HANGS = """
@@ -91,7 +99,7 @@ def test_an_interruption_ends_it(tmp_path: Path) -> None:
 
     def ask() -> None:
         try:
-            simulator.evaluate(NETWORK, ALLOCATION)
+            simulator.evaluate(NETWORK, allocation())
         except InterruptedError as error:
             seen.append(error)
 
@@ -120,7 +128,7 @@ def _wait_until_gone(process: int) -> None:
 def test_words_are_not_given_to_a_shell(tmp_path: Path) -> None:
     marker = tmp_path / "made"
     command = f"{sys.executable} -c 'print(1)' {{allocation}} ; touch {marker}"
-    assert simulator_named(command).evaluate(NETWORK, ALLOCATION) == 1
+    assert simulator_named(command).evaluate(NETWORK, allocation()) == 1
     assert not marker.exists()
 
 
