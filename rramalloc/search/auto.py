@@ -1,29 +1,25 @@
 """`auto`: best makespan under exact timing with a proven bound, improving until proof or end of work.
 
-Two sides take turns, or work side by side where there are two cores: one looks for faster allocations
-(improve.py), the other raises the lower bound (prove.py). After every turn they exchange incumbent and
-lower bound; where both are equal, it is proven optimal. A turn sees nothing of the other side's turn, so that
-the answer is the same on one core and on two.
+The two sides (turns.py) are improve.py and prove.py.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+from typing_extensions import override
 
 from rramalloc.search import interval
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.bound import Bounder, Outcome
-from rramalloc.search.cores import cores
-from rramalloc.search.improve import Found, Improver, climb_up, is_better
+from rramalloc.search.improve import Improver, climb_up
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
-from rramalloc.search.prove import ProofTurn, Prover
+from rramalloc.search.prove import Prover
+from rramalloc.search.turns import TimedAllocation, TwoSidedSearch
 from rramalloc.timing.simulate import Replication, makespan_of
 
-_FIRST_TURN_S, _LONGEST_TURN_S, _GROWTH = 0.02, 0.5, 1.5
+_FIRST_TURN_S = 0.02
 _CLIMB_AFTER, _CLIMB_FOR = 0.1, 0.3
 """Shares of the work allowed: before the climb from the fewest copies, and for it."""
 _TIE_NODES, _TIE_S, _TRIM_S = 2000, 2.0, 0.5
@@ -61,7 +57,7 @@ def solve_to_target(
     """As `solve`, but end as soon as an allocation takes at most `target` steps, or none can."""
     search = AutoSearch(problem, stop, seed, target, warm_start)
     search.run()
-    best, words = search.best.replication, search.words()
+    best, words = search.best.copies, search.words()
     if target == 0 and search.bound >= search.best.makespan and not stop.out_of_time:
         best, proven, seconds = break_tie(problem, best, search.best.makespan, stop.work * SECONDS_PER_WORK)
         search.spent_s += seconds
@@ -72,106 +68,63 @@ def solve_to_target(
 
 
 @dataclass(eq=False)
-class AutoSearch:
-    """The incumbent and the lower bound of one problem, and the two sides that improve them."""
+class AutoSearch(TwoSidedSearch):
+    """The search for copies of the graph's blocks."""
 
-    problem: Problem
-    stop: Stop
-    seed: int
-    target: int
     warm_start: WarmStart = COLD_START
-    best: Found = field(init=False)
-    bound: int = 1
-    spent_s: float = 0.0
     _climbed: bool = False
 
     def run(self) -> None:
-        """Work until incumbent and bound are close enough, or the work or time allowed is used up."""
+        """Start with the smallest interval, then take turns."""
         self.best = self._timed(self.problem.smallest)
         even = interval.solve(self.problem, self.stop, self.seed)
         self.bound = max(even.lower_bound, self.warm_start.lower_bound)
         if self.warm_start.replication is not None:
-            self._try(self.warm_start.replication)
-        self._try(even.replication)
-        self._report()
-        self._prover = Prover(self.problem)
-        self._improver = Improver(self.problem, self.seed, self.warm_start.slots)
-        bound, corners = self._prover.root(self.bound, self.best.makespan)
+            self.keep(self._timed(self.warm_start.replication))
+        self.keep(self._timed(even.replication))
+        self.report()
+        self.prover = prover = Prover(self.problem)
+        bound, corners = prover.root(self.bound, self.best.makespan)
         self.bound = max(self.bound, bound)
-        self._improver.guides += corners
+        self._guides = [corner.copies for corner in corners]
+        self.improver = Improver(self.problem, self.seed, self.warm_start.slots, self._guides)
         for corner in corners:
-            self._try(corner)
-        turn_s = _FIRST_TURN_S
-        with second_core(self.stop.cores) as pool:
-            while not self._done():
-                self._climb_once()
-                self._turn(turn_s, pool)
-                turn_s = min(_GROWTH * turn_s, _LONGEST_TURN_S)
+            self.keep(corner)
+        self.take_turns(_FIRST_TURN_S)
+
+    @override
+    def begin_turn(self, turn_s: float, proof_s: float) -> tuple[float, float]:
+        self._climb_once()
+        return turn_s, self.allowed_s - self.spent_s
 
     def _climb_once(self) -> None:
         """After a while without proof, the way up from below is one more start; never with a warm start."""
-        allowed_s = self.stop.work * SECONDS_PER_WORK
-        if (
-            self._climbed
-            or self.warm_start.replication is not None
-            or self.spent_s < _CLIMB_AFTER * allowed_s
-        ):
+        early = self.spent_s < _CLIMB_AFTER * self.allowed_s
+        if self._climbed or self.warm_start.replication is not None or early:
             return
         self._climbed = True
-        way = climb_up(self.problem, _CLIMB_FOR * allowed_s)
+        way = climb_up(self.problem, _CLIMB_FOR * self.allowed_s)
         self.spent_s += way.seconds
-        self._improver.guides.append(way.replication)
-        self._try(way.replication)
+        self._guides.append(way.replication)
+        self.keep(self._timed(way.replication))
 
-    def _turn(self, seconds: float, pool: Executor | None) -> None:
-        """One turn of both sides, then both learn incumbent and lower bound."""
-        best, bound = self.best, self.bound
-        left_s = self.stop.work * SECONDS_PER_WORK - self.spent_s
-        enough = max(bound, self.target)
-        improving: Future[Found] | None = None
-        if pool is not None:
-            improving = pool.submit(self._improver.run, best, enough, seconds, self.stop)
-        proved = self._prover.run(bound, best.makespan, seconds, left_s, self.stop)
-        if improving is None:
-            improved = self._improver.run(best, enough, seconds, self.stop)
-        else:
-            improved = improving.result()
-        self.spent_s += proved.seconds + improved.seconds
-        self._keep(improved)
-        self._use(proved)
+    @override
+    def fits(self, found: TimedAllocation) -> bool:
+        return self.problem.fits(found.copies)
 
-    def _use(self, proved: ProofTurn) -> None:
-        for replication in proved.found:
-            self._try(replication)
-        self.bound = max(self.bound, min(proved.bound, self.best.makespan))
-        self._report()
+    @override
+    def keep(self, found: TimedAllocation) -> None:
+        super().keep(found)
+        if self.best is found:
+            self.report()
 
-    def _try(self, replication: Replication) -> None:
-        self._keep(self._timed(replication))
-
-    def _timed(self, replication: Replication) -> Found:
-        return Found(replication.copy(), makespan_of(self.problem.graph, replication), 0.0)
-
-    def _keep(self, candidate: Found) -> None:
-        if is_better(self.problem, candidate, self.best) and self.problem.fits(candidate.replication):
-            self.best = candidate
-            self._report()
-
-    def _report(self) -> None:
-        self.stop.report(self.spent_s, self.best.makespan, self.bound)
-
-    def _done(self) -> bool:
-        return self.stop.ends(self.best.makespan, self.bound, self.target, self.spent_s)
+    def _timed(self, replication: Replication) -> TimedAllocation:
+        return TimedAllocation.of_copies(self.problem, replication)
 
     def words(self) -> str:
         """What the bound rests on, and why the search ended."""
         why = self.stop.reason(self.best.makespan, self.bound) or "bounded, stopped after the work allowed"
-        return f"{why}: branch and bound over exact timing, {self._prover.nodes} nodes"
-
-
-def second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:
-    """A thread for one side of the search if there is a core for it and it may be used."""
-    return ThreadPoolExecutor(1) if cores(allowed) > 1 else nullcontext()
+        return f"{why}: branch and bound over exact timing, {self.prover.nodes} nodes"
 
 
 def trim(problem: Problem, replication: Replication, makespan: int) -> Replication:

@@ -18,9 +18,10 @@ from rramalloc.search.archive import Archive, FrontStep
 from rramalloc.search.auto import WarmStart, solve_to_target
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.cores import cores
-from rramalloc.search.improve import Found, Improver
+from rramalloc.search.improve import Improver
 from rramalloc.search.interval import even_allocations
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Problem, Stop
+from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.simulate import Replication, makespan_of
 
@@ -73,10 +74,10 @@ class Tasks:
                 break
             improver = Improver(self._within(step.until), self._seed(step.until), archive.slots)
             improver.guides = [archive.replication(near) for near in archive.beside(step)]
-            best = Found(archive.replication(step), step.makespan, 0.0)
-            improved = improver.run(best, archive.bound(step), self.effort.improve_s, self.stop)
-            archive.offer(improved.replication, improved.makespan)
-            spent += improved.seconds
+            best = TimedAllocation.of_copies(self.problem, archive.replication(step))
+            improved, took = improver.run(best, archive.bound(step), self.effort.improve_s, self.stop)
+            archive.offer(improved.copies, improved.makespan)
+            spent += took
         return Done(spent)
 
     def bound(self, archive: Archive, budgets: Sequence[int], limit_s: float) -> Done:

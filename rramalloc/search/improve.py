@@ -21,6 +21,7 @@ from rramalloc.search.kernels.anneal import Cooling, anneal
 from rramalloc.search.kernels.climb import climb
 from rramalloc.search.kernels.rebalance import rebalance
 from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.simulate import Replication
 
 _NS_PER_BATCH = 3.0
@@ -29,18 +30,10 @@ _WARMTH = ((0.02, 0.0005), (0.006, 0.0002), (0.002, 0.0001))
 """First and last temperature of successive runs, as fractions of the makespan."""
 _ROUNDS = 30
 _SPREADS = (0.0, 0.1, 0.3, 0.6)
-"""How far a start is shaken: copies are multiplied by 1 - spread ... 1 + spread."""
+"""How far a start is perturbed: copies are multiplied by 1 - spread ... 1 + spread."""
 _S_PER_CLIMBED_BATCH = 4e-9
-_SMALLEST_COUNT_S = 1e-4
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """An allocation, its makespan, and the seconds of a reference core it took to find."""
-
-    replication: Replication
-    makespan: int
-    seconds: float
+_SMALLEST_COUNT_S, _FAILED_COUNT_S = 1e-4, 1e-3
+"""Least time of a trial, and that of one whose allocations all miss the budget."""
 
 
 @dataclass(eq=False)
@@ -69,8 +62,8 @@ class LocalSearch:
         copies = np.floor(start * factor + 0.5).astype(np.int64)
         return np.minimum(np.maximum(copies, self.problem.smallest), self.problem.largest)
 
-    def rebalance(self, start: Replication) -> Found | None:
-        """Best allocation on the way to a balance of all stages' slack; None if none fits the budget."""
+    def rebalance(self, start: Replication) -> tuple[TimedAllocation | None, float]:
+        """Best allocation on the way to a balance of all stages' slack, and seconds; None if none fits."""
         best, problem = start.copy(), self.problem
         damping = 1 + int(self._draw.integers(4))
         makespan, batches = rebalance(
@@ -78,10 +71,10 @@ class LocalSearch:
         )
         stages = len(start) * _ROUNDS * 30
         seconds = 1e-9 * (4 * _NS_PER_BATCH * float(batches) * self._degree + 4 * stages)
-        return Found(best, int(makespan), seconds) if makespan else None
+        return (self._timed(best, makespan), seconds) if makespan else (None, _FAILED_COUNT_S)
 
-    def anneal(self, start: Replication, seconds: float, target: int) -> Found:
-        """Best allocation found from `start`; ends early when `target` is met."""
+    def anneal(self, start: Replication, seconds: float, target: int) -> tuple[TimedAllocation, float]:
+        """Best allocation on a walk from `start`, and seconds; ends early when `target` is met."""
         batches = float((-(-self.problem.graph.windows // start)).sum())
         each = 1e-9 * (_NS_PER_BATCH * batches * self._degree + _NS_PER_STAGE * len(start))
         rounds = max(50, int(seconds / each))
@@ -91,7 +84,11 @@ class LocalSearch:
         cooling = Cooling(rounds, hot, cold, target)
         graph, limits = self.problem.graph.flat_binding, self.problem.limits
         makespan = anneal(graph, limits, cooling, self._state, start.copy(), best, self.slots)
-        return Found(best, int(makespan), rounds * each)
+        return self._timed(best, makespan), rounds * each
+
+    def _timed(self, copies: Replication, makespan: int) -> TimedAllocation:
+        problem = self.problem
+        return TimedAllocation(problem.graph.blocks, copies, int(makespan), problem.arrays(copies))
 
     @property
     def _degree(self) -> float:
@@ -111,53 +108,48 @@ class Improver:
     seed: int
     slots: Slots = NO_SLOTS
     guides: list[Replication] = field(default_factory=list)
-    _walk: Found | None = None
+    _walk: TimedAllocation | None = None
     _starts: int = 0
 
     def __post_init__(self) -> None:
         self._local = LocalSearch(self.problem, self.seed, self.slots)
 
-    def run(self, best: Found, enough: int, seconds: float, stop: Stop) -> Found:
+    def run(
+        self, best: TimedAllocation, enough: int, seconds: float, stop: Stop
+    ) -> tuple[TimedAllocation, float]:
         """A better allocation or `best`, with the seconds counted; ends early at `enough` steps.
 
         Each half takes about `seconds`. Same calls, same answer: it looks at nothing that changes
         meanwhile but the end of all work.
         """
-        shaken = self._rebalance(best, enough, seconds, stop)
-        spent = shaken.seconds
-        if shaken.makespan > enough and not stop.out_of_time:
-            walked = self._anneal(shaken, enough, seconds)
-            spent += max(walked.seconds, _SMALLEST_COUNT_S)
-            shaken = walked if is_better(self.problem, walked, shaken) else shaken
-        return Found(shaken.replication, shaken.makespan, spent)
+        best, spent = self._rebalance(best, enough, seconds, stop)
+        if best.makespan > enough and not stop.out_of_time:
+            self._walk, took = self._anneal(best, enough, seconds)
+            spent += max(took, _SMALLEST_COUNT_S)
+            best = min(best, self._walk, key=lambda each: each.key)
+        return best, spent
 
-    def _rebalance(self, best: Found, enough: int, seconds: float, stop: Stop) -> Found:
-        """Rebalance from the best and from the guides, all shaken."""
+    def _rebalance(
+        self, best: TimedAllocation, enough: int, seconds: float, stop: Stop
+    ) -> tuple[TimedAllocation, float]:
+        """Rebalance from the best and from the guides, all perturbed."""
         spent = 0.0
         while spent < seconds and best.makespan > enough and not stop.out_of_time:
             self._starts += 1
-            start = best.replication
+            start = best.copies
             if self._starts % 3 == 1 and self.guides:
                 start = self.guides[self._starts // 3 % len(self.guides)]
-            candidate = self._local.rebalance(self._local.perturb(start) if self._starts > 2 else start)
-            spent += 1e-3 if candidate is None else max(candidate.seconds, _SMALLEST_COUNT_S)
-            if candidate is not None and is_better(self.problem, candidate, best):
+            candidate, took = self._local.rebalance(self._local.perturb(start) if self._starts > 2 else start)
+            spent += max(took, _SMALLEST_COUNT_S)
+            if candidate is not None and candidate.key < best.key:
                 best = candidate
-        return Found(best.replication, best.makespan, spent)
+        return best, spent
 
-    def _anneal(self, best: Found, enough: int, seconds: float) -> Found:
+    def _anneal(self, best: TimedAllocation, enough: int, seconds: float) -> tuple[TimedAllocation, float]:
         """Anneal from the best, or from another allocation as fast that the last run has drifted to."""
         drifted = self._walk is not None and self._walk.makespan <= best.makespan
-        start = self._walk.replication if drifted and self._walk is not None else best.replication
-        candidate = self._local.anneal(start, seconds, enough)
-        self._walk = candidate
-        return candidate
-
-
-def is_better(problem: Problem, candidate: Found, best: Found) -> bool:
-    """Whether `candidate` is faster than `best`, or as fast with fewer arrays."""
-    order = (candidate.makespan, problem.arrays(candidate.replication))
-    return order < (best.makespan, problem.arrays(best.replication))
+        start = self._walk if drifted and self._walk is not None else best
+        return self._local.anneal(start.copies, seconds, enough)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,8 +1,6 @@
 """`auto` over modes: a block and copies for every stage, with a lower bound over all modes.
 
-Two sides take turns, or work side by side where there are two cores: one looks for faster allocations by
-rebalancing and annealing on the exact makespan, the other raises the lower bound by refuting targets. A turn
-sees nothing of the other side's turn, so that the answer is the same on one core and on two.
+Of the two sides (turns.py) one rebalances and anneals on the exact makespan, the other refutes targets.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
+from typing_extensions import override
 
 from rramalloc.search import auto
 from rramalloc.search.kernels.anneal import Cooling
@@ -21,10 +20,11 @@ from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import TIGHT_ROUNDS, Left, ModeBounder, Rows
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop
 from rramalloc.search.prove import FINEST, Prover
+from rramalloc.search.turns import ProofTurn, TimedAllocation, TwoSidedSearch
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import Replication
 
-_FIRST_TURN_S, _LONGEST_TURN_S, _GROWTH = 0.05, 0.5, 1.5
+_FIRST_TURN_S = 0.05
 _NS_PER_BATCH, _NS_PER_STAGE = 4.0, 200.0
 """Of a batch timed, and of a stage in every move: a count of work, not a clock."""
 _WARMTH = ((0.05, 0.001), (0.02, 0.0005), (0.006, 0.0002), (0.002, 0.0001))
@@ -42,8 +42,6 @@ _CLIMB_SHARE = 0.1
 _STALLED, _STALLED_CHAIN, _STALLED_TURNS = 0.7, 0.1, 2
 """The search ends when so much of the work allowed has closed too little of the gap: networks with branches,
 and chains; and so many turns as long as the last one at least."""
-_SEARCH_SHARE = 1.0
-"""Work of the improver beside that of a proof that took longer than its turn."""
 _MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 1.4, 0.22, 0.4, 0.04
 """Parts of the work allowed, of networks with branches and of chains, whose bounds close early or never: for
 modes, and for the search without modes that comes before."""
@@ -52,21 +50,6 @@ _PROGRESS = 1 / 6
 _NODE_ROUNDS, _LEAF_WAYS = 2, 64
 _FIRST_TARGET, _COARSE = 0.85, 64
 """Part of the makespan that is the first target, and parts of it to which targets are bisected."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ModeAllocation:
-    """A mode for every stage, and its exact makespan."""
-
-    blocks: Blocks
-    copies: Replication
-    makespan: int
-    arrays: int
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """Faster ones first, of equals those with fewer arrays."""
-        return self.makespan, self.arrays
 
 
 def solve(problem: Problem, stop: Stop, seed: int, target: int = 0, menu: Menu | None = None) -> Candidate:
@@ -83,17 +66,10 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int = 0, menu: Menu |
 
 
 @dataclass(eq=False)
-class ModeSearch:
-    """The incumbent and the lower bound of one problem with modes, and the two sides that improve them."""
+class ModeSearch(TwoSidedSearch):
+    """The search for modes from a menu."""
 
-    problem: Problem
-    stop: Stop
-    seed: int
-    target: int
     menu: Menu
-    best: ModeAllocation = field(init=False)
-    bound: int = 1
-    spent_s: float = 0.0
     plain_s: float = 0.0
     _improved_s: float = 0.0
     _improved_bound: int = 1
@@ -101,53 +77,49 @@ class ModeSearch:
 
     def __post_init__(self) -> None:
         self.timer = Timer(self.problem, self.menu)
-        self._improver = ModeImprover(self.problem, self.menu, self.timer, self.seed)
+        self.improver = self._modes = ModeImprover(self.problem, self.menu, self.timer, self.seed)
         of_copies = self.problem.modes is None and self.menu.unrestricted
-        self._prover = (CopiesProver if of_copies else ModeProver)(self.problem, self.menu, self.timer)
+        self.prover = Prover(self.problem) if of_copies else ModeProver(self.problem, self.menu, self.timer)
 
     def run(self) -> None:
-        """Work until incumbent and bound are close enough, or the work or time allowed is used up."""
+        """Start with the cheapest modes, the search without modes and climbs, then take turns."""
         steps = self.menu.least_interval(lambda _, arrays: arrays <= self.problem.budget)
         even, _ = self.menu.cheapest(steps)
         self.best, self.bound = self.timer.allocation(even), steps
-        if not self._fits(self.best):
+        if not self.fits(self.best):
             self.best = self.timer.allocation(self._smallest())
         self._try_plain()
         starts = []
-        for tables in self._improver.tables:
-            starts.append(self._improver.climb(tables, self._smallest(), _CLIMB_SHARE * self._allowed_s))
-            starts += [self._improver.rebalance(tables, even, weight) for weight in _WEIGHTS]
+        for tables in self._modes.tables:
+            starts.append(self._modes.climb(tables, self._smallest(), _CLIMB_SHARE * self.allowed_s))
+            starts += [self._modes.rebalance(tables, even, weight) for weight in _WEIGHTS]
         for found, seconds in starts:
             self.spent_s += seconds
-            self._keep(found)
-        self._report()
-        self._improved_s, turn_s, proof_s = self.spent_s, _FIRST_TURN_S, 0.0
-        with auto.second_core(self.stop.cores) as pool:
-            while not self._done():
-                best, bound = self.best, self.bound
-                enough = max(bound, self.target)
-                left_s = self._allowed_s - self.spent_s - proof_s
-                search_s = max(turn_s, min(_SEARCH_SHARE * proof_s, left_s))
-                improving = (
-                    None
-                    if pool is None
-                    else pool.submit(self._improver.run, best, enough, search_s, self.stop)
-                )
-                proved, proof_s = self._prover.run(bound, best.makespan, turn_s, left_s, self.stop)
-                if improving is None:
-                    improved, seconds = self._improver.run(best, enough, search_s, self.stop)
-                else:
-                    improved, seconds = improving.result()
-                self._turn_s = proof_s + seconds
-                self.spent_s += self._turn_s
-                for found in (improved, *self._prover.found):
-                    self._keep(found)
-                self.bound = max(self.bound, min(proved, self.best.makespan))
-                gap = self.best.makespan - self._improved_bound
-                if self.bound - self._improved_bound >= _PROGRESS * gap > 0:
-                    self._improved_s, self._improved_bound = self.spent_s, self.bound
-                self._report()
-                turn_s = min(_GROWTH * turn_s, _LONGEST_TURN_S)
+            self.keep(found)
+        self.report()
+        self._improved_s = self.spent_s
+        self.take_turns(_FIRST_TURN_S)
+
+    @override
+    def begin_turn(self, turn_s: float, proof_s: float) -> tuple[float, float]:
+        """The improver works as long as a proof that took longer than its turn."""
+        left_s = self.allowed_s - self.spent_s - proof_s
+        return max(turn_s, min(proof_s, left_s)), left_s
+
+    @override
+    def end_turn(self, improved: TimedAllocation, proved: ProofTurn, seconds: float) -> None:
+        super().end_turn(improved, proved, seconds)
+        self._turn_s = seconds
+        gap = self.best.makespan - self._improved_bound
+        if self.bound - self._improved_bound >= _PROGRESS * gap > 0:
+            self._improved_s, self._improved_bound = self.spent_s, self.bound
+
+    @override
+    def keep(self, found: TimedAllocation) -> None:
+        before = self.best.makespan
+        super().keep(found)
+        if self.best.makespan < before:
+            self._improved_s = self.spent_s
 
     def _try_plain(self) -> None:
         """Begin with the answer of the same search without modes, so that modes never make it slower.
@@ -160,22 +132,10 @@ class ModeSearch:
             search = auto.solve_to_target if self.problem.graph.clocks is None else solve
             plain = search(replace(self.problem, modes=None), alone, self.seed, self.target)
             self.plain_s = plain.seconds or 0.0
-            self._keep(self.timer.of_blocks(self.problem.graph.blocks, plain.replication))
+            self.keep(self.timer.of_blocks(self.problem.graph.blocks, plain.replication))
 
     def _smallest(self) -> State:
         return self.menu.cheapest(2**60)[0]
-
-    def _fits(self, found: ModeAllocation) -> bool:
-        return self.problem.holds(found.copies, found.blocks)
-
-    def _keep(self, found: ModeAllocation) -> None:
-        if found.key < self.best.key and self._fits(found):
-            if found.makespan < self.best.makespan:
-                self._improved_s = self.spent_s
-            self.best = found
-
-    def _report(self) -> None:
-        self.stop.report(self.spent_s, self.best.makespan, self.bound)
 
     @cached_property
     def _branches(self) -> bool:
@@ -189,7 +149,8 @@ class ModeSearch:
         return _MODES if self._branches else _MODES_CHAIN
 
     @property
-    def _allowed_s(self) -> float:
+    @override
+    def allowed_s(self) -> float:
         return self._share * self.stop.work * SECONDS_PER_WORK
 
     @property
@@ -200,7 +161,8 @@ class ModeSearch:
         least_s = max(share * self.stop.work * SECONDS_PER_WORK, _STALLED_TURNS * self._turn_s)
         return self.spent_s - self._improved_s >= least_s
 
-    def _done(self) -> bool:
+    @override
+    def done(self) -> bool:
         spent_s = self.spent_s / self._share
         return self._stalled or self.stop.ends(self.best.makespan, self.bound, self.target, spent_s)
 
@@ -212,9 +174,9 @@ class ModeSearch:
             else "bounded, stopped after the work allowed"
         )
         over = "copies in their own clocks" if self.problem.modes is None else "modes"
-        return f"{why}: branch and bound over {over}, {self._prover.nodes} nodes"
+        return f"{why}: branch and bound over {over}, {self.prover.nodes} nodes"
 
-    def trimmed(self) -> ModeAllocation:
+    def trimmed(self) -> TimedAllocation:
         """The best allocation with arrays taken away stage by stage as long as the makespan does not grow."""
         best = self.best
         order = np.argsort(-self.problem.arrays_of_stages(best.copies, best.blocks), kind="stable")
@@ -223,7 +185,7 @@ class ModeSearch:
                 blocks, copies = list(best.blocks), best.copies.copy()
                 blocks[stage], copies[stage] = cheaper
                 trial = self.timer.of_blocks(tuple(blocks), copies)
-                if trial.makespan > best.makespan or trial.arrays >= best.arrays or not self._fits(trial):
+                if trial.makespan > best.makespan or trial.arrays >= best.arrays or not self.fits(trial):
                     break
                 best = trial
         return best
@@ -242,18 +204,18 @@ class Timer:
         self._starts = np.empty(sum(grid.height * grid.width for grid in grids), dtype=dtype)
         self._first = np.empty(len(grids) + 1, dtype=np.int64)
 
-    def allocation(self, state: State) -> ModeAllocation:
+    def allocation(self, state: State) -> TimedAllocation:
         """The allocation of a state of the search."""
         return self.of_blocks(self.menu.blocks_of(state), state.copies.copy())
 
-    def of_blocks(self, blocks: Blocks, copies: Replication) -> ModeAllocation:
+    def of_blocks(self, blocks: Blocks, copies: Replication) -> TimedAllocation:
         """An allocation with its makespan and arrays."""
         graph = self.problem.graph
         shapes = Shapes.of(tuple(grid.recut(block) for grid, block in zip(graph.grids, blocks, strict=True)))
         starts, first = self._starts.copy(), self._first.copy()  # both sides of a search may ask at once
         ticks = graph.batch_ticks(copies, blocks)
         makespan = int(batch_starts(graph.flat_extents, shapes, ticks, copies, NEXT_STEP, starts, first))
-        return ModeAllocation(blocks, copies, makespan, self.problem.arrays(copies, blocks))
+        return TimedAllocation(blocks, copies, makespan, self.problem.arrays(copies, blocks))
 
 
 @dataclass(eq=False)
@@ -265,8 +227,8 @@ class ModeImprover:
     timer: Timer
     seed: int
     _runs: int = 0
-    _walk: ModeAllocation | None = None
-    _rival: ModeAllocation | None = None
+    _walk: TimedAllocation | None = None
+    _rival: TimedAllocation | None = None
     _age: int = 0
 
     def __post_init__(self) -> None:
@@ -277,14 +239,14 @@ class ModeImprover:
         self._edges = self.problem.graph.flat_extents
         self._move_s = 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
 
-    def rebalance(self, tables: MenuTables, start: State, weight: float) -> tuple[ModeAllocation, float]:
+    def rebalance(self, tables: MenuTables, start: State, weight: float) -> tuple[TimedAllocation, float]:
         """The best allocation on the way to a balance of all stages' slack, and the seconds counted."""
         current = State(start.block.copy(), start.copies.copy())
         best = State(start.block.copy(), start.copies.copy())
         _, batches = rebalance_modes(self._edges, tables, _ROUNDS, weight, current, best)
         return self.timer.allocation(best), 1e-9 * _NS_PER_BATCH * batches
 
-    def climb(self, tables: MenuTables, start: State, seconds: float) -> tuple[ModeAllocation, float]:
+    def climb(self, tables: MenuTables, start: State, seconds: float) -> tuple[TimedAllocation, float]:
         """The best allocation on a climb along critical chains, and the seconds counted."""
         current = State(start.block.copy(), start.copies.copy())
         best = State(start.block.copy(), start.copies.copy())
@@ -293,8 +255,8 @@ class ModeImprover:
         return self.timer.allocation(best), 1e-9 * _NS_PER_BATCH * batches
 
     def run(
-        self, best: ModeAllocation, enough: int, seconds: float, stop: Stop
-    ) -> tuple[ModeAllocation, float]:
+        self, best: TimedAllocation, enough: int, seconds: float, stop: Stop
+    ) -> tuple[TimedAllocation, float]:
         """A better allocation or `best`, and the seconds counted: perturb and rebalance, then anneal."""
         spent, found = 0.0, best
         while spent < _REBALANCING * seconds and found.makespan > enough and not stop.out_of_time:
@@ -309,12 +271,12 @@ class ModeImprover:
                 found = trial
         return found, spent
 
-    def _restart(self, near: ModeAllocation) -> tuple[ModeAllocation, float]:
+    def _restart(self, near: TimedAllocation) -> tuple[TimedAllocation, float]:
         """Rebalance from near an allocation, on the staircases of all blocks or of the lowest."""
         start, weight = self._perturbed(near), _WEIGHTS[int(self._draw.integers(len(_WEIGHTS)))]
         return self.rebalance(self.tables[int(self._draw.integers(2))], start, weight)
 
-    def _perturbed(self, start: ModeAllocation) -> State:
+    def _perturbed(self, start: TimedAllocation) -> State:
         """The cheapest modes for lengths near those of an allocation, each changed by a random factor."""
         spread = _SPREADS[int(self._draw.integers(len(_SPREADS)))]
         factors = 1 - spread + 2 * spread * self._draw.random(len(start.copies))
@@ -325,7 +287,7 @@ class ModeImprover:
         length = np.floor(length * factors + 0.5).astype(np.int64)
         return self.menu.with_length(np.maximum(length, 1))
 
-    def _anneal(self, best: ModeAllocation, enough: int, seconds: float) -> tuple[ModeAllocation, float]:
+    def _anneal(self, best: TimedAllocation, enough: int, seconds: float) -> tuple[TimedAllocation, float]:
         """Anneal from the best, from one as fast that a run has drifted to, or from a rival, in turn."""
         start, other = best, self._runs % 2 == 1
         if other:
@@ -349,7 +311,7 @@ class ModeImprover:
             self._walk = reached
         return reached, took
 
-    def _second(self, best: ModeAllocation) -> ModeAllocation:
+    def _second(self, best: TimedAllocation) -> TimedAllocation:
         """A second line of descent, begun anew from a perturbed allocation where it no longer improves."""
         if self._rival is None or self._age >= _OLD or self._rival.key == best.key:
             self._age = 0
@@ -360,44 +322,14 @@ class ModeImprover:
 
 
 @dataclass(eq=False)
-class CopiesProver:
-    """As ModeProver, where the block of every stage is given: by the rules for copies, which see more."""
-
-    problem: Problem
-    menu: Menu
-    timer: Timer
-    found: list[ModeAllocation] = field(default_factory=list)
-    _begun: bool = False
-
-    def __post_init__(self) -> None:
-        self._prover = Prover(self.problem)
-
-    @property
-    def nodes(self) -> int:
-        """Boxes looked at so far."""
-        return self._prover.nodes
-
-    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> tuple[int, float]:
-        """As `ModeProver.run`."""
-        corners: tuple[Replication, ...] = ()
-        if not self._begun:
-            self._begun = True
-            bound, corners = self._prover.root(bound, makespan)
-        turn = self._prover.run(bound, makespan, seconds, left_s, stop)
-        blocks = self.problem.graph.blocks
-        self.found = [self.timer.of_blocks(blocks, copies) for copies in (*corners, *turn.found)]
-        return turn.bound, turn.seconds
-
-
-@dataclass(eq=False)
 class ModeProver:
-    """Raises the lower bound of one problem with modes. found: allocations of the last turn worth a look."""
+    """The `LowerSide` of one problem with modes."""
 
     problem: Problem
     menu: Menu
     timer: Timer
     nodes: int = 0
-    found: list[ModeAllocation] = field(default_factory=list)
+    _found: list[TimedAllocation] = field(default_factory=list)
     _fine: bool = False
     _stride: int = 1
     _grain: int = 0
@@ -409,14 +341,11 @@ class ModeProver:
         self._open: dict[int, list[Rows]] = {}
         self._doubted: set[int] = set()
 
-    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> tuple[int, float]:
-        """Work for about `seconds` on targets from `bound` to below `makespan`: (bound, seconds counted).
-
-        left_s: seconds of work that the whole search has left.
-        """
-        spent, self.found = 0.0, []
+    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
+        """As `LowerSide.run`."""
+        spent, self._found = 0.0, []
         most_s = min(seconds, left_s)
-        while bound < makespan and spent < most_s and not stop.out_of_time and not self.found:
+        while bound < makespan and spent < most_s and not stop.out_of_time and not self._found:
             target = self._target(bound, makespan)
             if target is None:
                 break
@@ -438,7 +367,7 @@ class ModeProver:
                 bound = max(bound, min(target, math.ceil(left.bound)))
                 self._rows[target] = left.rows
                 self._resisting.append(target)
-        return bound, spent
+        return ProofTurn(bound, tuple(self._found), spent)
 
     def _target(self, bound: int, makespan: int) -> int | None:
         """The next target between bound and incumbent.
@@ -474,14 +403,14 @@ class ModeProver:
     def _branch(self, target: int, seconds: float) -> tuple[bool, float]:
         """Go on with branch and bound of one target for about `seconds`: (refuted, seconds counted)."""
         stack, spent = self._open[target], 0.0
-        while stack and (spent < seconds or spent == 0.0) and not self.found:
+        while stack and (spent < seconds or spent == 0.0) and not self._found:
             self.nodes += 1
             left = self._bounder.tighten(stack.pop(), target, _NODE_ROUNDS)
             spent += left.seconds + 1e-4
             if left.rows is None:
                 continue
             self._look(left.rows, target)
-            if self.found:
+            if self._found:
                 stack.append(left.rows)
                 break
             if all(len(own) == 1 for own in left.rows):
@@ -501,7 +430,7 @@ class ModeProver:
             copies.append(int(modes.low[row]))
         found = self.timer.of_blocks(tuple(blocks), np.array(copies, dtype=np.int64))
         if found.makespan <= target and self.problem.holds(found.copies, found.blocks):
-            self.found.append(found)
+            self._found.append(found)
 
     def _leaf(self, rows: Rows, target: int) -> bool:
         """Whether no copies of these single modes meet the target; one that does is found."""
@@ -520,7 +449,7 @@ class ModeProver:
             if found.makespan <= target and found.arrays <= self.problem.budget:
                 if not self.problem.holds(found.copies, found.blocks):
                     return False
-                self.found.append(found)
+                self._found.append(found)
                 return True
         return True
 

@@ -17,6 +17,7 @@ from rramalloc.search.bound import Bounder, Box, Outcome, width
 from rramalloc.search.path_program import Floats
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.search.relaxation import Relaxation
+from rramalloc.search.turns import ProofTurn, TimedAllocation
 from rramalloc.timing.simulate import Replication, makespan_of
 
 _TIGHTEN_ROUNDS, _TIGHTEN_ENOUGH = 6, 0.95
@@ -184,28 +185,17 @@ class Branching:
         self._open += [(above, high), (low, below)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ProofTurn:
-    """What a turn came to: the bound, allocations worth a look, and the seconds of work counted."""
-
-    bound: int
-    found: tuple[Replication, ...]
-    seconds: float
-
-
 @dataclass(eq=False)
 class Prover:
-    """Raises the lower bound of one problem; what it has learnt of a target stays from turn to turn.
-
-    nodes: boxes looked at so far.
-    """
+    """The `LowerSide` of one problem."""
 
     problem: Problem
     nodes: int = 0
     _effort: int = _FIRST_EFFORT
     _stride: int = 1
+    _rooted: bool = False
     _begun: bool = False
-    _found: list[Replication] = field(default_factory=list)
+    _found: list[TimedAllocation] = field(default_factory=list)
     _branchings: dict[int, Branching] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -213,24 +203,27 @@ class Prover:
         self._tightener = Tightener(self.bounder)
         self._relaxed_s = self._tightener.guessed_seconds
 
-    def root(self, known: int, makespan: int) -> tuple[int, tuple[Replication, ...]]:
+    def root(self, known: int, makespan: int) -> tuple[int, tuple[TimedAllocation, ...]]:
         """A first bound by propagation alone, and the lower corners of the boxes just above it.
 
-        known, makespan: lower bound and makespan to begin with.
+        known, makespan: lower bound and makespan to begin with. The first turn begins with it if nobody did.
         """
+        self._rooted = True
         bound = self.bounder.root_bound(known, makespan)
         percents = _ABOVE if self.bounder.node_seconds < _QUICK_S else _ABOVE[:1]
         boxes = [self.bounder.box(bound + bound * percent // 100) for percent in percents]
-        return bound, tuple(box[0] for box in boxes if box is not None)
+        return bound, tuple(self._timed(box[0]) for box in boxes if box is not None)
 
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
-        """Work for about `seconds` on targets from `bound` to below `makespan`.
+        """As `LowerSide.run`.
 
         Targets go up in growing strides as long as they are refuted, and in shorter ones when one resists;
         not in single ticks where stages have their own clocks and times are long.
-        left_s: seconds of work that the whole search has left. Same calls, same answer.
         """
         self._found, spent = [], 0.0
+        corners: tuple[TimedAllocation, ...] = ()
+        if not self._rooted:
+            bound, corners = self.root(bound, makespan)
         if not self._begun:
             self._begun = True
             bound, spent = self._tighten(bound, makespan - 1, left_s, stop)
@@ -251,7 +244,7 @@ class Prover:
                 self._effort *= 2
             if spent >= seconds:
                 break
-        return ProofTurn(bound, tuple(self._found), spent)
+        return ProofTurn(bound, (*corners, *self._found), spent)
 
     def _finest(self, makespan: int) -> int:
         """The shortest stride."""
@@ -259,7 +252,10 @@ class Prover:
 
     def _found_at_most(self, bound: int) -> bool:
         """Whether an allocation as fast as the bound was found in this turn."""
-        return any(makespan_of(self.problem.graph, found) <= bound for found in self._found[-1:])
+        return any(found.makespan <= bound for found in self._found[-1:])
+
+    def _timed(self, copies: Replication) -> TimedAllocation:
+        return TimedAllocation.of_copies(self.problem, copies)
 
     def _decide(self, target: int, left_s: float, stop: Stop) -> tuple[Outcome, float]:
         """Quick nodes first, then few deep ones; with many stages quick nodes do not lead far."""
@@ -272,7 +268,7 @@ class Prover:
             self.nodes += nodes
             spent = nodes * node_s + self.bounder.sweep_seconds
             if outcome is Outcome.FOUND:
-                self._found.append(found)
+                self._found.append(self._timed(found))
         if outcome is not Outcome.UNDECIDED or not deep or stop.out_of_time:
             return outcome, spent
         if target not in self._branchings:
@@ -280,7 +276,7 @@ class Prover:
         turn = self._branchings[target].run(max(effort * node_s, _DEEP_NODES * self._relaxed_s), stop)
         self.nodes += turn.nodes
         if turn.found is not None:
-            self._found.append(turn.found)
+            self._found.append(self._timed(turn.found))
         return turn.outcome, spent + turn.seconds
 
     def _tighten(self, bound: int, target: int, left_s: float, stop: Stop) -> tuple[int, float]:
@@ -291,5 +287,5 @@ class Prover:
         tight = self._tightener.tighten(target)
         self._relaxed_s = tight.seconds / max(1, tight.rounds)
         if tight.copies is not None:
-            self._found.append(np.floor(tight.copies + 1e-9).astype(np.int64))
+            self._found.append(self._timed(np.floor(tight.copies + 1e-9).astype(np.int64)))
         return max(bound, tight.bound), tight.seconds
