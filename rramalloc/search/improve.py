@@ -14,10 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.search.archive import NO_SLOTS, Slots
-from rramalloc.search.kernels.anneal import Cooling, anneal
+from rramalloc.search.kernels.anneal import Cooling, anneal, generator
 from rramalloc.search.kernels.climb import climb
 from rramalloc.search.kernels.rebalance import rebalance
 from rramalloc.search.problem import Problem, Stop
@@ -37,32 +36,59 @@ _SMALLEST_COUNT_S, _FAILED_COUNT_S = 1e-4, 1e-3
 
 
 @dataclass(eq=False)
-class LocalSearch:
-    """Improves allocations of one problem; what it draws goes on from call to call.
+class Improver:
+    """The `UpperSide` of one problem: rebalances perturbed starts, then anneals.
 
-    slots: of an archive that keeps what is fastest for its number of arrays on the way.
+    slots: of an archive that keeps what is fastest for its number of arrays on the way;
+    guides: other allocations to start from now and then, such as the corners of boxes.
     """
 
     problem: Problem
     seed: int
     slots: Slots = NO_SLOTS
-    _state: npt.NDArray[np.uint64] = field(init=False)
-    _draw: np.random.Generator = field(init=False)
+    guides: list[Replication] = field(default_factory=list)
+    _walk: TimedAllocation | None = None
+    _starts: int = 0
     _runs: int = 0
 
     def __post_init__(self) -> None:
-        mixed = (self.seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1
-        self._state = np.array([mixed], dtype=np.uint64)
+        self._state = generator(self.seed)
         self._draw = np.random.Generator(np.random.PCG64(self.seed))
 
-    def perturb(self, start: Replication) -> Replication:
-        """A start near another one: every stage's copies changed by a random factor."""
+    def run(
+        self, best: TimedAllocation, enough: int, seconds: float, stop: Stop
+    ) -> tuple[TimedAllocation, float]:
+        """As `UpperSide.run`; each half takes about `seconds`."""
+        spent = 0.0
+        while spent < seconds and best.makespan > enough and not stop.out_of_time:
+            candidate, took = self._rebalance(self._start(best))
+            spent += max(took, _SMALLEST_COUNT_S)
+            if candidate is not None and candidate.key < best.key:
+                best = candidate
+        if best.makespan > enough and not stop.out_of_time:
+            drifted = self._walk is not None and self._walk.makespan <= best.makespan
+            start = self._walk if drifted and self._walk is not None else best
+            self._walk, took = self._anneal(start.copies, enough, seconds)
+            spent += max(took, _SMALLEST_COUNT_S)
+            best = min(best, self._walk, key=lambda each: each.key)
+        return best, spent
+
+    def _start(self, best: TimedAllocation) -> Replication:
+        """The best and the first guide as they are, then those and other guides perturbed."""
+        self._starts += 1
+        start = best.copies
+        if self._starts % 3 == 1 and self.guides:
+            start = self.guides[self._starts // 3 % len(self.guides)]
+        return self._perturbed(start) if self._starts > 2 else start
+
+    def _perturbed(self, start: Replication) -> Replication:
+        """Every stage's copies changed by a random factor."""
         spread = _SPREADS[int(self._draw.integers(len(_SPREADS)))]
         factor = 1 - spread + 2 * spread * self._draw.random(len(start))
         copies = np.floor(start * factor + 0.5).astype(np.int64)
         return np.minimum(np.maximum(copies, self.problem.smallest), self.problem.largest)
 
-    def rebalance(self, start: Replication) -> tuple[TimedAllocation | None, float]:
+    def _rebalance(self, start: Replication) -> tuple[TimedAllocation | None, float]:
         """Best allocation on the way to a balance of all stages' slack, and seconds; None if none fits."""
         best, problem = start.copy(), self.problem
         damping = 1 + int(self._draw.integers(4))
@@ -73,15 +99,15 @@ class LocalSearch:
         seconds = 1e-9 * (4 * _NS_PER_BATCH * float(batches) * self._degree + 4 * stages)
         return (self._timed(best, makespan), seconds) if makespan else (None, _FAILED_COUNT_S)
 
-    def anneal(self, start: Replication, seconds: float, target: int) -> tuple[TimedAllocation, float]:
-        """Best allocation on a walk from `start`, and seconds; ends early when `target` is met."""
+    def _anneal(self, start: Replication, enough: int, seconds: float) -> tuple[TimedAllocation, float]:
+        """Best allocation on a walk, and seconds; ends early at `enough` steps."""
         batches = float((-(-self.problem.graph.windows // start)).sum())
         each = 1e-9 * (_NS_PER_BATCH * batches * self._degree + _NS_PER_STAGE * len(start))
         rounds = max(50, int(seconds / each))
         hot, cold = _WARMTH[self._runs % len(_WARMTH)]
         self._runs += 1
         best = start.copy()
-        cooling = Cooling(rounds, hot, cold, target)
+        cooling = Cooling(rounds, hot, cold, enough)
         graph, limits = self.problem.graph.flat_binding, self.problem.limits
         makespan = anneal(graph, limits, cooling, self._state, start.copy(), best, self.slots)
         return self._timed(best, makespan), rounds * each
@@ -94,62 +120,6 @@ class LocalSearch:
     def _degree(self) -> float:
         """Mean number of producers of a stage, at least 1."""
         return max(1.0, len(self.problem.graph.binding) / len(self.problem.graph.stages))
-
-
-@dataclass(eq=False)
-class Improver:
-    """Looks for faster allocations of one problem; what it draws goes on from call to call.
-
-    slots: of an archive that keeps what is fastest for its number of arrays on the way;
-    guides: other allocations to start from now and then, such as the corners of boxes.
-    """
-
-    problem: Problem
-    seed: int
-    slots: Slots = NO_SLOTS
-    guides: list[Replication] = field(default_factory=list)
-    _walk: TimedAllocation | None = None
-    _starts: int = 0
-
-    def __post_init__(self) -> None:
-        self._local = LocalSearch(self.problem, self.seed, self.slots)
-
-    def run(
-        self, best: TimedAllocation, enough: int, seconds: float, stop: Stop
-    ) -> tuple[TimedAllocation, float]:
-        """A better allocation or `best`, with the seconds counted; ends early at `enough` steps.
-
-        Each half takes about `seconds`. Same calls, same answer: it looks at nothing that changes
-        meanwhile but the end of all work.
-        """
-        best, spent = self._rebalance(best, enough, seconds, stop)
-        if best.makespan > enough and not stop.out_of_time:
-            self._walk, took = self._anneal(best, enough, seconds)
-            spent += max(took, _SMALLEST_COUNT_S)
-            best = min(best, self._walk, key=lambda each: each.key)
-        return best, spent
-
-    def _rebalance(
-        self, best: TimedAllocation, enough: int, seconds: float, stop: Stop
-    ) -> tuple[TimedAllocation, float]:
-        """Rebalance from the best and from the guides, all perturbed."""
-        spent = 0.0
-        while spent < seconds and best.makespan > enough and not stop.out_of_time:
-            self._starts += 1
-            start = best.copies
-            if self._starts % 3 == 1 and self.guides:
-                start = self.guides[self._starts // 3 % len(self.guides)]
-            candidate, took = self._local.rebalance(self._local.perturb(start) if self._starts > 2 else start)
-            spent += max(took, _SMALLEST_COUNT_S)
-            if candidate is not None and candidate.key < best.key:
-                best = candidate
-        return best, spent
-
-    def _anneal(self, best: TimedAllocation, enough: int, seconds: float) -> tuple[TimedAllocation, float]:
-        """Anneal from the best, or from another allocation as fast that the last run has drifted to."""
-        drifted = self._walk is not None and self._walk.makespan <= best.makespan
-        start = self._walk if drifted and self._walk is not None else best
-        return self._local.anneal(start.copies, seconds, enough)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

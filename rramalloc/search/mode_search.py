@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from rramalloc.search import auto
-from rramalloc.search.kernels.anneal import Cooling
+from rramalloc.search.kernels.anneal import Cooling, generator
 from rramalloc.search.kernels.modes import MenuTables, State, anneal_modes, grow_modes, rebalance_modes
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import TIGHT_ROUNDS, Left, ModeBounder, Rows
@@ -232,8 +232,7 @@ class ModeImprover:
     _age: int = 0
 
     def __post_init__(self) -> None:
-        mixed = (self.seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1
-        self._rng = np.array([mixed], dtype=np.uint64)
+        self._rng = generator(self.seed)
         self._draw = np.random.Generator(np.random.PCG64(self.seed))
         self.tables = [self.menu.tables(self.problem.budget, low=low) for low in (False, True)]
         self._edges = self.problem.graph.flat_extents

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from rramalloc.compiled import compiled, compiled_part
 from rramalloc.search.archive import keep
@@ -39,6 +40,11 @@ class Cooling(NamedTuple):
     hot: float
     cold: float
     target: int
+
+
+def generator(seed: int) -> npt.NDArray[np.uint64]:
+    """The state of a generator, from which `draw` goes on."""
+    return np.array([(seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1], dtype=np.uint64)
 
 
 @compiled_part
