@@ -23,14 +23,22 @@ settings.load_profile("rramalloc")
 COPIES = """
 import rramalloc
 from rramalloc.hardware.hardware import Hardware
+plain = rramalloc.load_hardware("plain").to_dict()
+chip = {"chip": {"arrays_per_tile": 60, "straddle": False, "tiles": [1, 4], "chips": [1, 1]}}
 clock = {"timing": {"step_ns": 1.0, "clock": "own"}}
-own = Hardware.model_validate(rramalloc.load_hardware("plain").to_dict() | clock)
-for hardware in ("plain", own):
+for part in ({}, chip, clock):
+    hardware = Hardware.model_validate(plain | part)
     rramalloc.optimize("alexnet", 200, hardware=hardware, work=1, progress=False)
 """
 MODES = """
 import rramalloc
-rramalloc.optimize("alexnet", 170, mapping="sdk", work=1, progress=False)
+from rramalloc.hardware.hardware import Hardware
+figures = {"timing": {"step_ns": 1.0}, "energy": {"read_pj": 1.0, "leakage_mw": 1.0}}
+hardware = Hardware.model_validate(rramalloc.load_hardware("plain").to_dict() | figures)
+for objective in ("latency", "energy"):
+    rramalloc.optimize(
+        "alexnet", 170, hardware=hardware, mapping="sdk", objective=objective, work=1, progress=False
+    )
 rramalloc.compare("alexnet", 200, work=1, progress=False)
 rramalloc.place("alexnet", {"conv1": 2}, hardware="isaac-todaes")
 """
