@@ -6,8 +6,9 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from rramalloc.cli import complete, parameters
-from rramalloc.cli.output import print_json, print_result
+from rramalloc.cli import complete
+from rramalloc.cli.output import Table, print_json, print_result
+from rramalloc.cli.parameters import Format
 
 
 class _NetworkRow(NamedTuple):
@@ -26,11 +27,7 @@ class _PresetRow(NamedTuple):
     source: str
 
 
-_PRESET_TEXTS = ("name", "crossbar", "unconfirmed", "source")
-_PRESET_SPARE = ("columns_per_weight", "unconfirmed", "weight_bits", "cell_bits", "crossbar")
-
-
-def networks(output_format: parameters.OutputFormat = "table") -> None:
+def networks(*, output_format: Format = "table") -> None:
     """Networks that ship with the package, each with its source.
 
     Example: rramalloc networks --format json
@@ -40,14 +37,11 @@ def networks(output_format: parameters.OutputFormat = "table") -> None:
 
     loaded = [load(name) for name in shipped_names()]
     rows = [_NetworkRow(network.name, len(network.stages), network.source) for network in loaded]
-    columns = {field: field for field in _NetworkRow._fields}
-    print_result(
-        lambda: [row._asdict() for row in rows], columns, rows, output_format, ("name", "source"),
-        spare=("weight_layers",),
-    )  # fmt: skip
+    table = Table({field: field for field in _NetworkRow._fields}, ("name", "source"), ("weight_layers",))
+    print_result(lambda: [row._asdict() for row in rows], table, rows, output_format)
 
 
-def presets(output_format: parameters.OutputFormat = "table") -> None:
+def presets(*, output_format: Format = "table") -> None:
     """Hardware presets that ship with the package, each with its source and unconfirmed values.
 
     Example: rramalloc presets --format json
@@ -72,8 +66,10 @@ def presets(output_format: parameters.OutputFormat = "table") -> None:
     def document() -> list[dict[str, object]]:
         return [{"preset": name} | hardware.to_dict() for name, hardware in loaded.items()]
 
-    columns = {field: field for field in _PresetRow._fields}
-    print_result(document, columns, rows, output_format, _PRESET_TEXTS, spare=_PRESET_SPARE)
+    texts = ("name", "crossbar", "unconfirmed", "source")
+    spare = ("columns_per_weight", "unconfirmed", "weight_bits", "cell_bits", "crossbar")
+    table = Table({field: field for field in _PresetRow._fields}, texts, spare)
+    print_result(document, table, rows, output_format)
 
 
 def schema(

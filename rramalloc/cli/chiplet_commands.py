@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from rramalloc.cli import EXIT_INTERRUPTED, complete, parameters
+from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.cli.group import Command, Group
-from rramalloc.cli.interrupt import interruptible
+from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_result, print_table, warn
+from rramalloc.cli.output import (
+    print_csv,
+    print_json,
+    print_lines,
+    print_part,
+    print_result,
+    print_table,
+    table_of,
+    warn,
+)
+from rramalloc.cli.parameters import Format, Help, described, passed
 from rramalloc.units import counted
 
 if TYPE_CHECKING:
@@ -19,82 +29,41 @@ if TYPE_CHECKING:
     from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
     from rramalloc.studies.chiplet.cost import ChipletCost
 
-app = typer.Typer(cls=Group, no_args_is_help=True)
-
-Sources = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE...|NETWORK", autocompletion=complete.networks,
-        help="Descriptions, or a network with both options below.",
-    ),
-]  # fmt: skip
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE|NETWORK", autocompletion=complete.networks,
-        help="A description, or with --hardware a network.",
-    ),
-]  # fmt: skip
-ChipHardware = Annotated[
-    str | None,
-    typer.Option(
-        "--hardware", metavar="FILE|PRESET", autocompletion=complete.presets,
-        help="Describe NETWORK on the tiles of this hardware's [chip].",
-    ),
-]  # fmt: skip
-DescriptionFile = Annotated[
-    str | None,
-    typer.Option("--description", metavar="FILE", help="Write the description, with the schedule in it."),
-]
-AllocationFile = Annotated[
-    str | None, typer.Option("--allocation", metavar="FILE", help="Allocation of NETWORK.")
-]
-PlacementFile = Annotated[
-    str | None, typer.Option("--placement", metavar="FILE", help="Placement of that allocation.")
-]
+COST: Help = {
+    "sources": ("FILE...|NETWORK", "Descriptions, or a network with both options below."),
+    "allocation": ("FILE", "Allocation of NETWORK."),
+    "placement": ("FILE", "Placement of that allocation."),
+}
+OPTIMIZE: Help = {
+    "source": ("FILE|NETWORK", "A description, or with --hardware a network."),
+    "hardware": ("FILE|PRESET", "Describe NETWORK on the tiles of this hardware's [chip]."),
+    "description": ("FILE", "Write the description, with the schedule in it."),
+}
 _COLUMNS = ("group", "operator", "compute", "communication", "routing", "cost")
 _SPARE = ("routing", "communication", "compute")
-_COMPARED = {
-    "description": "name", "groups": "groups", "in groups": "computed", "between": "between",
-    "total": "total", "unit": "unit", "ratio": "ratio",
-}  # fmt: skip
-_SEQUENTIAL = ", sequential: one group after the other, with the transfers between them"
-_SCHEDULED = (
-    "group",
-    "operator",
-    "strategy",
-    "units",
-    "first",
-    "compute",
-    "communication",
-    "routing",
-    "cost",
+_COMPARED = table_of(
+    "description=name, groups, in groups=computed, between, total, unit, ratio", texts="name unit"
 )
+_SEQUENTIAL = ", sequential: one group after the other, with the transfers between them"
+_SCHEDULED = ("group", "operator", "strategy", "units", "first", *_COLUMNS[2:])
 
 
-@app.callback()
-def _chiplet() -> None:
-    """Inference cost on a topology of chiplets.
-
-    Example: rramalloc chiplet cost resnext_block.json
-    """
-
-
-@app.command("cost", cls=Command)
 def cost(
-    sources: Sources,
-    allocation: AllocationFile = None,
-    placement: PlacementFile = None,
-    latency_table: parameters.LatencyTable = None,
-    input_shape: parameters.InputShape = None,
-    output_format: parameters.OutputFormat = "table",
-    output: parameters.Output = None,
-    quiet: parameters.Quiet = False,
+    sources: list[str],
+    *,
+    allocation: str | None = None,
+    placement: str | None = None,
+    latency_table: str | None = None,
+    input_shapes: list[str] | None = None,
+    output_format: Format = "table",
+    output: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Cost of a description, or of an allocation as it is placed; of several descriptions side by side.
 
     Example: rramalloc chiplet cost resnext_block.json
     """
+    given = locals()
     from rramalloc import api
 
     if len(sources) > 1:
@@ -103,14 +72,10 @@ def cost(
         compared = api.chiplet_compare(sources)
         if output is not None:
             compared.save(output)
-        some = compared.descriptions
-        print_result(compared.to_dict, _COMPARED, some, output_format, ("description", "unit"), quiet=quiet)
+        print_result(compared.to_dict, _COMPARED, compared.descriptions, output_format, quiet=quiet)
         warn(compared.warnings, quiet=quiet)
         return
-    shapes = parameters.parse_input_shapes(input_shape)
-    costs = api.chiplet_cost(
-        sources[0], allocation, placement, latency_table=latency_table, input_shapes=shapes
-    )
+    costs = api.chiplet_cost(**passed(given, api.chiplet_cost), source=sources[0])
     if output is not None:
         costs.save(output)
     rows = costs.rows()
@@ -126,38 +91,38 @@ def cost(
     warn(costs.warnings, quiet=quiet)
 
 
-@app.command("optimize", cls=Command)
 def optimize(
-    source: Source,
+    source: str,
     *,
-    hardware: ChipHardware = None,
-    crossbar: parameters.Crossbar = None,
-    mapping: parameters.Mapping = "im2col",
-    fc: parameters.Fc = "host",
-    seed: parameters.Seed = 0,
-    work: parameters.Work = 100,
-    time_limit: parameters.TimeLimit = None,
-    input_shape: parameters.InputShape = None,
-    output_format: parameters.OutputFormat = "table",
-    output: parameters.Output = None,
-    description: DescriptionFile = None,
-    quiet: parameters.Quiet = False,
+    hardware: str | None = None,
+    crossbar: str | None = None,
+    mapping: Mapping = "im2col",
+    fc: FullyConnected = "host",
+    seed: int = 0,
+    work: int = 100,
+    time_limit_s: float | None = None,
+    input_shapes: list[str] | None = None,
+    output_format: Format = "table",
+    output: str | None = None,
+    description: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Groups, partitions and submeshes of least cost, with a lower bound.
 
     Example: rramalloc chiplet optimize resnext_block.json
     """
+    given = locals()
     from rramalloc import api
     from rramalloc.files import write_json
     from rramalloc.search.problem import Stop
 
-    stop = Stop(work=work, time_limit_s=time_limit)
+    stop = Stop(work=work, time_limit_s=time_limit_s)
     with LiveLine(quiet=quiet) as line, interruptible(stop):
         schedule = api.chiplet_optimize(
-            source, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc, seed=seed, work=work,
-            time_limit_s=time_limit, input_shapes=parameters.parse_input_shapes(input_shape), stop=stop,
+            **passed(given, api.chiplet_optimize),
+            stop=stop,
             on_progress=lambda best, bound: line.show(f"best {_shown(best)}, bound {_shown(bound)}"),
-        )  # fmt: skip
+        )
     if output is not None:
         schedule.save(output)
     if description is not None:
@@ -175,10 +140,7 @@ def optimize(
             typer.echo()
             print_lines(_found(schedule))
     warn(schedule.warnings, quiet=quiet)
-    note(f"done in {line.seconds:.2f} s", quiet=quiet)
-    if stop.interrupted:
-        note("interrupted: this is the best found so far")
-        raise typer.Exit(EXIT_INTERRUPTED)
+    end(stop, line, quiet=quiet)
 
 
 def _found(schedule: ChipletSchedule) -> Iterator[tuple[str, str]]:
@@ -198,15 +160,13 @@ def _found(schedule: ChipletSchedule) -> Iterator[tuple[str, str]]:
 
 
 def _summary(cost: ChipletCost, *, quiet: bool) -> None:
-    if cost.edges:
-        typer.echo()
-        rows = [
-            (edge.source, edge.to, _shown(edge.communication), _shown(edge.routing), _shown(edge.cost))
-            for edge in cost.edges
-        ]
-        names = ("from", "to", "communication", "routing", "cost")
-        print_table(names, rows, names[:2], spare=_SPARE, whole="--format json", quiet=quiet)
     typer.echo()
+    rows = [
+        (edge.source, edge.to, _shown(edge.communication), _shown(edge.routing), _shown(edge.cost))
+        for edge in cost.edges
+    ]
+    names = ("from", "to", "communication", "routing", "cost")
+    print_part(names, rows, names[:2], _SPARE, quiet=quiet)
     groups, between = sum(group.cost for group in cost.groups), sum(cost.between)
     print_lines(
         [
@@ -230,3 +190,18 @@ def _pipelined(cost: ChipletCost) -> Iterator[tuple[str, str]]:
 def _shown(value: float) -> str:
     """Whole costs in full, others to six digits."""
     return str(int(value)) if float(value).is_integer() and value < 1e15 else f"{value:.6g}"
+
+
+app = typer.Typer(cls=Group, no_args_is_help=True)
+
+
+@app.callback()
+def _chiplet() -> None:
+    """Inference cost on a topology of chiplets.
+
+    Example: rramalloc chiplet cost resnext_block.json
+    """
+
+
+app.command("cost", cls=Command)(described(cost, COST))
+app.command("optimize", cls=Command)(described(optimize, OPTIMIZE))

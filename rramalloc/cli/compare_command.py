@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rramalloc.choices import ComparedObjective
-from rramalloc.cli import EXIT_INTERRUPTED, complete, parameters
-from rramalloc.cli.interrupt import interruptible
+from rramalloc.choices import ComparedObjective, FullyConnected, Mapping
+from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+from rramalloc.cli.output import (
+    coverage_line,
+    hardware_words,
+    mapping_words,
+    note,
+    print_csv,
+    print_json,
+    print_lines,
+    print_table,
+)
+from rramalloc.cli.parameters import Format, Help, passed
 from rramalloc.progress import of_comparison
 from rramalloc.units import area, duration, energy, number_of, plain_quantity
 
@@ -19,81 +28,68 @@ if TYPE_CHECKING:
 
     from rramalloc.results.comparison import Comparison, Row
 
-Budgets = Annotated[
-    list[str],
-    typer.Option("--arrays", metavar="N[,N...]", help="Budgets; x2 is twice the minimum. May be repeated."),
-]
-Methods = Annotated[
-    str | None,
-    typer.Option(
-        "--methods", metavar="A,B,...", autocompletion=complete.method_lists,
-        help="Methods; all that are compared if left out.",
-    ),
-]  # fmt: skip
-Objective = Annotated[ComparedObjective, typer.Option("--objective", help="What methods are judged by.")]
-Seeds = Annotated[int, typer.Option("--seeds", metavar="N", help="Runs of methods that depend on the seed.")]
-Clock = Annotated[bool, typer.Option("--clock", help="Measure seconds too: they depend on the machine.")]
+COMPARE: Help = {
+    "arrays": ("N[,N...]", "Budgets; x2 is twice the minimum. May be repeated."),
+    "methods": ("A,B,...", "Methods; all that are compared if left out."),
+    "objective": (None, "What methods are judged by."),
+    "seeds": ("N", "Runs of methods that depend on the seed."),
+    "clock": (None, "Measure seconds too: they depend on the machine."),
+}
 
 
 def compare(
-    network: parameters.NetworkArgument,
+    network: str,
     *,
-    arrays: Budgets,
-    objective: Objective = "latency",
-    methods: Methods = None,
-    hardware: parameters.Hardware = "plain",
-    crossbar: parameters.Crossbar = None,
-    mapping: parameters.Mapping = "im2col",
-    fold: parameters.Fold = False,
-    fc: parameters.Fc = "host",
-    seed: parameters.Seed = 0,
-    seeds: Seeds = 5,
-    work: parameters.Work = 100,
-    time_limit: parameters.TimeLimit = None,
-    clock: Clock = False,
-    latency_table: parameters.LatencyTable = None,
-    input_shape: parameters.InputShape = None,
-    allow_partial: parameters.AllowPartial = False,
-    output_format: parameters.OutputFormat = "table",
-    output: parameters.Output = None,
-    figure: parameters.Figure = None,
-    quiet: parameters.Quiet = False,
+    arrays: list[str],
+    objective: ComparedObjective = "latency",
+    methods: str | None = None,
+    hardware: str = "plain",
+    crossbar: str | None = None,
+    mapping: Mapping = "im2col",
+    fold: bool = False,
+    fc: FullyConnected = "host",
+    seed: int = 0,
+    seeds: int = 5,
+    work: int = 100,
+    time_limit_s: float | None = None,
+    clock: bool = False,
+    latency_table: str | None = None,
+    input_shapes: list[str] | None = None,
+    allow_partial: bool = False,
+    output_format: Format = "table",
+    output: str | None = None,
+    figure: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Every method on the same network and budget: exact makespan, and ratio to `auto`.
 
     Example: rramalloc compare vgg16 --arrays 2048,x4 --figure vgg16.svg
     """
+    given = locals()
     from rramalloc import api
     from rramalloc.chart import check_figure
     from rramalloc.studies.compare import CancelToken
 
     check_figure(figure)
+    given["methods"] = None if methods is None else [name.strip() for name in methods.split(",")]
     cancel = CancelToken()
     with LiveLine(quiet=quiet, every_s=0) as line, interruptible(cancel):
         comparison = api.compare(
-            network, arrays, objective=objective, methods=_listed(methods), hardware=hardware,
-            crossbar=crossbar, mapping=mapping, fold=fold, fc=fc, seed=seed, seeds=seeds,
-            work=work, time_limit_s=time_limit, clock=clock, latency_table=latency_table, ending=cancel,
+            **passed(given, api.compare),
+            ending=cancel,
             on_progress=lambda *progress: line.show(of_comparison(*progress)),
-            input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
-        )  # fmt: skip
+        )
     if output is not None:
         comparison.save(output)
     if figure is not None and comparison.rows:
         comparison.plot.methods(save=figure)
     _print(comparison, output_format, quiet=quiet)
-    for text in (*_notes(comparison), f"done in {line.seconds:.2f} s"):
+    for text in _notes(comparison):
         note(text, quiet=quiet)
-    if cancel.interrupted:
-        note("interrupted: these are the methods that were ready")
-        raise typer.Exit(EXIT_INTERRUPTED)
+    end(cancel, line, shown="these are the methods that were ready", quiet=quiet)
 
 
-def _listed(methods: str | None) -> list[str] | None:
-    return None if methods is None else [name.strip() for name in methods.split(",")]
-
-
-def _print(comparison: Comparison, output_format: parameters.Format, *, quiet: bool) -> None:
+def _print(comparison: Comparison, output_format: Format, *, quiet: bool) -> None:
     from rramalloc.results.comparison import SCALARS
     from rramalloc.timing.metrics import EnergyArea
 
@@ -149,7 +145,7 @@ def _cells(row: Row) -> dict[str, Any]:
 def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
     hardware, chosen = comparison.hardware, comparison.options
     yield "network", comparison.network.name
-    yield "hardware", parameters.hardware_words(hardware, parameters.mapping_words(chosen))
+    yield "hardware", hardware_words(hardware, mapping_words(chosen))
     for budget in comparison.budgets:
         first = comparison.at(budget)[0]
         bound = plain_quantity(first.lower_bound, comparison.objective_unit)
@@ -163,7 +159,7 @@ def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield "repaired", "copies were taken away until the allocation fits"
     if any(row.seconds is not None for row in comparison.rows):
         yield "seconds", "work counted on a reference core, the same on every machine"
-    yield from parameters.coverage_line(comparison)
+    yield from coverage_line(comparison)
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:

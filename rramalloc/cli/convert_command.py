@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from rramalloc.choices import NodeNames
-from rramalloc.cli import parameters
 from rramalloc.cli.output import note, warn
+from rramalloc.cli.parameters import Help, passed
+
+CONVERT: Help = {
+    "out": ("OUT", "The network JSON to write."),
+    "names": (None, "Name ONNX nodes after PyTorch's modules, or as in the file."),
+}
 
 
 def convert(
-    network: parameters.NetworkArgument,
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The network JSON to write.")],
+    network: str,
+    out: str,
     *,
-    input_shape: parameters.InputShape = None,
-    allow_partial: parameters.AllowPartial = False,
-    names: Annotated[
-        NodeNames,
-        typer.Option("--names", help="Name ONNX nodes after PyTorch's modules, or as in the file."),
-    ] = "module",
-    quiet: parameters.Quiet = False,
+    input_shapes: list[str] | None = None,
+    allow_partial: bool = False,
+    names: NodeNames = "module",
+    quiet: bool = False,
 ) -> None:
     """Write a network (ONNX, torch.export, PIMCOMP/PIMSYN JSON, layer table, shipped) as network JSON.
 
     Example: rramalloc convert m.onnx m.json --input-shape images=1,3,320,320
     """
+    given = locals()
     from rramalloc import api
 
-    shapes = parameters.parse_input_shapes(input_shape)
-    converted = api.convert(network, out, shapes, allow_partial=allow_partial, names=names)
+    converted = api.convert(**passed(given, api.convert), path=out)
     warn(converted.warnings, quiet=quiet)
     note(f"{out}: {len(converted.nodes)} nodes, {len(converted.stages)} weight layers", quiet=quiet)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rramalloc import choices
-from rramalloc.cli import complete, parameters
+from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.cli.group import Command
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import note, print_lines, print_result, print_table, warn
+from rramalloc.cli.output import note, print_lines, print_part, print_result, table_of, warn
+from rramalloc.cli.parameters import Format, Help, passed
 from rramalloc.units import duration
 
 if TYPE_CHECKING:
@@ -19,66 +19,29 @@ if TYPE_CHECKING:
 
     from rramalloc.studies.strategies.evaluation import Evaluation
 
-_COLUMNS = {
-    "task": "name",
-    "operator": "operator",
-    "windows": "windows",
-    "bytes in": "bytes_in",
-    "bytes out": "bytes_out",
-    "subtasks": "subtasks",
-    "split": "split",
-    "share": "share",
-    "in": "in_ns",
-    "compute": "compute_ns",
-    "out": "out_ns",
-    "time": "time_ns",
-    "dominant": "dominant",
-}
-_SPARE = (
-    "windows", "bytes in", "bytes out", "operator", "share", "split", "out", "in", "compute", "subtasks",
-)  # fmt: skip
+_TABLE = table_of(
+    "task=name, operator, windows, bytes in=bytes_in, bytes out=bytes_out, subtasks, split, share, in=in_ns, "
+    "compute=compute_ns, out=out_ns, time=time_ns, dominant",
+    texts="name operator split dominant",
+    spare="windows bytes_in bytes_out operator share split out_ns in_ns compute_ns subtasks",
+)
 _PROPOSED = ("layer", "demand", "replication", "arrays", "time")
 _SHOWN = 10
 _QUICK = 8192
 """Up to so many strategies matrices are written before anybody wonders."""
 _MANY = ("--strategies", "--allocations")
 
-Strategies = Annotated[
-    list[str] | None,
-    typer.Option("--strategies", metavar="FILE...", help="Strategies, JSON or CSV, one a file."),
-]
-Allocations = Annotated[
-    list[str] | None,
-    typer.Option("--allocations", metavar="FILE...", help="Allocations: a copy of a layer is a subtask."),
-]
-Units = Annotated[
-    str | None,
-    typer.Option("--enumerate", metavar="N,M", help="All ways to share N compute and M storage units out."),
-]
-Arrays = Annotated[
-    int | None,
-    typer.Option("--arrays", metavar="A", min=1, help="Find the copies of least time in A arrays."),
-]
-ProposalFile = Annotated[
-    str | None,
-    typer.Option("--propose", metavar="FILE", help="Write what --arrays found, or the composed strategy."),
-]
-LoadFile = Annotated[str | None, typer.Option("--load", metavar="FILE.json", help="Write the load matrix.")]
-PerformanceFile = Annotated[
-    str | None,
-    typer.Option("--performance", metavar="FILE", help="Write the performance matrix: .csv or .parquet."),
-]
-Hardware = Annotated[
-    str | None,
-    typer.Option(
-        "--hardware", metavar="FILE|PRESET", autocompletion=complete.presets,
-        help="With [units]; left out: that of the allocations.",
-    ),
-]  # fmt: skip
-Mapping = Annotated[choices.Mapping | None, typer.Option("--mapping", help="Instead of the allocations'.")]
-Fc = Annotated[
-    choices.FullyConnected | None, typer.Option("--fc", help="Instead of the allocations', or host.")
-]
+_ENUMERATE = "All ways to share N compute and M storage units out."
+EVALUATE: Help = {
+    "strategies": ("FILE...", "Strategies, JSON or CSV, one a file."),
+    "allocations": ("FILE...", "Allocations: a copy of a layer is a subtask."),
+    "load": ("FILE.json", "Write the load matrix."),
+    "performance": ("FILE", "Write the performance matrix: .csv or .parquet."),
+    "propose": ("FILE", "Write what --arrays found, or the composed strategy."),
+    "hardware": ("FILE|PRESET", "With [units]; left out: that of the allocations."),
+    "mapping": (None, "Instead of the allocations'."),
+    "fc": (None, "Instead of the allocations', or host."),
+}
 
 
 class ManyFiles(Command):
@@ -92,30 +55,37 @@ class ManyFiles(Command):
 
 
 def evaluate(
-    network: parameters.NetworkArgument,
+    network: str,
     *,
-    strategies: Strategies = None,
-    allocations: Allocations = None,
-    units: Units = None,
-    arrays: Arrays = None,
-    load: LoadFile = None,
-    performance: PerformanceFile = None,
-    propose: ProposalFile = None,
-    hardware: Hardware = None,
-    crossbar: parameters.Crossbar = None,
-    mapping: Mapping = None,
-    fc: Fc = None,
-    latency_table: parameters.LatencyTable = None,
-    input_shape: parameters.InputShape = None,
-    allow_partial: parameters.AllowPartial = False,
-    output_format: parameters.OutputFormat = "table",
-    output: parameters.Output = None,
-    quiet: parameters.Quiet = False,
+    strategies: list[str] | None = None,
+    allocations: list[str] | None = None,
+    units: Annotated[
+        str | None,
+        typer.Option("--enumerate", metavar="N,M", help=_ENUMERATE),
+    ] = None,
+    arrays: Annotated[
+        int | None,
+        typer.Option("--arrays", metavar="A", min=1, help="Find the copies of least time in A arrays."),
+    ] = None,
+    load: str | None = None,
+    performance: str | None = None,
+    propose: str | None = None,
+    hardware: str | None = None,
+    crossbar: str | None = None,
+    mapping: Mapping | None = None,
+    fc: FullyConnected | None = None,
+    latency_table: str | None = None,
+    input_shapes: list[str] | None = None,
+    allow_partial: bool = False,
+    output_format: Format = "table",
+    output: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Many strategies at once, layer after layer: who does what, how long it takes, and what holds it back.
 
     Example: rramalloc evaluate alexnet --hardware units.toml --enumerate 4,4
     """
+    given = locals() | {"chip": hardware, "strategies": strategies or (), "allocations": allocations or ()}
     if not (strategies or allocations or units or arrays):
         raise typer.BadParameter("give --strategies, --allocations, --enumerate or --arrays")
     if hardware is None and not allocations:
@@ -124,27 +94,15 @@ def evaluate(
     from rramalloc.studies.strategies.matrices import check_performance_path
 
     check_performance_path(performance)
+    given["units"] = _units(units)
     with LiveLine(quiet=quiet) as line:
-        evaluation = api.evaluate(
-            network, hardware, strategies=strategies or (), allocations=allocations or (),
-            units=_units(units), arrays=arrays, crossbar=crossbar, mapping=mapping, fc=fc,
-            latency_table=latency_table,
-            input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
-        )  # fmt: skip
+        evaluation = api.evaluate(**passed(given, api.evaluate))
         _write(evaluation, load, performance, line)
         if propose is not None:
             evaluation.save_proposal(propose)
     if output is not None:
         evaluation.save(output)
-    if print_result(
-        evaluation.to_dict,
-        _COLUMNS,
-        evaluation.document.tasks,
-        output_format,
-        ("task", "operator", "split", "dominant"),
-        spare=_SPARE,
-        quiet=quiet,
-    ):
+    if print_result(evaluation.to_dict, _TABLE, evaluation.document.tasks, output_format, quiet=quiet):
         _show(evaluation, quiet=quiet)
     warn(evaluation.document.warnings, quiet=quiet)
     note(f"done in {line.seconds:.2f} s", quiet=quiet)
@@ -194,8 +152,7 @@ def _show(evaluation: Evaluation, *, quiet: bool) -> None:
     rows = [(one.name, duration(one.time_ns), f"{one.ratio:.3f}") for one in document.ranking[:_SHOWN]]
     typer.echo()
     columns = ("strategy", "time", "ratio")
-    print_table(columns, rows, columns[:1], spare=columns[2:], whole="--format json", quiet=quiet)
-    typer.echo()
+    print_part(columns, rows, columns[:1], columns[2:], quiet=quiet)
     if document.composed is not None and document.composed.time_ns < document.time_ns:
         ways = [
             (task.name, task.strategy, task.subtasks, task.split, task.share, duration(task.time_ns),
@@ -204,15 +161,13 @@ def _show(evaluation: Evaluation, *, quiet: bool) -> None:
         ]  # fmt: skip
         heads = ("task", "best strategy", "subtasks", "split", "share", "time", "dominant")
         texts = ("task", "best strategy", "split", "dominant")
-        print_table(heads, ways, texts, spare=heads[:1:-1], whole="--format json", quiet=quiet)
-        typer.echo()
+        print_part(heads, ways, texts, heads[:1:-1], quiet=quiet)
     if document.proposal is not None:
         layers = [
             (layer.name, layer.demand, layer.replication, layer.arrays, duration(layer.time_ns))
             for layer in document.proposal.layers
         ]
-        print_table(_PROPOSED, layers, _PROPOSED[:1], spare=("demand",), whole="--format json", quiet=quiet)
-        typer.echo()
+        print_part(_PROPOSED, layers, _PROPOSED[:1], ("demand",), quiet=quiet)
     print_lines(_summary(evaluation))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from rramalloc.cli import complete, parameters
+from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.cli.output import note, print_table
+from rramalloc.cli.parameters import OF_ALLOCATION, Help, passed
 from rramalloc.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -22,51 +23,38 @@ def _is_target(name: str) -> str:
     return name
 
 
-To = Annotated[
-    str,
-    typer.Option(
-        "--to", metavar="TOOL", callback=_is_target, autocompletion=complete.targets,
-        help="The tool to write for; a name that does not exist lists all.",
-    ),
-]  # fmt: skip
-Destination = Annotated[
-    str | None,
-    typer.Option("-o", "--output", metavar="FILE|DIR", help="A folder where the tool takes several files."),
-]
-Check = Annotated[
-    bool, typer.Option("--check", help="Only list what the tool rounds, ignores or counts otherwise.")
-]
-PlacementFile = Annotated[
-    str | None, typer.Option("--placement", metavar="FILE", help="Placement to add, for csv and json.")
-]
+EXPORT: Help = {
+    **OF_ALLOCATION,
+    "to": ("TOOL", "The tool to write for; a name that does not exist lists all.", _is_target),
+    "output": ("FILE|DIR", "A folder where the tool takes several files."),
+    "check": (None, "Only list what the tool rounds, ignores or counts otherwise."),
+    "placement": ("FILE", "Placement to add, for csv and json."),
+}
 
 
 def export(
-    network: parameters.NetworkArgument,
-    allocation: parameters.AllocationFile,
+    network: str,
     *,
-    to: To,
-    output: Destination = None,
-    check: Check = False,
-    placement: PlacementFile = None,
-    hardware: parameters.OwnHardware = None,
-    mapping: parameters.OwnMapping = None,
-    fc: parameters.OwnFc = None,
-    input_shape: parameters.InputShape = None,
-    allow_partial: parameters.AllowPartial = False,
-    quiet: parameters.Quiet = False,
+    allocation: str,
+    to: str,
+    output: str | None = None,
+    check: bool = False,
+    placement: str | None = None,
+    hardware: str | None = None,
+    mapping: Mapping | None = None,
+    fc: FullyConnected | None = None,
+    input_shapes: list[str] | None = None,
+    allow_partial: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Write an allocation for PIMCOMP, PIMSYN, MNSIM, NeuroSim, or as CSV or JSON for any other tool.
 
     Example: rramalloc export vgg16 --allocation a.json --to pimsyn -o pimsyn
     """
+    given = locals()
     from rramalloc import api
 
-    made = api.export(
-        network, allocation, to, placement=placement, hardware=hardware,
-        mapping=mapping, fc=fc,
-        input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
-    )  # fmt: skip
+    made = api.export(**passed(given, api.export), target=to)
     if check:
         _print_remarks(made, quiet=quiet)
         return

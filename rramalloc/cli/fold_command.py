@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from rramalloc import choices
-from rramalloc.cli import complete, parameters
-from rramalloc.cli.output import note, print_lines, print_result, warn
+from rramalloc.choices import FOLD_RULES, FoldMapping, FoldRule, FullyConnected
+from rramalloc.cli.output import hardware_words, note, print_lines, print_result, table_of, warn
+from rramalloc.cli.parameters import Format, Help, parse_input_shapes, passed, whole_numbers
 from rramalloc.units import number_of
 
 if TYPE_CHECKING:
@@ -16,103 +16,54 @@ if TYPE_CHECKING:
 
     from rramalloc.results.filter_folding import FilterFold, NetworkFold
 
-_FILTER_COLUMNS = {
-    name: name
-    for name in (
-        "n_total", "n_h", "n_w", "filter_before", "filter", "stride_before", "stride", "dilation",
-        "padding_added", "overlap", "folded_input", "chosen", "work_before", "work_after", "saving", "exact",
-        "checked",
-    )
-}  # fmt: skip
-_LAYER_COLUMNS = {
-    "layer": "name",
-    "filter before": "filter_before",
-    "mapping": "mapping",
-    "fold": "size",
-    "block": "block",
-    "copies": "copies",
-    "filter": "filter",
-    "stride before": "stride_before",
-    "stride": "stride",
-    "dilation": "dilation",
-    "zeros": "padding_added",
-    "demand before": "demand_before",
-    "demand": "demand_after",
-    "saving": "saving",
+_FILTER = table_of(
+    "n_total, n_h, n_w, filter_before, filter, stride_before, stride, dilation, padding_added, overlap, "
+    "folded_input, chosen, work_before, work_after, saving, exact, checked"
+)
+FOLD: Help = {
+    "network": ("NETWORK", "A whole network, folded to the fewest arrays."),
+    "align": ("A", "Input channels that the hardware wants filled."),
+    "th1": ("C", "Leave filters of more input channels as they are."),
+    "align_outputs": ("A", "Of output channels; by default --align."),
+    "rule": ("RULE", f"How the fold is split: {', '.join(FOLD_RULES)}."),
+    "stride": ("SY,SX", "Stride of the filter."),
+    "filter_": ("CO,KH,KW,CI", "Or one filter; CI of one group."),
+    "input_size": ("H,W", "Input size; else work is per output pixel."),
+    "padding": ("P|PY,PX|T,L,B,R", "Zeros around the input."),
+    "dilation": ("DY,DX", "Of the filter; dilated ones are refused."),
+    "groups": ("G", "Groups, folded each for itself."),
+    "onnx": ("FILE.onnx", "Write the folded network; needs .onnx."),
+    "mapping": (None, "How weights lie on crossbars; 'best' chooses it for every layer."),
+    "check": (None, "Prove the folds on random integers."),
 }
-_OF_BEST = ("mapping", "block", "copies")
-"""Columns for mapping `best` alone."""
-_SPARE = ("dilation", "stride before", "stride", "zeros", "filter before", "filter", "saving")
-
-
-Network = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="NETWORK", autocompletion=complete.networks,
-        help="A whole network, folded to the fewest arrays.",
-    ),
-]  # fmt: skip
-Filter = Annotated[
-    str | None, typer.Option("--filter", metavar="CO,KH,KW,CI", help="Or one filter; CI of one group.")
-]
-Align = Annotated[
-    int | None, typer.Option("--align", metavar="A", help="Input channels that the hardware wants filled.")
-]
-Th1 = Annotated[
-    int | None, typer.Option("--th1", metavar="C", help="Leave filters of more input channels as they are.")
-]
-AlignOutputs = Annotated[
-    int | None, typer.Option("--align-outputs", metavar="A", help="Of output channels; by default --align.")
-]
-Rule = Annotated[
-    choices.FoldRule,
-    typer.Option("--rule", metavar="RULE", help=f"How the fold is split: {', '.join(choices.FOLD_RULES)}."),
-]
-Stride = Annotated[str, typer.Option("--stride", metavar="SY,SX", help="Stride of the filter.")]
-InputSize = Annotated[
-    str | None, typer.Option("--input", metavar="H,W", help="Input size; else work is per output pixel.")
-]
-Padding = Annotated[str, typer.Option("--padding", metavar="P|PY,PX|T,L,B,R", help="Zeros around the input.")]
-Dilation = Annotated[
-    str, typer.Option("--dilation", metavar="DY,DX", help="Of the filter; dilated ones are refused.")
-]
-Groups = Annotated[int, typer.Option("--groups", metavar="G", help="Groups, folded each for itself.")]
-Onnx = Annotated[
-    str | None, typer.Option("--onnx", metavar="FILE.onnx", help="Write the folded network; needs .onnx.")
-]
-Mapping = Annotated[
-    choices.FoldMapping,
-    typer.Option("--mapping", help="How weights lie on crossbars; 'best' chooses it for every layer."),
-]
-Check = Annotated[bool, typer.Option("--check", help="Prove the folds on random integers.")]
 
 
 def fold(
     context: typer.Context,
-    network: Network = None,
+    network: str | None = None,
     *,
-    filter_: Filter = None,
-    stride: Stride = "1,1",
-    align: Align = None,
-    rule: Rule = "least_work",
-    th1: Th1 = None,
-    align_outputs: AlignOutputs = None,
-    input_size: InputSize = None,
-    padding: Padding = "0",
-    dilation: Dilation = "1,1",
-    groups: Groups = 1,
-    hardware: parameters.Hardware = "plain",
-    crossbar: parameters.Crossbar = None,
-    mapping: Mapping = "kernel_split",
-    fc: parameters.Fc = "host",
-    input_shape: parameters.InputShape = None,
-    allow_partial: parameters.AllowPartial = False,
-    check: Check = False,
-    onnx: Onnx = None,
-    seed: parameters.Seed = 0,
-    output_format: parameters.OutputFormat = "table",
-    output: parameters.Output = None,
-    quiet: parameters.Quiet = False,
+    filter_: str | None = None,
+    stride: str = "1,1",
+    align: int | None = None,
+    rule: FoldRule = "least_work",
+    th1: int | None = None,
+    align_outputs: int | None = None,
+    input_size: str | None = None,
+    padding: str = "0",
+    dilation: str = "1,1",
+    groups: int = 1,
+    hardware: str = "plain",
+    crossbar: str | None = None,
+    mapping: FoldMapping = "kernel_split",
+    fc: FullyConnected = "host",
+    input_shapes: list[str] | None = None,
+    allow_partial: bool = False,
+    check: bool = False,
+    onnx: str | None = None,
+    seed: int = 0,
+    output_format: Format = "table",
+    output: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Filters whose kernel pixels become input channels, so that few channels fill the arrays.
 
@@ -120,7 +71,7 @@ def fold(
 
     Example: rramalloc fold --filter 64,6,6,4 --stride 2,2 --align 64 --check
     """
-    from rramalloc.files import write_json
+    given = locals()
     from rramalloc.importers import as_network
     from rramalloc.results import filter_folding
     from rramalloc.results.folded_onnx import save_folded_onnx
@@ -128,42 +79,24 @@ def fold(
     _check_usage(context, network, filter_, align)
     result: FilterFold | NetworkFold
     if network is None:
-        result = filter_folding.fold_filter(
-            parameters.whole_numbers("--filter", filter_ or ""), align=align or 0, rule=rule,
-            th1=th1, align_outputs=align_outputs,
-            stride=parameters.whole_numbers("--stride", stride), groups=groups, check=check, seed=seed,
-            input_size=None if input_size is None else parameters.whole_numbers("--input", input_size),
-            padding=parameters.whole_numbers("--padding", padding),
-            dilation=parameters.whole_numbers("--dilation", dilation),
-        )  # fmt: skip
+        shape = whole_numbers("--filter", filter_ or "")
+        for name in ("stride", "padding", "dilation"):
+            given[name] = whole_numbers(f"--{name}", given[name])
+        given["input_size"] = None if input_size is None else whole_numbers("--input", input_size)
+        result = filter_folding.fold_filter(shape, **passed(given, filter_folding.fold_filter))
     else:
-        result = filter_folding.fold(
-            network, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc,
-            input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
-            check=check, seed=seed,
-        )  # fmt: skip
+        result = filter_folding.fold(**passed(given, filter_folding.fold))
         if onnx is not None:
-            shapes = parameters.parse_input_shapes(input_shape)
-            source = as_network(network, shapes, allow_partial=allow_partial)
+            source = as_network(network, parse_input_shapes(input_shapes), allow_partial=allow_partial)
             for reason in save_folded_onnx(network, source, result, onnx):
                 note(f"not folded in {onnx}: {reason}", quiet=quiet)
     if output is not None:
-        write_json(output, result.to_dict())
+        result.save(output)
     _print(result, output_format, quiet=quiet)
 
 
-_OF_A_FILTER = (
-    "align",
-    "align_outputs",
-    "th1",
-    "stride",
-    "rule",
-    "input_size",
-    "padding",
-    "dilation",
-    "groups",
-)
-_OF_A_NETWORK = ("hardware", "crossbar", "mapping", "fc", "input_shape", "allow_partial", "onnx")
+_OF_A_FILTER = "align align_outputs th1 stride rule input_size padding dilation groups"
+_OF_A_NETWORK = "hardware crossbar mapping fc input_shapes allow_partial onnx"
 
 
 def _check_usage(context: typer.Context, network: str | None, filter_: str | None, align: int | None) -> None:
@@ -171,32 +104,31 @@ def _check_usage(context: typer.Context, network: str | None, filter_: str | Non
     if (network is None) == (filter_ is None):
         raise typer.BadParameter("give either a NETWORK or --filter")
     names, whose = (_OF_A_NETWORK, "a NETWORK") if network is None else (_OF_A_FILTER, "--filter")
-    for name in names:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            option = "input" if name == "input_size" else name.replace("_", "-")
-            raise typer.BadParameter(f"--{option} is for {whose} only")
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if parameter.name in names.split() and source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"{parameter.opts[0]} is for {whose} only")
     if filter_ is not None and align is None:
         raise typer.BadParameter("--filter needs --align, the input channels to fill")
 
 
-def _print(fold: FilterFold | NetworkFold, output_format: parameters.Format, *, quiet: bool) -> None:
+def _print(fold: FilterFold | NetworkFold, output_format: Format, *, quiet: bool) -> None:
     from rramalloc.results.filter_folding import FilterFold
 
     if isinstance(fold, FilterFold):
         if output_format == "table":
             print_lines(_lines(fold))
         else:
-            print_result(fold.to_dict, _FILTER_COLUMNS, [fold], output_format, texts=())
+            print_result(fold.to_dict, _FILTER, [fold], output_format)
         return
-    columns = {
-        head: field
-        for head, field in _LAYER_COLUMNS.items()
-        if fold.mapping == "best" or field not in _OF_BEST
-    }
-    if print_result(fold.to_dict, columns, fold.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet):
-        typer.echo()
-        print_lines(_summary(fold))
+    table = table_of(
+        f"layer=name, filter_before, {'mapping, ' if fold.mapping == 'best' else ''}fold=size, "
+        f"{'block, copies, ' if fold.mapping == 'best' else ''}filter, stride_before, stride, dilation, "
+        "zeros=padding_added, demand_before, demand=demand_after, saving",
+        texts="name",
+        spare="dilation stride_before stride padding_added filter_before filter saving",
+    )
+    print_result(fold.to_dict, table, fold.layers, output_format, _summary(fold), quiet=quiet)
     for layer in fold.layers:
         if layer.reason:
             note(f"{layer.name}: {layer.reason}", quiet=quiet)
@@ -226,7 +158,7 @@ def _summary(fold: NetworkFold) -> Iterator[tuple[str, str]]:
         "network",
         f"{fold.network.name}, {number_of(len(fold.layers), 'stage')}, {len(folded)} of them folded",
     )
-    yield "hardware", parameters.hardware_words(fold.hardware, fold.mapping)
+    yield "hardware", hardware_words(fold.hardware, fold.mapping)
     if fold.mapping == "best":
         yield "demand", f"{fold.demand_before} -> {fold.demand_after} arrays of one mode of every layer"
         yield "array-steps", f"{fold.array_steps_before} -> {fold.array_steps_after} for one input"

@@ -2,101 +2,72 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
-from rramalloc.cli import parameters
-from rramalloc.cli.output import print_lines, print_result, print_table, warn
+from rramalloc.choices import FullyConnected, Mapping, SharedWeights
+from rramalloc.cli.output import (
+    coverage_line,
+    hardware_words,
+    mapping_words,
+    print_lines,
+    print_part,
+    print_result,
+    table_of,
+    warn,
+)
+from rramalloc.cli.parameters import Format, passed
 from rramalloc.units import number_of
 
-if TYPE_CHECKING:
-    from rramalloc.results.inspection import Inspection
-
-_COLUMNS = {
-    "layer": "name",
-    "op": "op",
-    "input": "input",
-    "output": "output",
-    "kernel": "kernel",
-    "groups": "groups",
-    "windows": "windows",
-    "demand": "demand",
-    "utilisation": "utilisation",
-    "weights": "weights",
-    "MACs": "macs",
-    "fold": "fold",
-    "weight bits": "weight_bits",
-    "input bits": "input_bits",
-}
-_SPARE = (
-    "groups", "MACs", "weights", "op", "output", "input", "kernel", "fold", "utilisation", "windows",
-)  # fmt: skip
+_TABLE = table_of(
+    "layer=name, op, input, output, kernel, groups, windows, demand, utilisation, weights, MACs=macs, fold, "
+    "weight_bits, input_bits",
+    texts="name op",
+    spare="groups macs weights op output input kernel fold utilisation windows",
+)
 
 
 def inspect(
-    network: parameters.NetworkArgument,
+    network: str,
     *,
-    hardware: parameters.Hardware = "plain",
-    crossbar: parameters.Crossbar = None,
-    mapping: parameters.Mapping = "im2col",
-    fold: parameters.Fold = False,
-    fc: parameters.Fc = "host",
-    shared: parameters.Shared = "copies",
-    input_shape: parameters.InputShape = None,
-    allow_partial: parameters.AllowPartial = False,
-    output_format: parameters.OutputFormat = "table",
-    output: parameters.Output = None,
-    quiet: parameters.Quiet = False,
+    hardware: str = "plain",
+    crossbar: str | None = None,
+    mapping: Mapping = "im2col",
+    fold: bool = False,
+    fc: FullyConnected = "host",
+    shared: SharedWeights = "copies",
+    input_shapes: list[str] | None = None,
+    allow_partial: bool = False,
+    output_format: Format = "table",
+    output: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Stages, windows, demand, utilisation of the arrays, and the smallest budget.
 
     Example: rramalloc inspect resnet18 --hardware isaac
     """
+    given = locals()
     from rramalloc import api
-    from rramalloc.files import write_json
 
-    inspection = api.inspect(
-        network, hardware=hardware, crossbar=crossbar, mapping=mapping, fc=fc, fold=fold, shared=shared,
-        input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
-    )  # fmt: skip
+    inspection = api.inspect(**passed(given, api.inspect))
     if output is not None:
-        write_json(output, inspection.to_dict())
-    if print_result(
-        inspection.to_dict,
-        _COLUMNS,
-        inspection.layers,
-        output_format,
-        ("layer", "op"),
-        spare=_SPARE,
-        quiet=quiet,
-    ):
+        inspection.save(output)
+    if print_result(inspection.to_dict, _TABLE, inspection.layers, output_format, quiet=quiet):
         typer.echo()
-        _show_modes(inspection, quiet=quiet)
+        modes = [
+            (layer.name, mode.arrays, mode.block, mode.copies, mode.batches, mode.utilisation)
+            for layer in inspection.layers
+            for mode in layer.modes or ()
+        ]
+        names = ("layer", "arrays", "block", "copies", "batches", "utilisation")
+        print_part(names, modes, names[:1], names[-1:], quiet=quiet)
         print_lines(
             [
                 ("network", f"{inspection.network.name}, {number_of(len(inspection.layers), 'stage')}"),
                 ("source", inspection.source or "-"),
-                (
-                    "hardware",
-                    parameters.hardware_words(inspection.hardware, parameters.mapping_words(inspection)),
-                ),
+                ("hardware", hardware_words(inspection.hardware, mapping_words(inspection))),
                 ("minimum", f"{number_of(inspection.minimum, 'array')} with every layer stored once"),
                 ("saturation", f"{number_of(inspection.saturation, 'array')}; more cannot be used"),
-                *parameters.coverage_line(inspection),
+                *coverage_line(inspection),
             ]
         )
     warn(inspection.warnings, quiet=quiet)
-
-
-def _show_modes(inspection: Inspection, *, quiet: bool) -> None:
-    """The fastest modes of every layer for its arrays, where the mapping has several."""
-    rows = [
-        (layer.name, mode.arrays, mode.block, mode.copies, mode.batches, mode.utilisation)
-        for layer in inspection.layers
-        for mode in layer.modes or ()
-    ]
-    if rows:
-        names = ("layer", "arrays", "block", "copies", "batches", "utilisation")
-        print_table(names, rows, names[:1], spare=names[-1:], whole="--format json", quiet=quiet)
-        typer.echo()

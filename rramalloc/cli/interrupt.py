@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+import typer
+
+from rramalloc.cli import EXIT_INTERRUPTED
+from rramalloc.cli.live_line import LiveLine
+from rramalloc.cli.output import note
+
 
 class _Work(Protocol):
     """Work that looks at `interrupted` and ends early once it is set."""
@@ -28,3 +34,13 @@ def interruptible(work: _Work) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def end(
+    work: _Work, line: LiveLine, *, shown: str = "this is the best found so far", also: str = "", quiet: bool
+) -> None:
+    """Say how long the work took and, if it was interrupted, what is shown; the exit code says that too."""
+    note(f"done in {line.seconds:.2f} s{also}", quiet=quiet)
+    if work.interrupted:
+        note(f"interrupted: {shown}")
+        raise typer.Exit(EXIT_INTERRUPTED)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.choices import AuxiliaryLayer, OverheadMethod
-from rramalloc.cli import EXIT_INTERRUPTED, complete, parameters
+from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import (
@@ -18,9 +18,11 @@ from rramalloc.cli.output import (
     print_lines,
     print_result,
     print_table,
+    table_of,
     time_cell,
     warn,
 )
+from rramalloc.cli.parameters import Format, Help, described, parse_input_shapes
 from rramalloc.units import duration
 
 if TYPE_CHECKING:
@@ -30,13 +32,11 @@ if TYPE_CHECKING:
     from rramalloc.studies.latency.measure import MeasureProgress
     from rramalloc.timing.latency_table import LatencyTable
 
-_COLUMNS = {
-    "layer": "name",
-    "operator": "operator",
-    "latency": "latency_ns",
-    "share": "share",
-    "flags": "flag_text",
-}
+_TABLE = table_of(
+    "layer=name, operator, latency_ns, share, flags=flag_text",
+    texts="name operator flag_text",
+    spare="flag_text operator",
+)
 _SPARE = ("spread", "noise", "n", "shape", "flags")
 
 
@@ -48,72 +48,48 @@ class AuxiliaryChoice(StrEnum):
     conv3x3 = "conv3x3"
 
 
-Auxiliary = Annotated[
-    list[AuxiliaryChoice] | None,
-    typer.Option("--auxiliary", help="Layer behind the timed one; several: all of them. Default: avgpool."),
-]
-Layers = Annotated[
-    list[str] | None, typer.Option("--layer", metavar="NAME", help="Time only this layer, or these.")
-]
-DeviceText = Annotated[
-    str,
-    typer.Option(
-        "--device",
-        metavar="DEVICE",
-        autocompletion=complete.devices,
-        help="onnxruntime, simulated[:NAME=VALUE,...] or replay:FILE.csv.",
-    ),
-]
-Method = Annotated[
-    OverheadMethod | None,
-    typer.Option("--method", help="Take off the fitted overhead, the auxiliary layer's own time, or both."),
-]
-Date = Annotated[str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Put into every row.")]
-TableFile = Annotated[
-    str | None, typer.Option("-o", "--output", metavar="TABLE", help="Write the table: .json or .csv.")
-]
-NewTable = Annotated[str, typer.Option("-o", "--output", metavar="TABLE", help="The table: .json or .csv.")]
-Samples = Annotated[
-    str | None,
-    typer.Option("--samples", metavar="FILE", help="Keeps every time; default: TABLE.samples.jsonl."),
-]
-Width = Annotated[
-    float, typer.Option("--width", metavar="W", help="Relative width of a median's 95% interval to reach.")
-]
-Least = Annotated[int, typer.Option("--least", metavar="N", help="Executions of each run at least.")]
-Most = Annotated[int, typer.Option("--most", metavar="N", help="Executions of each run at most.")]
-Threads = Annotated[int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Of ONNX Runtime.")]
-Seed = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, help="Of the order, and of simulated noise.")
-]
-
-app = typer.Typer(
-    cls=Group,
-    help="Latency of layers on a device that can only be timed from outside.\n\n"
-    "Example: rramalloc latency measure squeezenet -o t.json",
-    no_args_is_help=True,
-)
+MEASURE: Help = {
+    "auxiliary": (None, "Layer behind the timed one; several: all of them. Default: avgpool."),
+    "layer": ("NAME", "Time only this layer, or these."),
+    "device": ("DEVICE", "onnxruntime, simulated[:NAME=VALUE,...] or replay:FILE.csv."),
+    "method": (None, "Take off the fitted overhead, the auxiliary layer's own time, or both."),
+    "date": ("YYYY-MM-DD", "Put into every row."),
+    "output": ("TABLE", "The table: .json or .csv."),
+    "samples": ("FILE", "Keeps every time; default: TABLE.samples.jsonl."),
+    "width": ("W", "Relative width of a median's 95% interval to reach."),
+    "least": ("N", "Executions of each run at least."),
+    "most": ("N", "Executions of each run at most."),
+}
+FIT: Help = {
+    **MEASURE,
+    "measurements": ("MEASUREMENTS", "Samples that `measure` kept."),
+    "output": ("TABLE", "Write the table: .json or .csv."),
+}
+ESTIMATE: Help = {"table": ("TABLE", "A latency table, .json or .csv.")}
 
 
-@app.command("measure", cls=Command)
 def measure(
-    network: parameters.NetworkArgument,
+    network: str,
     *,
-    output: NewTable,
-    device: DeviceText = "onnxruntime",
-    auxiliary: Auxiliary = None,
-    layer: Layers = None,
-    method: Method = None,
-    samples: Samples = None,
-    width: Width = 0.02,
-    least: Least = 20,
-    most: Most = 400,
-    threads: Threads = 1,
-    seed: Seed = 0,
-    date: Date = None,
-    input_shape: parameters.InputShape = None,
-    output_format: parameters.OutputFormat = "table",
-    quiet: parameters.Quiet = False,
+    output: str,
+    device: str = "onnxruntime",
+    auxiliary: list[AuxiliaryChoice] | None = None,
+    layer: list[str] | None = None,
+    method: OverheadMethod | None = None,
+    samples: str | None = None,
+    width: float = 0.02,
+    least: int = 20,
+    most: int = 400,
+    threads: Annotated[
+        int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Of ONNX Runtime.")
+    ] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Of the order, and of simulated noise.")
+    ] = 0,
+    date: str | None = None,
+    input_shapes: list[str] | None = None,
+    output_format: Format = "table",
+    quiet: bool = False,
 ) -> None:
     """Time every distinct layer; the same command goes on where it was stopped.
 
@@ -126,7 +102,7 @@ def measure(
 
     check_date(date)
     effort = Repetition(width=width, least=least, most=most)
-    source = load(network, parameters.parse_input_shapes(input_shape))
+    source = load(network, parse_input_shapes(input_shapes))
     timed = open_device(device, source, threads=threads, seed=seed)
     kept = samples or f"{output}.samples.jsonl"
     try:
@@ -147,14 +123,13 @@ def measure(
     _print(table, output_format, quiet=quiet)
 
 
-@app.command("plan", cls=Command)
 def plan(
-    network: parameters.NetworkArgument,
+    network: str,
     *,
-    auxiliary: Auxiliary = None,
-    layer: Layers = None,
-    input_shape: parameters.InputShape = None,
-    output_format: parameters.OutputFormat = "csv",
+    auxiliary: list[AuxiliaryChoice] | None = None,
+    layer: list[str] | None = None,
+    input_shapes: list[str] | None = None,
+    output_format: Format = "csv",
 ) -> None:
     """What a measurement times, one run a line: to be timed elsewhere and replayed.
 
@@ -163,7 +138,7 @@ def plan(
     from rramalloc.importers import load
     from rramalloc.studies.latency.plan import MeasurePlan
 
-    source = load(network, parameters.parse_input_shapes(input_shape))
+    source = load(network, parse_input_shapes(input_shapes))
     planned = MeasurePlan.of(source, _kinds(auxiliary), layer or ())
     columns = ("run", "input_bytes", "output_bytes")
     rows = [(run.text, run.input_bytes, run.output_bytes) for run in planned.runs]
@@ -175,14 +150,14 @@ def plan(
         print_table(columns, rows, columns[:1], spare=columns[:0:-1])
 
 
-@app.command("fit", cls=Command)
 def fit(
-    measurements: Annotated[str, typer.Argument(metavar="MEASUREMENTS", help="Samples that `measure` kept.")],
-    method: Method = None,
-    date: Date = None,
-    output: TableFile = None,
-    output_format: parameters.OutputFormat = "table",
-    quiet: parameters.Quiet = False,
+    measurements: str,
+    *,
+    method: OverheadMethod | None = None,
+    date: str | None = None,
+    output: str | None = None,
+    output_format: Format = "table",
+    quiet: bool = False,
 ) -> None:
     """Overhead of the device and latency of each layer from samples.
 
@@ -196,35 +171,29 @@ def fit(
     _print(table, output_format, quiet=quiet)
 
 
-@app.command("estimate", cls=Command)
 def estimate(
-    network: parameters.NetworkArgument,
+    network: str,
     *,
-    table: Annotated[str, typer.Option("--table", metavar="TABLE", help="A latency table, .json or .csv.")],
-    input_shape: parameters.InputShape = None,
-    output_format: parameters.OutputFormat = "table",
-    output: parameters.Output = None,
-    quiet: parameters.Quiet = False,
+    table: str,
+    input_shapes: list[str] | None = None,
+    output_format: Format = "table",
+    output: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """The time of a network as the sum of its layers, beside the measured one if the table has it.
 
     Example: rramalloc latency estimate squeezenet --table t.json
     """
-    from rramalloc.files import write_json
     from rramalloc.importers import load
     from rramalloc.studies.latency.estimate import estimate_latency
     from rramalloc.timing.latency_table import load_latency_table
 
-    source = load(network, parameters.parse_input_shapes(input_shape))
+    source = load(network, parse_input_shapes(input_shapes))
     estimated = estimate_latency(source, load_latency_table(table))
     if output is not None:
-        write_json(output, estimated.to_dict())
-    texts = ("layer", "operator", "flags")
-    if print_result(
-        estimated.to_dict, _COLUMNS, estimated.layers, output_format, texts, spare=texts[:0:-1], quiet=quiet
-    ):
-        typer.echo()
-        print_lines(_total(estimated))
+        estimated.save(output)
+    summary = _total(estimated)
+    print_result(estimated.to_dict, _TABLE, estimated.layers, output_format, summary, quiet=quiet)
     warn(estimated.warnings, quiet=quiet)
 
 
@@ -236,7 +205,7 @@ def _progress(progress: MeasureProgress) -> str:
     return f"{progress.done} of {progress.runs} runs measured, {progress.executions} executions"
 
 
-def _print(table: LatencyTable, output_format: parameters.Format, *, quiet: bool) -> None:
+def _print(table: LatencyTable, output_format: Format, *, quiet: bool) -> None:
     from rramalloc.timing.latency_table import csv_text
 
     if output_format == "json":
@@ -279,3 +248,13 @@ def _total(estimated: LatencyEstimate) -> Iterator[tuple[str, str]]:
     else:
         yield "measured", f"{duration(estimated.measured_ns)}, the whole network"
         yield "error", f"{estimated.error:+.2%} of the measured time"
+
+
+app = typer.Typer(
+    cls=Group,
+    help="Latency of layers on a device that can only be timed from outside.\n\n"
+    "Example: rramalloc latency measure squeezenet -o t.json",
+    no_args_is_help=True,
+)
+for command, words in ((measure, MEASURE), (plan, MEASURE), (fit, FIT), (estimate, ESTIMATE)):
+    app.command(command.__name__, cls=Command)(described(command, words))

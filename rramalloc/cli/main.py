@@ -13,22 +13,23 @@ import typer
 
 from rramalloc.cli import EXIT_CANNOT_SERVE, EXIT_INTERRUPTED, chiplet_commands, latency_commands
 from rramalloc.cli.catalogue import networks, presets, schema
-from rramalloc.cli.compare_command import compare
-from rramalloc.cli.convert_command import convert
-from rramalloc.cli.evaluate_command import ManyFiles, evaluate
-from rramalloc.cli.export_command import export
-from rramalloc.cli.fold_command import fold
+from rramalloc.cli.compare_command import COMPARE, compare
+from rramalloc.cli.convert_command import CONVERT, convert
+from rramalloc.cli.evaluate_command import EVALUATE, ManyFiles, evaluate
+from rramalloc.cli.export_command import EXPORT, export
+from rramalloc.cli.fold_command import FOLD, fold
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.inspect_command import inspect
-from rramalloc.cli.optimize_command import optimize
+from rramalloc.cli.optimize_command import OPTIMIZE, optimize
 from rramalloc.cli.output import note
-from rramalloc.cli.pareto_command import pareto
-from rramalloc.cli.place_command import place
-from rramalloc.cli.report_command import report
-from rramalloc.cli.simulate_command import simulate
-from rramalloc.cli.sweep_command import sweep
-from rramalloc.cli.tune_command import tune
-from rramalloc.cli.verify_command import verify
+from rramalloc.cli.parameters import Help, described
+from rramalloc.cli.pareto_command import PARETO, pareto
+from rramalloc.cli.place_command import PLACE, place
+from rramalloc.cli.report_command import REPORT, report
+from rramalloc.cli.simulate_command import SIMULATE, simulate
+from rramalloc.cli.sweep_command import SWEEP, sweep
+from rramalloc.cli.tune_command import TUNE, tune
+from rramalloc.cli.verify_command import VERIFY, verify
 from rramalloc.errors import RramallocError
 
 app = typer.Typer(
@@ -44,19 +45,30 @@ app = typer.Typer(
 )
 
 
-def _add(*commands: Callable[..., None], kind: type[Command] = Command) -> None:
-    """Register commands by the names of their functions, in the order of the help."""
-    for command in commands:
-        app.command(cls=kind)(command)
+def _add(command: Callable[..., None], words: Help, kind: type[Command] = Command) -> None:
+    """Register a command by the name of its function, in the order of the help."""
+    app.command(cls=kind)(described(command, words))
 
 
-_add(optimize, inspect, simulate, compare, pareto, sweep, tune)
-_add(evaluate, kind=ManyFiles)
-_add(fold)
+_add(optimize, OPTIMIZE)
+_add(inspect, {})
+_add(simulate, SIMULATE)
+_add(compare, COMPARE)
+_add(pareto, PARETO)
+_add(sweep, SWEEP)
+_add(tune, TUNE)
+_add(evaluate, EVALUATE, ManyFiles)
+_add(fold, FOLD)
 app.add_typer(latency_commands.app, name="latency")
-_add(place, verify, export)
+_add(place, PLACE)
+_add(verify, VERIFY)
+_add(export, EXPORT)
 app.add_typer(chiplet_commands.app, name="chiplet")
-_add(report, convert, networks, presets, schema)
+_add(report, REPORT)
+_add(convert, CONVERT)
+_add(networks, {})
+_add(presets, {})
+_add(schema, {})
 
 
 @app.callback(invoke_without_command=True)

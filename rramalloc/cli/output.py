@@ -5,53 +5,102 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import typer
 
 from rramalloc.cli.parameters import Format
 from rramalloc.cli.terminal import columns_of, shortened, wrapped
 from rramalloc.files import to_json
-from rramalloc.units import duration, printable
+from rramalloc.units import area, duration, energy, printable
+
+if TYPE_CHECKING:
+    from rramalloc.hardware.hardware import Hardware
+    from rramalloc.mapping.options import MappingOptions
+    from rramalloc.network.coverage import Coverage
+    from rramalloc.results.allocation import Allocation
+    from rramalloc.results.inspection import Inspection
+    from rramalloc.results.simulation import Simulation
 
 _GAP, _NARROW_GAP = "   ", "  "
 _READABLE, _LEAST_WIDTH = 16, 8
 """A text column is not cut below the first as long as others can go, and never below the second."""
 
 
+class Table(NamedTuple):
+    """How the rows of a result are printed, each with these fields.
+
+    columns: the field for each heading of the table, CSV has the fields as header; those that are optional in
+    results are left out where no row has a value; texts, spare, whole: as `print_table`.
+    """
+
+    columns: Mapping[str, str]
+    texts: Sequence[str] = ()
+    spare: Sequence[str] = ()
+    whole: str = "--format csv"
+
+
+def table_of(columns: str, *, texts: str = "", spare: str = "", whole: str = "--format csv") -> Table:
+    """From the fields, with commas between them, as "layer=name, energy_pj" with the heading of the first.
+
+    texts, spare: fields with blanks between them.
+    """
+    pairs = [column.rpartition("=") for column in columns.split(", ")]
+    heading = {field: given or _heading(field) for given, _, field in pairs}
+    left, first = ([heading[field] for field in fields.split()] for fields in (texts, spare))
+    return Table({name: field for field, name in heading.items()}, left, first, whole)
+
+
+def _heading(field: str) -> str:
+    """ "weight bits", "energy [pJ]": words and unit of a field; times are written with theirs."""
+    for ending, unit in (("_pj", " [pJ]"), ("_um2", " [um2]"), ("_ns", "")):
+        if field.endswith(ending):
+            return field.removesuffix(ending) + unit
+    return field.replace("_", " ")
+
+
 def print_result(
     document: Callable[[], object],
-    columns: Mapping[str, str],
+    table: Table,
     items: Sequence[object],
     output_format: Format,
-    texts: Sequence[str],
+    below: Iterable[tuple[str, str]] | None = None,
     *,
-    spare: Sequence[str] = (),
-    whole: str = "--format csv",
     quiet: bool = False,
 ) -> bool:
     """Print what `document` makes as JSON, or `items` as CSV or table; True after a table.
 
-    columns: the field of an item for each heading of the table; CSV has the fields as header; those that
-    are optional in results are left out where no item has a value; texts, spare, whole, quiet: as
-    `print_table`.
+    below: lines that stand below the table, if they are all.
     """
     if output_format == "json":
         print_json(document())
         return False
-    columns = _with_values(columns, items)
+    columns = _with_values(table.columns, items)
     fields = list(columns.values())
     rows = [[getattr(item, field) for field in fields] for item in items]
     if output_format == "csv":
         print_csv(fields, [[cell(v) if isinstance(v, tuple) else v for v in row] for row in rows])
         return False
-    table = [
+    cells = [
         [time_cell(v) if field.endswith("_ns") else v for field, v in zip(fields, row, strict=True)]
         for row in rows
     ]
-    print_table(list(columns), table, texts, spare=spare, whole=whole, quiet=quiet)
+    print_table(list(columns), cells, table.texts, spare=table.spare, whole=table.whole, quiet=quiet)
+    if below is not None:
+        typer.echo()
+        print_lines(below)
     return True
+
+
+def print_part(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], texts: Sequence[str], spare: Sequence[str], *,
+    quiet: bool,
+) -> None:  # fmt: skip
+    """Another table of a result and an empty line, nothing without rows; only JSON has all of it."""
+    if rows:
+        print_table(columns, rows, texts, spare=spare, whole="--format json", quiet=quiet)
+        typer.echo()
 
 
 def _with_values(columns: Mapping[str, str], items: Iterable[object]) -> Mapping[str, str]:
@@ -144,6 +193,39 @@ def warn(warnings: Iterable[str], *, quiet: bool = False) -> None:
     """What a result says was assumed or ignored, a line each on stderr."""
     for warning in warnings:
         note(f"warning: {warning}", quiet=quiet)
+
+
+def mapping_words(chosen: MappingOptions | Inspection) -> str:
+    """How a result says its mapping: "kernel_split, folded"."""
+    return f"{chosen.mapping}, folded" if chosen.fold else chosen.mapping
+
+
+def hardware_words(hardware: Hardware, mapping: str) -> str:
+    """How a result says its hardware; mapping: in words."""
+    return f"{hardware.name}, arrays of {hardware.crossbar.size}, mapping {mapping}"
+
+
+def energy_lines(result: Allocation | Simulation) -> Iterator[tuple[str, str]]:
+    """Energy and area of an allocation, for hardware that says more than steps."""
+    if result.hardware.energy is None:
+        if result.hardware.timing is not None:
+            yield "energy", "not given by the hardware"
+        return
+    given = (result.energy_pj, result.dynamic_pj, result.static_pj)
+    total, dynamic, static = ("not given" if value is None else energy(value) for value in given)
+    yield "energy", f"{total} an input (dynamic: {dynamic}, static: {static})"
+    yield "EDP", "not given" if result.edp is None else f"{result.edp:.4g} pJ ns"
+    yield "area", "not given" if result.area_um2 is None else area(result.area_um2)
+
+
+class _Covering(Protocol):
+    @property
+    def coverage(self) -> Coverage | None: ...
+
+
+def coverage_line(result: _Covering) -> list[tuple[str, str]]:
+    """How much of the network a result is about, as the last line of its summary."""
+    return [] if result.coverage is None else [("coverage", result.coverage.summary)]
 
 
 def cell(value: Any) -> str:

@@ -1,132 +1,22 @@
-"""Options that several commands share, with their help texts, and how their texts are read."""
+"""Parameters of the commands: names, types and defaults stand at the command, a table says what help says."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 import typer
 
-from rramalloc import choices
-from rramalloc.choices import FullyConnected, SharedWeights
 from rramalloc.cli import complete
 from rramalloc.errors import SpecError
-from rramalloc.units import area, energy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rramalloc.hardware.hardware import Hardware as HardwareRecord
-    from rramalloc.mapping.options import MappingOptions
-    from rramalloc.network.coverage import Coverage
-    from rramalloc.results.allocation import Allocation
-    from rramalloc.results.inspection import Inspection
-    from rramalloc.results.simulation import Simulation
 
 _DIMENSIONS = 8
 
-
 Format = Literal["table", "json", "csv"]
 """How results are printed."""
-
-NetworkArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="NETWORK", autocompletion=complete.networks,
-        help="A .json, .onnx, .csv or .pt2 file, or a shipped name.",
-    ),
-]  # fmt: skip
-AllocationFile = Annotated[
-    str,
-    typer.Option(
-        "--allocation", metavar="FILE", help='Allocation, or {"replication": {...}, "block": {...}}.'
-    ),
-]
-Hardware = Annotated[
-    str,
-    typer.Option(
-        "--hardware", metavar="FILE|PRESET", autocompletion=complete.presets, help="Hardware description."
-    ),
-]
-OwnHardware = Annotated[
-    str | None,
-    typer.Option(
-        "--hardware", metavar="FILE|PRESET", autocompletion=complete.presets,
-        help="Instead of the allocation's.",
-    ),
-]  # fmt: skip
-Crossbar = Annotated[
-    str | None, typer.Option("--crossbar", metavar="ROWSxCOLS", help="Size of one array, e.g. 128x128.")
-]
-Fc = Annotated[FullyConnected, typer.Option("--fc", help="Where classifiers run: untimed host, or arrays.")]
-Mapping = Annotated[choices.Mapping, typer.Option("--mapping", help="How weights lie on crossbars.")]
-Shared = Annotated[
-    SharedWeights, typer.Option("--shared", help="Weights that several layers use: for each, or once.")
-]
-OwnShared = Annotated[SharedWeights | None, typer.Option("--shared", help="Instead of the allocation's.")]
-OwnFc = Annotated[FullyConnected | None, typer.Option("--fc", help="Instead of the allocation's.")]
-OwnMapping = Annotated[choices.Mapping | None, typer.Option("--mapping", help="Instead of the allocation's.")]
-Fold = Annotated[
-    bool, typer.Option("--fold", help="Fold filters to the fewest arrays first; needs kernel_split.")
-]
-InputShape = Annotated[
-    list[str] | None,
-    typer.Option("--input-shape", metavar="NAME=1,3,224,224", help="Shape of a dynamic ONNX input."),
-]
-AllowPartial = Annotated[
-    bool, typer.Option("--allow-partial", help="Take operators whose weights cannot be modelled as barriers.")
-]
-OutputFormat = Annotated[Format, typer.Option("--format", help="How the result is printed.")]
-Output = Annotated[
-    str | None, typer.Option("-o", "--output", metavar="FILE", help="Also write the result as JSON.")
-]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the search.")]
-Work = Annotated[
-    int, typer.Option("--work", metavar="N", help="Most units of search, 0.05 s of a core each.")
-]
-TimeLimit = Annotated[
-    float | None, typer.Option("--time-limit", metavar="S", help="Stop by the clock: machine-dependent.")
-]
-Figure = Annotated[
-    str | None, typer.Option("--figure", metavar="FILE", help="Also draw it: .svg, .png or .pdf.")
-]
-LatencyTable = Annotated[
-    str | None,
-    typer.Option("--latency-table", metavar="TABLE", help="Measured step times, from `rramalloc latency`."),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]
-
-
-def mapping_words(chosen: MappingOptions | Inspection) -> str:
-    """How a result says its mapping: "kernel_split, folded"."""
-    return f"{chosen.mapping}, folded" if chosen.fold else chosen.mapping
-
-
-class _Covering(Protocol):
-    @property
-    def coverage(self) -> Coverage | None: ...
-
-
-def energy_lines(result: Allocation | Simulation) -> Iterator[tuple[str, str]]:
-    """Energy and area of an allocation, for hardware that says more than steps."""
-    if result.hardware.energy is None:
-        if result.hardware.timing is not None:
-            yield "energy", "not given by the hardware"
-        return
-    given = (result.energy_pj, result.dynamic_pj, result.static_pj)
-    total, dynamic, static = ("not given" if value is None else energy(value) for value in given)
-    yield "energy", f"{total} an input (dynamic: {dynamic}, static: {static})"
-    yield "EDP", "not given" if result.edp is None else f"{result.edp:.4g} pJ ns"
-    yield "area", "not given" if result.area_um2 is None else area(result.area_um2)
-
-
-def coverage_line(result: _Covering) -> list[tuple[str, str]]:
-    """How much of the network a result is about, as the last line of its summary."""
-    return [] if result.coverage is None else [("coverage", result.coverage.summary)]
-
-
-def hardware_words(hardware: HardwareRecord, mapping: str) -> str:
-    """How a result says its hardware; mapping: in words."""
-    return f"{hardware.name}, arrays of {hardware.crossbar.size}, mapping {mapping}"
+Help = Mapping[str, tuple[str | None, str] | tuple[str | None, str, Callable[[Any], Any]]]
+"""By the name of a parameter: how help calls its value (None: by its type), what it says, and a callback."""
 
 
 def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
@@ -145,18 +35,12 @@ def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def budget_of(text: str | None) -> int | str | None:
-    """1024 from "1024"; a multiple of the minimum such as "x2" stays a text."""
-    return text if text is None or text[:1] in "xX" else int(text)
-
-
-def check_budget(text: str | None) -> str | None:
-    """Refuse what is neither a number nor begins as a multiple of the minimum."""
+def parse_budget(text: str | None) -> int | str | None:
+    """1024 from "1024"; a multiple of the minimum such as "x2" stays a text. Raises BadParameter."""
     try:
-        budget_of(text)
+        return text if text is None or text[:1] in "xX" else int(text)
     except ValueError:
         raise typer.BadParameter("must be a number such as 1024, or x2 for twice the minimum") from None
-    return text
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
@@ -171,3 +55,88 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
 
 def _is_size(text: str) -> bool:
     return text.strip().isascii() and text.strip().isdigit() and len(text) <= 10 and int(text) > 0
+
+
+_SHARED: Help = {
+    "network": ("NETWORK", "A .json, .onnx, .csv or .pt2 file, or a shipped name."),
+    "allocation": ("FILE", 'Allocation, or {"replication": {...}, "block": {...}}.'),
+    "hardware": ("FILE|PRESET", "Hardware description."),
+    "crossbar": ("ROWSxCOLS", "Size of one array, e.g. 128x128."),
+    "fc": (None, "Where classifiers run: untimed host, or arrays."),
+    "mapping": (None, "How weights lie on crossbars."),
+    "shared": (None, "Weights that several layers use: for each, or once."),
+    "fold": (None, "Fold filters to the fewest arrays first; needs kernel_split."),
+    "input_shapes": ("NAME=1,3,224,224", "Shape of a dynamic ONNX input."),
+    "allow_partial": (None, "Take operators whose weights cannot be modelled as barriers."),
+    "output_format": (None, "How the result is printed."),
+    "output": ("FILE", "Also write the result as JSON."),
+    "seed": ("N", "Seed of the search."),
+    "work": ("N", "Most units of search, 0.05 s of a core each."),
+    "time_limit_s": ("S", "Stop by the clock: machine-dependent."),
+    "figure": ("FILE", "Also draw it: .svg, .png or .pdf."),
+    "latency_table": ("TABLE", "Measured step times, from `rramalloc latency`."),
+    "quiet": (None, "No progress and no notes on stderr."),
+}
+OF_ALLOCATION: Help = {
+    name: (_SHARED[name][0], "Instead of the allocation's.")
+    for name in ("hardware", "mapping", "fc", "shared", "fold")
+}
+"""Options of commands that take what an allocation says unless they are given."""
+_NAMES = {
+    "input_shapes": ("--input-shape",),
+    "input_size": ("--input",),
+    "output_format": ("--format",),
+    "output": ("-o", "--output"),
+    "time_limit_s": ("--time-limit",),
+    "timeout_s": ("--timeout",),
+    "tool_paths": ("--tool-path",),
+    "quiet": ("--quiet", "-q"),
+}
+"""Options whose names do not follow from those of their parameters."""
+_COMPLETED = {
+    "network": complete.networks,
+    "source": complete.networks,
+    "sources": complete.networks,
+    "hardware": complete.presets,
+    "method": complete.methods,
+    "methods": complete.method_lists,
+    "baselines": complete.method_lists,
+    "device": complete.devices,
+    "simulator": complete.simulators,
+    "to": complete.targets,
+}
+
+
+def described(command: Callable[..., None], own: Help) -> Callable[..., None]:
+    """The command for Typer: positional parameters are arguments, the others options, each with its help.
+
+    own: what the help says of parameters that are the command's alone, or not what they usually are. Those
+    whose annotation has what Typer needs are left as they are.
+    """
+    rows, hints = {**_SHARED, **own}, get_type_hints(command, include_extras=True)
+    signature = inspect.signature(command)
+    parameters = []
+    for name, parameter in signature.parameters.items():
+        kind = hints[name]
+        if name in rows and get_origin(kind) is not Annotated:
+            kind = Annotated[kind, _info(name, rows[name], parameter.kind)]
+        parameters.append(parameter.replace(annotation=kind))
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
+    """What Typer knows of a parameter."""
+    metavar, words, callback = (*row, None)[:3]
+    known = {"metavar": metavar, "help": words, "autocompletion": _COMPLETED.get(name), "callback": callback}
+    if place is not inspect.Parameter.KEYWORD_ONLY:
+        return typer.Argument(**known)
+    return typer.Option(*_NAMES.get(name, ("--" + name.strip("_").replace("_", "-"),)), **known)
+
+
+def passed(given: Mapping[str, Any], call: Callable[..., Any]) -> dict[str, Any]:
+    """Those of the parameters of a command that a call takes by the same names. Raises SpecError."""
+    taken = {name: given[name] for name in inspect.signature(call).parameters if name in given}
+    if "input_shapes" in taken:
+        taken["input_shapes"] = parse_input_shapes(taken["input_shapes"])
+    return taken

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from rramalloc.cli import parameters
-from rramalloc.cli.output import print_csv, print_lines, print_result, print_table, warn
+from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.cli.output import print_csv, print_lines, print_part, print_result, table_of, warn
+from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
 from rramalloc.units import duration, number_of
 
 if TYPE_CHECKING:
@@ -15,53 +16,47 @@ if TYPE_CHECKING:
 
     from rramalloc.placement.placement import Placement
 
-_COLUMNS = {
-    "layer": "name",
-    "demand": "demand",
-    "replication": "replication",
-    "block": "block",
-    "tiles": "tiles",
-    "straddling": "straddling",
-    "utilisation": "utilisation",
-}
-_SPARE = ("straddling", "utilisation", "demand", "tiles")
+_TABLE = table_of(
+    "layer=name, demand, replication, block, tiles, straddling, utilisation",
+    texts="name",
+    spare="straddling utilisation demand tiles",
+    whole="--format json",
+)
 _BUSIEST = 5
+PLACE: Help = {
+    **OF_ALLOCATION,
+    "work": ("N", "Units of improvement; 0: construction only."),
+    "output": ("FILE", "Write the placement as JSON."),
+}
 
 
 def place(
-    network: parameters.NetworkArgument,
-    allocation: parameters.AllocationFile,
+    network: str,
     *,
-    hardware: parameters.OwnHardware = None,
-    mapping: parameters.OwnMapping = None,
-    fc: parameters.OwnFc = None,
-    latency_table: parameters.LatencyTable = None,
-    seed: parameters.Seed = 0,
-    work: Annotated[
-        int, typer.Option("--work", metavar="N", help="Units of improvement; 0: construction only.")
-    ] = 40,
-    input_shape: parameters.InputShape = None,
-    allow_partial: parameters.AllowPartial = False,
-    output_format: parameters.OutputFormat = "table",
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the placement as JSON.")
-    ] = None,
-    figure: parameters.Figure = None,
-    quiet: parameters.Quiet = False,
+    allocation: str,
+    hardware: str | None = None,
+    mapping: Mapping | None = None,
+    fc: FullyConnected | None = None,
+    latency_table: str | None = None,
+    seed: int = 0,
+    work: int = 40,
+    input_shapes: list[str] | None = None,
+    allow_partial: bool = False,
+    output_format: Format = "table",
+    output: str | None = None,
+    figure: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Place an allocation: every block of every copy on an array of a tile of a chip, with little traffic.
 
     Example: rramalloc place vgg16 --allocation vgg16_2048.json -o placed.json
     """
+    given = locals()
     from rramalloc import api
     from rramalloc.chart import check_figure
 
     check_figure(figure)
-    placement = api.place(
-        network, allocation, hardware=hardware, mapping=mapping,
-        fc=fc, latency_table=latency_table, seed=seed, work=work,
-        input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
-    )  # fmt: skip
+    placement = api.place(**passed(given, api.place))
     if output is not None:
         placement.save(output)
     if figure is not None:
@@ -69,10 +64,7 @@ def place(
     if output_format == "csv":
         frame = placement.to_frame()
         print_csv(list(frame.columns), frame.itertuples(index=False))
-    elif print_result(
-        placement.to_dict, _COLUMNS, placement.layers, output_format, ("layer",),
-        spare=_SPARE, whole="--format json", quiet=quiet,
-    ):  # fmt: skip
+    elif print_result(placement.to_dict, _TABLE, placement.layers, output_format, quiet=quiet):
         _show(placement, quiet=quiet)
     warn(placement.warnings, quiet=quiet)
 
@@ -80,15 +72,13 @@ def place(
 def _show(placement: Placement, *, quiet: bool) -> None:
     """Busiest links and summary below the table of layers."""
     typer.echo()
-    if placement.links:
-        rows = [
-            ("chips" if link.chip is None else f"chip {_at(link.chip)}", _at(link.start), _at(link.end),
-             f"{link.size_bytes:,.0f}")
-            for link in placement.links[:_BUSIEST]
-        ]  # fmt: skip
-        names = ("busiest links", "from tile", "to tile", "bytes")
-        print_table(names, rows, names[:3], spare=names[:1], whole="--format json", quiet=quiet)
-        typer.echo()
+    rows = [
+        ("chips" if link.chip is None else f"chip {_at(link.chip)}", _at(link.start), _at(link.end),
+         f"{link.size_bytes:,.0f}")
+        for link in placement.links[:_BUSIEST]
+    ]  # fmt: skip
+    names = ("busiest links", "from tile", "to tile", "bytes")
+    print_part(names, rows, names[:3], names[:1], quiet=quiet)
     print_lines(_summary(placement))
 
 

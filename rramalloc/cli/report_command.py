@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import shlex
-from typing import Annotated
 
-import typer
-
-from rramalloc.cli import parameters
 from rramalloc.cli.output import note
+from rramalloc.cli.parameters import Help
+
+REPORT: Help = {
+    "files": ("FILE...", "Results as JSON; of a sweep also its folder."),
+    "output": ("FILE", "The HTML file to write."),
+    "network": ("NETWORK", "Network of an allocation; shipped ones are found."),
+    "title": ("TEXT", "Heading of the page."),
+    "date": ("TEXT", "Date to show; none if left out."),
+}
 
 
 def report(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Results as JSON; of a sweep also its folder.")
-    ],
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="The HTML file to write.")
-    ] = "report.html",
-    network: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--network", metavar="NETWORK", help="Network of an allocation; shipped ones are found."
-        ),
-    ] = None,
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = None,
-    date: Annotated[
-        str | None, typer.Option("--date", metavar="TEXT", help="Date to show; none if left out.")
-    ] = None,
-    quiet: parameters.Quiet = False,
+    files: list[str],
+    *,
+    output: str = "report.html",
+    network: list[str] | None = None,
+    title: str | None = None,
+    date: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """One self-contained HTML page from allocations, comparisons, fronts, sweeps, placements and costs.
 

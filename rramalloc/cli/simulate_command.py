@@ -6,91 +6,70 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.choices import Handoff
-from rramalloc.cli import parameters
-from rramalloc.cli.output import print_lines, print_result, print_table, warn
+from rramalloc.choices import FullyConnected, Handoff, Mapping, SharedWeights
+from rramalloc.cli.output import (
+    coverage_line,
+    energy_lines,
+    print_lines,
+    print_part,
+    print_result,
+    table_of,
+    warn,
+)
+from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
 from rramalloc.units import duration, number_of
 
 if TYPE_CHECKING:
     from rramalloc.results.simulation import Simulation
 
-_COLUMNS = {
-    "layer": "name",
-    "windows": "windows",
-    "demand": "demand",
-    "block": "block",
-    "replication": "replication",
-    "arrays": "arrays",
-    "batches": "batches",
-    "cycles": "cycles",
-    "start": "start",
-    "finish": "finish",
-    "stall": "stall_steps",
-    "fold": "fold",
-    "utilisation": "utilisation",
-    "energy [pJ]": "energy_pj",
-    "area [um2]": "area_um2",
-}
-_SPARE = (
-    "area [um2]",
-    "energy [pJ]",
-    "windows",
-    "demand",
-    "batches",
-    "fold",
-    "utilisation",
-    "arrays",
-    "start",
-    "replication",
+_TABLE = table_of(
+    "layer=name, windows, demand, block, replication, arrays, batches, cycles, start, finish, "
+    "stall=stall_steps, fold, utilisation, energy_pj, area_um2",
+    texts="name",
+    spare="area_um2 energy_pj windows demand batches fold utilisation arrays start replication",
 )
+SIMULATE: Help = {
+    **OF_ALLOCATION,
+    "handoff": (None, "Step in which a pixel can be used: next or same."),
+}
 
 
 def simulate(
-    network: parameters.NetworkArgument,
-    allocation: parameters.AllocationFile,
+    network: str,
     *,
-    hardware: parameters.OwnHardware = None,
-    crossbar: parameters.Crossbar = None,
-    mapping: parameters.OwnMapping = None,
+    allocation: str,
+    hardware: str | None = None,
+    crossbar: str | None = None,
+    mapping: Mapping | None = None,
     fold: Annotated[
         bool | None, typer.Option("--fold/--no-fold", help="Instead of the allocation's.")
     ] = None,
-    fc: parameters.OwnFc = None,
-    shared: parameters.OwnShared = None,
-    handoff: Annotated[
-        Handoff, typer.Option("--handoff", help="Step in which a pixel can be used: next or same.")
-    ] = "next",
-    latency_table: parameters.LatencyTable = None,
-    input_shape: parameters.InputShape = None,
-    allow_partial: parameters.AllowPartial = False,
-    output_format: parameters.OutputFormat = "table",
-    output: parameters.Output = None,
-    figure: parameters.Figure = None,
-    quiet: parameters.Quiet = False,
+    fc: FullyConnected | None = None,
+    shared: SharedWeights | None = None,
+    handoff: Handoff = "next",
+    latency_table: str | None = None,
+    input_shapes: list[str] | None = None,
+    allow_partial: bool = False,
+    output_format: Format = "table",
+    output: str | None = None,
+    figure: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Exact timing: start, finish and stalls of every stage, buffers, and what holds the network back.
 
     Example: rramalloc simulate vgg16 --allocation vgg16_1024.json
     """
+    given = locals()
     from rramalloc import api
     from rramalloc.chart import check_figure
-    from rramalloc.files import write_json
-    from rramalloc.importers import load
 
     check_figure(figure)
-    source = load(network, parameters.parse_input_shapes(input_shape), allow_partial=allow_partial)
-    result = api.simulate(
-        source, allocation, hardware=hardware, crossbar=crossbar,
-        mapping=mapping, fc=fc, shared=shared,
-        handoff=handoff, fold=fold, latency_table=latency_table,
-    )  # fmt: skip
+    result = api.simulate(**passed(given, api.simulate))
     if output is not None:
-        write_json(output, result.to_dict())
+        result.save(output)
     if figure is not None:
         result.plot.timeline(save=figure)
-    if print_result(
-        result.to_dict, _COLUMNS, result.layers, output_format, ("layer",), spare=_SPARE, quiet=quiet
-    ):
+    if print_result(result.to_dict, _TABLE, result.layers, output_format, quiet=quiet):
         typer.echo()
         _show(result, quiet=quiet)
     warn(result.warnings, quiet=quiet)
@@ -100,10 +79,8 @@ def _show(result: Simulation, *, quiet: bool) -> None:
     """Buffers and summary below the table of layers."""
     unit = result.time_unit
     edges = [(edge.producer, edge.consumer, edge.buffer_pixels, edge.buffer_bytes) for edge in result.edges]
-    if edges:
-        names = ("producer", "consumer", "buffer pixels", "buffer bytes")
-        print_table(names, edges, names[:2], spare=names[2:3], whole="--format json", quiet=quiet)
-        typer.echo()
+    names = ("producer", "consumer", "buffer pixels", "buffer bytes")
+    print_part(names, edges, names[:2], names[2:3], quiet=quiet)
     lines = [
         ("arrays", str(result.arrays)),
         ("makespan", number_of(result.makespan, unit)),
@@ -114,7 +91,7 @@ def _show(result: Simulation, *, quiet: bool) -> None:
     lines.append(("recurrences", models))
     if result.latency_ns is not None and result.unit_ns is not None:
         lines.append(("latency", f"{duration(result.latency_ns)}, {duration(result.unit_ns)} a {unit}"))
-    lines += parameters.energy_lines(result)
+    lines += energy_lines(result)
     lines.append(("critical path", result.critical_path_text))
-    lines += parameters.coverage_line(result)
+    lines += coverage_line(result)
     print_lines(lines)

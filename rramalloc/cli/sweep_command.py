@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from rramalloc.choices import RowsFormat
-from rramalloc.cli import EXIT_INTERRUPTED, parameters
+from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+from rramalloc.cli.parameters import Format, Help, passed
 from rramalloc.progress import of_sweep
 from rramalloc.units import number_of
 
@@ -24,46 +25,36 @@ if TYPE_CHECKING:
 
 
 _LIVE_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
-
-Spec = Annotated[str, typer.Argument(metavar="SPEC.toml", help="Lists whose product is the grid.")]
-Folder = Annotated[
-    str,
-    typer.Option(
-        "-o", "--output", metavar="DIR", help="Folder of the sweep: its database, and at the end its rows."
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option("--scheduler", metavar="ADDRESS", help="Dask scheduler to use, e.g. tcp://host:8786."),
-]
-Rows = Annotated[
-    RowsFormat, typer.Option("--rows", help="File with all rows: rows.csv or rows.parquet (needs pyarrow).")
-]
-Jobs = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", help="Processes on this machine; default: one per core.")
-]
-Plot = Annotated[str, typer.Option("--plot", metavar="X,Y", help="Columns of rows.csv that --figure draws.")]
-Status = Annotated[bool, typer.Option("--status", help="Only show how far the sweep in DIR is.")]
+SWEEP: Help = {
+    "spec": ("SPEC.toml", "Lists whose product is the grid."),
+    "output": ("DIR", "Folder of the sweep: its database, and at the end its rows."),
+    "scheduler": ("ADDRESS", "Dask scheduler to use, e.g. tcp://host:8786."),
+    "rows": (None, "File with all rows: rows.csv or rows.parquet (needs pyarrow)."),
+    "jobs": ("N", "Processes on this machine; default: one per core."),
+    "plot": ("X,Y", "Columns of rows.csv that --figure draws."),
+    "status": (None, "Only show how far the sweep in DIR is."),
+}
 
 
 def sweep(
-    spec: Spec,
+    spec: str,
     *,
-    output: Folder,
-    scheduler: Scheduler = None,
-    jobs: Jobs = None,
-    rows: Rows = "csv",
-    figure: parameters.Figure = None,
-    plot: Plot = "arrays,makespan",
-    status: Status = False,
-    allow_partial: parameters.AllowPartial = False,
-    output_format: parameters.OutputFormat = "table",
-    quiet: parameters.Quiet = False,
+    output: str,
+    scheduler: str | None = None,
+    jobs: int | None = None,
+    rows: RowsFormat = "csv",
+    figure: str | None = None,
+    plot: str = "arrays,makespan",
+    status: bool = False,
+    allow_partial: bool = False,
+    output_format: Format = "table",
+    quiet: bool = False,
 ) -> None:
     """Compute every combination of the lists in SPEC.toml; the same command goes on where it was stopped.
 
     Example: rramalloc sweep spec.toml -o sweep
     """
+    given = locals()
     from rramalloc.chart import check_figure
     from rramalloc.studies.sweep.run import sweep as run_sweep
     from rramalloc.studies.sweep.run import sweep_status
@@ -80,9 +71,10 @@ def sweep(
     try:
         with LiveLine(quiet=quiet, every_s=_PLAIN_EVERY_S, live_every_s=_LIVE_EVERY_S) as line:
             result = run_sweep(
-                spec, output, rows=rows, scheduler=scheduler, jobs=jobs, allow_partial=allow_partial,
+                **passed(given, run_sweep),
+                folder=output,
                 on_progress=lambda progress: line.show(_progress_words(progress)),
-            )  # fmt: skip
+            )
     except KeyboardInterrupt:
         note("interrupted: finished points are kept, the same command goes on from there")
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -101,7 +93,7 @@ def sweep(
     _print_result(result, output_format, quiet=quiet)
 
 
-def _print_result(result: SweepResult, output_format: parameters.Format, *, quiet: bool) -> None:
+def _print_result(result: SweepResult, output_format: Format, *, quiet: bool) -> None:
     if output_format == "table":
         columns = ("network", "method", "points", "failed", "best makespan")
         print_table(columns, result.summary(), columns[:2], spare=("points", "failed"), quiet=quiet)
@@ -127,7 +119,7 @@ def _print_json(result: SweepResult) -> None:
     sys.stdout.write("\n  ]\n}\n")
 
 
-def _print_status(status: SweepStatus, output_format: parameters.Format) -> None:
+def _print_status(status: SweepStatus, output_format: Format) -> None:
     if output_format == "json":
         print_json(status.to_dict())
     elif output_format == "csv":

@@ -2,63 +2,60 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from rramalloc.cli import EXIT_CANNOT_SERVE, parameters
+from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.cli import EXIT_CANNOT_SERVE
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import note, print_csv, print_json, print_table, print_text, warn
+from rramalloc.cli.output import (
+    note,
+    print_csv,
+    print_json,
+    print_result,
+    print_text,
+    table_of,
+    warn,
+)
+from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
 from rramalloc.units import printable
 
 if TYPE_CHECKING:
     from rramalloc.placement.emulator.verification import Verification
 
-_COLUMNS = {
-    "layer": "name",
-    "computed": "computed",
-    "replication": "replication",
-    "arrays": "arrays",
-    "shift": "shift",
-    "relative error": "relative_error",
-    "worst": "worst",
+_TABLE = table_of(
+    "layer=name, computed, replication, arrays, shift, relative_error, worst",
+    texts="name computed",
+    spare="shift arrays replication computed worst",
+)
+VERIFY: Help = {
+    **OF_ALLOCATION,
+    "placement": ("FILE", "As `place` writes it; without, it is placed here."),
+    "seed": ("N", "Seed of inputs, of weights not in a file, of noise."),
+    "images": ("N", "Inputs that are computed."),
+    "adc_bits": ("B", "Bits of the converters; default: enough."),
+    "noise": ("SIGMA", "Relative deviation of a programmed cell."),
 }
-_SPARE = ("shift", "arrays", "replication", "computed", "worst")
-
-
-PlacementFile = Annotated[
-    str | None,
-    typer.Option("--placement", metavar="FILE", help="As `place` writes it; without, it is placed here."),
-]
-Seed = Annotated[
-    int, typer.Option("--seed", metavar="N", help="Seed of inputs, of weights not in a file, of noise.")
-]
-Images = Annotated[int, typer.Option("--images", metavar="N", help="Inputs that are computed.")]
-AdcBits = Annotated[
-    int | None, typer.Option("--adc-bits", metavar="B", help="Bits of the converters; default: enough.")
-]
-Noise = Annotated[
-    float, typer.Option("--noise", metavar="SIGMA", help="Relative deviation of a programmed cell.")
-]
 
 
 def verify(
-    network: parameters.NetworkArgument,
-    allocation: parameters.AllocationFile,
+    network: str,
     *,
-    placement: PlacementFile = None,
-    hardware: parameters.OwnHardware = None,
-    mapping: parameters.OwnMapping = None,
-    fc: parameters.OwnFc = None,
-    seed: Seed = 0,
-    images: Images = 1,
-    adc_bits: AdcBits = None,
-    noise: Noise = 0.0,
-    input_shape: parameters.InputShape = None,
-    allow_partial: parameters.AllowPartial = False,
-    output_format: parameters.OutputFormat = "table",
-    output: parameters.Output = None,
-    quiet: parameters.Quiet = False,
+    allocation: str,
+    placement: str | None = None,
+    hardware: str | None = None,
+    mapping: Mapping | None = None,
+    fc: FullyConnected | None = None,
+    seed: int = 0,
+    images: int = 1,
+    adc_bits: int | None = None,
+    noise: float = 0.0,
+    input_shapes: list[str] | None = None,
+    allow_partial: bool = False,
+    output_format: Format = "table",
+    output: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Compute a network through its placed arrays and compare every value with a reference.
 
@@ -67,16 +64,14 @@ def verify(
 
     Example: rramalloc verify vgg16 --allocation vgg16_2048.json --images 4
     """
+    given = locals()
     from rramalloc import api
 
     with LiveLine(quiet=quiet) as line:
         result = api.verify(
-            network, allocation, placement, hardware=hardware,
-            mapping=mapping, fc=fc,
-            seed=seed, images=images, adc_bits=adc_bits, noise=noise,
-            input_shapes=parameters.parse_input_shapes(input_shape), allow_partial=allow_partial,
+            **passed(given, api.verify),
             on_progress=lambda done, of, name: line.show(printable(f"node {done + 1} of {of}, {name}")),
-        )  # fmt: skip
+        )
     if output is not None:
         result.save(output)
     if output_format == "json":
@@ -96,7 +91,6 @@ def verify(
 def _show(result: Verification, *, quiet: bool) -> None:
     """The verdict alone, or below the errors of the layers where converters may change values."""
     if result.options.adc_bits is not None or result.options.noise:
-        rows = [[getattr(layer, name) for name in _COLUMNS.values()] for layer in result.layers]
-        print_table(list(_COLUMNS), rows, ("layer", "computed"), spare=_SPARE, quiet=quiet)
+        print_result(result.to_dict, _TABLE, result.layers, "table", quiet=quiet)
         typer.echo()
     print_text(result.verdict if result.difference is None else printable(str(result.difference)))
