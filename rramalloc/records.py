@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeGuard, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
@@ -43,6 +43,15 @@ class Record(_CheckedModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def gather(cls, *sources: object, **given: Any) -> Self:
+        """A record of the fields given, and of what the first source with an attribute of their name has."""
+        for name in cls.model_fields:
+            for source in sources:
+                if name not in given and hasattr(source, name):
+                    given[name] = getattr(source, name)
+        return cls(**given)
 
 
 def from_list(schema: Any) -> BeforeValidator:

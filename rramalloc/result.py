@@ -77,26 +77,15 @@ class Result:
 class ResultRecord(Result, Record):
     """Base of results that are records: their fields are the document, those of their rows the table.
 
-    rows_in: the field that holds the rows, "" if the result is a single row; columns: the fields of a row
-    that the table of a notebook shows, none for all; optional: those that are left out where no row has a
-    value; unlisted: fields of a row that fit in no cell.
+    rows_in: the field that holds the rows, "" if the result is a single row; columns: the fields of a row,
+    with blanks between them, that the table of a notebook shows, none for all; optional: those that are
+    left out where no row has a value; unlisted: fields of a row that fit in no cell.
     """
 
     rows_in: ClassVar[str] = ""
-    columns: ClassVar[tuple[str, ...]] = ()
-    optional: ClassVar[frozenset[str]] = frozenset(
-        {
-            "fold",
-            "block",
-            "cycles",
-            "utilisation",
-            "weight_bits",
-            "input_bits",
-            "energy_pj",
-            "edp",
-            "against_value",
-            "area_um2",
-        }
+    columns: ClassVar[str] = ""
+    optional: ClassVar[str] = (
+        "fold block cycles utilisation weight_bits input_bits energy_pj edp against_value area_um2"
     )
     unlisted: ClassVar[frozenset[str]] = frozenset()
 
@@ -114,13 +103,10 @@ class ResultRecord(Result, Record):
     def _table(self) -> pd.DataFrame:
         if not self.columns:
             return self.to_frame()
-        rows = self._rows()
-        absent = {
-            name
-            for name in self.optional & {*self.columns}
-            if all(getattr(row, name) is None for row in rows)
-        }
-        return frame_of(rows, [name for name in self.columns if name not in absent])
+        rows, columns = self._rows(), self.columns.split()
+        optional = {*columns}.intersection(self.optional.split())
+        absent = {name for name in optional if all(getattr(row, name) is None for row in rows)}
+        return frame_of(rows, [name for name in columns if name not in absent])
 
     def _rows(self) -> Sequence[Record]:
         return getattr(self, self.rows_in) if self.rows_in else (self,)

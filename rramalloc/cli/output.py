@@ -106,7 +106,7 @@ def print_part(
 def _with_values(columns: Mapping[str, str], items: Iterable[object]) -> Mapping[str, str]:
     from rramalloc.result import ResultRecord
 
-    optional = ResultRecord.optional & {*columns.values()}
+    optional = {*columns.values()}.intersection(ResultRecord.optional.split())
     given = {field for field in optional for item in items if getattr(item, field) is not None}
     return {name: field for name, field in columns.items() if field not in optional - given}
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Lists, Panel, stacked
-from rramalloc.report.section import Column, Detail, Fact, Section, Table, table, warning_notes
+from rramalloc.report.section import Detail, Fact, Section, Table, table, warning_notes
 from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.studies.chiplet.cost import ChipletCost
 from rramalloc.units import counted, share
@@ -25,12 +25,9 @@ def schedule_section(schedule: ChipletSchedule, detail: Detail) -> Section:
     section = chiplet_section(schedule.cost, detail)
     unit = schedule.cost.unit
     bound = Fact("Lower bound", f"{schedule.lower_bound:,.6g} {unit}", f"{share(schedule.gap)} below at most")
-    ratios = (Column("Schedule", value="name"), Column("Total", "float"), Column("Ratio", "float"))
+    ratios = "Schedule=name, Total float, Ratio float"
     others = table("Other schedules", ratios, schedule.baselines, detail, folded=False)
-    columns = (
-        Column("Group", "int"), Column("Operator"), Column("Strategy"), Column("Units", "int"),
-        Column("First"), Column("Last"),
-    )  # fmt: skip
+    columns = "Group int, Operator, Strategy, Units int, First, Last"
     places = table("Strategies and submeshes", columns, schedule.rows(), detail)
     warnings = [*section.blocks[: len(schedule.cost.warnings)]]
     own = warning_notes(tuple(w for w in schedule.warnings if w not in schedule.cost.warnings))
@@ -99,10 +96,9 @@ def _chart(cost: ChipletCost, detail: Detail) -> Chart:
 
 
 def _tables(cost: ChipletCost, detail: Detail) -> list[Table]:
-    terms = (Column("Compute", "float"), Column("Communication", "float"), Column("Routing", "float"))
-    of_operators = (Column("Group", "int"), Column("Operator"), *terms, Column("Cost", "float"))
+    terms = "Communication float, Routing float, Cost float"
+    of_operators = f"Group int, Operator, Compute float, {terms}"
     tables = [table("Operators", of_operators, cost.rows(), detail, folded=False)]
     if cost.edges:
-        of_edges = (Column("From", value="source"), Column("To"), *terms[1:], Column("Cost", "float"))
-        tables.append(table("Edges", of_edges, cost.edges, detail))
+        tables.append(table("Edges", f"From=source, To, {terms}", cost.edges, detail))
     return tables

@@ -46,14 +46,11 @@ def evaluation_section(result: EvaluationDocument, detail: Detail) -> Section:
     tables = [_tasks(f"Tasks under {result.best}", result.tasks, detail)]
     if result.composed is not None:
         tables.append(_tasks("Tasks, each under its best strategy", result.composed.tasks, detail))
-    time = Column("Time [ns]", "float", "time_ns")
+    time = "Time [ns] float=time_ns"
     if result.proposal is not None:
-        columns = (
-            Column("Layer", value="name"), Column("Demand", "int"), Column("Copies", "int", "replication"),
-            Column("Arrays", "int"), time,
-        )  # fmt: skip
+        columns = f"Layer=name, Demand int, Copies int=replication, Arrays int, {time}"
         tables.append(table("Proposed copies", columns, result.proposal.layers, detail, folded=False))
-    ranked = (Column("Strategy", value="name"), time, Column("Ratio", "float"))
+    ranked = f"Strategy=name, {time}, Ratio float"
     tables.append(table("Fastest strategies", ranked, result.ranking, detail))
     slowest = max(best, key=lambda task: task.time_ns)
     return Section(
@@ -68,11 +65,9 @@ def evaluation_section(result: EvaluationDocument, detail: Detail) -> Section:
 
 def _tasks(title: str, tasks: Sequence[TaskTime], detail: Detail) -> Table:
     columns = (
-        Column("Task", value="name"), Column("Operator"), Column("Strategy"), Column("Subtasks", "int"),
-        Column("Split"), Column("Share", "percent"), Column("In [ns]", "float", "in_ns"),
-        Column("Compute [ns]", "float", "compute_ns"), Column("Out [ns]", "float", "out_ns"),
-        Column("Time [ns]", "float", "time_ns"), Column("Dominant"),
-    )  # fmt: skip
+        "Task=name, Operator, Strategy, Subtasks int, Split, Share percent, In [ns] float=in_ns, "
+        "Compute [ns] float=compute_ns, Out [ns] float=out_ns, Time [ns] float=time_ns, Dominant"
+    )
     return table(title, columns, tasks, detail)
 
 

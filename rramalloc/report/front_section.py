@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rramalloc.chart import (
     BLUE,
     DASHED,
@@ -25,11 +23,11 @@ from rramalloc.chart import (
 from rramalloc.report.section import (
     FIGURE,
     Block,
-    Column,
     Detail,
     Fact,
     Section,
     Table,
+    columns_of,
     section_of,
     table,
     thinned,
@@ -163,17 +161,11 @@ def _beside(front: ParetoFront, detail: Detail) -> list[Marks]:
 
 
 def _table(front: ParetoFront, detail: Detail) -> Table:
-    number: Any = "int" if front.unit == "steps" else "float"
-    pair = front.against != "arrays"
-    against = Column(f"{_capital(front.against)} [{front.against_unit}]", "float", "across")
-    columns = (
-        *([against] if pair else []),
-        Column("Arrays", "int"),
-        Column(f"{_capital(front.objective)} [{front.unit}]", number, "value"),
-        Column("Lower bound", number),
-        Column("Gap", "percent"),
-        Column("Makespan", "int"),
-        Column("Interval", "int"),
+    number, pair = "int" if front.unit == "steps" else "float", front.against != "arrays"
+    columns = columns_of(
+        (f"{_capital(front.against)} [{front.against_unit}] float=across, " if pair else "")
+        + f"Arrays int, {_capital(front.objective)} [{front.unit}] {number}=value, Lower bound {number}, "
+        "Gap percent, Makespan int, Interval int"
     )
     return table("Points of the front", columns, front.points, detail)
 
@@ -184,12 +176,6 @@ def _capital(name: str) -> str:
 
 
 def _baselines(front: ParetoFront, detail: Detail) -> Table:
-    number: Any = "int" if front.unit == "steps" else "float"
-    columns = (
-        Column("Method"),
-        Column("Budget", "int"),
-        Column("Arrays", "int"),
-        Column("Makespan", "int"),
-        Column(f"Value [{front.unit}]", number, "value"),
-    )
+    number = "int" if front.unit == "steps" else "float"
+    columns = f"Method, Budget int, Arrays int, Makespan int, Value [{front.unit}] {number}=value"
     return table("Baselines", columns, front.baselines, detail)

@@ -170,8 +170,5 @@ def buffer_blocks(buffers: Sequence[BufferedEdge], detail: Detail) -> tuple[Bloc
     )
     panel = Panel(across, names, row_height(len(kept)), (drawn,))
     chart = Chart("Buffer demand", (panel,), summary, note=f"{total} together at their fullest.{more}")
-    columns = (
-        Column("Producer"), Column("Consumer"), Column("Pixels", "int", "buffer_pixels"),
-        Column("Bytes", "int", "buffer_bytes"),
-    )  # fmt: skip
+    columns = "Producer, Consumer, Pixels int=buffer_pixels, Bytes int=buffer_bytes"
     return chart, table("Buffers between stages", columns, edges, detail, "Largest first.")

@@ -12,6 +12,7 @@ from rramalloc.report.section import (
     Section,
     Table,
     block_words,
+    columns_of,
     section_of,
     table,
 )
@@ -51,13 +52,9 @@ def placement_section(placement: Placement, detail: Detail) -> Section:
 
 
 def _tables(placement: Placement, detail: Detail) -> tuple[Table, ...]:
-    of_layers = [
-        Column("Layer", value="name"),
-        Column("Demand", "int"),
-        Column("Replication", "int"),
-        Column("Tiles", "int"),
-        Column("Straddling copies", "int", "straddling"),
-    ]
+    of_layers = columns_of(
+        "Layer=name, Demand int, Replication int, Tiles int, Straddling copies int=straddling"
+    )
     note = "Tiles: that hold some of it. Straddling: copies that lie in several tiles."
     if placement.blocks:
         of_layers.append(Column("Block", value=lambda layer: block_words(layer.block)))

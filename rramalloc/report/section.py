@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from rramalloc.chart import Chart
 from rramalloc.hardware.hardware import Hardware
@@ -56,6 +57,18 @@ class Column:
         if callable(self.value):
             return self.value(record)
         return getattr(record, self.value or self.heading.lower().replace(" ", "_"))
+
+
+_COLUMN = re.compile(r"(?P<heading>.+?)(?: (?P<kind>int|float|percent))?(?:=(?P<value>\w+))?")
+
+
+def columns_of(text: str) -> list[Column]:
+    """Columns with commas between them: heading, kind unless it is text, field unless the heading names it.
+
+    "Layer=name, Demand int, Time [ns] float=time_ns" has three.
+    """
+    matches = (_COLUMN.fullmatch(column) for column in text.split(", "))
+    return [Column(m["heading"], cast("Kind", m["kind"] or "text"), m["value"] or "") for m in matches if m]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +131,7 @@ def _column(name: str, kinds: set[type]) -> Column:
 
 def table(
     title: str,
-    columns: Sequence[Column],
+    columns: Sequence[Column] | str,
     records: Sequence[Any],
     detail: Detail,
     note: str = "",
@@ -128,8 +141,9 @@ def table(
 ) -> Table:
     """A row for each record, as many as the detail allows, with a note if that is not all.
 
-    numbered: a first column counts the rows from 1.
+    columns: or as `columns_of` reads them; numbered: a first column counts the rows from 1.
     """
+    columns = columns_of(columns) if isinstance(columns, str) else columns
     if len(records) > detail.rows:
         note = f"The first {detail.rows:,} of {len(records):,} rows; the file has all. {note}".strip()
     rows = [tuple(column.of(record) for column in columns) for record in records[: detail.rows]]

@@ -162,11 +162,5 @@ def _charts(rows: Sequence[SweepRow], detail: Detail) -> Iterator[Chart]:
 
 def _summary(rows: Sequence[SweepRow], detail: Detail) -> Table:
     lines = summarise((row.network, row.method, row.makespan) for row in rows)
-    columns = (
-        Column("Network"),
-        Column("Method"),
-        Column("Points", "int"),
-        Column("Failed", "int"),
-        Column("Smallest makespan", "int", "makespan"),
-    )
+    columns = "Network, Method, Points int, Failed int, Smallest makespan int=makespan"
     return table("Summary", columns, lines, detail, folded=False)

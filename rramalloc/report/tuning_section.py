@@ -14,6 +14,7 @@ from rramalloc.report.section import (
     Note,
     Section,
     Table,
+    columns_of,
     section_of,
     table,
     table_of,
@@ -137,11 +138,8 @@ def _choices(tuning: Tuning) -> Table:
     cells = [
         (name, figure, arrays, tuning.figure / figure if figure else None) for name, figure, arrays in rows
     ]
-    heads = (
-        Column("Allocation"), Column("Figure", "float"), Column("Arrays", "int"),
-        Column("Tuned / this", "float"),
-    )  # fmt: skip
-    return Table("Choices", heads, cells, folded=False)
+    heads = columns_of("Allocation, Figure float, Arrays int, Tuned / this float")
+    return Table("Choices", tuple(heads), cells, folded=False)
 
 
 def _copies(tuning: Tuning, detail: Detail) -> Table:

@@ -138,17 +138,7 @@ class NetworkFold(ResultRecord):
     """
 
     rows_in = "layers"
-    columns = (
-        "name",
-        "filter_before",
-        "n_h",
-        "n_w",
-        "filter",
-        "demand_before",
-        "demand_after",
-        "saving",
-        "reason",
-    )
+    columns = "name filter_before n_h n_w filter demand_before demand_after saving reason"
 
     format: Literal["rramalloc-network-fold/1"] = "rramalloc-network-fold/1"
     network: NetworkId
@@ -347,15 +337,13 @@ def _layer(
     whole = filter_of(network, stage)
     fold = Fold.of(whole, layout.size) if whole.refusal is None else None
     checked, reason = tried or (None, fold_refusal(network, stage) or "")
-    return FoldedLayer(
-        **_described(whole, None if fold is None else fold, _input_of(network, stage)),
+    return FoldedLayer.gather(
+        layout,
+        **_described(whole, fold, _input_of(network, stage)),
         name=stage.name,
         demand_before=before,
         demand_after=layout.arrays,
         saving=1 - layout.arrays / before,
-        mapping=layout.mapping,
-        block=layout.block,
-        copies=layout.copies,
         checked=checked,
         reason=reason,
     )

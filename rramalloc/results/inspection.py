@@ -75,19 +75,7 @@ class Inspection(ResultRecord):
     rows_in = "layers"
     unlisted = frozenset({"modes"})
     columns = (
-        "name",
-        "op",
-        "input",
-        "output",
-        "kernel",
-        "stride",
-        "groups",
-        "windows",
-        "demand",
-        "utilisation",
-        "fold",
-        "weight_bits",
-        "input_bits",
+        "name op input output kernel stride groups windows demand utilisation fold weight_bits input_bits"
     )
 
     format: Literal["rramalloc-inspection/1"] = "rramalloc-inspection/1"
@@ -118,14 +106,10 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
     bits = layer_bits(graph.stages, hardware)
     modes = _modes(network, graph, hardware) if options.mapping == "sdk" else None
     layers = tuple(
-        InspectedLayer(
-            name=stage.name,
-            op=stage.op,
+        InspectedLayer.gather(
+            stage,
             input=network.input_shape(stage).as_tuple(),
             output=network.shapes[stage.name].as_tuple(),
-            kernel=stage.kernel,
-            stride=stage.stride,
-            groups=stage.groups,
             windows=network.shapes[stage.name].pixels,
             demand=demand[stage.name],
             utilisation=WeightMatrix.of(network, stage, hardware).cells / (demand[stage.name] * cells),

@@ -208,11 +208,7 @@ def checked_allocation(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
-        options=Options(
-            **dict(request.mapping), work=stop.work, time_limit_s=stop.time_limit_s,
-            gap=stop.gap, target_steps=request.target_steps, target_ns=request.target_ns,
-            latency_table=request.measured,
-        ),
+        options=Options.gather(request.mapping, stop, request, latency_table=request.measured),
         objective=request.objective,
         objective_value=value,
         objective_unit=objective.unit,

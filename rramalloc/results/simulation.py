@@ -80,17 +80,7 @@ class Simulation(CountedTimes, ResultRecord):
     """
 
     rows_in = "layers"
-    columns = (
-        "name",
-        "windows",
-        "replication",
-        "block",
-        "batches",
-        "cycles",
-        "start",
-        "finish",
-        "stall_steps",
-    )
+    columns = "name windows replication block batches cycles start finish stall_steps"
 
     format: Literal["rramalloc-simulation/1"] = "rramalloc-simulation/1"
     network: NetworkId
@@ -218,22 +208,14 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
 def buffered_edges(timing: Timing, output_bits: int) -> tuple[BufferedEdge, ...]:
     """What is buffered between stages; nothing where there are too many edges to list them all."""
     return tuple(
-        BufferedEdge(
-            producer=buffer.producer,
-            consumer=buffer.consumer,
-            buffer_pixels=buffer.pixels,
-            buffer_bytes=buffer.size_bytes(output_bits),
-        )
+        BufferedEdge.gather(buffer, buffer_pixels=buffer.pixels, buffer_bytes=buffer.size_bytes(output_bits))
         for buffer in (buffers(timing) if timing.graph.lists_all_edges else ())
     )
 
 
 def critical_segments(path: Iterable[Segment]) -> tuple[CriticalSegment, ...]:
     """A critical path as it is kept in files."""
-    return tuple(
-        CriticalSegment(**{name: getattr(segment, name) for name in CriticalSegment.model_fields})
-        for segment in path
-    )
+    return tuple(CriticalSegment.gather(segment) for segment in path)
 
 
 def published_steps(network: Network, replication: MappingOf[str, int]) -> int | None:

@@ -294,17 +294,18 @@ def _bound(objective: Objective, by_method: MappingOf[str, CheckedRuns]) -> floa
 
 def _row(network: Network, budget: int, method: str, runs: CheckedRuns, base: float, bound: float) -> Row:
     run = runs.middle
-    timing, copies = run.checked.timing, run.checked.replication
+    timing = run.checked.timing
     absolute = Absolute.of(run.checked.problem.step_time, timing)
     unpublished = run.checked.has_shifted_kernels or timing.graph.clocks is not None
     seconds = run.candidate.seconds
-    return Row(
+    return Row.gather(
+        absolute,
+        run.checked,
+        timing,
+        run.candidate,
         network=network.name,
         arrays=budget,
         method=method,
-        makespan=timing.makespan,
-        interval=timing.interval,
-        used=run.checked.used,
         ratio=run.score / base if base else 1.0 if run.score == base else math.inf,
         seconds=None if seconds is None else round(seconds, 6),
         clock_s=None if runs.clock_s is None else round(runs.clock_s, 6),
@@ -312,16 +313,11 @@ def _row(network: Network, budget: int, method: str, runs: CheckedRuns, base: fl
         lower_bound=bound,
         gap=gap_of(run.score, bound),
         recurrence=recurrence(timing.graph, timing.replication, timing.handoff, timing.cycles).steps,
-        published=None if unpublished else published_steps(network, copies),
-        step_ns=absolute.step_ns,
-        latency_ns=absolute.latency_ns,
+        published=None if unpublished else published_steps(network, run.checked.replication),
         **totals(run.checked.problem.metrics(timing)),
-        repaired=run.candidate.repaired,
         runs=len(runs.runs),
         best=runs.runs[0].makespan,
         median=run.makespan,
         worst=runs.runs[-1].makespan,
-        proof=run.candidate.proof,
-        replication=copies,
         block=run.checked.blocks,
     )

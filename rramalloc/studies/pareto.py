@@ -159,17 +159,15 @@ def _checked(objective: Objective, point: Point) -> FrontPoint:
     value, absolute = objective.value(timing), Absolute.of(checked.problem.step_time, timing)
     bound = objective.bound_of_point(point, value)
     recheck_bound(value, bound, objective.unit, "pareto")
-    return FrontPoint(
-        arrays=checked.used,
-        makespan=timing.makespan,
-        interval=timing.interval,
-        step_ns=absolute.step_ns,
-        latency_ns=absolute.latency_ns,
+    return FrontPoint.gather(
+        absolute,
+        checked,
+        timing,
         **totals(checked.problem.metrics(timing)),
+        arrays=checked.used,
         value=value,
         lower_bound=bound,
         gap=gap_of(value, bound),
-        replication=checked.replication,
         block=checked.blocks,
     )
 

@@ -70,17 +70,11 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
     for index, stage in enumerate(graph.layers[place] for place in graph.network_order):
         copies = subject.copies[stage.name]
         rows.append(
-            ExportedLayer(
+            ExportedLayer.gather(
+                stage,
                 index=index,
-                name=stage.name,
-                op=stage.op,
                 input=network.input_shape(stage).as_tuple(),
                 output=network.shapes[stage.name].as_tuple(),
-                kernel=stage.kernel,
-                stride=stage.stride,
-                pads=stage.pads,
-                dilation=stage.dilation,
-                groups=stage.groups,
                 windows=network.shapes[stage.name].pixels,
                 demand=subject.arrays(stage, 1),
                 replication=copies,

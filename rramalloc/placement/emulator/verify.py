@@ -272,13 +272,11 @@ def _layers(task: Task, comparison: EmulatorComparison) -> tuple[VerifiedLayer, 
             tally = comparison.tallies[node.name]
             timed = node.name in emulator.schedule.stage
             verified.append(
-                VerifiedLayer(
-                    name=node.name, computed="arrays" if timed else "host",
+                VerifiedLayer.gather(
+                    tally, name=node.name, computed="arrays" if timed else "host",
                     replication=emulator.schedule.copies(node.name) if timed else 0,
                     arrays=used.get(node.name, 0), weights=emulator.weights.source(node),
-                    reference=reference.way(node), values=tally.values,
-                    shift=comparison.shifts.get(node.name, 0), relative_error=tally.relative_error,
-                    worst=tally.worst,
+                    reference=reference.way(node), shift=comparison.shifts.get(node.name, 0),
                 )
             )  # fmt: skip
     return tuple(verified)

@@ -207,13 +207,12 @@ def chiplet_compare(sources: Sequence[Description | str | os.PathLike[str]]) -> 
     least = min(cost.total for cost in costs)
     return ChipletComparison(
         descriptions=tuple(
-            ComparedDescription(
+            ComparedDescription.gather(
+                cost,
                 name=name,
                 groups=len(cost.groups),
                 computed=sum(group.cost for group in cost.groups),
                 between=sum(cost.between),
-                total=cost.total,
-                unit=cost.unit,
                 ratio=cost.total / least if least else 1.0,
             )
             for name, cost in zip(names, costs, strict=True)

@@ -174,12 +174,7 @@ def total_cost(
 
 
 def _group(group: Mapping[str, Terms]) -> GroupCost:
-    operators = {
-        name: OperatorCost(
-            compute=terms.compute, communication=terms.communication, routing=terms.routing, cost=sum(terms)
-        )
-        for name, terms in group.items()
-    }
+    operators = {name: OperatorCost.gather(terms, cost=sum(terms)) for name, terms in group.items()}
     return GroupCost(operators=operators, cost=max(operator.cost for operator in operators.values()))
 
 

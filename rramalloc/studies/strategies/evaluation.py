@@ -344,24 +344,8 @@ def _task_times(
 
 
 def _task_time(task: LayerTask, strategy: str, busiest: Busiest) -> TaskTime:
-    in_ns, compute_ns, out_ns = busiest.terms
-    return TaskTime(
-        name=task.name,
-        operator=task.operator,
-        windows=task.windows,
-        bytes_in=task.bytes_in,
-        bytes_out=task.bytes_out,
-        bytes_working=task.bytes_working,
-        strategy=strategy,
-        subtasks=busiest.subtasks,
-        split=busiest.split,
-        share=busiest.share,
-        in_ns=in_ns,
-        compute_ns=compute_ns,
-        out_ns=out_ns,
-        time_ns=busiest.terms.total_ns,
-        dominant=busiest.terms.dominant,
-    )
+    terms = busiest.terms
+    return TaskTime.gather(terms, busiest, task, strategy=strategy, time_ns=terms.total_ns)
 
 
 def _ranking(names: Sequence[str], total: Matrix) -> tuple[StrategyTime, ...]:
@@ -379,21 +363,13 @@ def _ranking(names: Sequence[str], total: Matrix) -> tuple[StrategyTime, ...]:
 
 def _enumerated(enumeration: Enumeration, units: tuple[int, int]) -> Enumerated:
     totals = column_sums(enumeration.times_ns()).tolist()
-    return Enumerated(
-        compute_units=units[0],
-        storage_units=units[1],
-        unit_bytes=enumeration.unit_bytes,
-        ways=enumeration.ways,
-        classes=tuple(
-            EnumeratedClass(
-                name=each.name,
-                subtasks=len(each.way.compute),
-                split=each.split,
-                ways=each.ways,
-                time_ns=time_ns,
-            )
-            for each, time_ns in zip(enumeration.classes, totals, strict=True)
-        ),
+    classes = [
+        EnumeratedClass.gather(each, subtasks=len(each.way.compute), time_ns=time_ns)
+        for each, time_ns in zip(enumeration.classes, totals, strict=True)
+    ]
+    compute, storage = units
+    return Enumerated.gather(
+        enumeration, compute_units=compute, storage_units=storage, classes=tuple(classes)
     )
 
 
