@@ -91,7 +91,7 @@ class ResultRecord(Result, Record):
 
     def to_dict(self) -> dict[str, Any]:
         """The document of the result's file, which `--format json` prints."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", by_alias=True)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per layer, point or method, with its fields as columns."""

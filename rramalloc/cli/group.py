@@ -13,19 +13,7 @@ from rramalloc.cli.output import note
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
 
-_OUTPUTS = (
-    "output",
-    "out",
-    "figure",
-    "convergence",
-    "samples",
-    "load",
-    "performance",
-    "description",
-    "propose",
-    "onnx",
-    "store",
-)
+_OUTPUTS = "output out figure convergence samples load performance description propose onnx store"
 """Parameters that name a file or folder to write; any other that names a file is read."""
 
 _WRONG_CHOICE = re.compile(r"'(?P<got>.*)' is not one of (?P<known>'.*')\.?", re.DOTALL)
@@ -48,14 +36,14 @@ class Command(_WholeSentence, TyperCommand):
         inputs: list[object] = []
         for parameter in self.params:
             value = ctx.params.get(str(parameter.name))
-            if parameter.name not in _OUTPUTS:
+            if parameter.name not in _OUTPUTS.split():
                 inputs += value if isinstance(value, list | tuple) else [value]
             elif value is not None:
                 option = parameter.opts[0]
                 outputs[option if option.startswith("-") else str(parameter.metavar)] = str(value)
         check_outputs(outputs, [text for text in inputs if isinstance(text, str)])
         for parameter in self.params:
-            if parameter.name in _OUTPUTS and "DIR" not in str(parameter.metavar):
+            if parameter.name in _OUTPUTS.split() and "DIR" not in str(parameter.metavar):
                 check_writable(ctx.params.get(str(parameter.name)))
         return super().invoke(ctx)
 

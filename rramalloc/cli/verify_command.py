@@ -9,15 +9,7 @@ import typer
 from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.cli import EXIT_CANNOT_SERVE
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import (
-    note,
-    print_csv,
-    print_json,
-    print_result,
-    print_text,
-    table_of,
-    warn,
-)
+from rramalloc.cli.output import note, print_csv, print_json, print_result, print_text, table_of, warn
 from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
 from rramalloc.units import printable
 

@@ -20,16 +20,7 @@ from rramalloc.chart import (
     row_height,
     rule,
 )
-from rramalloc.report.section import (
-    Block,
-    Detail,
-    Fact,
-    Note,
-    Section,
-    section_of,
-    table_of,
-    thinned,
-)
+from rramalloc.report.section import Block, Detail, Fact, Note, Section, section_of, table_of, thinned
 from rramalloc.results.comparison import REFERENCE, Comparison, Row
 from rramalloc.units import counted, quantity, quoted, share, steps
 

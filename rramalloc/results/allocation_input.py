@@ -32,13 +32,7 @@ from rramalloc.results.allocation import (
 )
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.simulate import (
-    Timing,
-    blocks_by_name,
-    cycles_by_name,
-    replication_by_name,
-    simulate,
-)
+from rramalloc.timing.simulate import Timing, blocks_by_name, cycles_by_name, replication_by_name, simulate
 from rramalloc.timing.stage_graph import StageGraph
 
 AllocationLike = (

@@ -28,12 +28,7 @@ from rramalloc.progress import followed, of_front
 from rramalloc.records import check_effort, check_known
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.optimize import Request, input_warnings, make_problem, propose
-from rramalloc.results.pareto_front import (
-    BaselinePoint,
-    FrontPoint,
-    ParetoFront,
-    ParetoOptions,
-)
+from rramalloc.results.pareto_front import BaselinePoint, FrontPoint, ParetoFront, ParetoOptions
 from rramalloc.results.recheck import check_candidate, recheck_bound
 from rramalloc.search.front import DEFAULT_WORK, Front, Point, Progress
 from rramalloc.search.objective import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from statistics import median_low
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import SolverError, SpecError
@@ -16,7 +16,7 @@ from rramalloc.hardware.loader import CrossbarLike, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.network.network import Network
 from rramalloc.records import Record, check_effort
-from rramalloc.result import ResultRecord
+from rramalloc.result import ResultRecord, frame_of
 from rramalloc.search.problem import DEFAULT_WORK, SECONDS_PER_WORK, Stop
 from rramalloc.studies.chiplet.cost import SCHEDULE, ChipletCost, described_cost, read_description
 from rramalloc.studies.chiplet.describe import describe_network
@@ -76,15 +76,9 @@ class ChipletSchedule(ResultRecord):
     seconds: float
     warnings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `chiplet optimize --format json` prints."""
-        return self.model_dump(mode="json", by_alias=True)
-
     def to_frame(self) -> pd.DataFrame:
         """One row per operator: group (from 0), operator, strategy, units, first, last, and its cost."""
-        import pandas as pd
-
-        return pd.DataFrame([row._asdict() for row in self.rows()])
+        return frame_of(self.rows(), ScheduledOperator._fields)
 
     def rows(self) -> list[ScheduledOperator]:
         """Operators in the order of their groups."""

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import Field, TypeAdapter
 
@@ -17,7 +17,7 @@ from rramalloc.errors import SpecError
 from rramalloc.files import read_json
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, parse
-from rramalloc.result import ResultRecord
+from rramalloc.result import ResultRecord, frame_of
 from rramalloc.studies.chiplet.description import (
     ChipletChip,
     ChipletEdge,
@@ -104,15 +104,9 @@ class ChipletCost(ResultRecord):
     edges: tuple[EdgeCost, ...]
     warnings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `chiplet cost --format json` prints."""
-        return self.model_dump(mode="json", by_alias=True)
-
     def to_frame(self) -> pd.DataFrame:
         """One row per operator, with the fields of ComputedOperator."""
-        import pandas as pd
-
-        return pd.DataFrame([row._asdict() for row in self.rows()])
+        return frame_of(self.rows(), ComputedOperator._fields)
 
     def rows(self) -> list[ComputedOperator]:
         """Operators in the order of their groups."""

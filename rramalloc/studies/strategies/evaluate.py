@@ -25,12 +25,7 @@ from rramalloc.records import check_range
 from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.search.problem import Stop
 from rramalloc.search.sequential import LeastSum, StageChoices, useful_copies
-from rramalloc.studies.strategies.evaluation import (
-    Evaluation,
-    Proposal,
-    ProposedLayer,
-    evaluate_strategies,
-)
+from rramalloc.studies.strategies.evaluation import Evaluation, Proposal, ProposedLayer, evaluate_strategies
 from rramalloc.studies.strategies.strategy import (
     Split,
     Strategy,
