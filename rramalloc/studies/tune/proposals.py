@@ -42,6 +42,8 @@ _FEWEST, _MOST = 60, 300
 """Allocations of a generation."""
 _EXPLORATION = 0.1
 """Share of proposals that go where least is sure."""
+_HOPE = 1e-5
+"""Least expected improvement, relative to the best figure, by which a model may choose."""
 
 
 def starting_allocations(problem: Problem, stop: Callable[[], Stop], seed: int) -> Iterator[Start]:
@@ -119,6 +121,14 @@ class Neighbourhood:
         child = self.mixed(one, parents[self.choose(len(parents))])
         return self.near(child) if self.chance(P_MOVED) else child
 
+    def unseen(
+        self, parents: Sequence[Replication], seen: Mapping[tuple[int, ...], object]
+    ) -> list[Replication]:
+        """A generation of different children, without those that were judged."""
+        children = (self.child(parents) for _ in range(self.size))
+        born = {key: child for child in children if (key := tuple(child.tolist())) not in seen}
+        return list(born.values())
+
     def fitted(self, copies: Replication) -> Replication:
         """The copies lowered until everything fits."""
         return self._fitted(copies.tolist(), (), fill=False)
@@ -126,6 +136,10 @@ class Neighbourhood:
     def choose(self, count: int) -> int:
         """A number below `count`, smaller ones more often."""
         return int(count * self._draw.random() ** 2)
+
+    def draw(self, count: int) -> int:
+        """A number below `count`, all equally often."""
+        return self._draw.randrange(count)
 
     def chance(self, probability: float) -> bool:
         """Whether something happens that does with this probability."""
@@ -193,26 +207,37 @@ def proposals(
 
     ranked: allocations that have a figure, the best first; best: the logarithm of the best figure; seen: what
     is not to be proposed. The best of one generation of children of the best are chosen, and none of their
-    children: what a model promises of allocations further away it does not keep.
+    children: what a model promises of allocations further away it does not keep. Where it expects nothing of
+    them, children of any are drawn: a model that is sure of all near the best is wrong further away, if at
+    all.
     """
-    parents = ranked[:_PARENTS]
-    children = (near.child(parents) for _ in range(near.size))
-    born = {key: child for child in children if (key := tuple(child.tolist())) not in seen}
-    if not born:
-        return []
-    means, deviations = calibration.expect(list(born.values()))
-    expected = list(zip(born.values(), means.tolist(), deviations.tolist(), strict=True))
+    expected = _expected(calibration, near.unseen(ranked[:_PARENTS], seen))
     gains = [expected_improvement(best, mean, deviation) for _, mean, deviation in expected]
+    hopeless = max(gains, default=0.0) < _HOPE
+    if hopeless:
+        expected = _expected(calibration, near.unseen(ranked, seen))
     left = list(range(len(expected)))
     chosen: list[tuple[Replication, float]] = []
     while left and len(chosen) < count:
-        if near.chance(_EXPLORATION):
+        if hopeless:
+            at = left[near.draw(len(left))]
+        elif near.chance(_EXPLORATION):
             at = max(left, key=lambda at: expected[at][2] - 0.5 * expected[at][1])
         else:
             at = max(left, key=lambda at: (gains[at], -expected[at][1]))
         left.remove(at)
         chosen.append((expected[at][0], math.exp(expected[at][1])))
     return chosen
+
+
+def _expected(
+    calibration: Calibration, children: Sequence[Replication]
+) -> list[tuple[Replication, float, float]]:
+    """Each child with mean and deviation of the logarithm of its figure."""
+    if not children:
+        return []
+    means, deviations = calibration.expect(children)
+    return list(zip(children, means.tolist(), deviations.tolist(), strict=True))
 
 
 def expected_improvement(best: float, mean: float, deviation: float) -> float:
