@@ -365,8 +365,8 @@ TUNED = {
 def _tuned(tool: str, case: Case) -> str | None:
     """What `tune` reached with the budget of a line, in ms; None if it was not run."""
     simulator, budget = TUNED.get(tool, ("", ""))
-    row = peers_tuned.read().get((simulator, case.network))
-    return None if row is None or case.budget != budget else f"{row.tuned / 1e6:.4g}"
+    line = peers_tuned.lines().get((simulator, case.network))
+    return None if line is None or case.budget != budget else f"{line.tuned / 1e6:.4g}"
 
 
 def _place(pair: tuple[str, str]) -> tuple[int, str, str]:
