@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from rramalloc.cli import complete
-from rramalloc.cli.output import Table, print_json, print_result
+from rramalloc.cli.output import TableLayout, print_json, print_result
 from rramalloc.cli.parameters import Format
 
 
@@ -37,7 +37,9 @@ def networks(*, output_format: Format = "table") -> None:
 
     loaded = [load(name) for name in shipped_names()]
     rows = [_NetworkRow(network.name, len(network.stages), network.source) for network in loaded]
-    table = Table({field: field for field in _NetworkRow._fields}, ("name", "source"), ("weight_layers",))
+    table = TableLayout(
+        {field: field for field in _NetworkRow._fields}, ("name", "source"), ("weight_layers",)
+    )
     print_result(lambda: [row._asdict() for row in rows], table, rows, output_format)
 
 
@@ -68,7 +70,7 @@ def presets(*, output_format: Format = "table") -> None:
 
     texts = ("name", "crossbar", "unconfirmed", "source")
     spare = ("columns_per_weight", "unconfirmed", "weight_bits", "cell_bits", "crossbar")
-    table = Table({field: field for field in _PresetRow._fields}, texts, spare)
+    table = TableLayout({field: field for field in _PresetRow._fields}, texts, spare)
     print_result(document, table, rows, output_format)
 
 

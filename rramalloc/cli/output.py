@@ -28,7 +28,7 @@ _READABLE, _LEAST_WIDTH = 16, 8
 """A text column is not cut below the first as long as others can go, and never below the second."""
 
 
-class Table(NamedTuple):
+class TableLayout(NamedTuple):
     """How the rows of a result are printed, each with these fields.
 
     columns: the field for each heading of the table, CSV has the fields as header; those that are optional in
@@ -41,7 +41,7 @@ class Table(NamedTuple):
     whole: str = "--format csv"
 
 
-def table_of(columns: str, *, texts: str = "", spare: str = "", whole: str = "--format csv") -> Table:
+def table_of(columns: str, *, texts: str = "", spare: str = "", whole: str = "--format csv") -> TableLayout:
     """From the fields, with commas between them, as "layer=name, energy_pj" with the heading of the first.
 
     texts, spare: fields with blanks between them.
@@ -49,7 +49,7 @@ def table_of(columns: str, *, texts: str = "", spare: str = "", whole: str = "--
     pairs = [column.rpartition("=") for column in columns.split(", ")]
     heading = {field: given or _heading(field) for given, _, field in pairs}
     left, first = ([heading[field] for field in fields.split()] for fields in (texts, spare))
-    return Table({name: field for field, name in heading.items()}, left, first, whole)
+    return TableLayout({name: field for field, name in heading.items()}, left, first, whole)
 
 
 def _heading(field: str) -> str:
@@ -62,7 +62,7 @@ def _heading(field: str) -> str:
 
 def print_result(
     document: Callable[[], object],
-    table: Table,
+    table: TableLayout,
     items: Sequence[object],
     output_format: Format,
     below: Iterable[tuple[str, str]] | None = None,

@@ -118,8 +118,8 @@ for it, and what is needed of it.
 
 
 @dataclass(frozen=True, slots=True)
-class Composition(Generic[Need]):
-    """What is needed along a path, and on one path or on another.
+class NeedRules(Generic[Need]):
+    """How needs combine: along a path, and on one path or on another.
 
     through: of what a stage needs of a producer, and that of its own.
     """
@@ -168,7 +168,7 @@ def reach(graph: StageGraph, hops: int) -> Reach:
     for edge in graph.deciding:
         direct[edge.consumer][edge.producer] = graph.lag(edge), graph.needed(edge)
     found = [own.copy() for own in direct]
-    tables = Composition(_composed, np.maximum)
+    tables = NeedRules(_composed, np.maximum)
     entries = _entries(direct)
     for level in islice(tables.levels_up(direct, clock_of(graph).least), hops - 1):
         entries += _entries(level)

@@ -29,7 +29,7 @@ from rramalloc.search.kernels.mode_tables import (
     separate_waits,
 )
 from rramalloc.search.kernels.prices import Offer
-from rramalloc.search.lookups import Ancestors, Composition
+from rramalloc.search.lookups import Ancestors, NeedRules
 from rramalloc.search.menu import Menu, Modes
 from rramalloc.search.path_program import Floats, Ints, PathProgram
 from rramalloc.search.problem import Problem
@@ -74,7 +74,7 @@ def pairs_of(graph: StageGraph, least: Ints) -> tuple[Pairs, Ints]:
         direct[edge.consumer][edge.producer] = int(edges.lag[at]), edge.extents
         at += len(edge.extents)
     found = [own.copy() for own in direct]
-    extents = Composition(_composed, lambda first, second: union((*first, *second)))
+    extents = NeedRules(_composed, lambda first, second: union((*first, *second)))
     levels = extents.levels_up(direct, least)
     for _ in range(2, _HOPS + 1):
         if sum(map(len, found)) >= _ENOUGH_PAIRS:
