@@ -42,7 +42,7 @@ def pages(folder: Path) -> Iterator[tuple[str, Path]]:
     chain.write_text(json.dumps({"format": "rramalloc-network/1", "name": "chain", "nodes": nodes}))
     thousand = rramalloc.optimize(chain, arrays=3000, method="uniform", work=0)
     vgg = rramalloc.optimize("vgg16", arrays=12000, hardware="isaac", work=1)
-    results = {
+    results: dict[str, list[Any]] = {
         "densenet121": [dense],
         "1,000 stages": [thousand],
         "placement of 12,000 arrays": [vgg, rramalloc.place("vgg16", vgg)],

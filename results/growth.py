@@ -132,10 +132,11 @@ def draw(rows: list[Row]) -> None:
     goal = Key("goal, at most", "#000000", "triangle-down")
     first = {kind: Key(f"{kind}, first answer", key.colour, key.shape) for kind, key in SERIES.items()}
     panels = []
-    for what, fields, goals_at in (
+    drawn: tuple[tuple[str, tuple[str, ...], dict[str, list[float]]], ...] = (
         ("seconds", ("seconds", "first_s"), {"stages": [1000, 10000], "value": [ANSWER_S, LARGEST_S]}),
         ("peak memory [MB]", ("peak_mb",), {"stages": [1000], "value": [ANSWER_MB]}),
-    ):
+    )
+    for what, fields, goals_at in drawn:
         layers = []
         for kind, key in SERIES.items():
             part = [row for row in rows if row.kind == kind]

@@ -366,13 +366,13 @@ def main() -> None:
         print(rows[-1][2], end="", flush=True)
     if names != list(MODELS):
         return
-    reads = [(one, other) for one, other, _ in rows if not one.error]
+    pairs = [(one, other) for one, other, _ in rows if not one.error]
     ending = ENDING.format(
         agree=sum("| yes |" in line for *_, line in rows),
-        equal=sum(one.steps == other.steps for one, other in reads),
-        barriers=sum(one.barriers == other.barriers for one, other in reads),
-        weights=sum(other.beforehand[0] for _, other in reads),
-        macs=sum(other.beforehand[1] for _, other in reads),
+        equal=sum(one.steps == other.steps for one, other in pairs),
+        barriers=sum(one.barriers == other.barriers for one, other in pairs),
+        weights=sum(other.beforehand[0] for _, other in pairs),
+        macs=sum(other.beforehand[1] for _, other in pairs),
         count=len(rows),
     )
     PAGE.write_text(HEADER + "".join(line for *_, line in rows) + ending, encoding="utf-8")

@@ -30,6 +30,7 @@ from pages import markdown
 from peers_simulators import OURS, Outcome, build
 
 from rramalloc.api import export, optimize
+from rramalloc.choices import ObjectiveName
 from rramalloc.errors import RramallocError
 from rramalloc.studies.tune.simulators import TOOLS
 
@@ -141,7 +142,7 @@ def pimcomp(book: Book, network: str, tool: str) -> None:
             )  # fmt: skip
 
 
-def _ours(network: str, arrays: int, objective: str, granularity: str) -> Outcome:
+def _ours(network: str, arrays: int, objective: ObjectiveName, granularity: str) -> Outcome:
     allocation = optimize(network, arrays=arrays, hardware="pimcomp", objective=objective, progress=False)
     with tempfile.TemporaryDirectory() as folder:
         export(network, allocation, "pimcomp").save(folder)
@@ -216,7 +217,9 @@ def pimsim(book: Book, network: str, budget: str) -> None:
         )  # fmt: skip
 
 
-def _pimsim(network: str, arrays: int = 0, objective: str = "", margin: float = 0.5) -> Outcome:
+def _pimsim(
+    network: str, arrays: int = 0, objective: ObjectiveName = "latency", margin: float = 0.5
+) -> Outcome:
     checkout = build("pimsim-nn")
     example = checkout / "example" / "config"
     config = json.loads((example / "latency_config.json").read_text())

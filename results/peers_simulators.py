@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rramalloc.api import export, inspect, optimize
+from rramalloc.choices import Mapping as MappingName
+from rramalloc.choices import ObjectiveName
 from rramalloc.errors import RramallocError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
@@ -37,7 +39,7 @@ class Outcome(NamedTuple):
 Run = Callable[..., Any]
 """`peers.Book.run`: tool, network, budget, allocation, what to run, repeat, limit -> the row of it."""
 
-OURS = {"ours, latency": "latency", "ours, interval": "interval"}
+OURS: dict[str, ObjectiveName] = {"ours, latency": "latency", "ours, interval": "interval"}
 LIMIT_S = 900
 """Of one run of a tool."""
 
@@ -52,7 +54,7 @@ def build(tool: str) -> Path:
     tools = module_from_spec(source)
     sys.modules["peer_tools"] = tools
     source.loader.exec_module(tools)
-    return tools.build(tool)
+    return Path(tools.build(tool))
 
 
 def _run(
@@ -74,7 +76,11 @@ def _report(folder: Path, target: str, *options: str) -> dict[str, float]:
 
 
 def _copies(
-    network: str, arrays: int, hardware: str | Hardware, objective: str, mapping: str = "im2col"
+    network: str,
+    arrays: int,
+    hardware: str | Hardware,
+    objective: ObjectiveName,
+    mapping: MappingName = "im2col",
 ) -> dict[str, int]:
     allocation = optimize(
         network,
@@ -82,7 +88,7 @@ def _copies(
         hardware=hardware,
         mapping=mapping,
         objective=objective,
-        progress=False,  # type: ignore[arg-type]
+        progress=False,
     )
     return {layer.name: layer.replication for layer in allocation.layers}
 
@@ -144,7 +150,9 @@ def _neurosim_own(network: str, degree: int, folder: Path) -> Outcome:
         return _neurosim_outcome(_report(Path(made), "neurosim", "--own", "--build", str(folder)))
 
 
-def _neurosim_ours(network: str, arrays: int, area_um2: float, objective: str, folder: Path) -> Outcome:
+def _neurosim_ours(
+    network: str, arrays: int, area_um2: float, objective: ObjectiveName, folder: Path
+) -> Outcome:
     """Ours on the most arrays that NeuroSim builds in no more area, of budgets about as large."""
     low, high = 1, arrays + 1
     while high - low > 1:
@@ -166,7 +174,9 @@ def _neurosim_ours(network: str, arrays: int, area_um2: float, objective: str, f
 
 
 @cache
-def _neurosim_arrays(network: str, budget: int, objective: str) -> tuple[int, tuple[tuple[str, int], ...]]:
+def _neurosim_arrays(
+    network: str, budget: int, objective: ObjectiveName
+) -> tuple[int, tuple[tuple[str, int], ...]]:
     """Arrays that NeuroSim builds for ours, and the copies; none below one copy of each layer."""
     try:
         copies = _copies(network, budget, "neurosim", objective)

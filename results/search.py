@@ -310,7 +310,7 @@ def methods_table(table: Table) -> Iterator[list[str]]:
         memory, seconds = [row.peak_mb for row, _ in runs], [row.seconds for row, _ in runs]
         times = [pages.seconds_text(of(seconds)) if runs else "-" for of in (statistics.median, max)]
         yield [
-            series.label, str(len(runs)), str(len(ratios)), str(sum(ratio == 1 for ratio in ratios)),
+            series.name, str(len(runs)), str(len(ratios)), str(sum(ratio == 1 for ratio in ratios)),
             str(sum(row.proven for row, _ in runs)), median(ratios, ".3f"), most(ratios, ".3f"),
             *times, median(memory, ".0f"), most(memory, ".0f"),
         ]  # fmt: skip

@@ -8,14 +8,16 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from rramalloc.api import minimum_arrays, optimize, verify
+from rramalloc.api import optimize, verify
+from rramalloc.choices import Mapping
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
+from rramalloc.studies.budgets import minimum_arrays
 
 RESULT = Path(__file__).resolve().parent / "verify.md"
-CASES = (
+CASES: tuple[tuple[int, str, Mapping], ...] = (
     (32, "isaac-todaes", "im2col"),
     (32, "isaac", "im2col"),
     (32, "isaac", "kernel_split"),
