@@ -74,7 +74,7 @@ class Tasks:
                 break
             improver = Improver(self._within(step.until), self._seed(step.until), archive.slots)
             improver.guides = [archive.replication(near) for near in archive.beside(step)]
-            best = TimedAllocation.of_copies(self.problem, archive.replication(step))
+            best = TimedAllocation.of_copies(self.problem, archive.replication(step), step.makespan)
             improved, took = improver.run(best, archive.bound(step), self.effort.improve_s, self.stop)
             archive.offer(improved.copies, improved.makespan)
             spent += took

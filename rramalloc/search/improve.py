@@ -66,8 +66,8 @@ class Improver:
             if candidate is not None and candidate.key < best.key:
                 best = candidate
         if best.makespan > enough and not stop.out_of_time:
-            drifted = self._walk is not None and self._walk.makespan <= best.makespan
-            start = self._walk if drifted and self._walk is not None else best
+            walk = self._walk
+            start = best if walk is None or walk.makespan > best.makespan else walk
             self._walk, took = self._anneal(start.copies, enough, seconds)
             spent += max(took, _SMALLEST_COUNT_S)
             best = min(best, self._walk, key=lambda each: each.key)
@@ -97,7 +97,9 @@ class Improver:
         )
         stages = len(start) * _ROUNDS * 30
         seconds = 1e-9 * (4 * _NS_PER_BATCH * float(batches) * self._degree + 4 * stages)
-        return (self._timed(best, makespan), seconds) if makespan else (None, _FAILED_COUNT_S)
+        if not makespan:
+            return None, _FAILED_COUNT_S
+        return TimedAllocation.of_copies(problem, best, makespan), seconds
 
     def _anneal(self, start: Replication, enough: int, seconds: float) -> tuple[TimedAllocation, float]:
         """Best allocation on a walk, and seconds; ends early at `enough` steps."""
@@ -110,11 +112,7 @@ class Improver:
         cooling = Cooling(rounds, hot, cold, enough)
         graph, limits = self.problem.graph.flat_binding, self.problem.limits
         makespan = anneal(graph, limits, cooling, self._state, start.copy(), best, self.slots)
-        return self._timed(best, makespan), rounds * each
-
-    def _timed(self, copies: Replication, makespan: int) -> TimedAllocation:
-        problem = self.problem
-        return TimedAllocation(problem.graph.blocks, copies, int(makespan), problem.arrays(copies))
+        return TimedAllocation.of_copies(self.problem, best, makespan), rounds * each
 
     @property
     def _degree(self) -> float:

@@ -30,10 +30,11 @@ class TimedAllocation:
     arrays: int
 
     @classmethod
-    def of_copies(cls, problem: Problem, copies: Replication) -> TimedAllocation:
-        """Copies of the graph's blocks."""
+    def of_copies(cls, problem: Problem, copies: Replication, makespan: int | None = None) -> TimedAllocation:
+        """Copies of the graph's blocks; makespan: theirs if it is known."""
         graph = problem.graph
-        return cls(graph.blocks, copies.copy(), makespan_of(graph, copies), problem.arrays(copies))
+        makespan = makespan_of(graph, copies) if makespan is None else int(makespan)
+        return cls(graph.blocks, copies.copy(), makespan, problem.arrays(copies))
 
     @property
     def key(self) -> tuple[int, int]:
