@@ -122,6 +122,7 @@ def described(command: Callable[..., None], own: Help) -> Callable[..., None]:
             kind = Annotated[kind, _info(name, rows[name], parameter.kind)]
         parameters.append(parameter.replace(annotation=kind))
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {}  # else Typer evaluates them all again, three times
     return command
 
 

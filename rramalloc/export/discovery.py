@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.errors import UnknownNameError
 from rramalloc.export.bundle import Bundle
 from rramalloc.export.subject import Subject
+from rramalloc.lazy import foreign, load_foreign
 
 Target = Callable[[Subject], Bundle]
 GROUP = "rramalloc.exports"
@@ -25,7 +25,7 @@ _OWN = Path(__file__).parent / "targets"
 def target_names() -> tuple[str, ...]:
     """Names of all targets, sorted; own ones first."""
     own = sorted(path.stem for path in _OWN.glob("[a-z]*.py"))
-    return (*own, *sorted(set(_foreign()) - set(own)))
+    return (*own, *sorted(set(foreign(GROUP)) - set(own)))
 
 
 def target_function(name: str) -> Target:
@@ -35,15 +35,5 @@ def target_function(name: str) -> Target:
     if (_OWN / f"{name}.py").exists():
         own: Target = import_module(f"rramalloc.export.targets.{name}").export
         return own
-    point = _foreign()[name]
-    try:
-        foreign: Target = point.load()
-    except (ImportError, AttributeError) as error:
-        raise SpecError(
-            f"export target {name!r}", f"the entry point {point.value!r} cannot be imported: {error}"
-        ) from error
-    return foreign
-
-
-def _foreign() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+    other: Target = load_foreign(GROUP, name, "export target")
+    return other

@@ -7,13 +7,12 @@ packages name a Method, or a function that solves, as an entry point of the grou
 from __future__ import annotations
 
 import re
-from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.errors import UnknownNameError
+from rramalloc.lazy import foreign, load_foreign
 
 if TYPE_CHECKING:
     from rramalloc.methods.method import Method
@@ -38,7 +37,7 @@ METHODS = declared(Path(__file__).parent)
 
 def method_names() -> tuple[str, ...]:
     """Names of all methods, the default one first, those of other packages last."""
-    return (*METHODS, *sorted(set(_foreign()) - set(METHODS)))
+    return (*METHODS, *sorted(set(foreign(GROUP)) - set(METHODS)))
 
 
 def method_named(name: str) -> Method:
@@ -47,19 +46,9 @@ def method_named(name: str) -> Method:
         module, _, variable = METHODS[name].partition(":")
         own: Method = getattr(import_module(module), variable)
         return own
-    if name not in _foreign():
+    if name not in foreign(GROUP):
         raise UnknownNameError("method", name, method_names())
     from rramalloc.methods.method import Method
 
-    point = _foreign()[name]
-    try:
-        method = point.load()
-    except (ImportError, AttributeError) as error:
-        words = f"the entry point {point.value!r} cannot be imported: {error}"
-        raise SpecError(f"method {name!r}", words) from error
+    method = load_foreign(GROUP, name, "method")
     return method if isinstance(method, Method) else Method(name, method, minimises="", compared=False)
-
-
-@cache
-def _foreign() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, random_problem, randoms
 from methods.small import random_chain
 
-from rramalloc import optimize
+from rramalloc import lazy, optimize
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Chip
 from rramalloc.hardware.loader import load_hardware
@@ -176,7 +176,8 @@ def test_methods_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
         "mine": EntryPoint("mine", "studies.fakes:slow", registry.GROUP),
         "broken": EntryPoint("broken", "no_such_module:solve", registry.GROUP),
     }
-    monkeypatch.setattr(registry, "_foreign", lambda: points)
+    monkeypatch.setattr(lazy, "foreign", lambda _: points)
+    monkeypatch.setattr(registry, "foreign", lambda _: points)
     assert registry.method_names()[-2:] == ("broken", "mine")
     problem = make_problem(load("alexnet"), load_hardware("plain"), 1000)
     assert propose(problem, Request(method="mine"), Stop()).proof == "told by a fake"

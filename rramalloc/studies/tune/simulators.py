@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol, runtime_checkable
 
@@ -27,6 +26,7 @@ from rramalloc.errors import SimulatorError, SpecError, UnknownNameError
 from rramalloc.export.export import export
 from rramalloc.hardware.hardware import Counting, Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.lazy import foreign, load_foreign
 from rramalloc.network.network import Network
 from rramalloc.results.allocation import Allocation
 
@@ -330,13 +330,8 @@ def simulator_named(text: str, *, tool_paths: Sequence[str] = (), timeout_s: flo
     name = words[0] if words else ""
     if name in TOOLS:
         return ExportedTool(name, _checkouts(name, tool_paths), words[1:], timeout_s=timeout_s)
-    foreign = _foreign()
-    if name in foreign:
-        try:
-            made: Simulator = foreign[name].load()(words)
-        except (ImportError, AttributeError) as error:
-            reason = f"the entry point {foreign[name].value!r} cannot be imported: {error}"
-            raise SpecError(f"simulator {name!r}", reason) from error
+    if name in foreign(GROUP):
+        made: Simulator = load_foreign(GROUP, name, "simulator")(words)
         return made
     if len(words) > 1:
         reason = (
@@ -348,11 +343,7 @@ def simulator_named(text: str, *, tool_paths: Sequence[str] = (), timeout_s: flo
 
 def simulator_names() -> tuple[str, ...]:
     """Names that `--simulator` takes besides commands; those of other packages last."""
-    return (*TOOLS, *sorted(set(_foreign()) - set(TOOLS)))
-
-
-def _foreign() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return (*TOOLS, *sorted(set(foreign(GROUP)) - set(TOOLS)))
 
 
 def _checkouts(name: str, given: Sequence[str]) -> tuple[str, ...]:
