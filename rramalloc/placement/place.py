@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,6 @@ from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import WeightMatrix, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
-from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName
-from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.placement.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
@@ -41,11 +40,11 @@ from rramalloc.placement.placement import (
 from rramalloc.placement.transfer import EdgeTransfers, Ways, check_transfer, missing_of_transfer
 from rramalloc.records import check_range
 from rramalloc.results.allocation import NetworkId
-from rramalloc.results.allocation_input import AllocationLike, read_allocation
+from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.results.optimize import hardware_warnings, utilisation
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
-from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
+from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.simulate import blocks_by_name, replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
@@ -82,27 +81,17 @@ def assembled(layout: Layout, names: Sequence[str]) -> tuple[PlacedArray, ...]:
 def array_of(chip: Pair, tile: Pair, index: int, layer: str, replica: int, block: Block) -> PlacedArray:
     """The record of an array that holds a block of weights; replica: the first copy in it."""
     return PlacedArray(
-        chip=chip, tile=tile, index=index, layer=layer, replica=replica, copies=block.copies,
-        row_block=block.row_block, column_block=block.column_block, rows=block.rows, columns=block.columns,
-    )  # fmt: skip
-
-
-def graph_in_blocks(
-    network: Network, options: MappingOptions, blocks: BlocksByName, where: str
-) -> StageGraph:
-    """The stages of a network in blocks of windows, given by layer name; others have their smallest block.
-
-    Raises SpecError for a block that its layer or the mapping cannot have; where: their file.
-    """
-    plain = StageGraph.build(network, options.fc)
-    graph = plain.in_blocks(blocks_by_name(plain, blocks, where))
-    if graph is not plain and options.mapping != "sdk":
-        raise SpecError(
-            where,
-            f"block: copies of more than their smallest block of windows lie on arrays with mapping 'sdk', "
-            f"the mapping is {options.mapping!r}: place them with 'sdk', or leave the blocks out",
-        )
-    return graph
+        chip=chip,
+        tile=tile,
+        index=index,
+        layer=layer,
+        replica=replica,
+        copies=block.copies,
+        row_block=block.row_block,
+        column_block=block.column_block,
+        rows=block.rows,
+        columns=block.columns,
+    )
 
 
 def stored_weights(graph: StageGraph, hardware: Hardware, sizes: Sequence[Pair] | None) -> list[WeightMatrix]:
@@ -126,6 +115,47 @@ def stored_copies(
         stored(matrix, hardware.crossbar, mapping, int(count), f"{where} {name[:60]!r}")
         for name, matrix, count in zip(graph.names, weights, copies, strict=True)
     ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredNetwork:
+    """The stages of a network in the blocks of an allocation, and what their arrays hold; canonical order.
+
+    sizes: of folds if any; held: the copies of every stage as blocks of weights.
+    """
+
+    graph: StageGraph
+    copies: Ints
+    sizes: list[Pair] | None
+    weights: list[WeightMatrix]
+    held: list[StoredCopies]
+
+    @classmethod
+    def of(
+        cls, network: Network, source: AllocationInput, folded: MappingOf[str, Pair] | None = None
+    ) -> StoredNetwork:
+        """As an allocation says.
+
+        folded: sizes of folds by layer name, the others are left as they are; None: as the options say.
+        Raises SpecError for a name, copies or a block that the network or the mapping cannot have.
+        """
+        hardware, options = source.hardware, source.options
+        plain = StageGraph.build(network, options.fc)
+        graph = plain.in_blocks(blocks_by_name(plain, source.blocks, source.where))
+        if graph is not plain and options.mapping != "sdk":
+            raise SpecError(
+                source.where,
+                f"block: copies of more than their smallest block of windows lie on arrays with mapping "
+                f"'sdk', the mapping is {options.mapping!r}: place them with 'sdk', or leave the blocks out",
+            )
+        copies = replication_by_name(graph, source.replication, source.where)
+        if folded is None:
+            sizes = folds(network, graph.stages, hardware, options)
+        else:
+            sizes = [folded.get(name, UNFOLDED) for name in graph.names]
+        weights = stored_weights(graph, hardware, sizes)
+        held = stored_copies(graph, weights, copies, hardware, options.mapping)
+        return cls(graph, copies, sizes, weights, held)
 
 
 MAX_WORK = 10**6
@@ -159,40 +189,30 @@ def place(
     what = read_allocation(allocation).made_for(source).changed(hardware=chosen, mapping=mapping, fc=fc)
     if latency_table is not None:  # which tells how busy links are, and nothing else of a placement
         check_transfer(what.hardware)
-    return place_network(
-        source, what.replication, what.hardware, what.options, work=work, seed=seed, where=what.where,
-        blocks=what.blocks,
-        measured=measured_steps(latency_table, source, what.options.fc, what.hardware, what.measured),
-    )  # fmt: skip
+    measured = measured_steps(latency_table, source, what.options.fc, what.hardware, what.measured)
+    return place_network(source, replace(what, measured=measured), work=work, seed=seed)
 
 
-def place_network(
-    network: Network, replication: MappingOf[str, int], hardware: Hardware, options: MappingOptions, *,
-    work: int, seed: int, where: str, blocks: BlocksByName = NO_BLOCKS, measured: MeasuredSteps | None = None,
-) -> Placement:  # fmt: skip
-    """Every block of every copy on an array, with little traffic; checked.
+def place_network(network: Network, source: AllocationInput, *, work: int, seed: int) -> Placement:
+    """Every block of every copy on an array of the allocation's hardware, with little traffic; checked.
 
-    replication: copies by layer name, layers left out have one; where: their file, as messages call it;
-    blocks: windows that a copy computes in a step, by layer name, layers left out have their smallest block;
-    measured: step times instead of those of the hardware.
     Raises SpecError, TileError, CapacityError; MisplacedError if the placement does not survive the check.
     """
+    hardware, measured = source.hardware, source.measured
     chip_of(hardware)
-    graph = graph_in_blocks(network, options, blocks, where)
-    copies = replication_by_name(graph, replication, where)
-    sizes = folds(network, graph.stages, hardware, options)
-    held = stored_copies(graph, stored_weights(graph, hardware, sizes), copies, hardware, options.mapping)
-    found = arrange(graph, held, hardware, work=work, seed=seed)
-    arrays = assembled(found.layout, graph.names)
-    ways = Ways.of(arrays, graph.names, found.flows, copies)
+    stored = StoredNetwork.of(network, source)
+    names = stored.graph.names
+    found = arrange(stored.graph, stored.held, hardware, work=work, seed=seed)
+    arrays = assembled(found.layout, names)
+    ways = Ways.of(arrays, names, found.flows, stored.copies)
     placement = Placement(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
-        options=PlacementOptions(**dict(options), seed=seed, work=work, latency_table=measured),
+        options=PlacementOptions(**dict(source.options), seed=seed, work=work, latency_table=measured),
         traffic=_traffic(found),
-        layers=_layers(graph, held, sizes, hardware, options.mapping, arrays),
-        flows=_flows(found, graph, ways, _delays(ways, graph, hardware, options, measured)),
+        layers=_layers(stored, source, arrays),
+        flows=_flows(found, names, ways, _delays(ways, stored.graph, source)),
         links=_links(ways),
         tiles=_tiles(arrays, hardware),
         arrays=arrays,
@@ -202,29 +222,22 @@ def place_network(
             *(() if measured is None else measured.warnings),
         ),
     )
-    check(placement, network, replication, blocks=blocks)
+    check(placement, network, source.replication, blocks=source.blocks)
     return placement
 
 
 def _traffic(found: Arrangement) -> Traffic:
     gap = (found.cost - found.lower_bound) / found.cost if found.cost else 0.0
-    return Traffic(
-        cost=found.cost, lower_bound=found.lower_bound, gap=gap, proof=found.proof,
-        constructed=found.constructed, chip_hop=found.mesh.chip_hop,
-    )  # fmt: skip
+    return Traffic.gather(found, found.mesh, gap=gap)
 
 
 def _layers(
-    graph: StageGraph,
-    held: Sequence[StoredCopies],
-    sizes: list[Pair] | None,
-    hardware: Hardware,
-    mapping: Mapping,
-    arrays: tuple[PlacedArray, ...],
+    stored: StoredNetwork, source: AllocationInput, arrays: tuple[PlacedArray, ...]
 ) -> tuple[PlacedLayer, ...]:
-    tiles: dict[str, set[tuple[int, ...]]] = {name: set() for name in graph.names}
+    names = stored.graph.names
+    tiles: dict[str, set[tuple[int, ...]]] = {name: set() for name in names}
     first: dict[tuple[str, int], tuple[int, ...]] = {}
-    straddling: dict[str, set[int]] = {name: set() for name in graph.names}
+    straddling: dict[str, set[int]] = {name: set() for name in names}
     for array in arrays:
         tile = (*array.chip, *array.tile)
         tiles[array.layer].add(tile)
@@ -233,33 +246,37 @@ def _layers(
                 straddling[array.layer].add(replica)
     return tuple(
         PlacedLayer(
-            name=graph.names[stage], demand=held[stage].demand, replication=held[stage].copies,
-            tiles=len(tiles[graph.names[stage]]), straddling=len(straddling[graph.names[stage]]),
-            fold=None if sizes is None else sizes[stage],
-            **_mode(graph, stage, held[stage], hardware) if mapping == "sdk" else {},
+            name=names[stage],
+            demand=stored.held[stage].demand,
+            replication=stored.held[stage].copies,
+            tiles=len(tiles[names[stage]]),
+            straddling=len(straddling[names[stage]]),
+            fold=None if stored.sizes is None else stored.sizes[stage],
+            **_mode(stored.graph, stage, stored.held[stage], source),
         )
-        for stage in graph.network_order
-    )  # fmt: skip
+        for stage in stored.graph.network_order
+    )
 
 
-def _mode(graph: StageGraph, stage: int, held: StoredCopies, hardware: Hardware) -> dict[str, Any]:
+def _mode(graph: StageGraph, stage: int, held: StoredCopies, source: AllocationInput) -> dict[str, Any]:
+    """Block and utilisation, where copies have a mode."""
+    if source.options.mapping != "sdk":
+        return {}
     arrays = len(held) * held.together
-    share = utilisation(graph, stage, held.copies, arrays, hardware)
+    share = utilisation(graph, stage, held.copies, arrays, source.hardware)
     return {"block": graph.blocks[stage], "utilisation": share}
 
 
-def _delays(
-    ways: Ways, graph: StageGraph, hardware: Hardware, options: MappingOptions,
-    measured: MeasuredSteps | None,
-) -> list[dict[str, float]]:  # fmt: skip
+def _delays(ways: Ways, graph: StageGraph, source: AllocationInput) -> list[dict[str, float]]:
     """transfer_ns and busy of every way, as far as the hardware gives what they need."""
+    hardware, measured = source.hardware, source.measured
     if missing_of_transfer(hardware):
         return [{} for _ in ways]
     batch_ns: npt.NDArray[np.float64] | None = None
     if hardware.compute_ns is not None or measured is not None:
         ticks = None
         if hardware.own_clock:
-            timed = timed_graph(graph.network, hardware, options, measured).on_arrays
+            timed = timed_graph(graph.network, hardware, source.options, measured).on_arrays
             ticks = timed.in_blocks(graph.blocks).batch_ticks(ways.copies)
         step_time = StepTime.of(graph, hardware, measured)
         if step_time is not None:
@@ -271,7 +288,7 @@ def _delays(
 
 
 def _flows(
-    found: Arrangement, graph: StageGraph, ways: Ways, delays: Sequence[dict[str, float]]
+    found: Arrangement, names: Sequence[str], ways: Ways, delays: Sequence[dict[str, float]]
 ) -> tuple[Flow, ...]:
     """Those of the ways that carry something, by producer and consumer."""
     of_sums = [way.mean_hops(found.mesh.chip_hop) for way in ways.sums]
@@ -280,12 +297,16 @@ def _flows(
     listed = sorted(zip(ends, ways.input_bytes.tolist(), hops, delays, strict=True), key=lambda each: each[0])
     return tuple(
         Flow(
-            producer=graph.names[p], consumer=graph.names[c], size_bytes=sent, hops=mean,
-            byte_hops=sent * mean, **own,
+            producer=names[p],
+            consumer=names[c],
+            size_bytes=sent,
+            hops=mean,
+            byte_hops=sent * mean,
+            **own,
         )
         for (p, c), sent, mean, own in listed
         if p != c or sent
-    )  # fmt: skip
+    )
 
 
 def _links(ways: Ways) -> tuple[Link, ...]:

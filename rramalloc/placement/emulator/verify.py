@@ -11,11 +11,9 @@ import numpy as np
 
 from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import folds
-from rramalloc.mapping.fold import UNFOLDED
 from rramalloc.network.network import Network
 from rramalloc.network.node import Elementwise, Input, Node, Stage
 from rramalloc.placement.check import check
@@ -35,12 +33,12 @@ from rramalloc.placement.emulator.verification import (
     VerifiedLayer,
 )
 from rramalloc.placement.emulator.weights import Weights, drawn_input, weights_in
-from rramalloc.placement.place import array_of, graph_in_blocks, place_network, stored_copies, stored_weights
+from rramalloc.placement.place import StoredNetwork, array_of, place_network
 from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
 from rramalloc.records import brief, check_range
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.timing.simulate import Timing, replication_by_name, simulate
+from rramalloc.timing.simulate import Timing, simulate
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -160,40 +158,23 @@ class Task(NamedTuple):
     folds: Folds = NO_FOLDS
 
 
-def task_of(
-    network: Network, allocation: AllocationLike, placement: PlacementLike | None,
-    hardware: Hardware | None, mapping: str | None, fc: str | None,
-) -> Task:  # fmt: skip
-    """The arrays of a placement, which is checked, or arrays placed here if there is none.
-
-    hardware, mapping, fc: instead of the allocation's, where no placement says them.
-    Raises FileError, SpecError, UnknownNameError, MisplacedError, CapacityError, TileError.
-    """
-    source = read_allocation(allocation).made_for(network)
-    if placement is None:
-        return _to_place(network, source.changed(hardware=hardware, mapping=mapping, fc=fc))
-    for name, value in (("hardware", hardware), ("mapping", mapping), ("fc", fc)):
-        if value is not None:
-            raise SpecError(name, "is what the placement says: leave it out, or place anew")
-    where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
-    given = as_placement(placement)
-    check(given, network, source.replication, where, source.blocks)
-    return _placed_task(network, source, given, "given")
-
-
 def _to_place(network: Network, source: AllocationInput) -> Task:
     """Placed by the placer on a chip, block after block where there is none."""
     hardware, options = source.hardware, source.options
     if hardware.chip is not None:
-        placed = place_network(
-            network, source.replication, hardware, options, work=0, seed=0, where=source.where,
-            blocks=source.blocks,
-        )  # fmt: skip
-        return _placed_task(network, source, placed, "placer")
+        return _placed_task(network, source, place_network(network, source, work=0, seed=0), "placer")
     stages = StageGraph.build(network, options.fc).stages
     sizes = folds(network, stages, hardware, options) or ()
     folded = {stage.name: size for stage, size in zip(stages, sizes, strict=False)}
     return Task(network, source, in_order(network, source, folded), "in order", folded)
+
+
+def _as_placed(network: Network, source: AllocationInput, placement: PlacementLike) -> Task:
+    """On the arrays of a placement, which is checked."""
+    where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
+    given = as_placement(placement)
+    check(given, network, source.replication, where, source.blocks)
+    return _placed_task(network, source, given, "given")
 
 
 def _placed_task(network: Network, source: AllocationInput, placement: Placement, placer: Placer) -> Task:
@@ -216,15 +197,12 @@ def _timing(network: Network, source: AllocationInput) -> Timing | None:
 
 def in_order(network: Network, source: AllocationInput, folded: Folds = NO_FOLDS) -> list[PlacedArray]:
     """Every block of every copy on an array, one after the other in a single tile."""
-    graph = graph_in_blocks(network, source.options, source.blocks, source.where)
-    copies = replication_by_name(graph, source.replication, source.where)
-    weights = stored_weights(graph, source.hardware, [folded.get(name, UNFOLDED) for name in graph.names])
-    held = stored_copies(graph, weights, copies, source.hardware, source.options.mapping)
-    needed = sum(len(each) * each.together for each in held)
+    stored = StoredNetwork.of(network, source, folded)
+    needed = sum(len(each) * each.together for each in stored.held)
     if needed > MAX_PLACED:
         raise SpecError(source.where, f"takes {needed} arrays, the limit of a placement is {MAX_PLACED}")
     arrays: list[PlacedArray] = []
-    for name, stage in zip(graph.names, held, strict=True):
+    for name, stage in zip(stored.graph.names, stored.held, strict=True):
         for number in range(len(stage)):
             replica, several = stage[number]
             for block in several:
@@ -325,8 +303,15 @@ def verify(
     check_range("noise", noise, 0, 1)
     check_range("adc_bits", adc_bits, 1, MAX_ADC_BITS)
     source = as_network(network, input_shapes, allow_partial=allow_partial)
-    chosen = None if hardware is None else as_hardware(hardware)
-    task = task_of(source, allocation, placement, chosen, mapping, fc)
+    machine = None if hardware is None else as_hardware(hardware)
+    what = read_allocation(allocation).made_for(source)
+    if placement is None:
+        task = _to_place(source, what.changed(hardware=machine, mapping=mapping, fc=fc))
+    else:
+        for name, value in (("hardware", hardware), ("mapping", mapping), ("fc", fc)):
+            if value is not None:
+                raise SpecError(name, "is what the placement says: leave it out, or place anew")
+        task = _as_placed(source, what, placement)
     file = (
         None if isinstance(network, Network) or not os.fspath(network).lower().endswith(".onnx") else network
     )
@@ -347,14 +332,13 @@ def verify_task(
     Raises MisplacedError, UnsupportedError, EarlyReadError.
     """
     network, source, hardware = task.network, task.source, task.source.hardware
-    graph = graph_in_blocks(network, source.options, source.blocks, source.where)
-    copies = replication_by_name(graph, source.replication, source.where)
-    matrices = stored_weights(graph, hardware, [task.folds.get(name, UNFOLDED) for name in graph.names])
+    on_arrays = StoredNetwork.of(network, source, task.folds)
+    graph, matrices = on_arrays.graph, on_arrays.weights
     check_exact(network, hardware, dict(zip(graph.names, (each.rows for each in matrices), strict=True)))
     check_memory(network)
     blocks = zip(graph.names, graph.windows.tolist(), matrices, strict=True)
     check_work(network, {name: total * matrix.cells for name, total, matrix in blocks})
-    timing = timing or _timing(network, source) or simulate(graph, copies)
+    timing = timing or _timing(network, source) or simulate(graph, on_arrays.copies)
     width = Width.of(hardware.precision)
     timed = hardware.timing.dac_bits if hardware.timing is not None else None
     converters = Converters(adc_bits, noise, timed or max(1, width.bits - 1), width.bits, seed)
@@ -366,9 +350,8 @@ def verify_task(
         fold = fold_for(network, stage, task.folds)
         return weights.stored(stage, storage[name].groups(stage), ParallelWindow.of(stage, grid, fold), fold)
 
-    held = stored_copies(graph, matrices, copies, hardware, source.options.mapping)
-    on_arrays = {name: each.of_number for name, each in zip(graph.names, held, strict=True)}
-    accelerator = Accelerator.programmed(task.arrays, on_arrays, storage, stored)
+    held = {name: each.of_number for name, each in zip(graph.names, on_arrays.held, strict=True)}
+    accelerator = Accelerator.programmed(task.arrays, held, storage, stored)
     schedule = BatchSchedule.of(timing)
     comparison = EmulatorComparison(
         network, Emulator(network, accelerator, storage, converters, schedule, weights, width, task.folds),

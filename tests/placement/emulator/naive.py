@@ -23,7 +23,7 @@ from rramalloc.placement.emulator.parallel_window import ParallelWindow
 from rramalloc.placement.emulator.verification import Verification
 from rramalloc.placement.emulator.verify import Task, in_order, verify_task
 from rramalloc.placement.emulator.weights import Weights, drawn_input
-from rramalloc.placement.place import graph_in_blocks, stored_copies, stored_weights
+from rramalloc.placement.place import StoredNetwork
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.results.allocation_input import AllocationInput
 from rramalloc.timing.simulate import simulate
@@ -168,8 +168,8 @@ def layer_of(
     (stage,) = source.stages
     blocks = {} if block is None else {stage.name: block}
     what = task(source, {stage.name: copies}, machine, mapping, blocks=blocks)
-    graph = graph_in_blocks(source, what.source.options, blocks, "test")
-    (held,) = stored_copies(graph, stored_weights(graph, machine, None), np.array([copies]), machine, mapping)
+    on_arrays = StoredNetwork.of(source, what.source)
+    graph, (held,) = on_arrays.graph, on_arrays.held
     storage, width = Storage.of(machine), Width.of(machine.precision).bits
     window = ParallelWindow.of(stage, graph.grids[0])
     given = Weights(source, machine.precision.weight_bits, 0, {stage.name: weights})
@@ -184,9 +184,8 @@ def layer_of(
 def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Every node's output by the emulator alone, and by how many bits its sums were shifted."""
     network, source, machine = what.network, what.source, what.source.hardware
-    graph = graph_in_blocks(network, source.options, source.blocks, "test")
-    copies = np.array([source.replication[name] for name in graph.names])
-    held = stored_copies(graph, stored_weights(graph, machine, None), copies, machine, source.options.mapping)
+    on_arrays = StoredNetwork.of(network, source)
+    graph, held = on_arrays.graph, on_arrays.held
     storage, width = Storage.of_layers(machine, graph.stages), Width.of(machine.precision)
     stages = {
         stage.name: (stage, ParallelWindow.of(stage, grid))
@@ -200,7 +199,7 @@ def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np
     )
     emulator = Emulator(
         network, accelerator, storage, Converters(None, 0.0, 1, width.bits, 0),
-        BatchSchedule.of(simulate(graph, copies)), weights, width,
+        BatchSchedule.of(simulate(graph, on_arrays.copies)), weights, width,
     )  # fmt: skip
     values: dict[str, np.ndarray] = {}
     shifts: dict[str, int] = {}
