@@ -67,10 +67,8 @@ def compare(
     """
     given = locals()
     from rramalloc import api
-    from rramalloc.chart import check_figure
     from rramalloc.studies.compare import CancelToken
 
-    check_figure(figure)
     given["methods"] = None if methods is None else [name.strip() for name in methods.split(",")]
     cancel = CancelToken()
     with LiveLine(quiet=quiet, every_s=0) as line, interruptible(cancel):

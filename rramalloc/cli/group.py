@@ -13,7 +13,8 @@ from rramalloc.cli.output import note
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
 
-_OUTPUTS = "output out figure convergence samples load performance description propose onnx store"
+_FIGURES = "figure convergence"
+_OUTPUTS = f"{_FIGURES} output out bits_network samples load performance description propose onnx store"
 """Parameters that name a file or folder to write; any other that names a file is read."""
 
 _WRONG_CHOICE = re.compile(r"'(?P<got>.*)' is not one of (?P<known>'.*')\.?", re.DOTALL)
@@ -45,6 +46,11 @@ class Command(_WholeSentence, TyperCommand):
         for parameter in self.params:
             if parameter.name in _OUTPUTS.split() and "DIR" not in str(parameter.metavar):
                 check_writable(ctx.params.get(str(parameter.name)))
+        for name in _FIGURES.split():
+            if ctx.params.get(name) is not None:
+                from rramalloc.chart import check_figure
+
+                check_figure(ctx.params[name])
         return super().invoke(ctx)
 
 

@@ -90,15 +90,10 @@ def optimize(
     """
     given = locals()
     from rramalloc import api
-    from rramalloc.chart import check_figure
-    from rramalloc.files import check_writable
     from rramalloc.hardware.loader import as_hardware
     from rramalloc.importers import load
     from rramalloc.search.problem import Stop
 
-    check_figure(figure)
-    check_figure(convergence)
-    check_writable(bits_network)
     if arrays is None and as_hardware(hardware, crossbar).chip is None:
         raise typer.BadParameter(f"--arrays is needed: hardware {hardware!r} has no [chip] that gives them")
     with SearchLine(quiet=quiet) as line:

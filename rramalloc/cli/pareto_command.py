@@ -59,11 +59,9 @@ def pareto(
     """
     given = locals()
     from rramalloc import api
-    from rramalloc.chart import check_figure
     from rramalloc.search.problem import Stop
     from rramalloc.studies.pareto import DEFAULT_BASELINES
 
-    check_figure(figure)
     drawn = figure is not None and against == "arrays" and objective in ("makespan", "interval", "latency_ns")
     given["baselines"] = DEFAULT_BASELINES if drawn else ()
     if baselines is not None:

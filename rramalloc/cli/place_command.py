@@ -53,9 +53,7 @@ def place(
     """
     given = locals()
     from rramalloc import api
-    from rramalloc.chart import check_figure
 
-    check_figure(figure)
     placement = api.place(**passed(given, api.place))
     if output is not None:
         placement.save(output)

@@ -61,9 +61,7 @@ def simulate(
     """
     given = locals()
     from rramalloc import api
-    from rramalloc.chart import check_figure
 
-    check_figure(figure)
     result = api.simulate(**passed(given, api.simulate))
     if output is not None:
         result.save(output)

@@ -55,12 +55,10 @@ def sweep(
     Example: rramalloc sweep spec.toml -o sweep
     """
     given = locals()
-    from rramalloc.chart import check_figure
     from rramalloc.studies.sweep.run import sweep as run_sweep
     from rramalloc.studies.sweep.run import sweep_status
     from rramalloc.studies.sweep.spec import read_spec
 
-    check_figure(figure)
     across, _, up = plot.partition(",")
     if not up:
         raise typer.BadParameter(f"--plot must be two columns such as arrays,latency_ns, got {plot[:60]!r}")

@@ -111,7 +111,15 @@ def layer_bits(stages: Sequence[TimedNode], hardware: Hardware) -> dict[str, dic
     }
 
 
-class LayerModes(Record):
+class Priced(Record):
+    """A record with energy and area: none of their fields is in files unless the hardware gives some."""
+
+    @model_serializer(mode="wrap")
+    def _without_missing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_missing(handler(self))
+
+
+class LayerModes(Priced):
     """How the layers of an allocation run, for rows that are about many of them.
 
     replication: copies of every layer by name; block: windows (height, width) that a copy computes in a
@@ -130,10 +138,6 @@ class LayerModes(Record):
     def save_allocation(self, path: str | os.PathLike[str]) -> None:
         """Write the allocation as a file that `simulate` and `place` read. Raises FileError."""
         write_json(path, self.allocation)
-
-    @model_serializer(mode="wrap")
-    def _without_energy(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return without_missing(handler(self))
 
 
 class Layer(Foldable):
@@ -224,7 +228,7 @@ class Placed(Record):
     delays: tuple[EdgeDelay, ...] | None = Field(None, exclude_if=absent)
 
 
-class Allocation(CountedTimes, ResultRecord):
+class Allocation(CountedTimes, ResultRecord, Priced):
     """How often every layer is stored, how fast that is, and how far from optimal it can be at most.
 
     makespan, interval: steps, or ticks of tick_ns where stages have their own clocks; objective_value,
@@ -296,14 +300,6 @@ class Allocation(CountedTimes, ResultRecord):
     def blocks(self) -> dict[str, Pair]:
         """Windows (height, width) that a copy of each layer computes in a step; empty without modes."""
         return {layer.name: layer.block for layer in self.layers if layer.demand and layer.block is not None}
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document of the allocation file.
-
-        `placed` is there only if transfer was counted, `tick_ns` if stages have their own clocks, energy and
-        area if the hardware gives any of them.
-        """
-        return without_missing(super().to_dict())
 
     @property
     def plot(self) -> AllocationPlots:

@@ -19,14 +19,14 @@ from rramalloc.network.network import Network
 from rramalloc.plots import SimulationPlots
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
-from rramalloc.results.allocation import CountedTimes, Layer, NetworkId, Product, Steps
+from rramalloc.results.allocation import CountedTimes, Layer, NetworkId, Priced, Product, Steps
 from rramalloc.results.allocation_input import AllocationInput
 from rramalloc.results.optimize import layers_of
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import Segment, critical_path, describe
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.metrics import EnergyModel, left_out, totals, without_missing
+from rramalloc.timing.metrics import EnergyModel, left_out, totals
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.simulate import Replication, Timing
 from rramalloc.units import counted
@@ -67,7 +67,7 @@ class CriticalSegment(Record):
     column: int | None
 
 
-class Simulation(CountedTimes, ResultRecord):
+class Simulation(CountedTimes, ResultRecord, Priced):
     """Exact timing of one allocation (docs/sources/model.md 4), and what the models say of it
     (docs/sources/model.md 5).
 
@@ -107,13 +107,6 @@ class Simulation(CountedTimes, ResultRecord):
     coverage: Coverage | None = None
     warnings: tuple[str, ...] = ()
     tick_ns: float | None = Field(None, exclude_if=absent)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document of the file.
-
-        `tick_ns` is there if stages have their own clocks, energy and area if the hardware gives any of them.
-        """
-        return without_missing(super().to_dict())
 
     @property
     def plot(self) -> SimulationPlots:

@@ -207,6 +207,7 @@ OVERWRITING: list[tuple[str, ...]] = [
     ("optimize", "n.json", "--arrays", "40", "-o", "sub/../n.json"),
     ("optimize", "n.json", "--arrays", "40", "-o", "a.svg", "--figure", "a.svg"),
     ("optimize", "n.json", "--arrays", "40", "--figure", "a.svg", "--convergence", "./a.svg"),
+    ("optimize", "n.json", "--arrays", "40", "--bits", "a.json", "--bits-network", "n.json"),
     ("simulate", "n.json", "--allocation", "a.json", "-o", "a.json"),
     ("compare", "n.json", "--arrays", "40", "-o", "n.json"),
     ("pareto", "n.json", "--arrays", "40", "-o", "n.json"),
