@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
+from rramalloc.columns import columns_of, with_values
 from rramalloc.files import write_json
 from rramalloc.records import Record
 from rramalloc.units import LONGEST_NAME, one_line
@@ -77,16 +78,12 @@ class Result:
 class ResultRecord(Result, Record):
     """Base of results that are records: their fields are the document, those of their rows the table.
 
-    rows_in: the field that holds the rows, "" if the result is a single row; columns: the fields of a row,
-    with blanks between them, that the table of a notebook shows, none for all; optional: those that are
-    left out where no row has a value; unlisted: fields of a row that fit in no cell.
+    rows_in: the field that holds the rows, "" if the result is a single row; columns: those that the table of
+    a notebook shows, as `columns_of` reads them, none for all; unlisted: fields of a row that fit in no cell.
     """
 
     rows_in: ClassVar[str] = ""
     columns: ClassVar[str] = ""
-    optional: ClassVar[str] = (
-        "fold block cycles utilisation weight_bits input_bits energy_pj edp against_value area_um2"
-    )
     unlisted: ClassVar[frozenset[str]] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,10 +100,8 @@ class ResultRecord(Result, Record):
     def _table(self) -> pd.DataFrame:
         if not self.columns:
             return self.to_frame()
-        rows, columns = self._rows(), self.columns.split()
-        optional = {*columns}.intersection(self.optional.split())
-        absent = {name for name in optional if all(getattr(row, name) is None for row in rows)}
-        return frame_of(rows, [name for name in columns if name not in absent])
+        rows = self._rows()
+        return frame_of(rows, [column.field for column in with_values(columns_of(self.columns), rows)])
 
     def _rows(self) -> Sequence[Record]:
         return getattr(self, self.rows_in) if self.rows_in else (self,)

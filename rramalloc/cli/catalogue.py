@@ -9,6 +9,7 @@ import typer
 from rramalloc.cli import complete
 from rramalloc.cli.output import TableLayout, print_json, print_result
 from rramalloc.cli.parameters import Format
+from rramalloc.columns import Column
 
 
 class _NetworkRow(NamedTuple):
@@ -37,9 +38,7 @@ def networks(*, output_format: Format = "table") -> None:
 
     loaded = [load(name) for name in shipped_names()]
     rows = [_NetworkRow(network.name, len(network.stages), network.source) for network in loaded]
-    table = TableLayout(
-        {field: field for field in _NetworkRow._fields}, ("name", "source"), ("weight_layers",)
-    )
+    table = TableLayout([*map(Column, _NetworkRow._fields)], ("name", "source"), ("weight_layers",))
     print_result(lambda: [row._asdict() for row in rows], table, rows, output_format)
 
 
@@ -70,7 +69,7 @@ def presets(*, output_format: Format = "table") -> None:
 
     texts = ("name", "crossbar", "unconfirmed", "source")
     spare = ("columns_per_weight", "unconfirmed", "weight_bits", "cell_bits", "crossbar")
-    table = TableLayout({field: field for field in _PresetRow._fields}, texts, spare)
+    table = TableLayout([*map(Column, _PresetRow._fields)], texts, spare)
     print_result(document, table, rows, output_format)
 
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from rramalloc.cli.output import note
-from rramalloc.cli.terminal import columns_of, shortened
+from rramalloc.cli.terminal import shortened, width_of
 from rramalloc.compiled import EXPECTED_S, compilation
 from rramalloc.progress import of_search
 
@@ -117,4 +117,4 @@ def announce_compilation(*, quiet: bool) -> None:
 
 def _room() -> int:
     """Columns that a line may take and still be replaced: a full one would move the cursor on."""
-    return max((columns_of(sys.stderr) or 1) - 1, 1)
+    return max((width_of(sys.stderr) or 1) - 1, 1)

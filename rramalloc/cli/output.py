@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import typer
 
 from rramalloc.cli.parameters import Format
-from rramalloc.cli.terminal import columns_of, shortened, wrapped
+from rramalloc.cli.terminal import shortened, width_of, wrapped
+from rramalloc.columns import Column, columns_of, with_values
 from rramalloc.files import to_json
 from rramalloc.units import area, duration, energy, printable
 
@@ -31,33 +32,22 @@ _READABLE, _LEAST_WIDTH = 16, 8
 class TableLayout(NamedTuple):
     """How the rows of a result are printed, each with these fields.
 
-    columns: the field for each heading of the table, CSV has the fields as header; those that are optional in
-    results are left out where no row has a value; texts, spare, whole: as `print_table`.
+    columns: CSV has their fields as header, optional ones are left out where no row has a value; the others:
+    as of `print_table`.
     """
 
-    columns: Mapping[str, str]
+    columns: Sequence[Column]
     texts: Sequence[str] = ()
     spare: Sequence[str] = ()
     whole: str = "--format csv"
 
 
 def table_of(columns: str, *, texts: str = "", spare: str = "", whole: str = "--format csv") -> TableLayout:
-    """From the fields, with commas between them, as "layer=name, energy_pj" with the heading of the first.
-
-    texts, spare: fields with blanks between them.
-    """
-    pairs = [column.rpartition("=") for column in columns.split(", ")]
-    heading = {field: given or _heading(field) for given, _, field in pairs}
+    """From columns as `columns_of` reads them; texts, spare: fields with blanks between them."""
+    read = columns_of(columns)
+    heading = {column.field: column.heading for column in read}
     left, first = ([heading[field] for field in fields.split()] for fields in (texts, spare))
-    return TableLayout({name: field for field, name in heading.items()}, left, first, whole)
-
-
-def _heading(field: str) -> str:
-    """ "weight bits", "energy [pJ]": words and unit of a field; times are written with theirs."""
-    for ending, unit in (("_pj", " [pJ]"), ("_um2", " [um2]"), ("_ns", "")):
-        if field.endswith(ending):
-            return field.removesuffix(ending) + unit
-    return field.replace("_", " ")
+    return TableLayout(read, left, first, whole)
 
 
 def print_result(
@@ -76,8 +66,8 @@ def print_result(
     if output_format == "json":
         print_json(document())
         return False
-    columns = _with_values(table.columns, items)
-    fields = list(columns.values())
+    columns = with_values(table.columns, items)
+    fields = [column.field for column in columns]
     rows = [[getattr(item, field) for field in fields] for item in items]
     if output_format == "csv":
         print_csv(fields, [[cell(v) if isinstance(v, tuple) else v for v in row] for row in rows])
@@ -86,7 +76,8 @@ def print_result(
         [time_cell(v) if field.endswith("_ns") else v for field, v in zip(fields, row, strict=True)]
         for row in rows
     ]
-    print_table(list(columns), cells, table.texts, spare=table.spare, whole=table.whole, quiet=quiet)
+    headings = [column.heading for column in columns]
+    print_table(headings, cells, table.texts, spare=table.spare, whole=table.whole, quiet=quiet)
     if below is not None:
         typer.echo()
         print_lines(below)
@@ -101,14 +92,6 @@ def print_part(
     if rows:
         print_table(columns, rows, texts, spare=spare, whole="--format json", quiet=quiet)
         typer.echo()
-
-
-def _with_values(columns: Mapping[str, str], items: Iterable[object]) -> Mapping[str, str]:
-    from rramalloc.result import ResultRecord
-
-    optional = {*columns.values()}.intersection(ResultRecord.optional.split())
-    given = {field for field in optional for item in items if getattr(item, field) is not None}
-    return {name: field for name, field in columns.items() if field not in optional - given}
 
 
 def print_json(document: object) -> None:
@@ -145,7 +128,7 @@ def print_table(
     full = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
     widths = list(full)
     left = [column in texts for column in columns]
-    room = columns_of(sys.stdout)
+    room = width_of(sys.stdout)
     kept, gap = list(range(len(widths))), _GAP
     if room is not None and _sum(widths, kept, gap) > room:
         gap = _NARROW_GAP
@@ -180,13 +163,13 @@ def print_lines(pairs: Iterable[tuple[str, str]]) -> None:
 
 def print_text(text: str, label: str = "") -> None:
     """A line on stdout; in a terminal that is too narrow it goes on below, behind the label."""
-    typer.echo(label + wrapped(text, columns_of(sys.stdout), len(label)))
+    typer.echo(label + wrapped(text, width_of(sys.stdout), len(label)))
 
 
 def note(text: str, *, quiet: bool = False) -> None:
     """A line of talk on stderr."""
     if not quiet:
-        typer.echo(wrapped(printable(text), columns_of(sys.stderr)), err=True)
+        typer.echo(wrapped(printable(text), width_of(sys.stderr)), err=True)
 
 
 def warn(warnings: Iterable[str], *, quiet: bool = False) -> None:

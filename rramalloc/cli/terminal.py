@@ -10,7 +10,7 @@ _USUAL = 80
 _DIGITS = 6
 
 
-def columns_of(stream: TextIO) -> int | None:
+def width_of(stream: TextIO) -> int | None:
     """Columns of the terminal that `stream` goes to, or those in COLUMNS; None for a pipe or a file."""
     if not stream.isatty():
         return None

@@ -151,7 +151,7 @@ class Placement(ResultRecord):
     """
 
     rows_in = "layers"
-    columns = "name demand replication block tiles straddling utilisation"
+    columns = "name, demand, replication, block, tiles, straddling, utilisation"
 
     format: Literal["rramalloc-placement/1"] = FORMAT
     rramalloc_version: str

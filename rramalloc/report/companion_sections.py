@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rramalloc.chart import BLUE, GREEN, ORANGE, Axis, Chart, Key, Lists, Panel, stacked
-from rramalloc.report.section import Column, Detail, Fact, Section, Table, table, thinned, warning_notes
+from rramalloc.columns import Column
+from rramalloc.report.section import Detail, Fact, Section, Table, table, thinned, warning_notes
 from rramalloc.results.filter_folding import FilterFold, Folded, NetworkFold
 from rramalloc.studies.strategies.evaluation import EvaluationDocument, TaskTime
 from rramalloc.timing.latency_table import LatencyTable

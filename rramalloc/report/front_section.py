@@ -20,18 +20,8 @@ from rramalloc.chart import (
     Panel,
     label,
 )
-from rramalloc.report.section import (
-    FIGURE,
-    Block,
-    Detail,
-    Fact,
-    Section,
-    Table,
-    columns_of,
-    section_of,
-    table,
-    thinned,
-)
+from rramalloc.columns import columns_of
+from rramalloc.report.section import FIGURE, Block, Detail, Fact, Section, Table, section_of, table, thinned
 from rramalloc.results.pareto_front import FrontPoint, ParetoFront
 from rramalloc.units import counted, quantity, share
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rramalloc.chart import Chart, Key
-from rramalloc.report.section import Block, Column, Fact, Note, Section, Table
+from rramalloc.columns import Column
+from rramalloc.report.section import Block, Fact, Note, Section, Table
 from rramalloc.units import counted, printable, share
 
 _FEWEST_PACKED = 24

@@ -20,7 +20,8 @@ from rramalloc.chart import (
     label,
     row_height,
 )
-from rramalloc.report.section import FIGURE, Block, Column, Detail, Table, block_words, table
+from rramalloc.columns import Column
+from rramalloc.report.section import FIGURE, Block, Detail, Table, block_words, table
 from rramalloc.results.allocation import Allocation, Layer
 from rramalloc.results.simulation import BufferedEdge, Simulation
 from rramalloc.units import area, counted, energy, size, steps

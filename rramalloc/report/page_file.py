@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from rramalloc.columns import Column
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import check_writable, parse_json, read_bytes, read_text, to_json, write_text
 from rramalloc.network.network import Network
@@ -25,7 +26,7 @@ from rramalloc.report.comparison_section import comparison_section
 from rramalloc.report.front_section import front_section
 from rramalloc.report.html import escaped, pairs_html, section_html, table_html
 from rramalloc.report.placement_section import placement_section
-from rramalloc.report.section import LEVELS, Column, Detail, Section, Table
+from rramalloc.report.section import LEVELS, Detail, Section, Table
 from rramalloc.report.sweep_section import sweep_section
 from rramalloc.report.timed import Networks, Timed, time_allocation, time_simulation
 from rramalloc.report.tuning_section import tuning_section

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
+from rramalloc.columns import Column, columns_of
 from rramalloc.placement.placement import Placement
 from rramalloc.report.chip_map import chip_map
-from rramalloc.report.section import (
-    Block,
-    Column,
-    Detail,
-    Fact,
-    Section,
-    Table,
-    block_words,
-    columns_of,
-    section_of,
-    table,
-)
+from rramalloc.report.section import Block, Detail, Fact, Section, Table, block_words, section_of, table
 from rramalloc.units import counted, rounded, share, size
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Protocol
 
 from rramalloc.chart import Chart
+from rramalloc.columns import Column, columns_of
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.coverage import Coverage
 from rramalloc.results.allocation import NetworkId
 from rramalloc.studies.sweep.rows import SweptNetwork
-
-Kind = Literal["text", "int", "float", "percent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,36 +37,6 @@ class Fact:
     label: str
     value: str
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table; percent: the value is a share of 1.
-
-    value: the field of a record, or what is made of one; without it the field that the heading names.
-    """
-
-    heading: str
-    kind: Kind = "text"
-    value: str | Callable[[Any], Any] = ""
-
-    def of(self, record: Any) -> Any:
-        """The cell of a record."""
-        if callable(self.value):
-            return self.value(record)
-        return getattr(record, self.value or self.heading.lower().replace(" ", "_"))
-
-
-_COLUMN = re.compile(r"(?P<heading>.+?)(?: (?P<kind>int|float|percent))?(?:=(?P<value>\w+))?")
-
-
-def columns_of(text: str) -> list[Column]:
-    """Columns with commas between them: heading, kind unless it is text, field unless the heading names it.
-
-    "Layer=name, Demand int, Time [ns] float=time_ns" has three.
-    """
-    matches = (_COLUMN.fullmatch(column) for column in text.split(", "))
-    return [Column(m["heading"], cast("Kind", m["kind"] or "text"), m["value"] or "") for m in matches if m]
 
 
 @dataclass(frozen=True, slots=True)

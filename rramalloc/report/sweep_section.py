@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label
+from rramalloc.columns import Column
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
 from rramalloc.report.section import (
     FIGURE,
-    Column,
     Detail,
     Fact,
     Note,

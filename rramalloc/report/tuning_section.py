@@ -5,16 +5,15 @@ from __future__ import annotations
 from itertools import accumulate
 
 from rramalloc.chart import BLUE, DASHED, GREEN, GREY, ORANGE, Axis, Chart, Key, Lists, Marks, Panel, label
+from rramalloc.columns import Column, columns_of
 from rramalloc.report.section import (
     FIGURE,
     Block,
-    Column,
     Detail,
     Fact,
     Note,
     Section,
     Table,
-    columns_of,
     section_of,
     table,
     table_of,

@@ -246,7 +246,7 @@ class Allocation(CountedTimes, ResultRecord, Priced):
     """
 
     rows_in = "layers"
-    columns = "name windows demand block replication arrays batches start finish fold"
+    columns = "name, windows, demand, block, replication, arrays, batches, start, finish, fold"
 
     format: Literal["rramalloc-allocation/1"] = FORMAT
     rramalloc_version: str

@@ -98,7 +98,7 @@ class Comparison(ResultRecord):
     """
 
     rows_in = "rows"
-    columns = "arrays method makespan ratio gap used interval repaired runs"
+    columns = "arrays, method, makespan, ratio, gap, used, interval, repaired, runs"
     unlisted = frozenset(LayerModes.model_fields)
 
     format: Literal["rramalloc-comparison/1"] = FORMAT

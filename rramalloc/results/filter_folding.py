@@ -138,7 +138,7 @@ class NetworkFold(ResultRecord):
     """
 
     rows_in = "layers"
-    columns = "name filter_before n_h n_w filter demand_before demand_after saving reason"
+    columns = "name, filter_before, n_h, n_w, filter, demand_before, demand_after, saving, reason"
 
     format: Literal["rramalloc-network-fold/1"] = "rramalloc-network-fold/1"
     network: NetworkId

@@ -80,7 +80,7 @@ class ParetoFront(ResultRecord):
     """
 
     rows_in = "points"
-    columns = "arrays makespan interval value lower_bound gap"
+    columns = "arrays, makespan, interval, value, lower_bound, gap"
     unlisted = frozenset(LayerModes.model_fields)
 
     format: Literal["rramalloc-pareto/1"] = FORMAT

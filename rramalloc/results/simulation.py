@@ -80,7 +80,7 @@ class Simulation(CountedTimes, ResultRecord, Priced):
     """
 
     rows_in = "layers"
-    columns = "name windows replication block batches cycles start finish stall_steps"
+    columns = "name, windows, replication, block, batches, cycles, start, finish, stall_steps"
 
     format: Literal["rramalloc-simulation/1"] = "rramalloc-simulation/1"
     network: NetworkId

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from rramalloc.cli.output import print_lines, print_table
-from rramalloc.cli.terminal import columns_of, shortened, wrapped
+from rramalloc.cli.terminal import shortened, width_of, wrapped
 
 
 class Screen(io.StringIO):
@@ -82,12 +82,12 @@ def test_wrapped(text: str, columns: int | None, indent: int, shown: str) -> Non
 
 
 @pytest.mark.parametrize(("told", "columns"), [("70", 70), ("", 80), ("0", 80), ("-5", 80), ("9" * 5000, 80)])
-def test_columns_of_a_terminal_that_does_not_tell(
+def test_width_of_a_terminal_that_does_not_tell(
     told: str, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", told)
-    assert columns_of(Screen()) == columns
-    assert columns_of(io.StringIO()) is None
+    assert width_of(Screen()) == columns
+    assert width_of(io.StringIO()) is None
 
 
 WIDE = ("name", "a", "b", "c")

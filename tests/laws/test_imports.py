@@ -18,6 +18,7 @@ ORDER = (
     "records",
     "arguments",
     "lazy",
+    "columns",
     "csv_rows",
     "units",
     "progress",

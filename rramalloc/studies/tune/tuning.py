@@ -154,7 +154,7 @@ class Tuning(ResultRecord):
     """
 
     rows_in = "judged"
-    columns = "number origin figure expected arrays makespan failure"
+    columns = "number, origin, figure, expected, arrays, makespan, failure"
     unlisted = frozenset({"replication"})
 
     format: Literal["rramalloc-tuning/1"] = "rramalloc-tuning/1"

@@ -16,11 +16,12 @@ from studies.tune.toys import GRAPH, NETWORK, OwnClocks
 
 import rramalloc
 from rramalloc.api import report
+from rramalloc.columns import Column
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.report.html import escaped, safe_json, table_html
 from rramalloc.report.page_file import SIZE_LIMIT_BYTES
-from rramalloc.report.section import LEVELS, Column, Table, thinned
+from rramalloc.report.section import LEVELS, Table, thinned
 from rramalloc.report.tuning_section import tuning_chart
 from rramalloc.studies.tune.tuning import OwnChoice
 from rramalloc.units import duration, share, size

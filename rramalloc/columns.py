@@ -1,0 +1,68 @@
+"""Columns of tables, read from one text: in a terminal, on a page and in a notebook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+Kind = Literal["text", "int", "float", "percent"]
+_OPTIONAL = "fold block cycles utilisation weight_bits input_bits energy_pj edp against_value area_um2"
+"""Fields that are left out of tables where no row has a value."""
+_COLUMN = re.compile(r"(?P<heading>.+?)(?: (?P<kind>int|float|percent))?(?:=(?P<field>\w+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table. kind: of its values on a page, where a percent is a share of 1.
+
+    value: the field of a record, or what is made of one; without it the field that the heading names.
+    """
+
+    heading: str
+    kind: Kind = "text"
+    value: str | Callable[[Any], Any] = ""
+
+    @property
+    def field(self) -> str:
+        """The field of a record, where the value is one."""
+        named = self.heading.lower().replace(" ", "_")
+        return self.value or named if isinstance(self.value, str) else named
+
+    def of(self, record: Any) -> Any:
+        """The cell of a record."""
+        return self.value(record) if callable(self.value) else getattr(record, self.field)
+
+
+def columns_of(text: str) -> list[Column]:
+    """Columns with commas between them: heading, kind unless it is text, and field.
+
+    "Layer=name, Demand int, Time [ns] float=time_ns, energy_pj" has four: a heading that is not given follows
+    from the field, with its unit, and a field from the heading.
+    """
+    matches = (_COLUMN.fullmatch(column) for column in text.split(", "))
+    return [
+        Column(
+            m["heading"] if m["field"] else _heading(m["heading"]),
+            cast("Kind", m["kind"] or "text"),
+            m["field"] or m["heading"].lower().replace(" ", "_"),
+        )
+        for m in matches
+        if m
+    ]
+
+
+def _heading(field: str) -> str:
+    """ "weight bits", "energy [pJ]": words and unit of a field; times are written with theirs."""
+    for ending, unit in (("_pj", " [pJ]"), ("_um2", " [um2]"), ("_ns", "")):
+        if field.endswith(ending):
+            return field.removesuffix(ending) + unit
+    return field.replace("_", " ")
+
+
+def with_values(columns: Sequence[Column], records: Iterable[object]) -> list[Column]:
+    """The columns without optional ones that no record has a value for."""
+    optional = {column.field for column in columns}.intersection(_OPTIONAL.split())
+    given = {field for field in optional for record in records if getattr(record, field) is not None}
+    return [column for column in columns if column.field not in optional - given]
