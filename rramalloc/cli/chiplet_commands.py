@@ -11,12 +11,9 @@ from rramalloc.cli.group import Command, Group
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import (
-    print_csv,
-    print_json,
     print_lines,
     print_part,
     print_result,
-    print_table,
     table_of,
     warn,
 )
@@ -39,13 +36,19 @@ OPTIMIZE: Help = {
     "hardware": ("FILE|PRESET", "Describe NETWORK on the tiles of this hardware's [chip]."),
     "description": ("FILE", "Write the description, with the schedule in it."),
 }
-_COLUMNS = ("group", "operator", "compute", "communication", "routing", "cost")
 _SPARE = ("routing", "communication", "compute")
+_COSTS = table_of(
+    "group, operator, compute, communication, routing, cost", texts="operator", spare=" ".join(_SPARE)
+)
+_SCHEDULED = table_of(
+    "group, operator, strategy, units, first, compute, communication, routing, cost",
+    texts="operator strategy first",
+    spare=f"first {' '.join(_SPARE)}",
+)
 _COMPARED = table_of(
     "description=name, groups, in groups=computed, between, total, unit, ratio", texts="name unit"
 )
 _SEQUENTIAL = ", sequential: one group after the other, with the transfers between them"
-_SCHEDULED = ("group", "operator", "strategy", "units", "first", *_COLUMNS[2:])
 
 
 def cost(
@@ -78,16 +81,8 @@ def cost(
     costs = api.chiplet_cost(**passed(given, api.chiplet_cost), source=sources[0])
     if output is not None:
         costs.save(output)
-    rows = costs.rows()
-    match output_format:
-        case "json":
-            print_json(costs.to_dict())
-        case "csv":
-            print_csv(_COLUMNS, rows)
-        case "table":
-            cells = [(*row[:2], *map(_shown, row[2:])) for row in rows]
-            print_table(_COLUMNS, cells, ("operator",), spare=_SPARE, quiet=quiet)
-            _summary(costs, quiet=quiet)
+    if print_result(costs.to_dict, _COSTS, costs.rows(), output_format, number=_shown, quiet=quiet):
+        _summary(costs, quiet=quiet)
     warn(costs.warnings, quiet=quiet)
 
 
@@ -127,18 +122,8 @@ def optimize(
         schedule.save(output)
     if description is not None:
         write_json(description, schedule.description.to_dict())
-    rows = [[getattr(row, column) for column in _SCHEDULED] for row in schedule.rows()]
-    match output_format:
-        case "json":
-            print_json(schedule.to_dict())
-        case "csv":
-            print_csv(_SCHEDULED, rows)
-        case "table":
-            cells = [(*row[:5], *map(_shown, row[5:])) for row in rows]
-            texts = ("operator", "strategy", "first")
-            print_table(_SCHEDULED, cells, texts, spare=("first", *_SPARE), quiet=quiet)
-            typer.echo()
-            print_lines(_found(schedule))
+    found, rows = _found(schedule), schedule.rows()
+    print_result(schedule.to_dict, _SCHEDULED, rows, output_format, found, number=_shown, quiet=quiet)
     warn(schedule.warnings, quiet=quiet)
     end(stop, line, quiet=quiet)
 

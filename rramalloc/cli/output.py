@@ -57,11 +57,12 @@ def print_result(
     output_format: Format,
     below: Iterable[tuple[str, str]] | None = None,
     *,
+    number: Callable[[float], str] = "{:.4g}".format,
     quiet: bool = False,
 ) -> bool:
     """Print what `document` makes as JSON, or `items` as CSV or table; True after a table.
 
-    below: lines that stand below the table, if they are all.
+    below: lines that stand below the table, if they are all; number: how it shows a float that is no time.
     """
     if output_format == "json":
         print_json(document())
@@ -73,7 +74,10 @@ def print_result(
         print_csv(fields, [[cell(v) if isinstance(v, tuple) else v for v in row] for row in rows])
         return False
     cells = [
-        [time_cell(v) if field.endswith("_ns") else v for field, v in zip(fields, row, strict=True)]
+        [
+            time_cell(v) if field.endswith("_ns") else number(v) if isinstance(v, float) else v
+            for field, v in zip(fields, row, strict=True)
+        ]
         for row in rows
     ]
     headings = [column.heading for column in columns]

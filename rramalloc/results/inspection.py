@@ -75,7 +75,8 @@ class Inspection(ResultRecord):
     rows_in = "layers"
     unlisted = frozenset({"modes"})
     columns = (
-        "name op input output kernel stride groups windows demand utilisation fold weight_bits input_bits"
+        "name, op, input, output, kernel, stride, groups, windows, demand, utilisation, fold, weight_bits, "
+        "input_bits"
     )
 
     format: Literal["rramalloc-inspection/1"] = "rramalloc-inspection/1"
