@@ -25,7 +25,7 @@ from rramalloc.results.simulation import (
     critical_segments,
 )
 from rramalloc.timing.critical_path import critical_path, describe
-from rramalloc.timing.simulate import Timing
+from rramalloc.timing.simulate import ExactTiming
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Timed:
     edges: tuple[BufferedEdge, ...]
     path: tuple[CriticalSegment, ...]
     limit: str
-    timing: Timing | None
+    timing: ExactTiming | None
 
     def runs(self, most: int) -> tuple[list[BusySpan], int]:
         """What every stage computes when, and the longest pause that was joined to keep to `most` runs."""
@@ -144,6 +144,6 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
     return Timed(simulation.edges, simulation.critical_path, simulation.critical_path_text, recomputed)
 
 
-def _timing(network: Network, given: AllocationInput, fc: FullyConnected, handoff: Handoff) -> Timing:
+def _timing(network: Network, given: AllocationInput, fc: FullyConnected, handoff: Handoff) -> ExactTiming:
     given = given.changed(fc=fc)
     return given.timing(given.graph(network), handoff)

@@ -32,7 +32,13 @@ from rramalloc.results.allocation import (
 )
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.simulate import Timing, blocks_by_name, cycles_by_name, replication_by_name, simulate
+from rramalloc.timing.simulate import (
+    ExactTiming,
+    blocks_by_name,
+    cycles_by_name,
+    replication_by_name,
+    simulate,
+)
 from rramalloc.timing.stage_graph import StageGraph
 
 AllocationLike = (
@@ -100,7 +106,7 @@ class AllocationInput:
         lags = {(number[delay.producer], number[delay.consumer]): delay.ticks for delay in self.delays}
         return graph.timed(graph.clocks, lags)
 
-    def timing(self, graph: StageGraph, handoff: Handoff = "next") -> Timing:
+    def timing(self, graph: StageGraph, handoff: Handoff = "next") -> ExactTiming:
         """Exact timing on a graph of its network. Raises SpecError."""
         graph = self.in_blocks(graph)
         cycles = cycles_by_name(graph, self.cycles, self.where) if self.cycles else None

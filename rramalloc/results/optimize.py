@@ -38,7 +38,7 @@ from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import EnergyModel, Metrics, left_out, totals
 from rramalloc.timing.recurrence import recurrence
-from rramalloc.timing.simulate import Timing
+from rramalloc.timing.simulate import ExactTiming
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -282,7 +282,7 @@ def input_warnings(
 
 
 def layers_of(
-    timing: Timing, demand: Sequence[int], taken: Sequence[int], sizes: Sequence[Pair] | None,
+    timing: ExactTiming, demand: Sequence[int], taken: Sequence[int], sizes: Sequence[Pair] | None,
     hardware: Hardware, metrics: Metrics | None, *, in_blocks: bool, with_cycles: bool = False,
 ) -> tuple[Layer, ...]:  # fmt: skip
     """One row per stage in network order.

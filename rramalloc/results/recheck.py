@@ -14,7 +14,7 @@ from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.tiles import Tiles, faults
 from rramalloc.network.geometry import Pair
 from rramalloc.search.problem import Candidate, Problem
-from rramalloc.timing.simulate import Timing, simulate
+from rramalloc.timing.simulate import ExactTiming, simulate
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -32,7 +32,7 @@ class CheckedTiming:
         Arrays of all copies of every stage, in canonical order.
     """
 
-    timing: Timing
+    timing: ExactTiming
     problem: Problem
     taken: npt.NDArray[np.int64]
 
@@ -92,7 +92,7 @@ def check_candidate(problem: Problem, candidate: Candidate, budget: int, method:
     return CheckedTiming(timing, fixed, taken)
 
 
-def recheck(timing: Timing, arrays: Sequence[int], budget: int, lower_bound: int, method: str) -> None:
+def recheck(timing: ExactTiming, arrays: Sequence[int], budget: int, lower_bound: int, method: str) -> None:
     """Raise SolverError unless the allocation fits, its timing is exact and its bound is possible.
 
     arrays: what all copies of every stage take, in canonical order.

@@ -28,7 +28,7 @@ from rramalloc.timing.critical_path import Segment, critical_path, describe
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import EnergyModel, left_out, totals
 from rramalloc.timing.published import chain_layers, published
-from rramalloc.timing.simulate import Replication, Timing
+from rramalloc.timing.simulate import ExactTiming, Replication
 from rramalloc.units import counted
 
 _NO_TICK = "times are ticks, as the allocation has cycles; nothing says how long a tick is: no latency in ns"
@@ -198,7 +198,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     )
 
 
-def buffered_edges(timing: Timing, output_bits: int) -> tuple[BufferedEdge, ...]:
+def buffered_edges(timing: ExactTiming, output_bits: int) -> tuple[BufferedEdge, ...]:
     """What is buffered between stages; nothing where there are too many edges to list them all."""
     return tuple(
         BufferedEdge.gather(buffer, buffer_pixels=buffer.pixels, buffer_bytes=buffer.size_bytes(output_bits))

@@ -22,7 +22,7 @@ from rramalloc.search.menu import stage_modes
 from rramalloc.search.polish import Rows, descend
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.metrics import EnergyModel
-from rramalloc.timing.simulate import Replication, Timing, simulate
+from rramalloc.timing.simulate import ExactTiming, Replication, simulate
 
 _FIRST_WORK = 2
 _SECONDS_PER_SIMULATION = 5e-7
@@ -112,7 +112,7 @@ class EnergySearch:
 
     problem: Problem
     stop: Stop
-    value: Callable[[Timing], float]
+    value: Callable[[ExactTiming], float]
     floor: Callable[[int, float], float]
     fastest: Fastest
     spent_s: float = 0.0

@@ -22,7 +22,7 @@ from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import input_extents, largest_block, smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.clock import Clock
-from rramalloc.search.kernels.modes import MenuTables, State
+from rramalloc.search.kernels.mode_moves import MenuTables, State
 from rramalloc.search.problem import Problem
 from rramalloc.timing.access import StepTime, bytes_of_block
 from rramalloc.timing.kernel import STEPS, TICKS

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from rramalloc.search import auto
 from rramalloc.search.kernels.anneal import Cooling, generator
-from rramalloc.search.kernels.modes import MenuTables, State, anneal_modes, grow_modes, rebalance_modes
+from rramalloc.search.kernels.mode_moves import MenuTables, State, anneal_modes, grow_modes, rebalance_modes
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import TIGHT_ROUNDS, Left, ModeBounder, Rows
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop

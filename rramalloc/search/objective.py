@@ -34,7 +34,7 @@ from rramalloc.search.front import Progress as FrontProgress
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.metrics import EnergyArea
-from rramalloc.timing.simulate import Timing
+from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import Unit
 
 _ROUNDING = 1e-9
@@ -58,7 +58,7 @@ class Objective(ABC):
         self.problem = problem
 
     @abstractmethod
-    def value(self, timing: Timing) -> float:
+    def value(self, timing: ExactTiming) -> float:
         """The objective of an allocation of the problem."""
 
     @abstractmethod
@@ -93,7 +93,7 @@ class TimeObjective(Objective):
         step_time = self.problem.step_time
         return step_time if step_time is not None and step_time.depends_on_copies else None
 
-    def _step_time_of(self, timing: Timing) -> StepTime | None:
+    def _step_time_of(self, timing: ExactTiming) -> StepTime | None:
         """The step time with the blocks that an allocation has, None where steps are counted."""
         return self.problem.in_blocks(timing.graph.blocks).step_time if self.unit == "ns" else None
 
@@ -104,7 +104,7 @@ class Latency(TimeObjective):
     name, label, by_methods = "latency", "latency", True
 
     @override
-    def value(self, timing: Timing) -> float:
+    def value(self, timing: ExactTiming) -> float:
         step_time = self._step_time_of(timing)
         return timing.makespan * (1 if step_time is None else step_time.step_ns(timing.replication))
 
@@ -168,7 +168,7 @@ class Interval(TimeObjective):
     name, label = "interval", "interval"
 
     @override
-    def value(self, timing: Timing) -> float:
+    def value(self, timing: ExactTiming) -> float:
         step_time = self._step_time_of(timing)
         return timing.interval * (1 if step_time is None else step_time.step_ns(timing.replication))
 
@@ -229,7 +229,7 @@ class FewestArrays(Objective):
         self._target_steps, self._target_ns = target_steps, target_ns
 
     @override
-    def value(self, timing: Timing) -> float:
+    def value(self, timing: ExactTiming) -> float:
         return self.problem.arrays(timing.replication, timing.graph.blocks)
 
     @override
@@ -268,7 +268,7 @@ class Sequential(TimeObjective):
     name, label = "sequential", "sum of layer times"
 
     @override
-    def value(self, timing: Timing) -> float:
+    def value(self, timing: ExactTiming) -> float:
         step_time = self._step_time_of(timing)
         if step_time is None:
             return int((timing.batches * timing.cycles).sum())
@@ -306,7 +306,7 @@ class LeastEnergy(Objective):
         self._floor = EnergyFloor(problem, model)
 
     @override
-    def value(self, timing: Timing) -> float:
+    def value(self, timing: ExactTiming) -> float:
         metrics = self.problem.metrics(timing)
         value = None if metrics is None else self._of(metrics.total)
         if value is None:

@@ -17,7 +17,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.metrics import EnergyModel, Metrics
-from rramalloc.timing.simulate import Replication, Timing
+from rramalloc.timing.simulate import ExactTiming, Replication
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import Unit
 
@@ -108,7 +108,7 @@ class Problem:
             return replication * self.demand
         return self.modes.each(blocks, replication)
 
-    def metrics(self, timing: Timing) -> Metrics | None:
+    def metrics(self, timing: ExactTiming) -> Metrics | None:
         """Energy and area of an allocation; None where the hardware has no [energy]."""
         if self.energy is None:
             return None

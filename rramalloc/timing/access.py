@@ -14,7 +14,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage, TimedNode
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.simulate import Replication, Timing
+from rramalloc.timing.simulate import ExactTiming, Replication
 from rramalloc.timing.stage_graph import StageGraph
 
 BITS_PER_BYTE = 8
@@ -133,7 +133,7 @@ class Absolute(NamedTuple):
     tick_ns: float | None = None
 
     @classmethod
-    def of(cls, step_time: StepTime | None, timing: Timing) -> Absolute:
+    def of(cls, step_time: StepTime | None, timing: ExactTiming) -> Absolute:
         """Latency = makespan * step, throughput = 1 / (interval * step).  Source: docs/sources/model.md 7."""
         if step_time is None:
             return cls(None, None, None)

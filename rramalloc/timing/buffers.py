@@ -8,7 +8,7 @@ import numpy as np
 
 from rramalloc.network.node import Node
 from rramalloc.network.receptive import Table, last_user
-from rramalloc.timing.simulate import Timing
+from rramalloc.timing.simulate import ExactTiming
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -26,7 +26,7 @@ class Buffer:
         return -(-self.pixels * self.channels * bits // 8)
 
 
-def buffers(timing: Timing) -> tuple[Buffer, ...]:
+def buffers(timing: ExactTiming) -> tuple[Buffer, ...]:
     """Buffer demand of every edge, consumers in canonical order.
 
     A pixel is alive from the step in which it is computed until the start of the last consumer batch that
@@ -44,7 +44,7 @@ def buffers(timing: Timing) -> tuple[Buffer, ...]:
     return tuple(result)
 
 
-def _fullest(timing: Timing, producer: int, consumer: int, users: Table) -> int:
+def _fullest(timing: ExactTiming, producer: int, consumer: int, users: Table) -> int:
     last, computed = users.ravel(), timing.graph.grids[producer].numbers().ravel()
     used = last >= 0
     if not used.any():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rramalloc.timing.simulate import Timing
+from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import number_of
 
 
@@ -33,7 +33,7 @@ class Segment:
         return self.finish - self.start
 
 
-def critical_path(timing: Timing) -> tuple[Segment, ...]:
+def critical_path(timing: ExactTiming) -> tuple[Segment, ...]:
     """Segments from the first step to the makespan; each starts when the one before has delivered."""
     stage = int(timing.finish.argmax())
     batch = int(timing.batches[stage]) - 1
@@ -79,7 +79,7 @@ def describe(path: tuple[Segment, ...], makespan: int, unit: str = "step") -> st
     return text
 
 
-def _cause(timing: Timing, stage: int, batch: int) -> tuple[int, int] | None:
+def _cause(timing: ExactTiming, stage: int, batch: int) -> tuple[int, int] | None:
     """(producer, block) whose pixels were there just when the batch started; None if nothing was awaited."""
     start = int(timing.of_stage(stage)[batch])
     if start == 0 and timing.handoff == "next":
@@ -97,7 +97,7 @@ def _cause(timing: Timing, stage: int, batch: int) -> tuple[int, int] | None:
     return None
 
 
-def _last_pixel(timing: Timing, stage: int, block: int) -> tuple[int, int]:
+def _last_pixel(timing: ExactTiming, stage: int, block: int) -> tuple[int, int]:
     grid = timing.graph.grids[stage]
     row, column = divmod(block, grid.columns)
     return int(grid.last_pixels(0)[row]), int(grid.last_pixels(1)[column])

@@ -24,7 +24,7 @@ Replication = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Timing:
+class ExactTiming:
     """When every batch of every stage starts.
 
     graph, replication, handoff: what was simulated; cycles: int64, ticks that a batch of each stage lasts,
@@ -84,7 +84,7 @@ def simulate(
     replication: Sequence[int] | Replication,
     handoff: Handoff = "next",
     cycles: Sequence[int] | npt.NDArray[np.int64] | None = None,
-) -> Timing:
+) -> ExactTiming:
     """Exact timing of one allocation given in canonical order.
 
     cycles: ticks that a batch of each stage lasts; left out, those of the graph's clocks, or one step.
@@ -98,7 +98,7 @@ def simulate(
     starts = np.empty(room, dtype=np.int32) if ticks is None else np.empty(room, dtype=np.int64)
     first = np.empty(len(graph.windows) + 1, dtype=np.int64)
     makespan = batch_starts(graph.flat_binding, None, ticks, copies, int(handoff == "next"), starts, first)
-    return Timing(graph, copies, handoff, own, int(makespan), starts, first)
+    return ExactTiming(graph, copies, handoff, own, int(makespan), starts, first)
 
 
 def makespan_of_each(

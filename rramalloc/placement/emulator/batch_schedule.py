@@ -29,7 +29,7 @@ from rramalloc.network.node import (
 )
 from rramalloc.network.receptive import ranges
 from rramalloc.records import brief
-from rramalloc.timing.simulate import Timing
+from rramalloc.timing.simulate import ExactTiming
 
 Steps = npt.NDArray[np.int64]
 """Step from which each pixel of a tensor can be read; shape (height, width)."""
@@ -107,11 +107,11 @@ class EarlyReadError(RramallocError):
 class BatchSchedule:
     """Batch starts of all stages. timing: of `simulate`; stage: number of each stage by name."""
 
-    timing: Timing
+    timing: ExactTiming
     stage: dict[str, int]
 
     @classmethod
-    def of(cls, timing: Timing) -> BatchSchedule:
+    def of(cls, timing: ExactTiming) -> BatchSchedule:
         """The schedule that `simulate` found."""
         return cls(timing, {name: number for number, name in enumerate(timing.graph.names)})
 

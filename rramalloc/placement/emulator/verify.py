@@ -38,7 +38,7 @@ from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, Pl
 from rramalloc.records import brief, check_range
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.timing.simulate import Timing, simulate
+from rramalloc.timing.simulate import ExactTiming, simulate
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -186,7 +186,7 @@ def _placed_task(network: Network, source: AllocationInput, placement: Placement
     return Task(network, source, placement.arrays, placer, sizes)
 
 
-def _timing(network: Network, source: AllocationInput) -> Timing | None:
+def _timing(network: Network, source: AllocationInput) -> ExactTiming | None:
     """With own clocks, rates of digital nodes and transfers; None where all layers step together."""
     hardware = source.hardware
     untimed = hardware.compute_ns is None and source.measured is None
@@ -325,7 +325,7 @@ def verify(
 
 def verify_task(
     task: Task, weights: Weights, *, seed: int, images: int, adc_bits: int | None, noise: float,
-    on_progress: VerifyProgress | None = None, timing: Timing | None = None,
+    on_progress: VerifyProgress | None = None, timing: ExactTiming | None = None,
 ) -> Verification:  # fmt: skip
     """The same with everything at hand. timing: of the allocation, simulated if None.
 
