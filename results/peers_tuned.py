@@ -131,7 +131,7 @@ class Judge:
         around = self.case.simulator.surroundings
         mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
         allocation = checked_allocation(
-            self.network, around.hardware, self.arrays, self.problem, Request(mapping=mapping), Stop(work=0),
+            around.hardware, self.arrays, self.problem, Request(mapping=mapping), Stop(work=0),
             Candidate(copies, 1, "none"),
         )  # fmt: skip
         try:

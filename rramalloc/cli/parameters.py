@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
@@ -113,11 +113,10 @@ def described(command: Callable[..., None], own: Help) -> Callable[..., None]:
     own: what the help says of parameters that are the command's alone, or not what they usually are. Those
     whose annotation has what Typer needs are left as they are.
     """
-    rows, hints = {**_SHARED, **own}, get_type_hints(command, include_extras=True)
-    signature = inspect.signature(command)
+    rows, signature = {**_SHARED, **own}, inspect.signature(command, eval_str=True)
     parameters = []
     for name, parameter in signature.parameters.items():
-        kind = hints[name]
+        kind = parameter.annotation
         if name in rows and get_origin(kind) is not Annotated:
             kind = Annotated[kind, _info(name, rows[name], parameter.kind)]
         parameters.append(parameter.replace(annotation=kind))

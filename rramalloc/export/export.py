@@ -83,7 +83,4 @@ def subject_of(
     source = source.changed(hardware=hardware, mapping=mapping, fc=fc)
     if source.options.mapping != "sdk":
         source.without_blocks(network, f"mapping {source.options.mapping!r}")
-    return Subject.build(
-        network, source.replication, source.hardware, source.options, placement=placed, where=source.where,
-        blocks=source.blocks,
-    )  # fmt: skip
+    return Subject.build(network, source, placed)

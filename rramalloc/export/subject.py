@@ -9,13 +9,14 @@ from functools import cached_property
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import block_arrays, demands
-from rramalloc.mapping.modes import NO_BLOCKS, SINGLE, BlocksByName
+from rramalloc.mapping.modes import SINGLE
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear, Node, Stage
 from rramalloc.placement.check import check
 from rramalloc.placement.placement import Placement
+from rramalloc.results.allocation_input import AllocationInput
 from rramalloc.timing.simulate import blocks_by_name, replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -37,20 +38,16 @@ class Subject:
     tool: str = ""
 
     @classmethod
-    def build(
-        cls, network: Network, replication: MappingOf[str, int], hardware: Hardware,
-        options: MappingOptions, *, placement: Placement | None, where: str, blocks: BlocksByName = NO_BLOCKS,
-    ) -> Subject:  # fmt: skip
+    def build(cls, network: Network, source: AllocationInput, placement: Placement | None = None) -> Subject:
         """Check that the allocation and the placement belong to the network and to each other.
 
-        blocks: of the stages whose copies compute several windows in a step.
         Raises SpecError, MisplacedError, UnsupportedError.
         """
-        graph = StageGraph.build(network, options.fc)
-        graph = graph.in_blocks(blocks_by_name(graph, blocks, where))
-        counts = replication_by_name(graph, replication, where).tolist()
+        graph = StageGraph.build(network, source.options.fc)
+        graph = graph.in_blocks(blocks_by_name(graph, source.blocks, source.where))
+        counts = replication_by_name(graph, source.replication, source.where).tolist()
         copies = {graph.names[stage]: counts[stage] for stage in graph.network_order}
-        subject = cls(network, graph, copies, hardware, options, placement, where)
+        subject = cls(network, graph, copies, source.hardware, source.options, placement, source.where)
         if placement is not None:
             _check_placement(subject, placement)
         return subject

@@ -136,7 +136,7 @@ def optimize_placed(
     words = plain_quantity(bound, objective.unit)
     proof = f"latency bound {words} without transfer: {rounds[0].candidate.proof}"
     found = replace(best.candidate, objective_bound=bound, proof=proof)
-    allocation = checked_allocation(network, hardware, arrays, best.problem, request, stop, found)
+    allocation = checked_allocation(hardware, arrays, best.problem, request, stop, found)
     graph = problem.graph
     transfer_ns = {
         graph.names[stage]: best.transfer_ns[stage] for stage in graph.network_order if graph.weighted[stage]

@@ -69,7 +69,7 @@ def optimize(network: Network, hardware: Hardware, arrays: int, request: Request
     """
     problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
     candidate = propose(problem, request, stop)
-    return checked_allocation(network, hardware, arrays, problem, request, stop, candidate)
+    return checked_allocation(hardware, arrays, problem, request, stop, candidate)
 
 
 def make_problem(
@@ -94,7 +94,7 @@ def make_problem(
         _check_queues(graph, hardware, demand, arrays)
         arrays += graph.saved(demand)
     _check_chips(graph, hardware, demand)
-    budget = _left_by_classifiers(network, graph, hardware, mapping, demand, arrays)
+    budget = _left_by_classifiers(graph, hardware, mapping, demand, arrays)
     problem = Problem(graph, demand, budget, StepTime.of(graph, hardware, measured))
     if hardware.energy is not None:
         problem = replace(problem, energy=EnergyModel(graph, hardware, mapping))
@@ -132,10 +132,10 @@ def _check_chips(graph: StageGraph, hardware: Hardware, demand: npt.NDArray[np.i
 
 
 def _left_by_classifiers(
-    network: Network, graph: StageGraph, hardware: Hardware, mapping: MappingOptions,
-    demand: npt.NDArray[np.int64], arrays: int,
-) -> int:  # fmt: skip
+    graph: StageGraph, hardware: Hardware, mapping: MappingOptions, demand: npt.NDArray[np.int64], arrays: int
+) -> int:
     """The budget of the stages: what [counting] leaves of the arrays. Raises BudgetError."""
+    network = graph.network
     if hardware.counting is None:
         return arrays
     if (most := certain_arrays(network, hardware)) is not None:
@@ -190,20 +190,18 @@ def objective_of(problem: Problem, request: Request) -> Objective:
 
 
 def checked_allocation(
-    network: Network, hardware: Hardware, arrays: int, problem: Problem, request: Request, stop: Stop,
-    candidate: Candidate,
-) -> Allocation:  # fmt: skip
+    hardware: Hardware, arrays: int, problem: Problem, request: Request, stop: Stop, candidate: Candidate
+) -> Allocation:
     """What a method proposes, re-timed and re-checked. Raises SolverError."""
     checked = check_candidate(problem, candidate, arrays, request.method)
     timing, graph = checked.timing, checked.problem.graph
+    network = graph.network
     objective, absolute = objective_of(problem, request), Absolute.of(checked.problem.step_time, timing)
     value = objective.value(timing)
     bound = within(value, objective.bound(candidate))
     recheck_bound(value, bound, objective.unit, request.method)
-    coverage, metrics = (
-        Coverage.of(network, graph.names, stored_once=bool(graph.queues)),
-        checked.problem.metrics(timing),
-    )
+    coverage = Coverage.of(network, graph.names, stored_once=bool(graph.queues))
+    metrics = checked.problem.metrics(timing)
     return Allocation(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
@@ -240,10 +238,8 @@ def checked_allocation(
         ),
         host=coverage.host,
         coverage=coverage,
-        warnings=(
-            *input_warnings(network, graph, hardware, request.mapping, arrays, request.measured),
-        ),
-    )  # fmt: skip
+        warnings=input_warnings(graph, hardware, request.mapping, arrays, request.measured),
+    )
 
 
 def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
@@ -260,10 +256,14 @@ def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
 
 
 def input_warnings(
-    network: Network, graph: StageGraph, hardware: Hardware, mapping: MappingOptions, arrays: int,
-    measured: MeasuredSteps | None = None,
-) -> tuple[str, ...]:  # fmt: skip
+    graph: StageGraph,
+    hardware: Hardware,
+    mapping: MappingOptions,
+    arrays: int,
+    measured: MeasuredSteps | None,
+) -> tuple[str, ...]:
     """What is assumed of network, hardware and measurement, and what [counting] takes of `arrays`."""
+    network = graph.network
     warnings = [*network.warnings, *hardware_warnings(hardware, arrays)]
     warnings += () if measured is None else measured.warnings
     stored = stored_classifiers(network, graph.stages, hardware, mapping)

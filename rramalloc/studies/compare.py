@@ -174,12 +174,10 @@ def _compared(
         skipped=tuple(skipped),
         coverage=coverage,
         warnings=(
-            *input_warnings(
-                network, objectives[0].problem.graph, hardware, mapping, max(arrays), measured
-            ),
+            *input_warnings(objectives[0].problem.graph, hardware, mapping, max(arrays), measured),
             *_surprises(rows, methods),
         ),
-    )  # fmt: skip
+    )
 
 
 def _candidates(

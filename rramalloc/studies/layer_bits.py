@@ -99,8 +99,7 @@ def optimize_bits(
     candidate = replace(
         best.candidate, lower_bound=1, objective_bound=bound, proof=words, seconds=search.spent_s
     )
-    chosen = search.network(best.chosen)
-    allocation = checked_allocation(chosen, hardware, arrays, problem, request, stop, candidate)
+    allocation = checked_allocation(hardware, arrays, problem, request, stop, candidate)
     picked = [choices[at] for choices, at in zip(search.choices, best.options, strict=True)]
     return allocation.model_copy(update={"sensitivity": math.fsum(choice.sensitivity for choice in picked)})
 

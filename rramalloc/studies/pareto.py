@@ -138,7 +138,7 @@ def pareto(
         baselines=beside,
         coverage=Coverage.of(source, problem.graph.names),
         warnings=(
-            *input_warnings(source, problem.graph, machine, mapped, most, measured),
+            *input_warnings(problem.graph, machine, mapped, most, measured),
             *_warnings(front),
         ),
     )  # fmt: skip

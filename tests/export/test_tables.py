@@ -23,6 +23,7 @@ from rramalloc.export.targets.json import ExportDocument
 from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
+from rramalloc.results.allocation_input import AllocationInput
 
 
 def reading(text: str) -> list[dict[str, str]]:
@@ -125,7 +126,10 @@ def test_copies_that_compute_blocks_are_refused_with_a_remedy(tmp_path: Path) ->
 
 def in_modes(net: Network, copies: dict[str, int], blocks: dict[str, tuple[int, int]]) -> Subject:
     options = MappingOptions(mapping="sdk")
-    return Subject.build(net, copies, machine(), options, placement=None, where="a.json", blocks=blocks)
+    given = AllocationInput(
+        replication=copies, where="a.json", blocks=blocks, machine=machine(), options=options
+    )
+    return Subject.build(net, given)
 
 
 def test_tables_name_blocks_and_the_arrays_that_copies_share() -> None:

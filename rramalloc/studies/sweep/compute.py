@@ -145,9 +145,7 @@ def _result(case: _Case, point: SweepPoint, arrays: int) -> dict[str, Any]:
     )
     stop = Stop(work=point.work, cores=1)
     candidate = propose(problem, request, stop)
-    allocation = checked_allocation(
-        _network(case.network), hardware, arrays, problem, request, stop, candidate
-    )
+    allocation = checked_allocation(hardware, arrays, problem, request, stop, candidate)
     row = {column: getattr(allocation, column) for column in _RESULTS}
     return row | {
         "used": allocation.arrays.used,

@@ -440,9 +440,7 @@ class Tuner:
         """An allocation with everything that its file holds."""
         candidate = Candidate(copies, root_bound(self.problem), "none: chosen by a simulator")
         request = Request(mapping=self.mapping, method=_METHOD, seed=self.options.seed)
-        return checked_allocation(
-            self.network, self.hardware, self.arrays, self.problem, request, Stop(work=0), candidate
-        )
+        return checked_allocation(self.hardware, self.arrays, self.problem, request, Stop(work=0), candidate)
 
     def _result(self, own: Choice | None) -> Tuning:
         ranked = self._ranked()
