@@ -15,11 +15,9 @@ from rramalloc.cli.output import (
     note,
     print_csv,
     print_json,
-    print_lines,
     print_result,
     print_table,
     table_of,
-    time_cell,
     warn,
 )
 from rramalloc.cli.parameters import Format, Help, described, parse_input_shapes
@@ -37,7 +35,11 @@ _TABLE = table_of(
     texts="name operator flag_text",
     spare="flag_text operator",
 )
-_SPARE = ("spread", "noise", "n", "shape", "flags")
+_MEASURED = table_of(
+    "operator, shape, parameters=brief_parameters, latency_ns, noise_ns, spread_ns, n, flags=flag_text",
+    texts="operator brief_parameters flag_text",
+    spare="spread_ns noise_ns n shape flag_text",
+)
 
 
 class AuxiliaryChoice(StrEnum):
@@ -208,21 +210,10 @@ def _progress(progress: MeasureProgress) -> str:
 def _print(table: LatencyTable, output_format: Format, *, quiet: bool) -> None:
     from rramalloc.timing.latency_table import csv_text
 
-    if output_format == "json":
-        print_json(table.to_dict())
-    elif output_format == "csv":
+    if output_format == "csv":  # the file that is read back, with the overhead
         typer.echo(csv_text(table), nl=False)
     else:
-        names = ("operator", "shape", "parameters", "latency", "noise", "spread", "n", "flags")
-        rows = (
-            (row.operator, row.shape, row.brief_parameters, time_cell(row.latency_ns),
-             time_cell(row.noise_ns), time_cell(row.spread_ns), row.n, " ".join(row.flags))
-            for row in table.rows
-        )  # fmt: skip
-        texts = ("operator", "parameters", "flags")
-        print_table(names, rows, texts, spare=_SPARE, quiet=quiet)
-        typer.echo()
-        print_lines(_summary(table))
+        print_result(table.to_dict, _MEASURED, table.rows, output_format, _summary(table), quiet=quiet)
     warn(table.warnings, quiet=quiet)
 
 

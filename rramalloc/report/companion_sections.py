@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rramalloc.chart import BLUE, GREEN, ORANGE, Axis, Chart, Key, Lists, Panel, stacked
-from rramalloc.columns import Column
+from rramalloc.columns import Column, columns_of
 from rramalloc.report.section import Detail, Fact, Section, Table, table, thinned, warning_notes
 from rramalloc.results.filter_folding import FilterFold, Folded, NetworkFold
 from rramalloc.studies.strategies.evaluation import EvaluationDocument, TaskTime
@@ -101,10 +101,7 @@ def fold_section(result: FilterFold | NetworkFold, detail: Detail) -> Section:
         blocks = (_bars("Arrays of one copy", "layer", "arrays", names, bars, detail),)
     columns = (
         Column("Layer", value=lambda each: getattr(each, "name", "filter")),
-        Column("Filter before", value=lambda each: _by(each.filter_before)),
-        Column("Filter", value=lambda each: _by(each.filter)),
-        Column("Stride", value=lambda each: _by(each.stride)),
-        Column("Dilation", value=lambda each: _by(each.dilation)),
+        *columns_of("Filter before, Filter, Stride, Dilation"),
     )
     warnings = result.warnings if isinstance(result, NetworkFold) else ()
     filters = table("Filters (C_o, K_h, K_w, C_i)", columns, folds, detail, folded=False)
@@ -134,12 +131,10 @@ def latency_section(result: LatencyTable, detail: Detail) -> Section:
     names = [f"{row.operator} {_by(row.shape)}" for row in layers]
     bars: Bars = ((Key("latency", BLUE), [max(0.0, row.latency_ns) / 1e3 for row in layers]),)
     columns = (
-        Column("Operator"), Column("Shape", value=lambda row: _by(row.shape)),
-        Column("Parameters", value="brief_parameters"), Column("Latency [ns]", "float", "latency_ns"),
-        Column("Noise [ns]", "float", "noise_ns"), Column("Lowest [ns]", "float", "low_ns"),
-        Column("Highest [ns]", "float", "high_ns"), Column("Runs", "int", "n"),
-        Column("Flags", value=lambda row: " ".join(row.flags)),
-    )  # fmt: skip
+        "Operator, Shape, Parameters=brief_parameters, Latency [ns] float=latency_ns, "
+        "Noise [ns] float=noise_ns, Lowest [ns] float=low_ns, Highest [ns] float=high_ns, Runs int=n, "
+        "Flags=flag_text"
+    )
     chart = (_bars("Latency of the layers", "layer", "us", names, bars, detail),) if layers else ()
     device = next((row.device for row in result.rows if row.device), "unknown device")
     return Section(

@@ -151,7 +151,7 @@ def _cells(row: Sequence[Any], columns: Sequence[Column]) -> Iterator[str]:
             exact = float(f"{value:.6g}")
             yield f'<td class="n p" style="--p:{width}" data-v="{exact!r}">{share(value)}</td>'
         else:
-            text = escaped(str(value))
+            text = escaped(" x ".join(map(str, value)) if isinstance(value, tuple) else str(value))
             yield f'<td class=w title="{text}">{text}</td>' if len(text) > _LONG else f"<td>{text}</td>"
 
 

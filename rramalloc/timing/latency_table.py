@@ -87,6 +87,11 @@ class LatencyRow(MeasuredLayer):
             raise fault("latency_ns: a negative latency needs the flag 'negative'")
         return self
 
+    @property
+    def flag_text(self) -> str:
+        """The flags in one line."""
+        return " ".join(self.flags)
+
 
 class LatencyTable(ResultRecord):
     """Latencies of layers on one device or several, each layer once.
