@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 
@@ -23,6 +24,7 @@ _NODES_PER_SWEEP = 15
 """Nodes that take as long as one in which all prices are tried."""
 _INTERVALS, _MOST_PAIRS = 16, 2**20
 _HOPS, _STAGES_TIMES_HOPS = 4, 1000
+_NO_TARGET = 2**62
 _SLOW_S, _COARSE = 0.01, 9
 """Time of a node from which on a first bound is exact to one part in 2^9 only."""
 
@@ -70,6 +72,8 @@ class Bounder:
     _tables: Checkpoints = field(init=False)
     _reach: Reach = field(init=False)
     _clock: Clock = field(init=False)
+    _answers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By number of intervals: the longest target that was refuted, and the shortest that was not."""
 
     def __post_init__(self) -> None:
         self._clock = clock_of(self.problem.graph)
@@ -83,6 +87,7 @@ class Bounder:
     def within(self, budget: int) -> Bounder:
         """The same questions about fewer arrays; what is known of the graph is shared."""
         other = copy.copy(self)
+        other._answers = {}
         other.problem = replace(self.problem, budget=budget)
         return other
 
@@ -146,7 +151,7 @@ class Bounder:
         high = self._longest if makespan is None else max(makespan, low)
         low = self._least(low, high, 0)
         stride = 1
-        while low < high and self._refutes(min(low + stride, high) - 1, self.intervals):
+        while low < high and self.refutes(min(low + stride, high) - 1):
             low, stride = min(low + stride, high), 2 * stride
         return self._least(low, min(low + stride - 1, high), self.intervals)
 
@@ -177,9 +182,20 @@ class Bounder:
                 high = middle
         return low
 
+    def refutes(self, target: int) -> bool:
+        """Whether propagation alone shows that no allocation meets a target."""
+        return self._refutes(target, self.intervals)
+
     def _refutes(self, target: int, intervals: int) -> bool:
-        """Whether propagation with so many intervals leaves nothing of the widest box."""
-        return self._propagated(target, self.widest, intervals) is None
+        """Whether propagation with so many intervals leaves nothing of the widest box; asked once."""
+        refuted, resisting = self._answers.get(intervals, (0, _NO_TARGET))
+        if refuted < target < resisting:
+            if self._propagated(target, self.widest, intervals) is None:
+                refuted = target
+            else:
+                resisting = target
+            self._answers[intervals] = refuted, resisting
+        return target <= refuted
 
     def decide(
         self, target: int, most_nodes: int, box: Box | None = None
@@ -216,3 +232,9 @@ class Bounder:
             problem.graph.flat_binding, self._clock, self._reach, self._tables, problem.demand,
             problem.budget, intervals,
         )  # fmt: skip
+
+
+@lru_cache(maxsize=4)
+def bounder_of(problem: Problem) -> Bounder:
+    """The bounder of a problem: what a search has asked of it serves the check of its result."""
+    return Bounder(problem)

@@ -27,7 +27,7 @@ from rramalloc.search import (
     sequential,
 )
 from rramalloc.search.auto import solve as solve_makespan
-from rramalloc.search.bound import Bounder
+from rramalloc.search.bound import bounder_of
 from rramalloc.search.energy import EnergyFloor, EnergySearch, FasterThan
 from rramalloc.search.front import Front, Point
 from rramalloc.search.front import Progress as FrontProgress
@@ -121,7 +121,7 @@ class Latency(TimeObjective):
     def bound(self, candidate: Candidate) -> float:
         if candidate.objective_bound is not None:
             return candidate.objective_bound
-        steps = max(candidate.lower_bound, root_bound(self.problem))
+        steps = root_bound(self.problem, candidate.lower_bound)
         if self.unit != "ns" or self.problem.step_time is None:
             return steps
         if self.problem.on_menu:
@@ -388,12 +388,19 @@ def check_method(objective: ObjectiveName, method: str) -> None:
         raise SpecError("method", f"{method!r} minimises latency only; objective {objective!r} needs 'auto'")
 
 
+def root_bound(problem: Problem, known: int = 1) -> int:
+    """Steps that no allocation undercuts, without a search: those known already, or more."""
+    if known > 1 and not problem.on_menu and not bounder_of(problem).refutes(known):
+        return known
+    return max(known, _root_bound(problem))
+
+
 @lru_cache(maxsize=4)
-def root_bound(problem: Problem) -> int:
-    """Steps that no allocation undercuts, without a search; the same for every method tried on a problem."""
+def _root_bound(problem: Problem) -> int:
+    """As `root_bound`, with nothing known; the same for every method tried on a problem."""
     if problem.on_menu:
         return mode_objectives.root_bound(problem)
-    return Bounder(problem).root_bound()
+    return bounder_of(problem).root_bound()
 
 
 def gap_of(value: float, bound: float) -> float:

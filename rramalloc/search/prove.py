@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rramalloc.search.bound import Bounder, Box, Outcome, width
+from rramalloc.search.bound import Bounder, Box, Outcome, bounder_of, width
 from rramalloc.search.path_program import Floats
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.search.relaxation import Relaxation
@@ -199,7 +199,7 @@ class Prover:
     _branchings: dict[int, Branching] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.bounder = Bounder(self.problem)
+        self.bounder = bounder_of(self.problem)
         self._tightener = Tightener(self.bounder)
         self._relaxed_s = self._tightener.guessed_seconds
 

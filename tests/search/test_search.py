@@ -29,7 +29,8 @@ from rramalloc.network.network import Network
 from rramalloc.results.optimize import make_problem
 from rramalloc.results.recheck import recheck
 from rramalloc.search import auto, turns
-from rramalloc.search.bound import Bounder
+from rramalloc.search.bound import Bounder, bounder_of
+from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
@@ -262,6 +263,18 @@ def test_progress_only_improves() -> None:
         for before, after in pairwise(seen)
     )
     assert seen[-1] == (simulate(source.graph, candidate.replication).makespan, candidate.lower_bound)
+
+
+@pytest.mark.parametrize(("name", "arrays"), [("squeezenet", 400), ("resnet18", 3000), ("vgg16", 1500)])
+def test_what_a_search_asked_changes_no_bound(name: str, arrays: int) -> None:
+    """The check of a result asks only what the search has not, and gets the bound of asking everything."""
+    alone, searched = Bounder(problem(name, arrays)).root_bound(), problem(name, arrays)
+    auto.solve(searched, Stop(work=1), 0)
+    for known in (1, alone // 2, alone - 1, alone, alone + 1, 2 * alone):
+        assert root_bound(searched, known) == max(known, alone)
+        assert root_bound(problem(name, arrays), known) == max(known, alone)
+    fewer = Bounder(problem(name, arrays * 9 // 10)).root_bound()
+    assert bounder_of(searched).within(arrays * 9 // 10).root_bound() == fewer
 
 
 def test_other_methods_are_bounded_too() -> None:

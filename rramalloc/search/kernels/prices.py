@@ -52,6 +52,18 @@ class Paths(NamedTuple):
     after: Any
 
 
+class Runs(NamedTuple):
+    """Scratch: least ticks and payments of every stage for its windows, float64.
+
+    wait, rest: by pair of Reach, of the ancestor until the first batch can start, 0 where it need not wait,
+    and of the stage after the last window of the ancestor; all: of all windows of a stage.
+    """
+
+    wait: Any
+    rest: Any
+    all: Any
+
+
 class Intervals(NamedTuple):
     """Interval m < size[i] of stage i: low[i, m] ... high[i, m] copies; paid: for those beyond the least.
 
@@ -98,7 +110,9 @@ def _cheapest_ticks(rules: Any, times: Any, price: float, i: int, work: int, low
 
 
 @compiled_part
-def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, paths: Any) -> None:
+def _priced_forward(
+    rules: Any, price: float, low: Any, high: Any, times: Any, paths: Any, runs: Any
+) -> None:  # fmt: skip
     """Along every path from the input, with a price per array that a stage takes beyond low:
 
     before[i] <= start(i) + price * (those arrays of the ancestors of i), done[i] the same for the finish of
@@ -116,17 +130,19 @@ def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, p
             beyond = gaps[edge]
             if window >= 0:
                 wait = _cheapest_ticks(rules, times, price, p, window + 1, low, high) + beyond
+                runs.wait[edge] = wait
                 before[i] = max(before[i], before[p] + wait)
                 if window == windows[p] - 1:
                     before[i] = max(before[i], done[p] + beyond)
             if user[edge] >= 0:
-                rest = _cheapest_ticks(rules, times, price, i, windows[i] - user[edge], low, high)
-                tail = max(tail, done[p] + rest + beyond)
-        done[i] = max(tail, before[i] + _cheapest_ticks(rules, times, price, i, windows[i], low, high))
+                runs.rest[edge] = _cheapest_ticks(rules, times, price, i, windows[i] - user[edge], low, high)
+                tail = max(tail, done[p] + runs.rest[edge] + beyond)
+        runs.all[i] = _cheapest_ticks(rules, times, price, i, windows[i], low, high)
+        done[i] = max(tail, before[i] + runs.all[i])
 
 
 @compiled_part
-def price_paths(rules: Any, offer: Any, low: Any, high: Any, times: Any, paths: Any) -> bool:
+def price_paths(rules: Any, offer: Any, low: Any, high: Any, times: Any, paths: Any, runs: Any) -> bool:
     """Whether the target is still possible when every array beyond low has a price in ticks.
 
     after[i] is to what remains when i has finished, ahead[i] when it has started, as `before` is to what
@@ -138,12 +154,12 @@ def price_paths(rules: Any, offer: Any, low: Any, high: Any, times: Any, paths: 
     price, bought = offer.price, offer.price * offer.spare
     before, done, ahead, after = paths.before, paths.done, paths.ahead, paths.after
     limit = with_slack(offer.target)
-    _priced_forward(rules, price, low, high, times, paths)
+    _priced_forward(rules, price, low, high, times, paths, runs)
     for i in range(len(windows)):
         after[i] = 0.0
         ahead[i] = 0.0
     for i in range(len(windows) - 1, -1, -1):
-        total = _cheapest_ticks(rules, times, price, i, windows[i], low, high)
+        total = runs.all[i]
         room = limit - before[i] - after[i] + bought
         if total > room or done[i] + after[i] - bought > limit or room < times.ticks[i]:
             return False
@@ -154,13 +170,11 @@ def price_paths(rules: Any, offer: Any, low: Any, high: Any, times: Any, paths: 
             window = need[offset[edge] + low[i] - 1]
             beyond = gaps[edge]
             if window >= 0:
-                wait = _cheapest_ticks(rules, times, price, p, window + 1, low, high) + beyond
-                ahead[p] = max(ahead[p], wait + ahead[i])
+                ahead[p] = max(ahead[p], runs.wait[edge] + ahead[i])
                 if window == windows[p] - 1:
                     after[p] = max(after[p], ahead[i] + beyond)
             if user[edge] >= 0:
-                rest = _cheapest_ticks(rules, times, price, i, windows[i] - user[edge], low, high)
-                after[p] = max(after[p], after[i] + rest + beyond)
+                after[p] = max(after[p], after[i] + runs.rest[edge] + beyond)
         low[i] = max(low[i], (windows[i] + batches - 1) // batches)
         if low[i] > high[i]:
             return False

@@ -22,7 +22,7 @@ import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline, compiled_part
 from rramalloc.search.kernels.clock import ticks_of
-from rramalloc.search.kernels.prices import Offer, Paths, cut_intervals, price_paths, with_slack
+from rramalloc.search.kernels.prices import Offer, Paths, Runs, cut_intervals, price_paths, with_slack
 
 _PASSES = 12
 _ROUNDS = 4
@@ -262,6 +262,8 @@ def _tighten_prices(rules: Any, target: int, near: int, low: Any, high: Any, tim
     """
     n, demand, budget = len(low), rules.demand, rules.budget
     paths = Paths(np.empty(n), np.empty(n), np.empty(n), np.empty(n))
+    pairs = len(rules.reach.producer)
+    runs = Runs(np.empty(pairs), np.empty(pairs), np.empty(n))
     rest = np.empty(n, dtype=np.int64)
     for i in range(n):
         rest[i] = target - times.latest[rules.checkpoints.first[i + 1] - 1]
@@ -279,7 +281,7 @@ def _tighten_prices(rules: Any, target: int, near: int, low: Any, high: Any, tim
         if spare == 0:
             return best
         offer = Offer(target, price, spare)
-        if not price_paths(rules, offer, low, high, times, paths):
+        if not price_paths(rules, offer, low, high, times, paths, runs):
             return -1
         spare = share_budget(demand, budget, low, high)
         if spare < 0:
