@@ -104,9 +104,7 @@ def _fit_one(value: Any, part: Any) -> tuple[bool, Any]:
     if origin is Literal:
         return isinstance(value, str) and value in inner, value
     if origin is bool:
-        return isinstance(value, bool) or type(value).__name__ == "bool_", bool(value) if _is_flag(
-            value
-        ) else value
+        return (True, bool(value)) if _is_flag(value) else (False, value)
     if origin in (int, float):
         return _number(value, origin)
     if origin is str:
@@ -152,14 +150,11 @@ def _sequence(value: Any, origin: Any, inner: tuple[Any, ...]) -> tuple[bool, An
         value = value.tolist()
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
         return False, value
+    inner = inner or (Any, ...)
     kinds = [inner[0]] * len(value) if origin is not tuple or inner[-1:] == (...,) else list(inner)
-    if inner and len(kinds) != len(value):
+    if len(kinds) != len(value):
         return False, value
-    each = (
-        [_fit(item, kind) for item, kind in zip(value, kinds, strict=False)]
-        if inner
-        else [(True, v) for v in value]
-    )
+    each = [_fit(item, kind) for item, kind in zip(value, kinds, strict=True)]
     taken = [item for _, item in each]
     return all(fits for fits, _ in each), tuple(taken) if origin is tuple else taken
 
