@@ -24,6 +24,7 @@ from laws.strategies import (
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.network.network import Network
 from rramalloc.results.recheck import finish_by_cumulative_maximum, recheck
+from rramalloc.timing import dependencies
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import critical_path, describe
 from rramalloc.timing.recurrence import recurrence
@@ -362,3 +363,33 @@ def test_the_judge_refuses_a_wrong_timing() -> None:
     timing.starts[-1] += 1
     with pytest.raises(SolverError, match="simulations disagree"):
         recheck(timing, arrays_of(timing, [1, 1]), 2, 1, "someone")
+
+
+@settings(max_examples=40)
+@given(random=randoms)
+def test_edges_are_given_up_early_only_where_their_tables_are_too_many(random: Random) -> None:
+    graph = StageGraph.build(random_network(random, 12))
+    index = {name: stage for stage, name in enumerate(graph.names)}
+    whole = (graph.network, graph.network.canonical_nodes, index)
+    for limit in range(0, 40, 3):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(dependencies, "EDGE_LIMIT", limit)
+            counted = dependencies.trace(*whole, only_binding=False)
+            patched.setattr(dependencies, "_pairs_exceed", lambda *_: False)
+            assert len(counted) == len(dependencies.trace(*whole, only_binding=False))
+
+
+@pytest.mark.parametrize(("limit", "given_up"), [(4, True), (5, False)])
+def test_pairs_of_node_and_stage_are_counted_before_any_table(limit: int, given_up: bool) -> None:
+    """b reads a, the sum a and b, and c both through the sum: 1 + 2 + 2 pairs; a relu of one input none."""
+    nodes: list[dict[str, Any]] = [
+        {"name": "input", "op": "input", "shape": [1, 4, 4]},
+        {"name": "a", "op": "conv", "inputs": ["input"], "out_channels": 1, **THREE},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 1, **THREE},
+        {"name": "s", "op": "add", "inputs": ["a", "b"]},
+        {"name": "r", "op": "relu", "inputs": ["s"]},
+        {"name": "c", "op": "conv", "inputs": ["r"], "out_channels": 1, **THREE},
+    ]
+    network = Network.build("sum", nodes)
+    index = {"a": 0, "b": 1, "c": 2}
+    assert dependencies._pairs_exceed(limit, network, network.canonical_nodes, index) is given_up
