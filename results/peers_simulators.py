@@ -57,7 +57,7 @@ def build(tool: str) -> Path:
     return Path(tools.build(tool))
 
 
-def _run(
+def run_export(
     network: str, copies: Mapping[str, int], target: str, hardware: str | Hardware, *options: str
 ) -> dict[str, float]:
     """What run.py of this export prints besides its layers."""
@@ -117,7 +117,7 @@ def mnsim(run: Run, network: str) -> None:
 
 
 def _mnsim(network: str, copies: Mapping[str, int]) -> Outcome:
-    report = _run(network, copies, "mnsim", "mnsim")
+    report = run_export(network, copies, "mnsim", "mnsim")
     return Outcome(int(report["arrays"]), report["latency_ns"])
 
 
@@ -167,7 +167,7 @@ def _neurosim_ours(
     for _, copies in sorted(built, reverse=True):
         if not copies:
             continue
-        report = _run(network, dict(copies), "neurosim", "neurosim", "--build", str(folder))
+        report = run_export(network, dict(copies), "neurosim", "neurosim", "--build", str(folder))
         if report["area_um2"] <= area_um2:
             return _neurosim_outcome(report)
     raise RuntimeError("no allocation of ours takes as little area")
@@ -225,7 +225,7 @@ def _pimsyn(
     network: str, copies: Mapping[str, int], hardware: Hardware, genes: int, seed: int, *options: str
 ) -> Outcome:
     words = ("--genes", str(genes), "--seed", str(seed), *options)
-    report = _run(network, copies, "pimsyn", hardware, *words)
+    report = run_export(network, copies, "pimsyn", hardware, *words)
     return Outcome(int(report["arrays"]), report["latency_ns"])
 
 

@@ -215,13 +215,6 @@ def test_networks_with_too_many_paths_are_refused() -> None:
         pimcomp.export(subject(network(*nodes)))
 
 
-def test_first_fit_is_that_of_the_tool() -> None:
-    """Two cores of 4: a 3, then 2 and 2 in the second core, then 1 in the gap of the first."""
-    assert pimcomp.first_fit([(1, 3), (2, 2), (1, 1)], 2, 4) == [0, 0]
-    assert pimcomp.first_fit([(1, 3), (2, 2), (2, 1)], 2, 4) is None
-    assert pimcomp.first_fit([(3, 3)], 2, 4) is None
-
-
 def test_what_the_cores_cannot_hold_is_refused() -> None:
     """c1: 1 array; c2: 36 x 300 on 64 x 32, 10 a copy; fc: 1200 rows of 64, 19 arrays: 60 in all."""
     chip = Chip(arrays_per_tile=16, straddle=True, tiles=(1, 4), chips=(1, 1))

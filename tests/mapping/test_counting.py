@@ -11,7 +11,7 @@ from laws.strategies import randoms
 
 import rramalloc
 from rramalloc.errors import BudgetError, SpecError
-from rramalloc.export.targets.pimcomp import first_fit
+from rramalloc.export.array_groups import first_fit
 from rramalloc.hardware.hardware import Chip, Counting, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load

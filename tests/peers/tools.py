@@ -34,14 +34,6 @@ class Tool:
 CMAKE = "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build -j 2"
 TOOLS = {
     "pimcomp": Tool("PIMCOMP-NN.tar.gz"),  # run.py of an export builds it
-    "pimcomp-patched": Tool(  # for benchmarks: its own methods at any margin, and what pimsim-nn reads
-        "PIMCOMP-NN.tar.gz",
-        (
-            'patch -s -p1 < "$RRAMALLOC_PEERS/pimcomp.patch"',
-            "sed -i 's/model_name == \"vgg16\" ? 15000 : 2000/200000/' backend/ElementPipelineSchedule.cpp",
-            CMAKE,
-        ),
-    ),
     "pimsim-nn": Tool("pimsim-nn.tar.gz", ("rm -rf build", CMAKE)),
     "pimsyn": Tool("PIMSYN-NN.tar.gz"),
     "mnsim": Tool("MNSIM-2.0.tar.gz"),

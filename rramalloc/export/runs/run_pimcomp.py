@@ -1,6 +1,7 @@
-"""Run this folder's network in PIMCOMP with the replication of this folder.
+"""Run this folder's network in PIMCOMP with the copies and cores of this folder.
 
-    python run.py CHECKOUT [PIMSIM] [--mode low-latency|high-throughput] [--own [balance|genetic]]
+    python run.py CHECKOUT [PIMSIM] [--mode low-latency|high-throughput]
+                  [--own [balance|genetic]] [--margin SHARE]
 
 CHECKOUT: a clone of https://github.com/sunxt99/PIMCOMP-NN, which stays as it is. A copy of its sources is
 built once in FOLDER, by default in the user's cache, for all exports; needs cmake, make and a C++ compiler.
@@ -29,7 +30,7 @@ FOLDER = Path(__file__).resolve().parent
 MODES = {"low-latency": ("element", "latency_ns"), "high-throughput": ("batch", "interval_ns")}
 """Its name of a mode, and what the time that it prints is."""
 METHODS = {"balance": "balance", "genetic": "GA"}
-"""Its own ways to choose copies; the genetic one takes long, and its draws depend on the clock."""
+"""Its own ways to choose copies and cores; the draws of the genetic one depend on the clock."""
 STACK_BYTES = 64 * 2**20
 """Of the tool: a schedule that recurses without end fails at once, instead of filling the memory."""
 
@@ -54,6 +55,51 @@ EDITS = (
         for (auto it = given.begin(); it != given.end(); ++it)
             PIMCOMP_node_list[std::stoi(it.key().asString())].replication_num = (*it).asInt();
     }
+""",
+    ),
+    # Nor for cores: take them from the file CORES_JSON, by index of the node, group by group of each copy.
+    (
+        "backend/HierarchyMapping.cpp",
+        """    if (replicating_method != "GA")
+    {
+        /// Baseline
+""",
+        """    if (const char *path = getenv("CORES_JSON"))
+    {
+        Json::Value given;
+        Json::Reader reader;
+        std::ifstream file(path);
+        if (!reader.parse(file, given, true)) throw std::runtime_error("cannot read the cores");
+        PIMCOMP_DSE_node_map_info.assign(1, std::vector<std::vector<std::vector<int>>>(node_num));
+        std::vector<int> left(ChipW * ChipH, CoreW * CoreH);
+        for (const auto &node : PIMCOMP_2_AG_partition)
+        {
+            const Json::Value &cores = given[std::to_string(node.index)];
+            int groups = node.AG_num_per_replication, next = 0;
+            if (cores.size() != (unsigned) node.replication_num * groups)
+                throw std::runtime_error("cores are not given for every array group of " + node.name);
+            auto &map = PIMCOMP_DSE_node_map_info[0][node.index];
+            map.assign(node.replication_num, std::vector<int>(groups));
+            for (auto &copy : map)
+                for (auto &core : copy)
+                {
+                    core = cores[next++].asInt();
+                    if ((left.at(core) -= node.crossbar_num_per_AG) < 0)
+                        throw std::runtime_error("core " + std::to_string(core) + " gets too many arrays");
+                }
+        }
+        LoadGAMappingResult(0);
+    }
+    else if (replicating_method != "GA")
+    {
+        /// Baseline
+""",
+    ),
+    # Its balance rule holds back half of the arrays that classifiers leave: let that be chosen.
+    (
+        "backend/WeightReplication.cpp",
+        "    float margin_factor = 0.5;\n",
+        """    float margin_factor = getenv("MARGIN") ? atof(getenv("MARGIN")) : 0.5;
 """,
     ),
     # Report what is stored.
@@ -140,18 +186,30 @@ def main() -> None:
         nargs="?",
         const="balance",
         choices=tuple(METHODS),
-        help="PIMCOMP's own copies in place of ours",
+        help="PIMCOMP's own copies and cores in place of ours",
+    )
+    parser.add_argument(
+        "--margin", type=share, help="arrays that its balance rule holds back, as a share: 0.5 by default"
     )
     parser.add_argument("--log", type=Path, help="where all that the tool prints is written")
     arguments = parser.parse_args()
+    if arguments.margin is not None and arguments.own != "balance":
+        parser.error("--margin is of the balance rule: it needs --own balance")
     program = build(arguments.checkout.resolve(), arguments.build.resolve())
     with tempfile.TemporaryDirectory() as work:
         instructions = None if arguments.pimsim is None else Path(work) / "instructions.gz"
-        report = run(program, arguments.mode, arguments.log, arguments.own, instructions)
+        report = run(program, arguments.mode, arguments.log, arguments.own, arguments.margin, instructions)
         if instructions is not None:
             report[-1] = simulate(arguments.pimsim.resolve(), instructions, Path(work))
     for line in report:
         print(line)
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    if not 0 <= (value := float(text)) <= 1:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 1, got {text}")
+    return value
 
 
 def cache() -> Path:
@@ -218,11 +276,13 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 def run(
-    program: Path, mode: str, log: Path | None, own: str | None = None, instructions: Path | None = None
-) -> list[str]:
+    program: Path, mode: str, log: Path | None, own: str | None = None, margin: float | None = None,
+    instructions: Path | None = None,
+) -> list[str]:  # fmt: skip
     """What the tool reports of this folder's network.
 
-    own: the method by which it chooses copies itself; instructions: where those for pimsim-nn are written.
+    own: the method by which it chooses copies itself; margin: of its balance rule; instructions: where those
+    for pimsim-nn are written.
     """
     settings = json.loads((FOLDER / "run.json").read_text(encoding="utf-8"))
     granularity, value = MODES[mode]
@@ -235,8 +295,12 @@ def run(
             "LAST_NODE": str(settings["last_node"]),
             "LAST_PIXELS": str(settings["last_pixels"]),
         }
+        if margin is not None:
+            variables["MARGIN"] = str(margin)
         if own is None:
             variables["REPLICATION_JSON"] = str(FOLDER / "replication.json")
+            if (FOLDER / "cores.json").exists():
+                variables["CORES_JSON"] = str(FOLDER / "cores.json")
         command = [str(program), "-m=network", f"-r={METHODS[own or 'balance']}", f"-p={granularity}"]
         command += [] if instructions is None else ["-s=YES"]
         for _ in range(TRIES):

@@ -1,9 +1,9 @@
-"""Files for PIMCOMP: network JSON, copies per node index, config.json, last node, and a script that runs it.
+"""Files for PIMCOMP: network JSON, copies and cores per node index, config.json, and a script that runs it.
 
 PIMCOMP has no input for an allocation: run.py sets `replication_num` of the nodes in replication.json before
-the tool partitions the weights. Its array is logical, one weight per column; weights lie as in im2col,
-grouped convolutions are dense, classifiers are stored, and an array group (one row block of a copy) stays in
-a core.
+the tool partitions the weights, and lays array groups in the cores of cores.json. Its array is logical, one
+weight per column; weights lie as in im2col, grouped convolutions are dense, classifiers are stored, and an
+array group (one row block of a copy) stays in a core.
 Source: docs/sources/peers.md; PIMCOMP-NN, Preparation.cpp, WeightReplication.cpp and HierarchyMapping.cpp in
 its folder backend.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from rramalloc.export.array_groups import TOGETHER, ArrayGroups, first_fit, spread
 from rramalloc.export.bundle import Bundle, Remark, json_file, run_script
 from rramalloc.export.pimcomp_network import NodeList, node_list
 from rramalloc.export.subject import Subject
@@ -55,23 +56,46 @@ def export(subject: Subject) -> Bundle:
     columns = _logical_columns(subject)
     groups = [_groups(subject, stage, columns) for stage in subject.network.stages]
     cores = _cores(subject, groups)
-    settings = _last_node(subject, nodes) | {"arrays": sum(each.number * each.width for each in groups)}
-    files = (
+    settings = _last_node(subject, nodes) | {"arrays": sum(each.arrays for each in groups)}
+    laid = spread(groups, cores.number, cores.arrays)
+    files = [
         json_file("network.json", {"node_list": nodes.entries}, "the network, as its front end writes it"),
         json_file("replication.json", _copies(subject, nodes), "copies by index of the node"),
         json_file("config.json", _config(subject, columns, cores), "all that it reads of the hardware"),
         json_file(
             "run.json", settings, "the node whose result leaves the chip, and the arrays that it will store"
         ),
-        run_script("pimcomp", "builds the tool with an input for replication.json, and runs it"),
-    )
+        run_script("pimcomp", "builds the tool with inputs for copies and cores, and runs it"),
+    ]
+    if laid is not None:
+        by_node = _by_node(subject, nodes, laid)
+        files.insert(2, json_file("cores.json", by_node, "core of every array group, by index of the node"))
     command = "python run.py PIMCOMP-NN                          # low latency\n"
     command += "python run.py PIMCOMP-NN --mode high-throughput"
-    return Bundle(files, (*nodes.remarks, *_remarks(subject, columns, cores)), command)
+    remarks = (*nodes.remarks, *_remarks(subject, columns, cores), _about_cores(laid is not None))
+    return Bundle(tuple(files), remarks, command)
 
 
 def _copies(subject: Subject, nodes: NodeList) -> dict[str, int]:
     return {str(index): subject.copies[name] for name, index in nodes.index.items()}
+
+
+def _by_node(subject: Subject, nodes: NodeList, laid: Sequence[list[int]]) -> dict[str, list[int]]:
+    """Cores of the groups of every layer, stored classifiers among them."""
+    index = {entry["name"]: str(entry["index"]) for entry in nodes.entries}
+    return {index[stage.name]: cores for stage, cores in zip(subject.network.stages, laid, strict=True)}
+
+
+def _about_cores(spread_out: bool) -> Remark:
+    """In which cores the tool stores what."""
+    if spread_out:
+        text = (
+            f"up to {TOGETHER} copies of a layer lie in the core that starts the fewest reads (cores.json); "
+            f"without that file PIMCOMP fills core after core in the order of the layers"
+        )
+    else:
+        text = "cores are filled in the order of the layers, as PIMCOMP does: in any other they have no room"
+    return Remark(layer=None, kind="note", text=text)
 
 
 def _last_node(subject: Subject, nodes: NodeList) -> dict[str, int]:
@@ -88,17 +112,15 @@ def _last_node(subject: Subject, nodes: NodeList) -> dict[str, int]:
     return {"last_node": entry["index"], "last_pixels": dims[2] * dims[3] if len(dims) == 4 else 1}
 
 
-class _Groups(NamedTuple):
-    """Array groups of a layer: so many row blocks of all copies, `width` arrays side by side each."""
-
-    number: int
-    width: int
-
-
-def _groups(subject: Subject, stage: Stage, columns: int) -> _Groups:
+def _groups(subject: Subject, stage: Stage, columns: int) -> ArrayGroups:
+    """Those of a layer, which lie in cores whoever computes it here."""
     width = -(-subject.network.shapes[stage.name].channels // columns)
-    copies = subject.copies.get(stage.name, 1)
-    return _Groups(copies * (subject.dense_arrays(stage, columns) // width), width)
+    return ArrayGroups(
+        copies=subject.copies.get(stage.name, 1),
+        blocks=subject.dense_arrays(stage, columns) // width,
+        width=width,
+        windows=subject.network.shapes[stage.name].pixels,
+    )
 
 
 def _logical_columns(subject: Subject) -> int:
@@ -122,7 +144,7 @@ def _check_paths(subject: Subject, nodes: NodeList) -> None:
         )
 
 
-def _cores(subject: Subject, groups: Sequence[_Groups]) -> _Cores:
+def _cores(subject: Subject, groups: Sequence[ArrayGroups]) -> _Cores:
     """The cores of the hardware, or a mesh that is large enough. Raises UnsupportedError."""
     if (total := sum(group.number for group in groups)) > _MOST_GROUPS:
         raise subject.refused(
@@ -137,10 +159,11 @@ def _cores(subject: Subject, groups: Sequence[_Groups]) -> _Cores:
                 f"{arrays}",
                 stage,
             )
-    used = sum(group.number * group.width for group in groups)
+    used = sum(group.arrays for group in groups)
+    in_order = [(group.number, group.width) for group in groups]
     if chip is None:
         side = _DEFAULT_SIDE
-        while first_fit(groups, side * side, arrays) is None:
+        while first_fit(in_order, side * side, arrays) is None:
             side += 1
         cores = _Cores(arrays, (side, side))
     else:
@@ -149,29 +172,13 @@ def _cores(subject: Subject, groups: Sequence[_Groups]) -> _Cores:
         raise subject.refused(
             f"has room for {_MOST_CORES} cores, {cores.number} are needed for {used} arrays"
         )
-    if first_fit(groups, cores.number, arrays) is None:
+    if first_fit(in_order, cores.number, arrays) is None:
         raise subject.refused(
             f"cannot place this: {used} arrays, each row block of a copy in one core, filled in the order of "
             f"the layers, and classifiers stored, do not fit {cores.number} cores of {arrays}; an allocation "
             f"made with --hardware pimcomp fits its chip"
         )
     return cores
-
-
-def first_fit(groups: Sequence[tuple[int, int]], cores: int, arrays: int) -> list[int] | None:
-    """Arrays left in each core when groups (count, width) are placed in order; None if one has no place."""
-    left = [arrays] * cores
-    first: dict[int, int] = {}
-    for count, width in groups:
-        core = first.get(width, 0)
-        for _ in range(count):
-            while core < cores and left[core] < width:
-                core += 1
-            if core == cores:
-                return None
-            left[core] -= width
-        first[width] = core
-    return left
 
 
 def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:

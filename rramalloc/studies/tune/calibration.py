@@ -6,8 +6,8 @@ linear in them: the makespan is the sum over the batches of its critical path, t
 turn likewise. So least squares that is linear in the batches of the path, repeated as the path moves, fits
 all of them at once.
 
-A Gaussian process predicts figures from the clocks of all forms, with a trend that it learns, from copies,
-exact steps and what shares a tile; it interpolates between allocations and says how sure it is (Kennedy and
+A Gaussian process predicts figures from the clocks of all forms, with a trend that it learns, from copies
+and from exact steps; it interpolates between allocations and says how sure it is (Kennedy and
 O'Hagan, J. R. Stat. Soc. B 63, 425-464, 2001, doi:10.1111/1467-9868.00294; Rasmussen and Williams, Gaussian
 Processes for Machine Learning, 2006, algorithm 2.1). Where clocks explain a simulator the trend carries the
 prediction, where they mislead it is flat.
@@ -23,7 +23,6 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.studies.tune.occupancy import Occupancy
 from rramalloc.timing.critical_path import critical_path
 from rramalloc.timing.simulate import Replication, makespan_of, simulate
 from rramalloc.timing.stage_graph import StageGraph
@@ -103,22 +102,17 @@ class Calibration:
     """Predicts a simulator's figures.
 
     form: whose clocks leave least; clocks: of every form; residual: root mean square of the logarithm of
-    figure by prediction of the clocks of that form alone; process: of figures;
-    occupancy: of tiles, None where nothing is known of it.
+    figure by prediction of the clocks of that form alone; process: of figures.
     """
 
     graph: StageGraph
-    occupancy: Occupancy | None
     form: Form
     clocks: dict[Form, Clocks]
     residual: float
     process: GaussianProcess
 
     @classmethod
-    def fit(
-        cls, graph: StageGraph, copies: Sequence[Replication], figures: Sequence[float],
-        occupancy: Occupancy | None = None,
-    ) -> Calibration:  # fmt: skip
+    def fit(cls, graph: StageGraph, copies: Sequence[Replication], figures: Sequence[float]) -> Calibration:
         """The model of these answers."""
         given = np.array(figures, dtype=np.float64)
         given = np.maximum(given, max(_LEAST * float(np.median(given)), 1e-300))
@@ -128,30 +122,26 @@ class Calibration:
         left = values[:, None] - timed
         form = FORMS[int(((left * importance(given)[:, None]) ** 2).sum(axis=0).argmin())]
         residual = float(np.sqrt((left[:, FORMS.index(form)] ** 2).mean()))
-        process = GaussianProcess.fit(_description(graph, copies, occupancy), timed, values)
-        return cls(graph, occupancy, form, clocks, residual, process)
+        process = GaussianProcess.fit(_description(graph, copies), timed, values)
+        return cls(graph, form, clocks, residual, process)
 
     def expect(self, copies: Sequence[Replication]) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the logarithm of every figure."""
         timed = _timed(self.graph, copies, self.clocks)
-        return self.process.expect(_description(self.graph, copies, self.occupancy), timed)
+        return self.process.expect(_description(self.graph, copies), timed)
 
     def predict(self, copies: Sequence[Replication]) -> Floats:
         """The figure of every allocation."""
         return np.exp(self.expect(copies)[0])
 
 
-def _description(graph: StageGraph, copies: Sequence[Replication], occupancy: Occupancy | None) -> Floats:
-    """Logarithms of the copies of every stage and of all, and of steps: in all, in sum, of the slowest; and
-    what is known of tiles.
-    """
+def _description(graph: StageGraph, copies: Sequence[Replication]) -> Floats:
+    """Logarithms of the copies of every stage and of all, and of steps: in all, in sum, of the slowest."""
     given = np.array(copies)
     batches = -(-graph.windows // given)
     makespans = [makespan_of(graph, each) for each in copies]
     whole = np.c_[given.sum(axis=1), makespans, batches.sum(axis=1), batches.max(axis=1)]
     described: Floats = np.log(np.c_[given, whole].astype(np.float64))
-    if occupancy is not None:
-        described = np.c_[described, [occupancy.describe(each) for each in copies]]
     return described
 
 

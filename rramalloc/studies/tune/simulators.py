@@ -214,6 +214,11 @@ class ExportedTool(ChildProcess):
         return shlex.join((self.tool, *self.options))
 
     @property
+    def kept_as(self) -> str:
+        """The name by which answers are kept: those to an export with less in it say something else."""
+        return self.name + TOOLS[self.tool].exported
+
+    @property
     def surroundings(self) -> Surroundings:
         """Hardware and mapping that the tool counts with."""
         return TOOLS[self.tool].surroundings()
@@ -229,10 +234,14 @@ class ExportedTool(ChildProcess):
         tool = TOOLS[self.tool]
         if tool.own is None:
             raise SimulatorError(f"{self.tool} chooses no copies for a number of arrays")
-        own = [word.format(arrays=arrays) for word in tool.own]
+        return self.chosen(network, hardware, *(word.format(arrays=arrays) for word in tool.own))
+
+    def chosen(self, network: Network, hardware: Hardware, *options: str) -> Choice:
+        """What the tool chooses with these options of run.py. Raises SimulatorError, RramallocError."""
+        tool = TOOLS[self.tool]
         with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
             export(network, {}, tool.target, hardware=hardware, mapping=tool.mapping).save(folder)
-            text = self._run(Path(folder), *own)
+            text = self._run(Path(folder), *options)
         lines = [line.split() for line in text.splitlines()]
         layers = [words for words in lines if words[:1] == ["layer"] and words[-4:-3] == ["copies"]]
         return Choice(
@@ -259,7 +268,7 @@ class Tool(NamedTuple):
 
     target: of the export; mapping: how it lays weights out; hardware: that it counts arrays with;
     checkouts: programs whose folders run.py takes; own: words for run.py to let the tool choose, None if it
-    does not choose for a number of arrays.
+    does not choose for a number of arrays; exported: what an export says besides copies.
     """
 
     target: str
@@ -267,6 +276,7 @@ class Tool(NamedTuple):
     hardware: Callable[[], Hardware]
     checkouts: tuple[str, ...]
     own: tuple[str, ...] | None
+    exported: str = ""
 
     def surroundings(self) -> Surroundings:
         """Hardware and mapping that the tool counts with."""
@@ -296,8 +306,12 @@ TOOLS: Mapping[str, Tool] = {
     "neurosim": Tool(
         "neurosim", "im2col", lambda: load_hardware("neurosim"), ("DNN_NeuroSim_V1.4",), ("--own",)
     ),
-    "pimcomp": Tool("pimcomp", "im2col", lambda: load_hardware("pimcomp"), ("PIMCOMP-NN",), ("--own",)),
-    "pimsim": Tool("pimcomp", "im2col", _mesh_of_64, ("PIMCOMP-NN", "pimsim-nn"), ("--own",)),
+    "pimcomp": Tool(
+        "pimcomp", "im2col", lambda: load_hardware("pimcomp"), ("PIMCOMP-NN",), ("--own",), ", cores given"
+    ),
+    "pimsim": Tool(
+        "pimcomp", "im2col", _mesh_of_64, ("PIMCOMP-NN", "pimsim-nn"), ("--own",), ", cores given"
+    ),
     "pimsyn": Tool("pimsyn", "im2col", _pimsyn_hardware, ("PIMSYN-NN",), ("--own", "{arrays}")),
 }
 

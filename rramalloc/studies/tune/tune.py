@@ -34,7 +34,6 @@ from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.studies.budgets import budget, minimum_arrays
 from rramalloc.studies.tune.answers import Answer, Answers, subject
 from rramalloc.studies.tune.calibration import Calibration, spearman
-from rramalloc.studies.tune.occupancy import Occupancy
 from rramalloc.studies.tune.proposals import Neighbourhood, Start, proposals, starting_allocations
 from rramalloc.studies.tune.simulators import (
     Choice,
@@ -184,7 +183,8 @@ def tune(
         **dict(options), simulator=judge.name, evaluations=evaluations, jobs=jobs, seed=seed,
         timeout_s=timeout_s,
     )  # fmt: skip
-    about = subject(source, machine, options, judge.name)
+    kept_as = judge.kept_as if isinstance(judge, ExportedTool) else judge.name
+    about = subject(source, machine, options, kept_as)
     with Answers(store, about) as answers, followed(on_progress, progress, of_tuning) as tell:
         tuner = Tuner(source, machine, size, asked, judge, answers, cancel or TuneCancel(), tell)
         return tuner.run()
@@ -218,7 +218,6 @@ class Tuner:
         self.mapping = DEFAULT_MAPPING.changed(mapping=self.options.mapping, fc=self.options.fc)
         self.problem: Problem = make_problem(self.network, self.hardware, self.arrays, self.mapping)
         self._near = Neighbourhood(self.problem, self.options.seed)
-        self._occupancy = Occupancy.of(self.network, self.hardware, self.mapping, self.problem)
 
     @property
     def left(self) -> int:
@@ -312,7 +311,7 @@ class Tuner:
     def _calibrated(self, ranked: Sequence[_Candidate]) -> Calibration:
         """The model of all figures."""
         copies, figures = [each.copies for each in ranked], [each.figure or 0.0 for each in ranked]
-        return Calibration.fit(self.problem.graph, copies, figures, self._occupancy)
+        return Calibration.fit(self.problem.graph, copies, figures)
 
     def _ranked(self) -> list[_Candidate]:
         """Candidates that have a figure, the best first."""
