@@ -201,9 +201,9 @@ networks, and it takes 8.""",
 PIMCOMP's instructions, simulated on the mesh of 64 cores (4096 arrays) that pimsim-nn ships. One copy of each
 layer of VGG-16 takes 8454 arrays, so it is left out; AlexNet takes 3745, and PIMCOMP's rule overflows the
 cores with the second budget. The rule gives away a half or three quarters of the arrays that classifiers
-leave. A run takes four minutes: all of ours but one were made with cores filled as by the rule, before the
-export spread reads over them. With that, ours with the fewest steps for SqueezeNet on 3180 arrays takes 16.87
-ms in place of 57.6.""",
+leave. A run takes four minutes: all of ours in the table were made with cores filled as by the rule, before
+the export spread reads over them. With that, ours with the fewest steps for SqueezeNet takes 16.87 ms on 3180
+arrays in place of 57.6, and 17.65 ms on 2582, where PIMCOMP's genetic search (one run) takes 21.7.""",
     "PIMSYN": """\
 256 x 256 cells of 4 bits, a weight in each. Its annealing gets 20 or 60 times the fewest arrays; of its three
 best candidates that with the best power efficiency counts, as in its design space. Both sides try as many

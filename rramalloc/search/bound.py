@@ -72,7 +72,7 @@ class Bounder:
     _tables: Checkpoints = field(init=False)
     _reach: Reach = field(init=False)
     _clock: Clock = field(init=False)
-    _answers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _answers: dict[int, tuple[int, int]] = field(default_factory=dict, init=False)
     """By number of intervals: the longest target that was refuted, and the shortest that was not."""
 
     def __post_init__(self) -> None:
