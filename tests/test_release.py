@@ -25,7 +25,6 @@ from rramalloc.export.bundle import Export
 from rramalloc.export.discovery import target_names
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.lazy import foreign
 from rramalloc.methods.registry import METHODS, declared
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -216,11 +215,9 @@ def test_the_changes_of_the_guide_fit_the_code() -> None:
 
 
 def test_the_export_of_the_guide(
-    guide: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    guide: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stands in a package of its own, as pip installs it."""
-    foreign.cache_clear()
-    request.addfinalizer(foreign.cache_clear)
     (tmp_path / "copies_export.py").write_text(guide["export"], encoding="utf-8")
     about = tmp_path / "copies-1.dist-info"
     about.mkdir()

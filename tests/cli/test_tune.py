@@ -16,6 +16,8 @@ import pytest
 from cli.conftest import Run
 from studies.tune.toys import SUM, script
 
+from rramalloc.studies.tune.simulators import simulator_names
+
 SLOW = SUM + "\nimport time\ntime.sleep(0.2)\n"
 
 
@@ -162,6 +164,7 @@ def test_a_tool_of_another_package(
         "    def evaluate(self, network, allocation):\n        return allocation.interval\n"
         "simulator = Mine\n"
     )
+    assert "mine" not in simulator_names()  # what was asked before the package was there
     monkeypatch.syspath_prepend(package)
     outcome = run(
         "tune", tiny, "--arrays", 24, "--simulator", "mine --fast", "--store", tmp_path / "s",
