@@ -20,9 +20,8 @@ import peers_counts
 import peers_simulators
 import peers_tuned
 from pages import markdown
-from peers_simulators import OURS, Outcome, build, run_export
+from peers_simulators import OURS, Outcome, build, our_copies, run_export
 
-from rramalloc.api import optimize
 from rramalloc.choices import ObjectiveName
 from rramalloc.errors import RramallocError
 from rramalloc.hardware.hardware import Hardware
@@ -104,8 +103,6 @@ def _read(cells: dict[str, str]) -> Row:
 # PIMCOMP and pimsim-nn --------------------------------------------------------------------------------------
 
 MODES = {"PIMCOMP, low latency": "low-latency", "PIMCOMP, high throughput": "high-throughput"}
-GENETIC_RUNS = 5
-"""Its genetic search is seeded by the clock."""
 PIMSIM_NETWORKS = ("resnet18", "squeezenet", "inception_v1", "shufflenet", "alexnet")
 """The mesh that it ships has 64 cores, 4096 arrays: VGG-16 needs 8454 for one copy of each layer."""
 MARGINS = {"balance, 1/2": 0.5, "balance, 3/4": 0.25}
@@ -118,7 +115,7 @@ def pimcomp(book: Book, network: str, tool: str) -> None:
     balance = book.run(tool, network, "balance", "its own", partial(run, "--own"))
     genetic = [
         book.run(tool, network, "genetic", "its own", partial(run, "--own", "genetic"), repeat=repeat)
-        for repeat in range(1, GENETIC_RUNS + 1)
+        for repeat in range(1, peers_tuned.GENETIC_RUNS + 1)
     ]
     for own in (balance, _median([row for row in genetic if row.value is not None])):
         if own is not None:
@@ -147,11 +144,7 @@ def _pimcomp(
     network: str, hardware: Hardware, *options: str, arrays: int = 0, objective: ObjectiveName = "latency"
 ) -> Outcome:
     """What run.py reports: of an allocation of ours on `arrays`, or of the tool's own."""
-    copies = {}
-    if arrays:
-        copies = optimize(
-            network, arrays=arrays, hardware=hardware, objective=objective, progress=False
-        ).replication
+    copies = our_copies(network, arrays, hardware, objective) if arrays else {}
     report = run_export(network, copies, "pimcomp", hardware, *options)
     return Outcome(int(report["arrays"]), report.get("latency_ns") or report["interval_ns"])
 

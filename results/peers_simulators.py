@@ -75,13 +75,14 @@ def _report(folder: Path, target: str, *options: str) -> dict[str, float]:
     return {words[0]: float(words[1]) for words in lines if len(words) == 2}
 
 
-def _copies(
+def our_copies(
     network: str,
     arrays: int,
     hardware: str | Hardware,
     objective: ObjectiveName,
     mapping: MappingName = "im2col",
 ) -> dict[str, int]:
+    """Copies by layer name of our allocation."""
     allocation = optimize(
         network,
         arrays=arrays,
@@ -110,7 +111,7 @@ def mnsim(run: Run, network: str) -> None:
             run(
                 "MNSIM", network, budget, allocation,
                 lambda objective=objective, factor=factor: _mnsim(
-                    network, _copies(network, factor * least, plain, objective, "whole_kernel")
+                    network, our_copies(network, factor * least, plain, objective, "whole_kernel")
                 ),
                 limit=factor * least,
             )  # fmt: skip
@@ -179,7 +180,7 @@ def _neurosim_arrays(
 ) -> tuple[int, tuple[tuple[str, int], ...]]:
     """Arrays that NeuroSim builds for ours, and the copies; none below one copy of each layer."""
     try:
-        copies = _copies(network, budget, "neurosim", objective)
+        copies = our_copies(network, budget, "neurosim", objective)
     except RramallocError:
         return 0, ()
     files = {file.name: file.text for file in export(network, copies, "neurosim", hardware="neurosim").files}
@@ -214,7 +215,7 @@ def pimsyn(run: Run, network: str, repeat: int) -> None:
             run(
                 "PIMSYN", network, budget, allocation,
                 lambda objective=objective, arrays=arrays: _pimsyn(
-                    network, _copies(network, arrays, hardware, objective), hardware, CANDIDATES * GENES,
+                    network, our_copies(network, arrays, hardware, objective), hardware, CANDIDATES * GENES,
                     repeat,
                 ),
                 repeat=repeat, limit=arrays,

@@ -54,7 +54,7 @@ POPULATION = 10
 LIMIT_S = 600.0
 PIMSYN = {"alexnet": 920, "alexnet_todaes": 1000, "squeezenet": 440, "resnet18": 1180}
 GENETIC_RUNS = 5
-"""Of the genetic search of PIMCOMP."""
+"""Of the genetic search of PIMCOMP, which is seeded by the clock."""
 PIMCOMP = ("alexnet", "squeezenet", "resnet18", "shufflenet")
 MNSIM = ("alexnet", "resnet18", "vgg11")
 NEUROSIM = ("alexnet", "alexnet_todaes")

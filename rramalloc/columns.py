@@ -27,8 +27,7 @@ class Column:
     @property
     def field(self) -> str:
         """The field of a record, where the value is one."""
-        named = self.heading.lower().replace(" ", "_")
-        return self.value or named if isinstance(self.value, str) else named
+        return self.value if self.value and isinstance(self.value, str) else _field(self.heading)
 
     def of(self, record: Any) -> Any:
         """The cell of a record."""
@@ -46,11 +45,15 @@ def columns_of(text: str) -> list[Column]:
         Column(
             m["heading"] if m["field"] else _heading(m["heading"]),
             cast("Kind", m["kind"] or "text"),
-            m["field"] or m["heading"].lower().replace(" ", "_"),
+            m["field"] or _field(m["heading"]),
         )
         for m in matches
         if m
     ]
+
+
+def _field(heading: str) -> str:
+    return heading.lower().replace(" ", "_")
 
 
 def _heading(field: str) -> str:

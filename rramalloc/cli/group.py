@@ -48,9 +48,9 @@ class Command(_WholeSentence, TyperCommand):
                 check_writable(ctx.params.get(str(parameter.name)))
         for name in _FIGURES.split():
             if ctx.params.get(name) is not None:
-                from rramalloc.chart import check_figure
+                from rramalloc.chart import figure_format
 
-                check_figure(ctx.params[name])
+                figure_format(ctx.params[name])
         return super().invoke(ctx)
 
 

@@ -60,6 +60,11 @@ class NodeList:
     index: MappingOf[str, int]
     remarks: tuple[Remark, ...]
 
+    @property
+    def by_name(self) -> dict[str, dict[str, Any]]:
+        """The entries by the name of their node."""
+        return {entry["name"]: entry for entry in self.entries}
+
 
 def node_list(subject: Subject) -> NodeList:
     """Nodes of the network for the subject's tool. Raises UnsupportedError for what it cannot express."""

@@ -174,7 +174,7 @@ def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
             candidate = candidate.with_digital(problem.graph)
     if problem.on_menu and candidate.blocks is None:  # its bound is that of copies in equal steps
         candidate = replace(candidate, lower_bound=1)
-    bound = max(candidate.lower_bound, root_bound(problem))
+    bound = root_bound(problem, candidate.lower_bound)
     fitting = repair.fitting(problem, candidate.replication, candidate.blocks)
     if fitting is not candidate.replication:
         words = f"{candidate.proof}; repaired: copies taken away until the rest fits"

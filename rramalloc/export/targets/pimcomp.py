@@ -82,8 +82,8 @@ def _copies(subject: Subject, nodes: NodeList) -> dict[str, int]:
 
 def _by_node(subject: Subject, nodes: NodeList, laid: Sequence[list[int]]) -> dict[str, list[int]]:
     """Cores of the groups of every layer, stored classifiers among them."""
-    index = {entry["name"]: str(entry["index"]) for entry in nodes.entries}
-    return {index[stage.name]: cores for stage, cores in zip(subject.network.stages, laid, strict=True)}
+    by_name, stages = nodes.by_name, subject.network.stages
+    return {str(by_name[stage.name]["index"]): cores for stage, cores in zip(stages, laid, strict=True)}
 
 
 def _about_cores(spread_out: bool) -> Remark:
@@ -100,7 +100,7 @@ def _about_cores(spread_out: bool) -> Remark:
 
 def _last_node(subject: Subject, nodes: NodeList) -> dict[str, int]:
     """Index and output pixels of the node whose result is written back. Raises UnsupportedError."""
-    by_name = {entry["name"]: entry for entry in nodes.entries}
+    by_name = nodes.by_name
     last = [entry for entry in nodes.entries if not entry["consumer"]]
     if len(last) > 1:
         names = ", ".join(repr(entry["name"][:60]) for entry in last[:3])

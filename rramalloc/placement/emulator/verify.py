@@ -13,7 +13,6 @@ from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import SpecError
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.demand import folds
 from rramalloc.network.network import Network
 from rramalloc.network.node import Elementwise, Input, Node, Stage
 from rramalloc.placement.check import check
@@ -39,7 +38,6 @@ from rramalloc.records import brief, check_range
 from rramalloc.results.allocation import NetworkId
 from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.timing.simulate import ExactTiming, simulate
-from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
 VerifyProgress = Callable[[int, int, str], None]
@@ -160,13 +158,11 @@ class Task(NamedTuple):
 
 def _to_place(network: Network, source: AllocationInput) -> Task:
     """Placed by the placer on a chip, block after block where there is none."""
-    hardware, options = source.hardware, source.options
-    if hardware.chip is not None:
+    if source.hardware.chip is not None:
         return _placed_task(network, source, place_network(network, source, work=0, seed=0), "placer")
-    stages = StageGraph.build(network, options.fc).stages
-    sizes = folds(network, stages, hardware, options) or ()
-    folded = {stage.name: size for stage, size in zip(stages, sizes, strict=False)}
-    return Task(network, source, in_order(network, source, folded), "in order", folded)
+    stored = StoredNetwork.of(network, source)
+    folded = {} if stored.sizes is None else dict(zip(stored.graph.names, stored.sizes, strict=True))
+    return Task(network, source, in_order(stored, source.where), "in order", folded)
 
 
 def _as_placed(network: Network, source: AllocationInput, placement: PlacementLike) -> Task:
@@ -195,12 +191,14 @@ def _timing(network: Network, source: AllocationInput) -> ExactTiming | None:
     return source.timing(source.graph(network))
 
 
-def in_order(network: Network, source: AllocationInput, folded: Folds = NO_FOLDS) -> list[PlacedArray]:
-    """Every block of every copy on an array, one after the other in a single tile."""
-    stored = StoredNetwork.of(network, source, folded)
+def in_order(stored: StoredNetwork, where: str) -> list[PlacedArray]:
+    """Every block of every copy on an array, one after the other in a single tile.
+
+    where: the file of the allocation. Raises SpecError for more arrays than a placement can have.
+    """
     needed = sum(len(each) * each.together for each in stored.held)
     if needed > MAX_PLACED:
-        raise SpecError(source.where, f"takes {needed} arrays, the limit of a placement is {MAX_PLACED}")
+        raise SpecError(where, f"takes {needed} arrays, the limit of a placement is {MAX_PLACED}")
     arrays: list[PlacedArray] = []
     for name, stage in zip(stored.graph.names, stored.held, strict=True):
         for number in range(len(stage)):

@@ -114,7 +114,9 @@ def task(
     given = AllocationInput(
         replication=replication, where="test", blocks=blocks, machine=machine, options=options
     )
-    return Task(source, given, in_order(source, given) if arrays is None else arrays, "in order")
+    if arrays is None:
+        arrays = in_order(StoredNetwork.of(source, given, {}), given.where)
+    return Task(source, given, arrays, "in order")
 
 
 def verified(what: Task, seed: int = 0, images: int = 1, **options: Any) -> Verification:

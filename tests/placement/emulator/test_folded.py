@@ -20,7 +20,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
 from rramalloc.placement.emulator.verify import Task, in_order
-from rramalloc.placement.place import place
+from rramalloc.placement.place import StoredNetwork, place
 from rramalloc.placement.placement import read_placement
 from rramalloc.results.allocation_input import AllocationInput
 from rramalloc.timing.stage_graph import StageGraph
@@ -40,7 +40,9 @@ def any_folds(random: Random, source: Network) -> dict[str, Pair]:
 
 def folded_task(source: Network, copies: dict[str, int], machine_: Hardware, sizes: dict[str, Pair]) -> Task:
     given = AllocationInput(replication=copies, where="test", machine=machine_, options=FOLDED)
-    return Task(source, given, in_order(source, given, sizes), "in order", sizes)
+    return Task(
+        source, given, in_order(StoredNetwork.of(source, given, sizes), given.where), "in order", sizes
+    )
 
 
 @settings(max_examples=120, deadline=None)
