@@ -1,4 +1,4 @@
-"""Compiled tests of whether array groups fit tiles, and two ways to place them; integers only.
+"""Compiled tests of whether array groups fit tiles, and a way to place them; integers only.
 
 Groups of equal demand are one size class, so nothing here depends on how many copies there are: tiles that
 hold the same are one row. Sizes fall; `kind` gives each stage its class; `Tiles.classes` makes both.
@@ -14,7 +14,6 @@ import numpy as np
 from rramalloc.compiled import compiled, compiled_inline
 
 SCRATCH_ROWS = 4
-_UNREACHED = -1
 
 
 @compiled
@@ -153,64 +152,6 @@ def _split(
     for place in range(rows, at + 1, -1):
         order[place] = order[place - 1]
     order[at + 1] = rows
-
-
-@compiled
-def fill(
-    sizes: Any, counts: Any, tiles: int, arrays: int, number: Any, held: Any, by: Any, times: Any
-) -> int:
-    """Fill tile after tile: the largest group left, and beside it what fills the tile best.
-
-    Rows as in `best_fit`, -1 if tiles or rows run out. counts: used up; by, times: scratch, arrays + 1.
-    """
-    left, rows = 0, 0
-    for j in range(len(sizes)):
-        left += sizes[j] * counts[j]
-    while left > 0:
-        if left > tiles * arrays or rows == len(number):
-            return -1
-        first = 0
-        while counts[first] == 0:
-            first += 1
-        pattern = held[rows]
-        pattern[:] = 0
-        pattern[first] = 1
-        counts[first] -= 1
-        _fullest(sizes, counts, arrays - sizes[first], pattern, by, times)
-        counts[first] += 1
-        repeats = tiles
-        for j in range(len(sizes)):
-            if pattern[j] > 0:
-                repeats = min(repeats, counts[j] // pattern[j])
-        for j in range(len(sizes)):
-            counts[j] -= repeats * pattern[j]
-            left -= repeats * pattern[j] * sizes[j]
-        number[rows] = repeats
-        tiles -= repeats
-        rows += 1
-    return rows
-
-
-@compiled_inline
-def _fullest(sizes: Any, counts: Any, room: int, pattern: Any, by: Any, times: Any) -> None:
-    """Add to `pattern` the groups with the largest sum that fits `room`, larger groups preferred.
-
-    by[v]: size with which the sum v was first reached, times[v]: how many of it.
-    """
-    by[: room + 1], by[0], times[0] = _UNREACHED, len(sizes), 0
-    for j in range(len(sizes)):
-        if counts[j] > 0:
-            for total in range(sizes[j], room + 1):
-                before = total - sizes[j]
-                if by[total] == _UNREACHED and by[before] != _UNREACHED:
-                    used = times[before] if by[before] == j else 0
-                    if used < counts[j]:
-                        by[total], times[total] = j, used + 1
-    while by[room] == _UNREACHED:
-        room -= 1
-    while room > 0:
-        pattern[by[room]] += 1
-        room -= sizes[by[room]]
 
 
 @compiled

@@ -5,8 +5,8 @@ answer is a packing, a proof that there is none, or (rarely, see `Tiles.pack`) n
 limits what is used, not which tiles: an allocation is feasible if sum of copies * demand <= budget and its
 groups fit the tiles that the chip has.
 
-Two heuristics come first, then the arc-flow program with which the answer is exact: its linear relaxation
-refutes (checked in integers) or is rounded down to patterns, and the rest is small enough to solve.
+Best fit decreasing comes first, then the arc-flow program with which the answer is exact: its linear
+relaxation refutes (checked in integers) or is rounded down to patterns, and the rest is small enough.
 Source: J. M. Valerio de Carvalho, Annals of Operations Research 86, 629-659 (1999),
 doi 10.1023/A:1018952112615.
 """
@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Chip
-from rramalloc.mapping.packing_kernel import best_fit, cannot_fit, fill, heaviest, packing_scratch
+from rramalloc.mapping.packing_kernel import best_fit, cannot_fit, heaviest, packing_scratch
 
 Fit = Literal["fits", "does not fit", "unknown"]
 Ints = npt.NDArray[np.int64]
@@ -54,10 +54,10 @@ class Instance:
     def decide(self) -> tuple[Fit, Patterns, str]:
         """Whether all groups fit, patterns if they do, and what shows it."""
         if (patterns := self.heuristic()) is not None:
-            return "fits", patterns, "best fit decreasing, or fullest tiles first"
+            return "fits", patterns, "best fit decreasing"
         arcs = self.arcs() if self.room <= _MOST_ROOM else None
         if arcs is None:
-            return "unknown", [], "heuristics find no packing; too large for the integer program"
+            return "unknown", [], "the heuristic finds no packing; too large for the integer program"
         program = _ArcFlow(self, arcs)
         weights, relaxed = program.relax()
         if self._refuted_by(weights):
@@ -75,14 +75,11 @@ class Instance:
         return fit, patterns or [], "integer program (arc flow by HiGHS)"
 
     def heuristic(self) -> Patterns | None:
-        """Patterns for all groups, None if neither heuristic finds them."""
+        """Patterns for all groups, None if best fit decreasing does not find them."""
         classes = len(self.sizes)
         number, order, residual = np.zeros((3, 16 * classes + 64), dtype=np.int64)
         held = np.zeros((len(number), classes), dtype=np.int64)
         rows = best_fit(self.sizes, self.counts, self.tiles, self.room, order, residual, number, held)
-        if rows < 0 and self.room <= _MOST_ROOM:
-            by, times = np.zeros((2, self.room + 1), dtype=np.int64)
-            rows = fill(self.sizes, self.counts.copy(), self.tiles, self.room, number, held, by, times)
         if rows < 0:
             return None
         return [(int(number[row]), held[row].tolist()) for row in range(rows) if held[row].any()]
@@ -307,9 +304,9 @@ class Tiles:
     def pack(self, demand: Ints, replication: Ints) -> Packing:
         """A packing of `replication` copies of every stage, or a proof that there is none.
 
-        Best fit and fullest tiles first, then bounds, then an integer program (arc flow). Only where none
-        of them decides, because the program is too large or too hard, the answer is "unknown": that takes
-        tiles of thousands of arrays, dozens of different demands and almost no slack.
+        Best fit decreasing first, then bounds, then an integer program (arc flow). Only where none of them
+        decides, because the program is too large or too hard, the answer is "unknown": that takes tiles of
+        thousands of arrays, dozens of different demands and almost no slack.
         demand, replication: int64, one per stage, at least 1.
         "fits" survived `faults`; a refutation is exact integer arithmetic except where its proof names HiGHS.
         """
