@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from pkgutil import resolve_name
+
+Completion = Callable[[str], list[str]]
 
 
-def networks(incomplete: str) -> list[str]:
-    """Shipped networks; where none fits, the shell completes files."""
-    from rramalloc.network.shipped import shipped_names
-
-    return _beginning(incomplete, shipped_names())
+def _of(home: str) -> Completion:
+    """The names that a function gives, "module:function"; where none fits, the shell completes files."""
+    return lambda incomplete: _beginning(incomplete, resolve_name(f"rramalloc.{home}")())
 
 
-def presets(incomplete: str) -> list[str]:
-    """Hardware presets; where none fits, the shell completes files."""
-    from rramalloc.hardware.preset_files import preset_names
-
-    return _beginning(incomplete, preset_names())
+def _beginning(incomplete: str, names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
 
 
-def methods(incomplete: str) -> list[str]:
-    """Methods."""
-    from rramalloc.methods.registry import method_names
-
-    return _beginning(incomplete, method_names())
+networks = _of("network.shipped:shipped_names")
+presets = _of("hardware.preset_files:preset_names")
+methods = _of("methods.registry:method_names")
+targets = _of("export.discovery:target_names")
+simulators = _of("studies.tune.simulators:simulator_names")
+schemas = _of("schemas:schema_names")
 
 
 def method_lists(incomplete: str) -> list[str]:
@@ -33,31 +32,6 @@ def method_lists(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in methods(last) if name not in taken]
 
 
-def targets(incomplete: str) -> list[str]:
-    """Tools that can be exported to."""
-    from rramalloc.export.discovery import target_names
-
-    return _beginning(incomplete, target_names())
-
-
-def simulators(incomplete: str) -> list[str]:
-    """Tools that `tune` asks; where none fits, the shell completes files."""
-    from rramalloc.studies.tune.simulators import simulator_names
-
-    return _beginning(incomplete, simulator_names())
-
-
-def schemas(incomplete: str) -> list[str]:
-    """File formats that have a schema."""
-    from rramalloc.schemas import schema_names
-
-    return _beginning(incomplete, schema_names())
-
-
 def devices(incomplete: str) -> list[str]:
     """Kinds of devices."""
     return _beginning(incomplete, ("onnxruntime", "simulated", "replay:"))
-
-
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]

@@ -66,23 +66,10 @@ class Arrays(Record):
     minimum: Count
 
 
-_OPTIONAL = (
-    "fold",
-    "block",
-    "cycles",
-    "modes",
-    "weight_bits",
-    "input_bits",
-    "dynamic_pj",
-    "static_pj",
-    "energy_pj",
-    "area_um2",
-)
-"""Fields of rows that stand last, and only where they have a value."""
-
-
 class Foldable(Record):
     """A row about a stage, which may be folded (docs/sources/companions.md 3).
+
+    Fields whose default is None stand last in files, and only where they have a value.
 
     fold: pixels (n_h, n_w) folded into one, (1, 1) where that would not help; None, and left out of files,
     unless folding was asked for. block: windows (height, width) that a copy computes in a step; None, and
@@ -95,7 +82,9 @@ class Foldable(Record):
     @model_serializer(mode="wrap")
     def _with_optional_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = handler(self)
-        last = {name: document.pop(name) for name in _OPTIONAL if name in document}
+        fields = type(self).model_fields.items()
+        optional = [name for name, field in fields if field.default is None and field.exclude_if is None]
+        last = {name: document.pop(name) for name in optional if name in document}
         return document | {name: value for name, value in last.items() if value is not None}
 
 
