@@ -1,4 +1,4 @@
-"""A network as the node list of the compilers PIMCOMP and PIMSYN, which `importers.pimcomp` reads.
+"""A network as the node list of the compilers PIMCOMP and PIMSYN, which `importers.pimcomp_nodes` reads.
 
 Both tools' own files fuse batch normalisation and the activation into the weight layer before it, and so
 does this writer: PIMCOMP does not return from a weight layer that a separate activation follows.

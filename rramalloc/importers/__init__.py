@@ -103,9 +103,9 @@ def _read(path: Path, input_shapes: InputShapes, *, allow_partial: bool, names: 
 
 
 def _read_json(path: Path) -> Network:
-    from rramalloc.importers import pimcomp
+    from rramalloc.importers import pimcomp_nodes
 
     document = read_json(path)
-    if pimcomp.recognises(document):
-        return pimcomp.from_document(document, os.fspath(path))
+    if pimcomp_nodes.recognises(document):
+        return pimcomp_nodes.from_document(document, os.fspath(path))
     return Network.from_document(document, os.fspath(path))

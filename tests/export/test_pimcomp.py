@@ -20,7 +20,7 @@ from rramalloc.export.subject import Subject
 from rramalloc.export.targets import pimcomp, pimsyn
 from rramalloc.hardware.hardware import Chip
 from rramalloc.importers import load
-from rramalloc.importers.pimcomp import from_document
+from rramalloc.importers.pimcomp_nodes import from_document
 from rramalloc.mapping.demand import demands
 from rramalloc.network.network import Network
 from rramalloc.network.node import Linear

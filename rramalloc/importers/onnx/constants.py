@@ -64,14 +64,6 @@ def _evaluated(step: Step, arrays: Sequence[Array]) -> Sequence[Array] | None:
         raise step.fault("inputs", f"{step.op} cannot be evaluated on these constants: {error}") from None
 
 
-def _same(step: Step) -> Dims:
-    return step.dims(0)
-
-
-def _broadcast(step: Step) -> Dims:
-    return shapes.broadcast(step, [step.dims(index) for index in range(len(step.values))])
-
-
 def _stated(step: Step) -> Dims:
     proto = step.tensor_attribute("value")
     if proto is not None:
@@ -91,10 +83,6 @@ def _constant_of_shape(step: Step) -> Dims:
     return dims
 
 
-def _reshape(step: Step) -> Dims:
-    return shapes.reshaped(step, step.dims(0), step.known_integers(1, "shape") or (), batch=1)
-
-
 def _transpose(step: Step) -> Dims:
     dims = step.dims(0)
     return tuple(dims[axis] for axis in shapes.permutation(step, len(dims)))
@@ -106,17 +94,9 @@ def _squeeze(step: Step) -> Dims:
     return tuple(size for axis, size in enumerate(dims) if axis not in gone)
 
 
-def _unsqueeze(step: Step) -> Dims:
-    return shapes.inserted(step.dims(0), shapes.unsqueezed(step, step.dims(0)))
-
-
 def _concat(step: Step) -> Dims:
     parts = [step.dims(index) for index in range(max(len(step.values), 1))]
     return shapes.joined(step, parts, step.axis(step.integer("axis", 1), len(parts[0])))
-
-
-def _expand(step: Step) -> Dims:
-    return shapes.broadcast(step, [step.dims(0), step.known_integers(1, "shape") or ()])
 
 
 def _slice(step: Step) -> Dims:
@@ -132,16 +112,21 @@ def _gather(step: Step) -> Dims:
 
 
 _DIMS: dict[str, DimsRule] = {
-    **dict.fromkeys((*ACTIVATIONS, *SAME, "Relu", "Softmax", "Dropout"), _same),
-    **dict.fromkeys((*SUMS, "Mul", "Div"), _broadcast),
+    **dict.fromkeys((*ACTIVATIONS, *SAME, "Relu", "Softmax", "Dropout"), lambda step: step.dims(0)),
+    **dict.fromkeys(
+        (*SUMS, "Mul", "Div"),
+        lambda step: shapes.broadcast(step, [step.dims(index) for index in range(len(step.values))]),
+    ),
     "Constant": _stated,
     "ConstantOfShape": _constant_of_shape,
-    "Reshape": _reshape,
+    "Reshape": lambda step: shapes.reshaped(
+        step, step.dims(0), step.known_integers(1, "shape") or (), batch=1
+    ),
     "Transpose": _transpose,
     "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
+    "Unsqueeze": lambda step: shapes.inserted(step.dims(0), shapes.unsqueezed(step, step.dims(0))),
     "Concat": _concat,
-    "Expand": _expand,
+    "Expand": lambda step: shapes.broadcast(step, [step.dims(0), step.known_integers(1, "shape") or ()]),
     "Slice": _slice,
     "Gather": _gather,
 }
@@ -162,14 +147,6 @@ def _divide(a: Array, b: Array) -> Array:
     if not np.all(b):
         raise ZeroDivisionError("division by zero")
     return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(a.dtype)
-
-
-def _power(a: Array, b: Array) -> Array:
-    return np.asarray(np.power(a.astype(np.float64), b.astype(np.float64))).astype(a.dtype)
-
-
-def _same_values(_: Step, arrays: Sequence[Array], dims: Dims) -> Array | None:
-    return arrays[0].reshape(dims)
 
 
 def _cast(step: Step, arrays: Sequence[Array], _: Dims) -> Array | None:
@@ -209,17 +186,15 @@ _VALUES: dict[str, Values] = {
     "Concat": lambda step, arrays, dims: np.concatenate(
         arrays, step.axis(step.integer("axis", 1), len(dims))
     ),
-    "Reshape": _same_values,
+    **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze"), lambda step, arrays, dims: arrays[0].reshape(dims)),
     "Expand": lambda step, arrays, dims: np.array(np.broadcast_to(arrays[0], dims)),
-    "Squeeze": _same_values,
-    "Unsqueeze": _same_values,
     "Transpose": lambda step, arrays, dims: arrays[0].transpose(shapes.permutation(step, len(dims))),
     "Where": lambda step, arrays, dims: np.where(arrays[0].astype(bool), arrays[1], arrays[2]),
     "Add": _folded(np.add),
     "Sub": _folded(np.subtract),
     "Mul": _folded(np.multiply),
     "Div": _folded(_divide),
-    "Pow": _folded(_power),
+    "Pow": _folded(lambda a, b: np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)),
     "Mod": _folded(np.mod),
     "Max": _folded(np.maximum),
     "Min": _folded(np.minimum),

@@ -31,14 +31,6 @@ def has_rule(step: Step) -> bool:
     return step.proto.domain in ("", "ai.onnx") and step.op in _RULES
 
 
-def _same(step: Step) -> Sequence[Dims]:
-    return [step.dims(0)] * max(len(step.proto.output), 1)
-
-
-def _like_indices(step: Step) -> Sequence[Dims]:
-    return [step.dims(1)]
-
-
 def _gather_nd(step: Step) -> Sequence[Dims] | None:
     data, indices = step.dims(0), step.dims(1)
     shared = step.integer("batch_dims", 0)
@@ -59,10 +51,6 @@ def _recurrent(step: Step) -> Sequence[Dims] | None:
     time, batch = data[:2]
     state = (directions, batch, hidden)
     return [(time, directions, batch, hidden), state, state]
-
-
-def _grid_sample(step: Step) -> Sequence[Dims] | None:
-    return [step.dims(0)[:2] + step.dims(1)[1:-1]]
 
 
 def _roi_align(step: Step) -> Sequence[Dims] | None:
@@ -97,17 +85,13 @@ def _einsum(step: Step) -> Sequence[Dims] | None:
 def _reduced(step: Step) -> Sequence[Dims] | None:
     dims = step.dims(0)
     listed = step.value(1)
-    if isinstance(listed, Constant) and listed.array is None and "axes" not in _attributes(step):
+    if isinstance(listed, Constant) and listed.array is None and step.integers("axes") is None:
         return None
     since = 13 if step.op == "ReduceSum" else 18
     axes = step.axes_of(len(dims), 1, since) or tuple(range(len(dims)))
     if step.integer("keepdims", 1):
         return [tuple(1 if axis in axes else size for axis, size in enumerate(dims))]
     return [tuple(size for axis, size in enumerate(dims) if axis not in axes)]
-
-
-def _attributes(step: Step) -> set[str]:
-    return {attribute.name for attribute in step.proto.attribute}
 
 
 def _matrix(step: Step) -> Sequence[Dims] | None:
@@ -125,14 +109,14 @@ _SAME = (
 _REDUCTIONS = "Sum Mean Max Min Prod L1 L2 LogSum LogSumExp SumSquare"
 
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(_SAME.split(), _same),
+    **dict.fromkeys(_SAME.split(), lambda step: [step.dims(0)] * max(len(step.proto.output), 1)),
     **dict.fromkeys([f"Reduce{name}" for name in _REDUCTIONS.split()], _reduced),
-    "GatherElements": _like_indices,
+    "GatherElements": lambda step: [step.dims(1)],
     "GatherND": _gather_nd,
     "LSTM": _recurrent,
     "GRU": _recurrent,
     "RNN": _recurrent,
-    "GridSample": _grid_sample,
+    "GridSample": lambda step: [step.dims(0)[:2] + step.dims(1)[1:-1]],
     "RoiAlign": _roi_align,
     "OneHot": _one_hot,
     "Einsum": _einsum,

@@ -54,7 +54,7 @@ def from_document(document: object, where: str) -> Network:
             )
         fields = {"name": node.name} | rule(node, providers)
         names, shapes = list(node.providers), [provider.shape for provider in providers]
-        if _needs_flatten(node, providers):
+        if node.operation == "OP_FC" and node.shape.pixels == 1 and shapes[0].pixels > 1:
             flat = Flatten(name=_free_name(f"{node.name}_flatten", taken), inputs=tuple(names))
             records.append(flat)
             names, shapes = [flat.name], [Shape(shapes[0].channels * shapes[0].pixels, 1, 1)]
@@ -200,18 +200,9 @@ def _shape(dims: object, place: str) -> Shape:
 Rule = Callable[[PimcompNode, Sequence[PimcompNode]], Fields]
 
 
-def _needs_flatten(node: PimcompNode, providers: Sequence[PimcompNode]) -> bool:
-    """Does a fully connected node take a whole grid as its vector?"""
-    return node.operation == "OP_FC" and node.shape.pixels == 1 and providers[0].shape.pixels > 1
-
-
 def _unknown(node: PimcompNode, _: Sequence[PimcompNode]) -> Fields:
     """Any operation that is not listed: it waits for all pixels."""
     return {"op": "barrier", "shape": list(node.shape)}
-
-
-def _input(node: PimcompNode, _: Sequence[PimcompNode]) -> Fields:
-    return {"op": "input", "shape": list(node.shape)}
 
 
 def _conv(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
@@ -284,15 +275,6 @@ def _elementwise(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
     return {"op": "mul" if product else "add"}
 
 
-def _concat(_node: PimcompNode, _providers: Sequence[PimcompNode]) -> Fields:
-    return {"op": "concat"}
-
-
-def _flatten(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
-    _only(node, providers)
-    return {"op": "flatten"}
-
-
 def _reshape(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
     """The grid kept: pixelwise over the channels; one vector: flatten; else all pixels are needed."""
     source = _only(node, providers).shape
@@ -328,7 +310,9 @@ def _pad(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
     return {"op": "maxpool", "kernel": 1, "pads": [node.number(key, 0, least=0) for key in keys]}
 
 
-def _pixelwise(op: str) -> Rule:
+def _single(op: str) -> Rule:
+    """A node of one provider that has no fields of its own."""
+
     def rule(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
         _only(node, providers)
         return {"op": op}
@@ -346,32 +330,29 @@ def _grid(node: PimcompNode) -> tuple[int, int]:
     return node.shape.height, node.shape.width
 
 
-_ACTIVATIONS = (
-    "OP_LRN", "OP_SIGMOID", "OP_TANH", "OP_CLIP", "OP_PRELU", "OP_LEAKYRELU", "OP_HARDSWISH",
-    "OP_HARDSIGMOID",
-)  # fmt: skip
+_ACTIVATIONS = "LRN SIGMOID TANH CLIP PRELU LEAKYRELU HARDSWISH HARDSIGMOID"
 _OPERATIONS: Mapping[str, Rule] = {
-    "OP_INPUT": _input,
+    "OP_INPUT": lambda node, _: {"op": "input", "shape": list(node.shape)},
     "OP_CONV": _conv,
     "OP_FC": _linear,
     "OP_MATMUL": _matmul,
     "OP_POOL": _pool,
     "OP_ELTWISE": _elementwise,
-    "OP_CONCAT": _concat,
-    "OP_FLATTEN": _flatten,
+    "OP_CONCAT": lambda *_: {"op": "concat"},
+    "OP_FLATTEN": _single("flatten"),
     "OP_RESHAPE": _reshape,
     "OP_TRANSPOSE": _reshape,
     "OP_SQUEEZE": _reshape,
     "OP_UNSQUEEZE": _reshape,
-    "OP_SHUFFLE": _pixelwise("identity"),
+    "OP_SHUFFLE": _single("identity"),
     "OP_SPLIT": _select,
     "OP_SLICE": _select,
     "OP_UPSAMPLE": _upsample,
     "OP_RESIZE": _upsample,
     "OP_PAD": _pad,
-    "OP_RELU": _pixelwise("relu"),
-    "OP_BN": _pixelwise("batchnorm"),
-    "OP_DROPOUT": _pixelwise("dropout"),
-    "OP_SOFTMAX": _pixelwise("softmax"),
-    **dict.fromkeys(_ACTIVATIONS, _pixelwise("activation")),
+    "OP_RELU": _single("relu"),
+    "OP_BN": _single("batchnorm"),
+    "OP_DROPOUT": _single("dropout"),
+    "OP_SOFTMAX": _single("softmax"),
+    **{f"OP_{name}": _single("activation") for name in _ACTIVATIONS.split()},
 }

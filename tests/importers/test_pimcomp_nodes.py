@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.importers import load
-from rramalloc.importers.pimcomp import from_document, recognises
+from rramalloc.importers.pimcomp_nodes import from_document, recognises
 from rramalloc.network.network import Network
 from rramalloc.network.node import Pool
 
