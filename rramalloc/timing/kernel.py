@@ -173,12 +173,20 @@ def batch_starts(
 
 
 @compiled
-def makespans(graph: Any, replications: Any, delay: int, result: Any) -> None:
-    """Exact makespan of every row of `replications` (int64, k x n) into `result` (int64, k)."""
+def makespans(graph: Any, ticks: Any, replications: Any, delay: int, result: Any) -> None:
+    """Exact makespan of every row of `replications` (int64, k x n) into `result` (int64, k).
+
+    ticks: int64, k x n, length of a batch of every stage in every row, None where all take one step.
+    """
     most = 0
     for windows in graph.windows:
         most += windows
-    starts = np.empty(most, dtype=np.int32)
     first = np.empty(len(graph.windows) + 1, dtype=np.int64)
-    for row in range(len(replications)):
-        result[row] = batch_starts(graph, None, None, replications[row], delay, starts, first)
+    if ticks is None:
+        steps = np.empty(most, dtype=np.int32)
+        for row in range(len(replications)):
+            result[row] = batch_starts(graph, None, None, replications[row], delay, steps, first)
+    else:
+        times = np.empty(most, dtype=np.int64)
+        for row in range(len(replications)):
+            result[row] = batch_starts(graph, None, ticks[row], replications[row], delay, times, first)

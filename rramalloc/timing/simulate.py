@@ -105,10 +105,9 @@ def makespan_of_each(
     graph: StageGraph, replications: npt.NDArray[np.int64], handoff: Handoff = "next"
 ) -> npt.NDArray[np.int64]:
     """Exact makespan of every row of `replications`, shape (k, n), in canonical order; unchecked."""
-    if graph.clocks is not None:
-        return np.array([simulate(graph, each, handoff).makespan for each in replications], dtype=np.int64)
     result = np.empty(len(replications), dtype=np.int64)
-    makespans(graph.flat_binding, replications, int(handoff == "next"), result)
+    ticks = graph.batch_ticks(replications)
+    makespans(graph.flat_binding, ticks, replications, int(handoff == "next"), result)
     return result
 
 

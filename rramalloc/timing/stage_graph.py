@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field, replace
@@ -43,10 +42,6 @@ class BatchTicks(NamedTuple):
 
     least: int
     per_copy: float
-
-    def of(self, copies: int) -> int:
-        """Ticks of a batch of so many copies."""
-        return max(self.least, math.ceil(self.per_copy * copies * EXACTLY))
 
 
 class FlatEdges(NamedTuple):
@@ -273,12 +268,16 @@ class StageGraph:
     def batch_ticks(self, copies: Ints, blocks: Sequence[Pair] | None = None) -> Ints | None:
         """Ticks of a batch of every stage with so many copies; None where all stages step together.
 
-        blocks: windows that a copy of each stage computes, those of the graph if left out.
+        copies: of every stage, or a row of them for every allocation; blocks: windows that a copy of each
+        stage computes, those of the graph if left out.
         """
         if self.clocks is None:
             return None
         each = [self.clocks(stage, block) for stage, block in enumerate(blocks or self.blocks)]
-        return np.array([ticks.of(int(d)) for ticks, d in zip(each, copies, strict=True)], dtype=np.int64)
+        least = np.array([ticks.least for ticks in each], dtype=np.int64)
+        access = np.ceil(np.array([ticks.per_copy for ticks in each]) * copies * EXACTLY)
+        most: Ints = np.maximum(least, access.astype(np.int64))
+        return most
 
     def channels(self, stage: int) -> int:
         """Output channels of a stage."""

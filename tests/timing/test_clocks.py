@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rramalloc
@@ -17,6 +18,7 @@ from rramalloc.network.network import Network
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
+from rramalloc.timing.stage_graph import StageGraph
 
 CHAIN = {
     "format": "rramalloc-network/1",
@@ -43,6 +45,12 @@ def machine(**timing: Any) -> Hardware:
     return Hardware.model_validate(document | {"timing": {"clock": "own"} | timing, "memory": memory})
 
 
+def ticks_of_a_batch(graph: StageGraph, copies: Any, blocks: Any = None) -> list[Any]:
+    ticks = graph.batch_ticks(np.array(copies), blocks)
+    assert ticks is not None
+    return list(ticks.tolist())
+
+
 READ = {"read_ns": 10.0, "dac_bits": 1}
 
 
@@ -63,9 +71,7 @@ READ = {"read_ns": 10.0, "dac_bits": 1}
 )
 def test_ticks_of_the_arrays(tmp_path: Any, timing: dict[str, Any], ticks: tuple[int, int]) -> None:
     graph = timed_graph(chain(tmp_path), machine(**timing), MappingOptions())
-    assert graph.clocks is not None
-    for copies in (1, 5):
-        assert tuple(graph.clocks(stage, (1, 1)).of(copies) for stage in (0, 1)) == ticks
+    assert ticks_of_a_batch(graph, [[1, 1], [5, 5]]) == [list(ticks)] * 2
 
 
 @pytest.mark.parametrize(("scope", "times"), [("per_layer", 1), ("shared", 2)])
@@ -73,20 +79,17 @@ def test_ticks_of_the_memory(tmp_path: Any, scope: str, times: int) -> None:
     """Stage a reads 27 and writes 16 bytes a window, b 144 and 100: 43 and 244 ns a copy at 1 byte per ns."""
     memory = {"bandwidth_gb_s": 1.0, "reuse": "none", "scope": scope}
     graph = timed_graph(chain(tmp_path), machine(**READ, memory=memory), MappingOptions())
-    assert graph.clocks is not None
-    assert [graph.clocks(0, (1, 1)).of(copies) for copies in (1, 2, 3)] == [
-        max(80, times * 43 * copies) for copies in (1, 2, 3)
+    assert ticks_of_a_batch(graph, [[copies, 4] for copies in (1, 2, 3)]) == [
+        [max(80, times * 43 * copies), times * 976] for copies in (1, 2, 3)
     ]
-    assert graph.clocks(1, (1, 1)).of(4) == times * 976
 
 
 def test_ticks_of_a_mode(tmp_path: Any) -> None:
     """Block 2 x 2 of stage a: 4 * 4 * 3 = 48 rows in 2 turns of 32, 4 * 32 = 128 columns."""
     timing = READ | {"rows_per_read": 32, "adc_ns": 1.0, "columns_per_adc": 16}
     graph = timed_graph(chain(tmp_path), machine(**timing), MappingOptions(mapping="sdk"))
-    assert graph.clocks is not None
-    assert graph.clocks(0, (1, 1)).of(1) == 80
-    assert graph.clocks(0, (2, 2)).of(1) == 8 * 2 * 16
+    assert ticks_of_a_batch(graph, [1, 1])[0] == 80
+    assert ticks_of_a_batch(graph, [1, 1], ((2, 2), (1, 1)))[0] == 8 * 2 * 16
 
 
 def test_kernel_split_reads_the_channels_of_a_position(tmp_path: Any) -> None:
