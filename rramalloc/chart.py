@@ -253,7 +253,8 @@ class Chart:
         if layer.hover:
             encoding["tooltip"] = [_tooltip(words, name, layer.data) for words, name in layer.hover.items()]
         data = {name: [_drawable(value) for value in values] for name, values in layer.data.items()}
-        rows = {"columns": data} if page else {"values": _rows(data)}
+        values = [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
+        rows = {"columns": data} if page else {"values": values}
         mark = {"clip": layer.mark["type"] != "text", **layer.mark}
         return {"data": rows, "transform": transforms, "mark": mark, "encoding": encoding}
 
@@ -365,10 +366,6 @@ def _tooltip(words: str, name: str, data: Columns) -> Spec:
     if isinstance(first, str):
         return {"field": name, "type": "nominal", "title": words}
     return {"field": name, "type": "quantitative", "title": words, "format": _NUMBER}
-
-
-def _rows(data: Columns) -> list[Spec]:
-    return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
 
 
 def _in_order(match: re.Match[bytes]) -> bytes:

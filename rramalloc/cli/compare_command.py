@@ -157,7 +157,7 @@ def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield "repaired", "copies were taken away until the allocation fits"
     if any(row.seconds is not None for row in comparison.rows):
         yield "seconds", "work counted on a reference core, the same on every machine"
-    yield from coverage_line(comparison)
+    yield from coverage_line(comparison.coverage)
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from rramalloc.chart import (
@@ -64,8 +65,8 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
         across = {"x": "left", "x2": "right", "y": top, "y2": {"datum": low}}
         return Marks({"type": "rect"}, data, across, key, hover, sides)
 
-    names = [layer.name for layer in layers] if len(layers) <= _NAMED else []
-    across = Axis.of_names(names, "layer, in network order") if names else _numbered(len(layers))
+    names = tuple(label(layer.name) for layer in layers) if len(layers) <= _NAMED else ()
+    across = Axis("layer, in network order", -0.6, len(layers) - 0.4, names=names, whole=True)
     least = 0.7 if scale == "log" else 0.0
     copies = Axis("replication", least, most * 1.1, scale, whole=True)
     highest = max(1.0, *data["share"], *data["held"])
@@ -73,8 +74,9 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
     points = {"x": "place", "y": "held", "shape": {}}
     held = Marks(diamonds, data, points, Key("share of the arrays", ORANGE, "diamond"), hover)
     share = (columns("share", 0, Key("share of the makespan", SKY)), held)
+    bars_of_copies = columns("copies", least, Key("replication", BLUE))
     panels = (
-        Panel(_hidden(across), copies, 150, (columns("copies", least, Key("replication", BLUE)),)),
+        Panel(replace(across, title="", shown=False), copies, 150, (bars_of_copies,)),
         Panel(across, Axis("share [%]", 0, min(100, highest * 1.1)), 150, share),
     )
     return Chart(
@@ -84,14 +86,6 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
 
 def _given(value: float | None, words: Callable[[float], str]) -> str:
     return "not given" if value is None else words(value)
-
-
-def _numbered(count: int) -> Axis:
-    return Axis("layer, in network order", -0.6, count - 0.4, whole=True)
-
-
-def _hidden(axis: Axis) -> Axis:
-    return Axis("", axis.low, axis.high, names=axis.names, shown=False)
 
 
 def _heading(result: Allocation | Simulation) -> tuple[str, ...]:

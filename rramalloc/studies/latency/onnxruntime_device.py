@@ -260,8 +260,9 @@ class OnnxRuntimeDevice:
             reason = " ".join(str(error).split())[:300]
             raise DeviceError("onnxruntime", f"cannot run {run.text[:200]}: {reason}") from error
         self._sessions[run.text] = ready
-        while len(self._sessions) > 1 and self._kept_bytes() > _KEPT_BYTES:
-            self._sessions.popitem(last=False)
+        kept = self._sessions
+        while len(kept) > 1 and sum(each.weight_bytes for each in kept.values()) > _KEPT_BYTES:
+            kept.popitem(last=False)
         return ready
 
     def _options(self) -> Any:
@@ -273,9 +274,6 @@ class OnnxRuntimeDevice:
 
     def _built(self, run: TimedRun) -> Network:
         return self._network if run.kind == "network" else network_of(run)
-
-    def _kept_bytes(self) -> int:
-        return sum(ready.weight_bytes for ready in self._sessions.values())
 
 
 def _weight_bytes(network: Network) -> int:
