@@ -431,9 +431,12 @@ def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) ->
     padded = np.pad(pixels, (pads.along(0), pads.along(1), (0, 0)))
     direct = correlate(padded, weights, stride=filter_.stride, groups=filter_.groups)
     folded = correlate(
-        fold_input(pixels, small, pads), fold_weights(weights, small),
-        stride=small.stride, dilation=small.dilation, groups=filter_.groups,
-    )  # fmt: skip
+        fold_input(pixels, small, pads),
+        fold_weights(weights, small),
+        stride=small.stride,
+        dilation=small.dilation,
+        groups=filter_.groups,
+    )
     return direct.shape == folded.shape and bool((direct == folded).all())
 
 

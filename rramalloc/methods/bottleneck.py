@@ -72,9 +72,7 @@ def _without_top(key: Any, item: Any, count: int) -> None:
 
 
 @compiled
-def feed(
-    windows: Any, demand: Any, most: Any, room: int, reserves: Any, copies: Any, rows: Any
-) -> int:  # fmt: skip
+def feed(windows: Any, demand: Any, most: Any, room: int, reserves: Any, copies: Any, rows: Any) -> int:
     """Feed `copies`, changed in place; rows[k]: those when reserves[k] is reached. Copies given away.
 
     Stages of one window, such as fully connected layers, are not in the queue.

@@ -232,9 +232,12 @@ class _Cuts:
                     for group in groups
                 )
                 yield Block(
-                    unit * len(rows) + i, unit * len(self.columns) + j, len(high) * len(groups),
-                    len(wide) * len(groups), parts,
-                )  # fmt: skip
+                    unit * len(rows) + i,
+                    unit * len(self.columns) + j,
+                    len(high) * len(groups),
+                    len(wide) * len(groups),
+                    parts,
+                )
 
 
 def _cut(whole: range, limit: int) -> Iterator[range]:

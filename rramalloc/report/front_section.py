@@ -25,10 +25,8 @@ from rramalloc.report.section import FIGURE, Block, Detail, Fact, Section, Table
 from rramalloc.results.pareto_front import FrontPoint, ParetoFront
 from rramalloc.units import counted, quantity, share
 
-_QUANTITY = {
-    "makespan": "makespan", "interval": "interval", "latency_ns": "latency", "energy": "energy", "edp": "EDP",
-    "area": "area", "arrays": "arrays",
-}  # fmt: skip
+_QUANTITY = {name: name for name in ("makespan", "interval", "energy", "area", "arrays")}
+_QUANTITY |= {"latency_ns": "latency", "edp": "EDP"}
 _COLOURS = (ORANGE, GREEN, PURPLE, SKY, GREY)
 
 

@@ -126,9 +126,12 @@ def _critical(names: Sequence[str], segments: Sequence[CriticalSegment]) -> list
         "to": [rows[two.stage] for _, two in pairwise(path)],
     }
     hover = {
-        "critical path": "layer", "from step": "left", "to step": "right", "batches": "batches",
+        "critical path": "layer",
+        "from step": "left",
+        "to step": "right",
+        "batches": "batches",
         "waits for": "waits",
-    }  # fmt: skip
+    }
     links = {"x": "x", "y": "from", "y2": "to"}
     return [
         bars(data, "left", "right", key=_CRITICAL, hover=hover, thick=0.26),

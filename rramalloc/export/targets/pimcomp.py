@@ -182,9 +182,11 @@ def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:
     """All fields that its back end reads; it takes the bits of a number from `adc_count`."""
     crossbar, precision = subject.hardware.crossbar, subject.hardware.precision
     matrix = {
-        "xbar_size": [crossbar.wordlines, columns], "xbar_array_count": cores.arrays,
-        "cell_precision": crossbar.cell_bits, "adc_count": precision.input_bits,
-    }  # fmt: skip
+        "xbar_size": [crossbar.wordlines, columns],
+        "xbar_array_count": cores.arrays,
+        "cell_precision": crossbar.cell_bits,
+        "adc_count": precision.input_bits,
+    }
     core = {"matrix_config": matrix}
     return {"chip_config": {"core_config": core, "network_config": {"layout": list(cores.layout)}}}
 

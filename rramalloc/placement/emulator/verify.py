@@ -352,9 +352,12 @@ def verify_task(
     accelerator = Accelerator.programmed(task.arrays, held, storage, stored)
     schedule = BatchSchedule.of(timing)
     comparison = EmulatorComparison(
-        network, Emulator(network, accelerator, storage, converters, schedule, weights, width, task.folds),
-        Reference(network, weights, width.low, width.high), seed, converters.exact,
-    )  # fmt: skip
+        network,
+        Emulator(network, accelerator, storage, converters, schedule, weights, width, task.folds),
+        Reference(network, weights, width.low, width.high),
+        seed,
+        converters.exact,
+    )
     difference = None
     for image in range(images):
         difference = difference or comparison.run(image, on_progress)

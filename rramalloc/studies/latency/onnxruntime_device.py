@@ -120,9 +120,12 @@ class _OnnxModel:
             # the nearest pixel is that of ONNX' default coordinates, too
             coordinates = "half_pixel" if node.mode == "nearest" else node.coordinates
             self._node(
-                "Resize", [sources[0], "", scales], value,
-                mode=node.mode, coordinate_transformation_mode=coordinates,
-            )  # fmt: skip
+                "Resize",
+                [sources[0], "", scales],
+                value,
+                mode=node.mode,
+                coordinate_transformation_mode=coordinates,
+            )
         elif node.op == "batchnorm":
             ones = np.ones(network.shapes[node.name].channels, dtype=np.float32)
             rest = [self._constant(f"{value}_{part}", ones) for part in ("scale", "bias", "mean", "var")]

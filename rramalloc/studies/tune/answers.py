@@ -45,9 +45,11 @@ def subject(
 ) -> dict[str, object]:
     """All that a figure depends on besides the allocation. simulator: its name."""
     return {
-        "network": network.sha256, "hardware": hardware.to_dict(), "mapping": mapping.model_dump(mode="json"),
+        "network": network.sha256,
+        "hardware": hardware.to_dict(),
+        "mapping": mapping.model_dump(mode="json"),
         "simulator": simulator,
-    }  # fmt: skip
+    }
 
 
 class Answers:

@@ -300,8 +300,11 @@ class Tuner:
             centres = [each.copies for each in ranked or self.candidates.values()]
             near = (self._near.near(centres[self._near.choose(len(centres))]) for _ in range(200))
             fresh = {tuple(copies.tolist()): copies for copies in near}
-            return [_Candidate(copies, "around these", None, [])
-                    for key, copies in fresh.items() if key not in self.candidates][:count]  # fmt: skip
+            return [
+                _Candidate(copies, "around these", None, [])
+                for key, copies in fresh.items()
+                if key not in self.candidates
+            ][:count]
         calibration = self._calibrated(ranked)
         best = float(np.log(max(ranked[0].figure or 0.0, 1e-300)))
         copies = [each.copies for each in ranked]
@@ -468,9 +471,9 @@ class Tuner:
             hardware=self.hardware,
             options=self.options,
             arrays=self.arrays,
-            own=None if own is None else OwnChoice(
-                figure=own.figure, arrays=own.arrays, replication=dict(own.replication)
-            ),
+            own=None
+            if own is None
+            else OwnChoice(figure=own.figure, arrays=own.arrays, replication=dict(own.replication)),
             before=first.figure,
             figure=best.figure or 0.0,
             allocation=allocation,
@@ -480,7 +483,7 @@ class Tuner:
             model=self._model(ranked),
             judged=judged,
             warnings=(*allocation.warnings, *self.warnings),
-        )  # fmt: skip
+        )
 
     def _judged(self, number: int, candidate: _Candidate) -> Judged:
         graph, figures = self.problem.graph, candidate.figures
