@@ -322,6 +322,20 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
 
+def named(text: str) -> dict[str, str]:
+    """{"layer": "layer", "share [%]": "part"} from "layer, share [%]=part": what is shown, and its column.
+
+    A name with a comma cannot be written so.
+    """
+    pairs = (each.partition("=") for each in text.split(", "))
+    return {words: column or words for words, _, column in pairs}
+
+
+def lists(records: Sequence[Any], text: str) -> Lists:
+    """Columns from fields of records, "layer=name, arrays" as `named` reads it."""
+    return {column: [getattr(record, field) for record in records] for column, field in named(text).items()}
+
+
 def label(text: str, longest: int = _LONGEST_LABEL) -> str:
     """A name from a file as a chart can show it: printable, and cut in the middle if it is long."""
     if len(text) > longest:

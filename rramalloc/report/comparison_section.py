@@ -17,6 +17,7 @@ from rramalloc.chart import (
     bars,
     columns,
     label,
+    named,
     row_height,
     rule,
 )
@@ -30,7 +31,7 @@ _LEAST_END, _BEYOND = 1.3, 2.5
 _REFERENCE, _METHOD = Key(f"{REFERENCE} (the reference)", BLUE), Key("other methods", SKY)
 _REPAIRED, _BOUND = Key("repaired to fit", "#9fd0ee"), Key("lower bound", RED, "stroke")
 _SPREAD = Key("spread of seeds", "#777777", "stroke")
-_HOVER = {name: name for name in ("method", "makespan", "ratio")} | {"gap [%]": "gap", "arrays used": "used"}
+_HOVER = named("method, makespan, ratio, gap [%]=gap, arrays used=used")
 _SHOWN = (
     "arrays method makespan ratio gap interval used recurrence published latency_ns energy_pj edp area_um2 "
     "seconds clock_s best worst repaired proof"

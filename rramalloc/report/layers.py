@@ -19,6 +19,8 @@ from rramalloc.chart import (
     Panel,
     bars,
     label,
+    lists,
+    named,
     row_height,
 )
 from rramalloc.columns import Column
@@ -42,23 +44,19 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
     scale: Literal["linear", "log"] = "log" if most > _LINEAR else "linear"
     data: Lists = {
         "place": list(range(len(layers))),
-        "layer": [layer.name for layer in layers],
-        "copies": [layer.replication for layer in layers],
-        "arrays": [layer.arrays for layer in layers],
+        **lists(layers, "layer=name, copies=replication, arrays"),
         "held": [round(100 * layer.arrays / used, 3) for layer in layers],
         "share": [round(100 * layer.normal_op / makespan, 3) for layer in layers],
         "batches": [layer.batches for layer in layers],
     }
-    hover = {
-        "layer": "layer", "replication": "copies", "arrays": "arrays", "share of the arrays [%]": "held",
-        "batches": "batches", "share of the makespan [%]": "share",
-    }  # fmt: skip
+    shares = "share of the arrays [%]=held, batches, share of the makespan [%]=share"
+    hover = named(f"layer, replication=copies, arrays, {shares}")
     if any(layer.block is not None for layer in layers):
         data |= {
             "block": [block_words(layer.block) for layer in layers],
             "full": [round(100 * (layer.utilisation or 0), 3) for layer in layers],
         }
-        hover |= {"block": "block", "utilisation of the arrays [%]": "full"}
+        hover |= named("block, utilisation of the arrays [%]=full")
     sides = {"left": "datum.place - 0.4", "right": "datum.place + 0.4"}
 
     def columns(top: str, low: float, key: Key) -> Marks:
@@ -148,12 +146,11 @@ def buffer_blocks(buffers: Sequence[BufferedEdge], detail: Detail) -> tuple[Bloc
     kept = edges[:_MOST_BUFFERS]
     data: Lists = {
         "row": list(range(len(kept))),
-        "producer": [edge.producer for edge in kept],
-        "consumer": [edge.consumer for edge in kept],
+        **lists(kept, "producer, consumer"),
         "kib": [round(edge.buffer_bytes / 1024, 3) for edge in kept],
         "pixels": [edge.buffer_pixels for edge in kept],
     }
-    hover = {"from": "producer", "to": "consumer", "pixels": "pixels", "KiB": "kib"}
+    hover = named("from=producer, to=consumer, pixels, KiB=kib")
     drawn = bars(data, {"datum": 0}, "kib", hover=hover, look={"color": GREEN})
     names = Axis.of_names([f"{label(edge.producer, 12)} → {label(edge.consumer, 12)}" for edge in kept])
     across = Axis("buffer [KiB]", 0, max(data["kib"]) * 1.04 or 1)

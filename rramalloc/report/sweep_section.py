@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label
+from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, named
 from rramalloc.columns import Column
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
@@ -114,7 +114,7 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGUR
         shape = SHAPES[(place + place // len(SERIES)) % len(SHAPES)]
         key = Key(label(name, 60), SERIES[place % len(SERIES)], shape)
         at = {"x": "x", "y": "y"}
-        hover = {"of": "series", x: "x", y: "y", "objective": "objective", "lower bound": "bound"}
+        hover = named(f"of=series, {x}=x, {y}=y, objective, lower bound=bound")
         layers.append(Marks({"type": "line"}, data, at, key))
         points = {"type": "point", "filled": True, "opacity": 1, "size": 45}
         layers.append(Marks(points, data, at | {"shape": {}}, key, hover))
