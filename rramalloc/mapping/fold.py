@@ -150,10 +150,8 @@ class Fold:
     @property
     def exact(self) -> bool:
         """Whether the folded convolution provably equals the original one: every pixel is where it was."""
-        rows = zip(
-            self.size, self.step, self.kernel, self.stride, self.dilation,
-            self.filter.kernel, self.filter.stride, strict=True,
-        )  # fmt: skip
+        own = (self.size, self.step, self.kernel, self.stride, self.dilation)
+        rows = zip(*own, self.filter.kernel, self.filter.stride, strict=True)
         return all(
             folded_stride * t == stride and kernel * n >= whole and (kernel == 1 or dilation * t == n)
             for n, t, kernel, folded_stride, dilation, whole, stride in rows

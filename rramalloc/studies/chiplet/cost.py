@@ -111,7 +111,7 @@ class ChipletCost(ResultRecord):
     def rows(self) -> list[ComputedOperator]:
         """Operators in the order of their groups."""
         return [
-            ComputedOperator(number, name, cost.compute, cost.communication, cost.routing, cost.cost)
+            ComputedOperator(number, name, **dict(cost))
             for number, group in enumerate(self.groups)
             for name, cost in group.operators.items()
         ]
