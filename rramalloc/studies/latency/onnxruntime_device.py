@@ -143,10 +143,8 @@ class _OnnxModel:
         weights = _random((*matrix, *node.kernel))
         bias = np.zeros(node.out_channels, dtype=np.float32)
         constants = [self._constant(f"{value}_w", weights), self._constant(f"{value}_b", bias)]
-        self._node(
-            operator, [source, *constants], value, kernel_shape=node.kernel, strides=node.stride,
-            pads=node.pads, dilations=node.dilation, group=node.groups, **more,
-        )  # fmt: skip
+        more |= {"dilations": node.dilation}
+        self._node(operator, [source, *constants], value, group=node.groups, **_window(node), **more)
 
     def _linear(self, node: Linear, shape: Shape, source: str, value: str) -> None:
         """A product with a matrix; on a grid the same for every pixel, a 1 x 1 convolution."""
@@ -162,11 +160,10 @@ class _OnnxModel:
         self._node("Reshape", [f"{value}_product", target], value)
 
     def _pool(self, node: Pool, source: str, value: str) -> None:
-        extra = {"dilations": node.dilation} if node.op == "maxpool" else {}
-        self._node(
-            "MaxPool" if node.op == "maxpool" else "AveragePool", [source], value, kernel_shape=node.kernel,
-            strides=node.stride, pads=node.pads, ceil_mode=int(node.ceil_mode), **extra,
-        )  # fmt: skip
+        highest = node.op == "maxpool"
+        more = _window(node) | ({"dilations": node.dilation} if highest else {})
+        operator = "MaxPool" if highest else "AveragePool"
+        self._node(operator, [source], value, ceil_mode=int(node.ceil_mode), **more)
 
     def _node(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> None:
         from onnx import helper
@@ -277,6 +274,10 @@ class OnnxRuntimeDevice:
 
     def _built(self, run: TimedRun) -> Network:
         return self._network if run.kind == "network" else network_of(run)
+
+
+def _window(node: Conv | ConvTranspose | Pool) -> dict[str, Any]:
+    return {"kernel_shape": node.kernel, "strides": node.stride, "pads": node.pads}
 
 
 def _weight_bytes(network: Network) -> int:

@@ -179,10 +179,8 @@ def tune(
     if options.mapping == "sdk":
         raise UnsupportedError("mapping", "'sdk': tune moves whole copies, which have no blocks: use im2col")
     size = budget(arrays, minimum_arrays(source, machine, options))
-    asked = TuneOptions(
-        **dict(options), simulator=judge.name, evaluations=evaluations, jobs=jobs, seed=seed,
-        timeout_s=timeout_s,
-    )  # fmt: skip
+    effort = {"evaluations": evaluations, "jobs": jobs, "seed": seed}
+    asked = TuneOptions(**dict(options), simulator=judge.name, timeout_s=timeout_s, **effort)
     kept_as = judge.kept_as if isinstance(judge, ExportedTool) else judge.name
     about = subject(source, machine, options, kept_as)
     with Answers(store, about) as answers, followed(on_progress, progress, of_tuning) as tell:
