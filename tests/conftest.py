@@ -25,24 +25,36 @@ import rramalloc
 from rramalloc.hardware.hardware import Hardware
 plain = rramalloc.load_hardware("plain").to_dict()
 chip = {"chip": {"arrays_per_tile": 60, "straddle": False, "tiles": [1, 4], "chips": [1, 1]}}
-clock = {"timing": {"step_ns": 1.0, "clock": "own"}}
-for part in ({}, chip, clock):
+for part in ({}, chip):
     hardware = Hardware.model_validate(plain | part)
     rramalloc.optimize("alexnet", 200, hardware=hardware, work=1, progress=False)
+rramalloc.compare("alexnet", 200, hardware=hardware, methods=["gain"], work=1, progress=False)
 """
 MODES = """
+import numpy as np
 import rramalloc
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.methods.registry import method_named
+from rramalloc.search.problem import Problem, Stop
+from rramalloc.timing.stage_graph import StageGraph
+graph = StageGraph.build(rramalloc.load("alexnet"))
+problem = Problem(graph, np.ones_like(graph.windows), 20)
+for name in ("gain", "annealing", "bottleneck", "published", "published-dp", "balance"):
+    method_named(name).solve(problem, Stop(work=1), 0)
+plain = rramalloc.load_hardware("plain").to_dict()
 figures = {"timing": {"step_ns": 1.0}, "energy": {"read_pj": 1.0, "leakage_mw": 1.0}}
-hardware = Hardware.model_validate(rramalloc.load_hardware("plain").to_dict() | figures)
-for objective in ("latency", "energy"):
+clock = {"timing": {"step_ns": 1.0, "clock": "own"}}
+rramalloc.place("alexnet", {"conv1": 2}, hardware="isaac-todaes")
+for part, objective in ((figures, "energy"), (figures, "latency"), (clock, "latency")):
     rramalloc.optimize(
-        "alexnet", 170, hardware=hardware, mapping="sdk", objective=objective, work=1, progress=False
+        "alexnet", 170, hardware=Hardware.model_validate(plain | part), mapping="sdk", objective=objective,
+        work=1, progress=False,
     )
 rramalloc.compare("alexnet", 200, work=1, progress=False)
-rramalloc.place("alexnet", {"conv1": 2}, hardware="isaac-todaes")
 """
-"""What compiles most kernels, in two halves that share few of them: a process each, about as long."""
+"""What compiles most kernels, in two halves: a process each, about as long. Bounds and the search for copies
+are what both need: the first compiles them at its beginning, and the second uses them when it is done with
+what needs neither."""
 LONG = ("tests/test_docs.py", "tests/test_readme.py", "tests/notebooks/", "tests/hostile/test_scale.py",
         "tests/studies/sweep/", "tests/search/test_tiles.py", "tests/placement/test_bound.py")  # fmt: skip
 """Where single tests take longest: they come first, so that no worker ends long after the others."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.search.kernels.clock import Clock
-from rramalloc.timing.kernel import STEPS, TICKS
+from rramalloc.timing.kernel import TICKS
 from rramalloc.timing.stage_graph import StageGraph
 
 _MOST_CHECKPOINTS = 256
@@ -211,9 +211,12 @@ def _flat(graph: StageGraph, found: list[Ancestors[Table]], direct: list[Ancesto
 
 
 def clock_of(graph: StageGraph) -> Clock:
-    """Ticks of a batch of every stage, one step where all stages step together."""
+    """Ticks of a batch of every stage, one where all stages step together.
+
+    Times are always those of ticks: bounds are then compiled once for both.
+    """
     if graph.clocks is None:
         steps = len(graph.stages)
-        return Clock(np.ones(steps, dtype=np.int64), np.zeros(steps), STEPS)
+        return Clock(np.ones(steps, dtype=np.int64), np.zeros(steps), TICKS)
     least, per_copy = zip(*(graph.clocks(i, block) for i, block in enumerate(graph.blocks)), strict=True)
     return Clock(np.array(least, dtype=np.int64), np.array(per_copy, dtype=np.float64), TICKS)
