@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -67,6 +67,7 @@ class EnergyModel:
     graph: StageGraph
     hardware: Hardware
     options: MappingOptions
+    _slots: dict[tuple[int, Pair], int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def energy(self) -> Energy:
@@ -135,6 +136,11 @@ class EnergyModel:
 
     def slots(self, stage: int, block: Pair) -> int:
         """Reads of an array in a step of a stage with this block; 1 where a step is not cut into reads."""
+        if (stage, block) not in self._slots:
+            self._slots[stage, block] = self._counted_slots(stage, block)
+        return self._slots[stage, block]
+
+    def _counted_slots(self, stage: int, block: Pair) -> int:
         node = self.graph.stages[stage]
         if self.hardware.timing is None or not isinstance(node, Stage):
             return 1
