@@ -7,19 +7,19 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import TracebackType
 from typing import ClassVar, Self
 
 from rramalloc.cli.output import note
 from rramalloc.cli.terminal import shortened, width_of
 from rramalloc.compiled import EXPECTED_S, compilation
-from rramalloc.files import Closing
 from rramalloc.progress import of_search
 
 _PATIENCE_S = 3.0
 _NOTICED_S = 1.0
 
 
-class LiveLine(Closing):
+class LiveLine:
     """A line on stderr that says how far long work is; used as a context.
 
     A terminal has one that changes, unless it is a dumb one.
@@ -41,7 +41,15 @@ class LiveLine(Closing):
         """Seconds since the beginning."""
         return time.monotonic() - self._begun
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
+
+    def clear(self) -> None:
         """Take the line away from a terminal."""
         if LiveLine._width:
             sys.stderr.write("\r" + " " * min(LiveLine._width, _room()) + "\r")
@@ -75,10 +83,11 @@ class SearchLine(LiveLine):
         self._patience.start()
         return self
 
-    def close(self) -> None:
-        """Take the line away, and wait for an answer no longer."""
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._patience.cancel()
-        super().close()
+        super().__exit__(kind, error, trace)
 
     def update(self, best: int, bound: int) -> None:
         """Called by the search whenever best or bound improves."""
@@ -96,7 +105,7 @@ def announce_compilation(*, quiet: bool) -> None:
 
     def show(active: bool) -> None:
         if not active:
-            line.close()
+            line.clear()
         elif compilation.seconds > _NOTICED_S:
             line.show(f"compiling once (about {EXPECTED_S} s): {compilation.functions} functions")
 

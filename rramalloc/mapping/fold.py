@@ -150,8 +150,10 @@ class Fold:
     @property
     def exact(self) -> bool:
         """Whether the folded convolution provably equals the original one: every pixel is where it was."""
-        own = (self.size, self.step, self.kernel, self.stride, self.dilation)
-        rows = zip(*own, self.filter.kernel, self.filter.stride, strict=True)
+        rows = zip(
+            self.size, self.step, self.kernel, self.stride, self.dilation,
+            self.filter.kernel, self.filter.stride, strict=True,
+        )  # fmt: skip
         return all(
             folded_stride * t == stride and kernel * n >= whole and (kernel == 1 or dilation * t == n)
             for n, t, kernel, folded_stride, dilation, whole, stride in rows
@@ -429,12 +431,9 @@ def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) ->
     padded = np.pad(pixels, (pads.along(0), pads.along(1), (0, 0)))
     direct = correlate(padded, weights, stride=filter_.stride, groups=filter_.groups)
     folded = correlate(
-        fold_input(pixels, small, pads),
-        fold_weights(weights, small),
-        stride=small.stride,
-        dilation=small.dilation,
-        groups=filter_.groups,
-    )
+        fold_input(pixels, small, pads), fold_weights(weights, small),
+        stride=small.stride, dilation=small.dilation, groups=filter_.groups,
+    )  # fmt: skip
     return direct.shape == folded.shape and bool((direct == folded).all())
 
 

@@ -307,8 +307,10 @@ def _filled(
         width = np.array([widths[name] for name in graph.names], dtype=np.int64)
         filled = construct(width, replication * demand // width, tiles, straddle=False)
     if isinstance(filled, Misfit):
-        found = {"proven": filled.proven, "row_blocks": widths is not None}
-        raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest, **found)
+        raise CapacityError(
+            sum(arrays), tiles.count, tiles.arrays, largest, proven=filled.proven,
+            row_blocks=widths is not None,
+        )  # fmt: skip
     return filled
 
 

@@ -72,7 +72,7 @@ NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(?:e[+-]?[0-9]+)?%?")
 
 def long_network() -> dict[str, Any]:
     """Eight convolutions with names that differ at their ends, one of them in wide characters."""
-    nodes: list[dict[str, Any]] = [{"name": "image", "op": "input", "shape": [3, 64, 64]}]
+    nodes: list[dict[str, Any]] = [{"name": "image", "op": "input", "shape": [3, 32, 32]}]
     for number in range(8):
         name = f"features.denseblock4.denselayer16.a_rather_long_name.convolution{number}"
         name = "特徴抽出層" * 8 if number == 3 else name

@@ -216,9 +216,12 @@ def summary(
     timing, hardware = emulator.schedule.timing, task.source.hardware
     changed = any(layer.worst for layer in layers)
     converters = emulator.converters
-    sources = task.source.options, task, comparison, converters
-    dac_bits = None if converters.adc_bits is None else converters.dac_bits
-    options = VerificationOptions.gather(*sources, images=images, dac_bits=dac_bits)
+    options = VerificationOptions(
+        mapping=task.source.options.mapping, fc=task.source.options.fc, placed=task.placed,
+        seed=comparison.seed, images=images,
+        adc_bits=converters.adc_bits, noise=converters.noise,
+        dac_bits=None if converters.adc_bits is None else converters.dac_bits,
+    )  # fmt: skip
     return Verification(
         rramalloc_version=__version__,
         network=NetworkId.of(task.network),
@@ -349,12 +352,9 @@ def verify_task(
     accelerator = Accelerator.programmed(task.arrays, held, storage, stored)
     schedule = BatchSchedule.of(timing)
     comparison = EmulatorComparison(
-        network,
-        Emulator(network, accelerator, storage, converters, schedule, weights, width, task.folds),
-        Reference(network, weights, width.low, width.high),
-        seed,
-        converters.exact,
-    )
+        network, Emulator(network, accelerator, storage, converters, schedule, weights, width, task.folds),
+        Reference(network, weights, width.low, width.high), seed, converters.exact,
+    )  # fmt: skip
     difference = None
     for image in range(images):
         difference = difference or comparison.run(image, on_progress)

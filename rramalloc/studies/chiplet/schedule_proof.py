@@ -110,8 +110,10 @@ def _message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
         for strategy in np.unique(to.strategy):
             columns = np.flatnonzero(to.strategy == strategy)
             least = np.empty((2, len(rows)))
-            there = to.place[columns], below[columns]
-            nearest(hopped.cycles, hopped.within, rows, *there, float(link.transfers), least)
+            nearest(
+                hopped.cycles, hopped.within, rows, to.place[columns], below[columns], float(link.transfers),
+                least,
+            )  # fmt: skip
             table = link.table[source.strategy[some], strategy]
             for stays, bandwidth in ((1, inside), (0, between)):
                 value = least[stays][at] + table / (bandwidth or np.inf)
