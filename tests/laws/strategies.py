@@ -6,7 +6,6 @@ single stages of one window, for which every law is trivial.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -278,23 +277,23 @@ def random_problem(
 
 def enumerate_all(problem: Problem) -> Enumerated:
     """Every allocation that keeps to budget, windows and the problem's own bounds."""
-    rows = np.array(list(_within(problem, 0, problem.budget - problem.minimum)), dtype=np.int64)
+    rows = _within_budget(problem)
     most = problem.graph.windows if problem.most is None else problem.most
     least = np.ones_like(most) if problem.least is None else problem.least
     rows = rows[((rows >= least) & (rows <= most)).all(axis=1)]
     return Enumerated(problem, rows, makespan_of_each(problem.graph, rows))
 
 
-def _within(problem: Problem, stage: int, spare: int) -> Iterator[tuple[int, ...]]:
-    if stage == len(problem.demand):
-        yield ()
-        return
-    for copies in range(1, int(problem.graph.windows[stage]) + 1):
-        left = spare - (copies - 1) * int(problem.demand[stage])
-        if left < 0:
-            return
-        for rest in _within(problem, stage + 1, left):
-            yield (copies, *rest)
+def _within_budget(problem: Problem) -> npt.NDArray[np.int64]:
+    """Every allocation within the budget, in the order of their copies."""
+    rows = np.zeros((1, 0), dtype=np.int64)
+    spare = np.array([problem.budget - problem.minimum])
+    for windows, demand in zip(problem.graph.windows.tolist(), problem.demand.tolist(), strict=True):
+        ways = np.minimum(windows, spare // demand + 1)
+        before = np.repeat(np.arange(len(rows)), ways)
+        more = np.arange(len(before)) - np.repeat(np.cumsum(ways) - ways, ways)
+        rows, spare = np.column_stack([rows[before], more + 1]), spare[before] - more * demand
+    return rows
 
 
 def _ways(windows: npt.NDArray[np.int64], demand: npt.NDArray[np.int64], spare: int) -> list[int]:
