@@ -10,8 +10,10 @@ import pytest
 import rramalloc
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.timing.metrics import array_reads
+from rramalloc.timing.metrics import EnergyModel, array_reads
+from rramalloc.timing.stage_graph import StageGraph
 
 ENERGY = {"read_pj": 10.0, "leakage_mw": 0.5, "area_um2": 100.0, "pj_per_byte": 2.0}
 
@@ -184,3 +186,12 @@ def test_other_arrays_leave_energy_unconfirmed() -> None:
     assert machine().with_crossbar(8, 8).unconfirmed == ()
     result = rramalloc.optimize(chain(), arrays=20, hardware=machine(), crossbar="16x8")
     assert any("energy.read_pj" in warning for warning in result.warnings)
+
+
+def test_slots_follow_the_block_of_a_stage() -> None:
+    """`a` has 3 * 3 * 2 = 18 rows, in blocks of 2 x 2 windows 4 * 4 * 2 = 32: one turn of 18, then two."""
+    crossbar = {"wordlines": 128, "bitlines": 128, "cell_bits": 1}
+    timing = {"read_ns": 5.0, "dac_bits": 1, "rows_per_read": 18}
+    hardware = machine(crossbar=crossbar, timing=timing)
+    model = EnergyModel(StageGraph.build(chain()), hardware, MappingOptions(mapping="sdk"))
+    assert [model.slots(0, block) for block in ((1, 1), (2, 2), (1, 1))] == [4, 8, 4]
