@@ -64,8 +64,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compile ahead of several workers, of which each would compile every kernel for itself."""
     if config.getoption("dist", "no") == "no":  # without workers, or a worker
         return
-    for process in [subprocess.Popen([sys.executable, "-c", program]) for program in (COPIES, MODES)]:
-        process.wait()
+    started = [subprocess.Popen([sys.executable, "-c", program]) for program in (COPIES, MODES)]
+    codes = [process.wait() for process in started]
+    if any(codes):
+        raise pytest.UsageError("what compiles ahead of the tests has failed")
 
 
 @pytest.hookimpl(optionalhook=True)
