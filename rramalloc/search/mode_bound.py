@@ -6,7 +6,8 @@ target on any path at some price per array are removed, then those that the rela
 exclude, and what is left is cut anew. Every rule holds for every mode in a label, so the bound is one of all
 modes, not of a menu.
 
-Source: docs/sources/model.md 4 and 10; a linear program solved by HiGHS, with cuts from transport duality.
+Source: docs/sources/model.md 4 and 10; a linear program solved by HiGHS, with cuts from transport duality and
+along whole paths.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import (
@@ -31,7 +33,8 @@ from rramalloc.search.kernels.mode_tables import (
 from rramalloc.search.kernels.prices import Offer
 from rramalloc.search.lookups import Ancestors, NeedRules
 from rramalloc.search.menu import Menu, Modes
-from rramalloc.search.path_program import Floats, Ints, PathProgram
+from rramalloc.search.path_program import Floats, Ints, PathProgram, Row
+from rramalloc.search.paths import Path, Paths
 from rramalloc.search.problem import Problem
 from rramalloc.timing.dependencies import Extent, through, union
 from rramalloc.timing.stage_graph import StageGraph
@@ -49,14 +52,21 @@ _HOPS, _ENOUGH_PAIRS = 24, 2000
 _CHEAPEST, _DEAREST, _RATIO = 1.0 / 8.0, 8.0, 1.6
 """Prices that are tried, in steps per array: from target / budget times the first up to times the second for
 every stage, and the ratio of successive ones."""
-_NS_PER_WAIT, _NS_PER_MODE, _NS_PER_POTENTIAL = 40.0, 90.0, 6.0
-"""Of an entry of the tables of waits, priced too; of a mode of a pair; and of an entry in a separation: a
-count of work, not a clock."""
-_NS_PER_PIVOT_AND_ROW, _SECONDS_PER_CUT = 50.0, 3e-5
-"""Of pivots of the relaxation, and sets of modes cut in two."""
+_NS_PER_WAIT, _NS_PER_MODE, _NS_PER_PAIR_OF_MODE, _NS_PER_LABEL = 25.0, 1000.0, 45.0, 1.5e4
+"""Of tables: of an entry, priced too; of a mode that is cut into labels; of a mode of a pair; of a label. A
+count of work, not a clock, as are the next ones."""
+_NS_PER_PIVOT_AND_ROW, _NS_PER_LONG_ROW, _NS_PER_LEG = 85.0, 2e4, 3.0
+"""Of the relaxation: of pivots; of a row beyond that of a short one; and of a leg of a path in a mode."""
 _DEAR, _MILD, _BUSY = 8.0, 0.5, 0.4
 """Weights of what tells modes apart: arrays, in target / budget; the time of a stage alone; and how long a
 producer is taken to run, in targets. Best of several on five root bounds."""
+_WORTHWHILE, _WORTHWHILE_PATHS = 1e-3, 4e-4
+"""What another solution must raise the bound by, in targets: of pairs of stages, and then of whole paths."""
+_PATH_ROUNDS, _IDLE = 8, 2
+"""Solutions with paths at most, and those in turn that may raise the bound too little."""
+_EVERY, _SMOOTHING = 8, 0.5
+"""One in so many violated paths joins; and the weight of the newest solution in a mean: the longest paths of
+that cut deeper than those of the solution."""
 TIGHT_ROUNDS, _TIGHT_ENOUGH = 5, 0.9
 _COLUMNS = tuple(name for name in Modes._fields if name in LabelledModes._fields)
 """What the tables read of every mode."""
@@ -186,6 +196,7 @@ class ModeBounder:
         edges = {(edge.producer, edge.consumer) for edge in self.problem.graph.deciding}
         self.ends = list(zip(self.pairs.producer.tolist(), self.consumers.tolist(), strict=True))
         self.direct = np.array([pair in edges for pair in self.ends], dtype=np.bool_)
+        self.paths = Paths(self.problem.graph)
         self.stages = len(self.problem.demand)
         grids = self.problem.graph.grids
         self._height = np.array([grid.height for grid in grids], dtype=np.int64)
@@ -319,10 +330,10 @@ class ModeBounder:
 
     def _table_seconds(self, labelling: Labelling) -> float:
         """Of a labelling and of trying all prices, counted."""
-        modes, pairs = labelling.modes, len(self.consumers)
-        waits, per_stage = int(labelling.waits.wait.size), pairs / self.stages
-        tables = 1e-9 * (_NS_PER_WAIT * waits + _NS_PER_MODE * per_stage * len(modes.label))
-        return tables + _SECONDS_PER_CUT * float(modes.size.sum())
+        per_mode = _NS_PER_MODE + _NS_PER_PAIR_OF_MODE * len(self.consumers) / self.stages
+        per_label = _NS_PER_LABEL * float(labelling.modes.size.sum())
+        waits = _NS_PER_WAIT * int(labelling.waits.wait.size)
+        return 1e-9 * (waits + per_mode * len(labelling.modes.label) + per_label)
 
     def _priced(self, labelling: Labelling, target: int) -> npt.NDArray[np.bool_] | None:
         """Labels that priced paths leave, None if they leave a stage none."""
@@ -350,7 +361,8 @@ class ModeBounder:
     ) -> tuple[float, npt.NDArray[np.bool_] | None, Floats, float]:
         """Bound, labels that may meet the target, their weights, seconds counted."""
         program = _Program(self, labelling, target)
-        return program.result(program.run())
+        program.run()
+        return program.result()
 
 
 class _Program(PathProgram):
@@ -364,7 +376,11 @@ class _Program(PathProgram):
         self._whole = np.where(labels, labelling.waits.whole, 1).all(axis=1)
         arrays = [own[:count] for own, count in zip(labelling.arrays, size, strict=True)]
         self.begin(labelling.runs, arrays, owner.problem.budget, none)
+        self.worthwhile = _WORTHWHILE * self.target
         self.separate(first=True)
+        self._paths: dict[int, Path] = {}
+        self._searches = 0
+        self._add_paths(sorted(owner.paths.useful.keys))
 
     def separate(self, *, first: bool = False) -> bool:
         """Add the inequalities that the solution violates most; False if there are none.
@@ -382,7 +398,7 @@ class _Program(PathProgram):
         for table, to_end in ((waits.wait, False), (waits.middle, True)):
             shape = table.shape[:2]
             out = Potentials(np.zeros(shape[0]), np.zeros(shape), np.zeros(shape))
-            separate_waits(pairs, table, self.size, solution, to_end, -self.target * self.unit, out)
+            separate_waits(pairs, table, self.size, solution, to_end, -self.target_ticks, out)
             for e in self._chosen(out.excess, first):
                 p, i = self.owner.ends[e]
                 rows.append(self.inequality((n if to_end else 0) + i, p, [(p, out.a[e]), (i, out.b[e])]))
@@ -399,16 +415,48 @@ class _Program(PathProgram):
         self.program.add(rows)
         return bool(rows)
 
+    @override
+    def run(self) -> int:
+        """As of every program, then with the inequalities of whole paths too."""
+        rounds, idle, mean = super().run(), 0, self.solution
+        last = rounds + _PATH_ROUNDS
+        while rounds < last and idle < _IDLE and not self.refuted and self._separate_paths(mean):
+            self.separate()
+            before = self.program.value
+            idle = idle + 1 if self.program.solve() - before < _WORTHWHILE_PATHS * self.target else 0
+            rounds += 1
+            mean = mean.mixed(self.solution, _SMOOTHING)
+        self.owner.paths.useful.solved(self.active(self._paths))
+        return rounds
+
+    def _separate_paths(self, solution: Solution) -> bool:
+        """Add the inequalities of some of the longest paths that a solution violates."""
+        self._searches += 1
+        excess = self.owner.paths.excess(self.labelling.modes, self.target_ticks, solution)
+        worst = self.worst(excess, self.stages)
+        return self._add_paths([self.owner.paths.to(i) for i in sorted({*worst[::_EVERY], *worst[-1:]})])
+
+    def _add_paths(self, paths: list[Path]) -> bool:
+        rows: list[Row] = []
+        for path in paths:
+            costs = self.owner.paths.costs(path, self.labelling.modes, self.width, self.target_ticks)
+            parts = [(leg[0], cost) for leg, cost in zip(path, costs, strict=True)]
+            late, early, lag = self.stages + path[0][0], path[-1][0], self.owner.paths.lag(path)
+            self._paths[self.program.rows + len(rows)] = path
+            rows.append(self.inequality(late, early, parts, lag))
+        self.program.add(rows)
+        return bool(rows)
+
     def _chosen(self, excess: Floats, first: bool) -> list[int]:
         """Pairs whose inequality is violated most; before there is a solution those of an edge."""
         if first:
             return np.flatnonzero(self.owner.direct & (excess > -np.inf)).tolist()
         return self.worst(excess, 2 * self.stages)
 
-    def result(self, rounds: int) -> tuple[float, npt.NDArray[np.bool_] | None, Floats, float]:
+    def result(self) -> tuple[float, npt.NDArray[np.bool_] | None, Floats, float]:
         """The bound that the multipliers prove, and the labels that are left at the target."""
         bound, kept = self.proven()
-        seconds = self.seconds(_NS_PER_PIVOT_AND_ROW)
-        seconds += 1e-9 * _NS_PER_POTENTIAL * rounds * self.labelling.waits.wait.size
+        seconds = self.seconds(_NS_PER_PIVOT_AND_ROW) + 1e-9 * _NS_PER_LONG_ROW * self.program.rows
+        seconds += 1e-9 * _NS_PER_LEG * self._searches * self.owner.paths.legs(self.labelling.modes)
         weights = np.clip(self.solution.weights, 0.0, 1.0)
         return bound, kept if kept.any(axis=1).all() else None, weights, seconds

@@ -10,7 +10,7 @@ Source: docs/sources/model.md 4; solved by HiGHS.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import highspy
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.search.kernels.cuts import Solution
+from rramalloc.search.recent import Key
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -29,7 +30,7 @@ _MARGIN, _UNIT_BITS = 1e-6, 16
 _ROUNDS, _VIOLATION, _WORTHWHILE = 12, 0.02, 0.02
 """Solutions at most, violation from which an inequality joins, and what another solution must raise the
 bound by, in units."""
-_MOST_PIVOTS = 50_000
+_ACTIVE, _MOST_PIVOTS = 1e-7, 50_000
 _PIVOTS_PER_CALL = 20
 """Pivots that take as long as a call of the solver."""
 _SECONDS_PER_ROW = 2e-5
@@ -47,7 +48,7 @@ class LinearProgram:
         self.cost, self.lower, self.upper = cost, lower, upper
         self.effort = 0.0
         """Pivots times rows, summed: the work done, whatever the machine."""
-        self.solution = np.zeros(len(cost))
+        self.value, self.solution = -np.inf, np.zeros(len(cost))
         self.multipliers = np.zeros(0)
         self._columns: list[npt.NDArray[np.int32]] = []
         self._coefficients: list[Floats] = []
@@ -94,7 +95,8 @@ class LinearProgram:
         self.solution = np.array(solution.col_value, dtype=np.float64)
         self.multipliers = np.array(solution.row_dual, dtype=np.float64)
         optimal = self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-        return float(info.objective_function_value) if optimal else -np.inf
+        self.value = float(info.objective_function_value) if optimal else -np.inf
+        return self.value
 
     def dual(self, limit: Floats) -> tuple[float, Floats]:
         """(base, reduced costs): what the multipliers prove, whatever their quality.
@@ -121,7 +123,8 @@ class PathProgram(ABC):
     def __init__(self, size: Ints, width: int, target: int, start: Ints) -> None:
         self.size, self.width = size, width
         self.unit = _unit_of(target)
-        self.target = target / self.unit
+        self.target_ticks, self.target = target, target / self.unit
+        self.worthwhile = _WORTHWHILE
         n = self.stages = len(size)
         self.first = np.concatenate(([0], np.cumsum(size)))
         self.end, self.weight = 2 * n, 2 * n + 1
@@ -154,11 +157,11 @@ class PathProgram(ABC):
         columns: Ints = self.weight + np.arange(self.first[stage], self.first[stage + 1])
         return columns
 
-    def inequality(self, late: int, early: int, parts: Sequence[tuple[int, Any]]) -> Row:
-        """Column late >= column early + the costs of the labels of some stages, in ticks."""
+    def inequality(self, late: int, early: int, parts: Sequence[tuple[int, Any]], lag: int = 0) -> Row:
+        """Column late >= column early + the costs of the labels of some stages + lag, in ticks."""
         columns = np.concatenate([[late, early], *(self.weights(i) for i, _ in parts)])
         costs = np.concatenate([[1.0, -1.0], *(-costs[: self.size[i]] / self.unit for i, costs in parts)])
-        return columns, costs, 0.0
+        return columns, costs, lag / self.unit
 
     def square(self, values: Floats) -> Floats:
         """A value for every label as (stages, width), 0 where a stage has no such label."""
@@ -180,6 +183,11 @@ class PathProgram(ABC):
         worst: list[int] = np.sort(chosen[np.argsort(-excess[chosen], kind="stable")][:most]).tolist()
         return worst
 
+    def active(self, cuts: Mapping[int, Key]) -> set[Key]:
+        """Inequalities that hold the bound up, of those that are known by their row."""
+        multipliers = self.program.multipliers
+        return {cut for row, cut in cuts.items() if multipliers[row] > _ACTIVE}
+
     @abstractmethod
     def separate(self) -> bool:
         """Add the inequalities that the solution violates most; False if there are none."""
@@ -190,10 +198,15 @@ class PathProgram(ABC):
         while True:
             reached = self.program.solve()
             rounds += 1
-            enough = reached > self.target + 0.5 or reached - value < _WORTHWHILE
+            enough = self.refuted or reached - value < self.worthwhile
             if rounds == _ROUNDS or enough or not self.separate():
                 return rounds
             value = reached
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the last solution says that nothing meets the target; `proven` decides."""
+        return self.program.value > self.target + 0.5
 
     def proven(self) -> tuple[float, npt.NDArray[np.bool_]]:
         """What the multipliers prove: a bound in ticks, and which labels may meet the target."""

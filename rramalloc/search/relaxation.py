@@ -21,14 +21,13 @@ from rramalloc.search.kernels.prices import intervals_of
 from rramalloc.search.lookups import Reach, Whole, clock_of, reach
 from rramalloc.search.path_program import Floats, PathProgram, Row
 from rramalloc.search.problem import Problem
+from rramalloc.search.recent import Recent
 from rramalloc.timing.simulate import Replication
 
 _LABELS, _HOPS = 16, 8
 _LABELS_TICKS, _HOPS_TICKS = 64, 24
 """Labels of a stage at most, a power of two, and edges between two stages of a pair: where all stages step
 together, and with own clocks, where few labels lose much since batches differ in length."""
-_MEMORY = 30
-"""Solutions after which a cut that no longer matters is forgotten."""
 _SECONDS_PER_PAIR, _NS_PER_PIVOT_AND_ROW = 3e-6, 30.0
 
 
@@ -99,8 +98,7 @@ class Relaxation:
     """Relaxations of the boxes of one problem; cuts that mattered are tried first the next time."""
 
     problem: Problem
-    _useful: dict[_Cut, int] = field(default_factory=dict)
-    _solved: int = 0
+    _useful: Recent[_Cut] = field(default_factory=Recent)
 
     def solve(self, box: Box, start: Replication, rest: Replication, target: int) -> Relaxed:
         """Bound the allocations of `box` whose makespan is at most `target`.
@@ -109,10 +107,7 @@ class Relaxation:
         """
         model = _Model(self, box, start, rest, target)
         rounds = model.run()
-        self._solved += 1
-        self._useful.update(dict.fromkeys(model.active(), self._solved))
-        oldest = self._solved - _MEMORY
-        self._useful = {cut: last for cut, last in self._useful.items() if last > oldest}
+        self._useful.solved(model.active(model.cuts))
         return model.result(rounds)
 
     @cached_property
@@ -167,7 +162,7 @@ class _Model(PathProgram):
         self.begin(runs, [labels.lows(i) * problem.demand[i] for i in stages], problem.budget, rest)
         direct = np.flatnonzero(owner.reach.direct)
         first = {_Cut(kind, int(pair)) for pair in direct for kind in ("wait", "tail")}
-        self._add([(cut, None) for cut in sorted(first | owner._useful.keys())])
+        self._add([(cut, None) for cut in sorted(first | owner._useful.keys)])
 
     def _add(self, wanted: list[tuple[_Cut, tuple[Floats, Floats] | None]]) -> bool:
         rows: list[Row] = []
@@ -207,8 +202,9 @@ class _Model(PathProgram):
             wait=np.zeros(pairs), a=np.zeros((pairs, most)), b=np.zeros((pairs, most)),
             tail=np.zeros(pairs), middle=np.zeros(pairs), most=np.zeros(pairs, dtype=np.int64),
         )  # fmt: skip
-        never = self.target * self.unit
-        cuts.separate(self.windows, owner.reach, owner.corners, self.labels, self.solution, never, violated)
+        cuts.separate(
+            self.windows, owner.reach, owner.corners, self.labels, self.solution, self.target_ticks, violated
+        )
         wanted: list[tuple[_Cut, tuple[Floats, Floats] | None]] = [
             (_Cut("wait", pair), (violated.a[pair], violated.b[pair]))
             for pair in self.worst(violated.wait, n)
@@ -218,11 +214,6 @@ class _Model(PathProgram):
             (_Cut("middle", pair, int(violated.most[pair])), None) for pair in self.worst(violated.middle, n)
         ]
         return self._add(wanted)
-
-    def active(self) -> set[_Cut]:
-        """Cuts that hold the bound up."""
-        multipliers = self.program.multipliers
-        return {cut for row, cut in self.cuts.items() if multipliers[row] > 1e-7}
 
     def result(self, rounds: int) -> Relaxed:
         """The bound that the multipliers prove, and the labels that are left at the target."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from random import Random
@@ -20,10 +20,12 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
 from rramalloc.search import mode_search, sequential
 from rramalloc.search.fewest import solve as solve_fewest
+from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import Waits, cover, fill_waits
 from rramalloc.search.menu import Menu
-from rramalloc.search.mode_bound import ModeBounder
+from rramalloc.search.mode_bound import Labelling, ModeBounder
 from rramalloc.search.mode_objectives import root_bound, smallest_interval
+from rramalloc.search.paths import Path
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import makespan_of
@@ -299,3 +301,123 @@ def test_waits_need_only_the_modes_that_deliver_first(tick: int) -> None:
             own, other = modes.size[consumer], modes.size[bounder.pairs.producer[pair]]
             for one, all_modes in zip(labelling.waits[:2], alone[:2], strict=True):
                 np.testing.assert_array_equal(one[pair, :other, :own], all_modes[pair, :other, :own])
+
+
+@dataclass(frozen=True)
+class DrawnPaths:
+    """The paths of a labelling; weights of labels and starts of stages are drawn, feasible or not."""
+
+    bounder: ModeBounder
+    labelling: Labelling
+    target: int
+    solution: Solution
+
+    @classmethod
+    def of(cls, problem: Problem, target: int, random: Random) -> DrawnPaths:
+        bounder = ModeBounder(problem, Menu.of(problem))
+        labelling = bounder.label(bounder.everything, target, random.choice((2, 4, 40)))
+        stages, width = labelling.runs.shape
+        weights = np.zeros((stages, width))
+        for i, size in enumerate(labelling.modes.size.tolist()):
+            for label in random.sample(range(size), min(size, random.randint(1, 3))):
+                weights[i, label] = random.random()
+        latest = random.choice((0.0, 0.2, 1.0)) * target
+        begin = np.array([random.random() * latest for _ in range(stages)])
+        return cls(bounder, labelling, target, Solution(weights, begin, np.zeros(stages)))
+
+    def at(self, allocation: DrawnAllocation) -> DrawnPaths:
+        """With the labels and the exact starts of an allocation, whose critical paths are then longest."""
+        weights = np.zeros_like(self.solution.weights)
+        for i, row in enumerate(allocation.rows):
+            weights[i, self.label_of(i, row)] = 1.0
+        begin = np.array(allocation.starts, dtype=np.float64)
+        return replace(self, solution=Solution(weights, begin, np.zeros(len(begin))))
+
+    def found(self) -> list[tuple[Path, float]]:
+        """The longest path to every stage's finish, and how long it says it is."""
+        paths = self.bounder.paths
+        excess = paths.excess(self.labelling.modes, self.target, self.solution).tolist()
+        return [(paths.to(i), value) for i, value in enumerate(excess)]
+
+    def costs(self, path: Path) -> Any:
+        modes, width = self.labelling.modes, self.labelling.runs.shape[1]
+        return self.bounder.paths.costs(path, modes, width, self.target)
+
+    def length(self, path: Path) -> float:
+        """Weighted ticks of all legs, and the lags between them."""
+        weights = self.solution.weights[[leg[0] for leg in path]]
+        return float((self.costs(path) * weights)[weights > 0].sum()) + self.bounder.paths.lag(path)
+
+    def longest(self, stage: int, row: int, column: int) -> float:
+        """Least ticks until a pixel is done: as the kernel, by trying every way into every stage."""
+        graph = self.bounder.problem.graph
+        ways = [self.solution.begin[stage] + self.length(((stage, -1, row, column, -1),))]
+        for edge in graph.deciding:
+            for extent in edge.extents if edge.consumer == stage else ():
+                for entered, needed in enumerate(extent.rows.tolist()):
+                    if needed >= 0 and extent.columns[-1] >= 0:
+                        before = self.longest(edge.producer, needed, int(extent.columns[-1]))
+                        leg = stage, entered, row, column, -1
+                        ways.append(before + graph.lag(edge) + self.length((leg,)))
+        return max(ways)
+
+    def label_of(self, stage: int, row: int) -> int:
+        """The label of a mode of the menu."""
+        at = int(np.flatnonzero(self.labelling.rows[stage] == row)[0])
+        return int(self.labelling.modes.label[self.labelling.modes.first[stage] + at])
+
+
+class DrawnAllocation(NamedTuple):
+    """Rows of the menu of every stage, copies that they stand for, and their exact starts and finishes."""
+
+    rows: list[int]
+    starts: list[int]
+    finishes: list[int]
+
+    @classmethod
+    def of(cls, problem: Problem, menu: Menu, random: Random) -> DrawnAllocation:
+        graph = problem.graph
+        rows = [random.randrange(len(stage.modes.arrays)) for stage in menu.stages]
+        modes = [stage.modes for stage in menu.stages]
+        copies = np.array(
+            [random.randint(own.low[row], own.high[row]) for own, row in zip(modes, rows, strict=True)]
+        )
+        blocks = tuple((int(own.tall[row]), int(own.wide[row])) for own, row in zip(modes, rows, strict=True))
+        grids = [grid.recut(block) for grid, block in zip(graph.grids, blocks, strict=True)]
+        ticks = graph.batch_ticks(copies, blocks)
+        starts = np.empty(sum(grid.total for grid in grids), dtype=np.int32 if ticks is None else np.int64)
+        first = np.empty(len(grids) + 1, dtype=np.int64)
+        batch_starts(graph.flat_extents, Shapes.of(grids), ticks, copies, NEXT_STEP, starts, first)
+        last = [1] * len(grids) if ticks is None else ticks.tolist()
+        ends = [int(starts[end - 1]) + period for end, period in zip(first[1:].tolist(), last, strict=True)]
+        return cls(rows, [int(starts[begin]) for begin in first[:-1].tolist()], ends)
+
+
+@pytest.mark.parametrize("tick", [0, 7])
+def test_the_longest_path_is_longest_and_no_allocation_is_faster_than_a_path(tick: int) -> None:
+    random, stages_passed = Random(5), 0
+    for number in range(40):
+        network = random_network(random, 8, 8, OPS)
+        hardware = load_hardware("plain").with_crossbar(16, 16)
+        problem = make_problem(network, hardware, 2**20, MappingOptions(mapping="sdk"))
+        problem = Clocks(number, tick).of(problem) if tick else problem
+        menu = Menu.of(problem)
+        allocations = [DrawnAllocation.of(problem, menu, random) for _ in range(30)]
+        makespans = [max(each.finishes) for each in allocations]
+        target = sorted(makespans)[random.choice((5, 29))]
+        met = [each for each, makespan in zip(allocations, makespans, strict=True) if makespan <= target]
+        drawn = DrawnPaths.of(problem, target, random)
+        for paths in (drawn, *map(drawn.at, met[:4])):
+            for i, (path, value) in enumerate(paths.found()):
+                assert value == pytest.approx(paths.solution.begin[path[-1][0]] + paths.length(path))
+                if number < 15 and i < 4:
+                    grid = problem.graph.grids[i]
+                    assert value == pytest.approx(paths.longest(i, grid.height - 1, grid.width - 1))
+                stages_passed = max(stages_passed, len(path))
+                costs = paths.costs(path)
+                for each in met:
+                    labels = [paths.label_of(leg[0], each.rows[leg[0]]) for leg in path]
+                    needed = sum(costs[k, label] for k, label in enumerate(labels))
+                    needed += paths.bounder.paths.lag(path)
+                    assert each.finishes[path[0][0]] >= each.starts[path[-1][0]] + needed
+    assert stages_passed >= 4

@@ -29,6 +29,10 @@ class Solution(NamedTuple):
     begin: Any
     end: Any
 
+    def mixed(self, other: Solution, part: float) -> Solution:
+        """So much of another solution, and the rest of this one."""
+        return Solution(*(part * b + (1.0 - part) * a for a, b in zip(self, other, strict=True)))
+
 
 class Corners(NamedTuple):
     """Windows first[e] ... first[e + 1] - 1 of `windows`: the corners of the table of pair e."""
