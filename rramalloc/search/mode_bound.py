@@ -52,9 +52,9 @@ _HOPS, _ENOUGH_PAIRS = 24, 2000
 _CHEAPEST, _DEAREST, _RATIO = 1.0 / 8.0, 8.0, 1.6
 """Prices that are tried, in steps per array: from target / budget times the first up to times the second for
 every stage, and the ratio of successive ones."""
-_NS_PER_WAIT, _NS_PER_MODE, _NS_PER_PAIR_OF_MODE, _NS_PER_LABEL = 25.0, 1000.0, 45.0, 1.5e4
-"""Of tables: of an entry, priced too; of a mode that is cut into labels; of a mode of a pair; of a label. A
-count of work, not a clock, as are the next ones."""
+_NS_PER_WAIT, _NS_PER_PRICED, _NS_PER_MODE, _NS_PER_PAIR_OF_MODE, _NS_PER_LABEL = 3.0, 30.0, 1e3, 45.0, 1.5e4
+"""Of an entry of the tables of waits, filled and priced; of a mode that is cut into labels; of a mode of a
+pair; and of a label: a count of work, not a clock, as are the next ones."""
 _NS_PER_PIVOT_AND_ROW, _NS_PER_LONG_ROW, _NS_PER_LEG = 85.0, 2e4, 3.0
 """Of the relaxation: of pivots; of a row beyond that of a short one; and of a leg of a path in a mode."""
 _DEAR, _MILD, _BUSY = 8.0, 0.5, 0.4
@@ -229,7 +229,7 @@ class ModeBounder:
             before = sum(map(len, left))
             labels = MOST_LABELS if turn else FEW_LABELS
             labelling = self.label(left, target, labels)
-            seconds += self._table_seconds(labelling)
+            seconds += self._label_seconds(labelling) + 1e-9 * _NS_PER_PRICED * labelling.waits.wait.size
             kept = self._priced(labelling, target)
             if kept is None:
                 return Left(target + 1, None, None, None, seconds)
@@ -241,6 +241,7 @@ class ModeBounder:
                 if left is None:
                     return Left(target + 1, None, None, None, seconds)
                 labelling = self.label(left, target, labels)
+                seconds += self._label_seconds(labelling)
             relaxed, kept, weights, took = self._relax(labelling, target)
             seconds += took
             bound = max(bound, relaxed)
@@ -328,8 +329,8 @@ class ModeBounder:
             np.sort(own[kept[i, label[first[i] : first[i + 1]]]]) for i, own in enumerate(labelling.rows)
         )
 
-    def _table_seconds(self, labelling: Labelling) -> float:
-        """Of a labelling and of trying all prices, counted."""
+    def _label_seconds(self, labelling: Labelling) -> float:
+        """Of cutting modes into labels and filling their tables, counted."""
         per_mode = _NS_PER_MODE + _NS_PER_PAIR_OF_MODE * len(self.consumers) / self.stages
         per_label = _NS_PER_LABEL * float(labelling.modes.size.sum())
         waits = _NS_PER_WAIT * int(labelling.waits.wait.size)
