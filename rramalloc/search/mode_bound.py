@@ -12,7 +12,8 @@ along whole paths.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -182,6 +183,11 @@ class Left:
     seconds: float
 
 
+def _refuted(bound: float, seconds: float) -> Left:
+    """Nothing is left of a target up to this bound."""
+    return Left(bound, None, None, None, seconds)
+
+
 @dataclass(eq=False)
 class ModeBounder:
     """Asks which modes of every stage may still meet a target."""
@@ -221,36 +227,47 @@ class ModeBounder:
 
     def tighten(self, rows: Rows, target: int, rounds: int = TIGHT_ROUNDS) -> Left:
         """Prices and relaxation in turn until they remove few modes more."""
-        bound, seconds, weights, labelling = 1.0, 0.0, None, None
+        seconds, left = 0.0, Left(1.0, rows, None, None, 0.0)
+        for left in self.tightening(rows, target, rounds):
+            seconds += left.seconds
+        return replace(left, seconds=seconds)
+
+    def tightening(self, rows: Rows, target: int, rounds: int = TIGHT_ROUNDS) -> Iterator[Left]:
+        """As `tighten`: what is left after each round, and the seconds that the round took."""
+        bound, weights = 1.0, None
         for turn in range(rounds):
             left = self.within_budget(rows, target)
             if left is None:
-                return Left(target + 1, None, None, None, seconds)
+                yield _refuted(target, 0.0)
+                return
             before = sum(map(len, left))
             labels = MOST_LABELS if turn else FEW_LABELS
             labelling = self.label(left, target, labels)
-            seconds += self._label_seconds(labelling) + 1e-9 * _NS_PER_PRICED * labelling.waits.wait.size
+            seconds = self._label_seconds(labelling) + 1e-9 * _NS_PER_PRICED * labelling.waits.wait.size
             kept = self._priced(labelling, target)
             if kept is None:
-                return Left(target + 1, None, None, None, seconds)
+                yield _refuted(target, seconds)
+                return
             if not kept.all():
                 rows = self._rows_of(labelling, kept)
                 if sum(map(len, rows)) < _TIGHT_ENOUGH * before and turn + 1 < rounds:
+                    yield Left(bound, rows, weights, labelling, seconds)
                     continue
                 left = self.within_budget(rows, target)
                 if left is None:
-                    return Left(target + 1, None, None, None, seconds)
+                    yield _refuted(target, seconds)
+                    return
                 labelling = self.label(left, target, labels)
                 seconds += self._label_seconds(labelling)
             relaxed, kept, weights, took = self._relax(labelling, target)
-            seconds += took
             bound = max(bound, relaxed)
             if bound > target or kept is None:
-                return Left(max(bound, target + 1), None, None, None, seconds)
+                yield _refuted(max(bound, target), seconds + took)
+                return
             rows = self._rows_of(labelling, kept)
+            yield Left(bound, rows, weights, labelling, seconds + took)
             if turn and sum(map(len, rows)) >= _TIGHT_ENOUGH * before:
-                break
-        return Left(bound, rows, weights, labelling, seconds)
+                return
 
     def label(self, rows: Rows, target: int, most: int) -> Labelling:
         """Cut the modes of every stage into at most so many labels of similar arrays, times and waits."""

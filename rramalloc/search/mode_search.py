@@ -6,6 +6,7 @@ Of the two sides (turns.py) one rebalances and anneals on the exact makespan, th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -39,10 +40,10 @@ _MOST_ROUNDS = 20_000
 """Moves of one annealing run."""
 _CLIMB_SHARE = 0.1
 """Part of the work that the climb from the fewest arrays may take."""
-_STALLED, _STALLED_CHAIN, _STALLED_TURNS = 1.15, 0.14, 2
+_STALLED, _STALLED_CHAIN, _STALLED_TURNS = 1.1, 0.14, 2
 """The search ends when so much of the work allowed has closed too little of the gap: networks with branches,
 and chains; and so many turns as long as the last one at least."""
-_MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 2.3, 0.3, 0.4, 0.04
+_MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 2.2, 0.28, 0.2, 0.04
 """Parts of the work allowed, of networks with branches and of chains, whose bounds close early or never: for
 modes, and for the search without modes that comes before."""
 _PROGRESS = 1 / 6
@@ -321,6 +322,21 @@ class ModeImprover:
 
 
 @dataclass(eq=False)
+class _Tightening:
+    """A target whose rounds may be spread over several turns. left: after the last round."""
+
+    target: int
+    rounds: Iterator[Left]
+    left: Left = field(init=False)
+
+    def next_round(self) -> Left | None:
+        """Another round, None after the last one."""
+        left = next(self.rounds, None)
+        self.left = left or self.left
+        return left
+
+
+@dataclass(eq=False)
 class ModeProver:
     """The `LowerSide` of one problem with modes."""
 
@@ -333,6 +349,7 @@ class ModeProver:
     _stride: int = 1
     _grain: int = 0
     _resisting: list[int] = field(default_factory=list)
+    _under_way: _Tightening | None = None
 
     def __post_init__(self) -> None:
         self._bounder = ModeBounder(self.problem, self.menu)
@@ -344,29 +361,40 @@ class ModeProver:
         """As `LowerSide.run`."""
         spent, self._found = 0.0, []
         most_s = min(seconds, left_s)
+        if self._under_way is not None and self._under_way.target >= makespan:
+            self._under_way = None
         while bound < makespan and spent < most_s and not stop.out_of_time and not self._found:
-            target = self._target(bound, makespan)
-            if target is None:
-                break
-            if target in self._open:
-                refuted, took = self._branch(target, most_s - spent)
-                spent += took
-                self._grain = 2 * max(self._grain, 1) if refuted else 0
-                if refuted:
-                    bound = target + 1
-                continue
-            self.nodes += 1
-            rounds = TIGHT_ROUNDS if self._fine else 1
-            left = self._bounder.tighten(self._known(target), target, rounds)
-            spent += left.seconds
-            if left.rows is None:
-                bound = target + 1
-                self._stride *= 2
+            if self._under_way is None:
+                target = self._target(bound, makespan)
+                if target is None:
+                    break
+                if target in self._open:
+                    refuted, took = self._branch(target, most_s - spent)
+                    spent += took
+                    self._grain = 2 * max(self._grain, 1) if refuted else 0
+                    if refuted:
+                        bound = target + 1
+                    continue
+                self.nodes += 1
+                rounds = TIGHT_ROUNDS if self._fine else 1
+                rounds_left = self._bounder.tightening(self._known(target), target, rounds)
+                self._under_way = _Tightening(target, rounds_left)
+            if (left := self._under_way.next_round()) is not None:
+                spent += left.seconds
             else:
-                bound = max(bound, min(target, math.ceil(left.bound)))
-                self._rows[target] = left.rows
-                self._resisting.append(target)
+                bound = max(bound, self._learn(self._under_way))
+                self._under_way = None
         return ProofTurn(bound, tuple(self._found), spent)
+
+    def _learn(self, tightened: _Tightening) -> int:
+        """The bound that a target gives: above it, or where it resists that of what is left."""
+        target, left = tightened.target, tightened.left
+        if left.rows is None:
+            self._stride *= 2
+            return target + 1
+        self._rows[target] = left.rows
+        self._resisting.append(target)
+        return min(target, math.ceil(left.bound))
 
     def _target(self, bound: int, makespan: int) -> int | None:
         """The next target between bound and incumbent.
