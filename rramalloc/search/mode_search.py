@@ -40,10 +40,10 @@ _MOST_ROUNDS = 20_000
 """Moves of one annealing run."""
 _CLIMB_SHARE = 0.1
 """Part of the work that the climb from the fewest arrays may take."""
-_STALLED, _STALLED_CHAIN, _STALLED_TURNS = 1.1, 0.14, 2
+_STALLED, _STALLED_CHAIN, _STALLED_TURNS = 1.1, 0.15, 2
 """The search ends when so much of the work allowed has closed too little of the gap: networks with branches,
 and chains; and so many turns as long as the last one at least."""
-_MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 2.2, 0.28, 0.2, 0.04
+_MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 2.2, 0.3, 0.2, 0.04
 """Parts of the work allowed, of networks with branches and of chains, whose bounds close early or never: for
 modes, and for the search without modes that comes before."""
 _PROGRESS = 1 / 6
