@@ -6,6 +6,7 @@ single stages of one window, for which every law is trivial.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -19,7 +20,7 @@ from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import makespan_of_each
-from rramalloc.timing.stage_graph import BatchTicks, StageGraph
+from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, StageGraph
 
 CHAIN = ("conv", "conv", "conv", "conv", "maxpool", "relu", "upsample")
 ANY = (
@@ -213,6 +214,11 @@ class Clocks:
     def __call__(self, stage: int, block: tuple[int, int]) -> BatchTicks:
         random = Random(f"{self.seed} {stage} {block}")
         return BatchTicks(self.tick * random.randint(1, 16), self.tick * random.choice((0, 0, 0.75, 4.0)))
+
+    def length(self, stage: int, block: tuple[int, int], copies: int) -> int:
+        """Ticks of a batch."""
+        ticks = self(stage, block)
+        return max(ticks.least, math.ceil(ticks.per_copy * copies * EXACTLY))
 
     def lag(self, producer: int, consumer: int) -> int:
         return self.tick * Random(f"{self.seed} {producer}-{consumer}").choice((0, 0, 1, 5, 30))

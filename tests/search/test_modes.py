@@ -69,7 +69,7 @@ def makespan_with_clocks(problem: Problem, modes: tuple[Mode, ...], clocks: Cloc
     makespan = 0
     for i, mode in enumerate(modes):
         blocks = windows_of(graph.grids[i].recut(mode.block))
-        period = clocks(i, mode.block).of(mode.copies)
+        period = clocks.length(i, mode.block, mode.copies)
         pixels: dict[tuple[int, int], int] = {}
         start = -period
         edges = [(edge, clocks.lag(edge.producer, i)) for edge in graph.edges if edge.consumer == i]
@@ -184,7 +184,7 @@ def check_bounds(case: Solved) -> None:
     intervals = [
         max(
             -(-grid.recut(mode.block).total // mode.copies)
-            * (1 if case.clocks is None else case.clocks(i, mode.block).of(mode.copies))
+            * (1 if case.clocks is None else case.clocks.length(i, mode.block, mode.copies))
             for i, (grid, mode) in enumerate(zip(problem.graph.grids, modes, strict=True))
         )
         for _, _, modes in case.ways
