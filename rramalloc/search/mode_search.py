@@ -40,10 +40,10 @@ _MOST_ROUNDS = 20_000
 """Moves of one annealing run."""
 _CLIMB_SHARE = 0.1
 """Part of the work that the climb from the fewest arrays may take."""
-_STALLED, _STALLED_CHAIN, _STALLED_TURNS = 1.1, 0.15, 2
+_STALLED, _STALLED_CHAIN, _STALLED_TURNS = 1.0, 0.15, 2
 """The search ends when so much of the work allowed has closed too little of the gap: networks with branches,
 and chains; and so many turns as long as the last one at least."""
-_MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 2.2, 0.3, 0.2, 0.04
+_MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 2.0, 0.3, 0.2, 0.04
 """Parts of the work allowed, of networks with branches and of chains, whose bounds close early or never: for
 modes, and for the search without modes that comes before."""
 _PROGRESS = 1 / 6
@@ -323,16 +323,18 @@ class ModeImprover:
 
 @dataclass(eq=False)
 class _Tightening:
-    """A target whose rounds may be spread over several turns. left: after the last round."""
+    """A target whose rounds may be spread over turns. left: after the last round; round_s: its seconds."""
 
     target: int
     rounds: Iterator[Left]
     left: Left = field(init=False)
+    round_s: float = 0.0
 
     def next_round(self) -> Left | None:
         """Another round, None after the last one."""
         left = next(self.rounds, None)
-        self.left = left or self.left
+        if left is not None:
+            self.left, self.round_s = left, left.seconds
         return left
 
 
@@ -363,7 +365,9 @@ class ModeProver:
         most_s = min(seconds, left_s)
         if self._under_way is not None and self._under_way.target >= makespan:
             self._under_way = None
-        while bound < makespan and spent < most_s and not stop.out_of_time and not self._found:
+        while bound < makespan and not stop.out_of_time and not self._found:
+            if spent >= most_s and not self._last_turn(left_s - spent):
+                break
             if self._under_way is None:
                 target = self._target(bound, makespan)
                 if target is None:
@@ -385,6 +389,10 @@ class ModeProver:
                 bound = max(bound, self._learn(self._under_way))
                 self._under_way = None
         return ProofTurn(bound, tuple(self._found), spent)
+
+    def _last_turn(self, left_s: float) -> bool:
+        """Whether a target is under way that no other turn has time for: its rounds end in this one."""
+        return self._under_way is not None and self._under_way.round_s > left_s
 
     def _learn(self, tightened: _Tightening) -> int:
         """The bound that a target gives: above it, or where it resists that of what is left."""

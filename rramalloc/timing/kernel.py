@@ -64,8 +64,10 @@ def run_stage(
     period = NEXT_STEP if ticks is None else ticks[stage]
     if batches * period > limit:
         return NEVER, 0
+    time: Any = np.int64(0)
     for batch in range(batches):
-        starts[out + batch] = batch * period
+        starts[out + batch] = time
+        time += period
     counted = batches
     if shapes is not None:
         columns, tall, wide = shapes.columns[stage], shapes.tall[stage], shapes.wide[stage]
@@ -76,7 +78,7 @@ def run_stage(
     for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
         p = edges.producer[edge]
         ready, inverse = begin[p], 1.0 / copies[p]
-        time, last = -period, -1
+        time, last, latest = -period, -1, limit - batches * period
         until_used = edges.lag[edge] + (delay if ticks is None else delay * ticks[p])
         if shapes is None:
             offset = edges.offset[edge]
@@ -121,9 +123,10 @@ def run_stage(
                 available = starts[ready + np.int64((needed + 0.5) * inverse)] + until_used
                 if available > time:
                     time = available
-            if time + (batches - batch) * period > limit:
+            if time > latest:
                 counted = batch
                 break
+            latest += period
             starts[out + batch] = time
     if counted < batches:
         return NEVER, counted
