@@ -253,7 +253,8 @@ class Chart:
         if layer.hover:
             encoding["tooltip"] = [_tooltip(words, name, layer.data) for words, name in layer.hover.items()]
         data = {name: [_drawable(value) for value in values] for name, values in layer.data.items()}
-        rows = {"columns": data} if page else {"values": _rows(data)}
+        values = [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
+        rows = {"columns": data} if page else {"values": values}
         mark = {"clip": layer.mark["type"] != "text", **layer.mark}
         return {"data": rows, "transform": transforms, "mark": mark, "encoding": encoding}
 
@@ -321,6 +322,20 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
 
+def named(text: str) -> dict[str, str]:
+    """{"layer": "layer", "share [%]": "part"} from "layer, share [%]=part": what is shown, and its column.
+
+    A name with a comma cannot be written so.
+    """
+    pairs = (each.partition("=") for each in text.split(", "))
+    return {words: column or words for words, _, column in pairs}
+
+
+def lists(records: Sequence[Any], text: str) -> Lists:
+    """Columns from fields of records, "layer=name, arrays" as `named` reads it."""
+    return {column: [getattr(record, field) for record in records] for column, field in named(text).items()}
+
+
 def label(text: str, longest: int = _LONGEST_LABEL) -> str:
     """A name from a file as a chart can show it: printable, and cut in the middle if it is long."""
     if len(text) > longest:
@@ -365,10 +380,6 @@ def _tooltip(words: str, name: str, data: Columns) -> Spec:
     if isinstance(first, str):
         return {"field": name, "type": "nominal", "title": words}
     return {"field": name, "type": "quantitative", "title": words, "format": _NUMBER}
-
-
-def _rows(data: Columns) -> list[Spec]:
-    return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
 
 
 def _in_order(match: re.Match[bytes]) -> bytes:

@@ -9,9 +9,10 @@ import shutil
 import stat
 import tempfile
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, Self
 
 from rramalloc.errors import FileError, RramallocError
 
@@ -90,6 +91,20 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise FileError(os.fspath(path), "is nested too deeply for a TOML document") from None
     except ValueError as error:
         raise FileError(os.fspath(path), f"is not TOML: {error}") from None
+
+
+class Closing(ABC):
+    """What a `with` block holds, and closes at its end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of it."""
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -99,25 +99,21 @@ def _print(comparison: Comparison, output_format: Format, *, quiet: bool) -> Non
         print_csv(fields, [[getattr(row, field) for field in fields] for row in comparison.rows])
     else:
         rows = [_cells(row) for row in comparison.rows]
-        shown = [name for name in _HEADINGS if any(row[name] is not None for row in rows)]
+        shown = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
         cells = [[row[name] for name in shown] for row in rows]
-        print_table(shown, cells, ("method", "remark"), spare=_SPARE, quiet=quiet)
+        print_table(shown, cells, ("method", "remark"), spare=_SPARE.split(", "), quiet=quiet)
         typer.echo()
         print_lines(_summary(comparison))
 
 
-_HEADINGS = (
-    "arrays", "method", "makespan", "ratio", "interval", "used", "recurrence", "published", "latency",
-    "energy", "EDP [pJ ns]", "area", "seconds", "clock s", "best", "worst", "remark",
-)  # fmt: skip
-"""Columns of the table; those without any value are left out."""
 _SPARE = (
-    "published", "recurrence", "clock s", "best", "worst", "remark", "used", "seconds", "interval",
-    "area", "EDP [pJ ns]", "energy", "latency",
-)  # fmt: skip
+    "published, recurrence, clock s, best, worst, remark, used, seconds, interval, area, EDP [pJ ns], "
+    "energy, latency"
+)
 
 
 def _cells(row: Row) -> dict[str, Any]:
+    """What the table shows of a row by its columns; those without any value are left out."""
     seeded = row.runs > 1
     return {
         "arrays": row.arrays,
@@ -157,7 +153,7 @@ def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield "repaired", "copies were taken away until the allocation fits"
     if any(row.seconds is not None for row in comparison.rows):
         yield "seconds", "work counted on a reference core, the same on every machine"
-    yield from coverage_line(comparison)
+    yield from coverage_line(comparison.coverage)
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:

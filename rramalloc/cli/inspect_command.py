@@ -67,7 +67,7 @@ def inspect(
                 ("hardware", hardware_words(inspection.hardware, mapping_words(inspection))),
                 ("minimum", f"{number_of(inspection.minimum, 'array')} with every layer stored once"),
                 ("saturation", f"{number_of(inspection.saturation, 'array')}; more cannot be used"),
-                *coverage_line(inspection),
+                *coverage_line(inspection.coverage),
             ]
         )
     warn(inspection.warnings, quiet=quiet)

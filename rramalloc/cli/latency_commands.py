@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rramalloc.studies.latency.estimate import LatencyEstimate
-    from rramalloc.studies.latency.measure import MeasureProgress
     from rramalloc.timing.latency_table import LatencyTable
 
 _TABLE = table_of(
@@ -110,10 +109,17 @@ def measure(
     try:
         with LiveLine(quiet=quiet) as line:
             measured = measure_latency(
-                source, timed, kept, auxiliary=_kinds(auxiliary), layers=layer or (), effort=effort,
+                source,
+                timed,
+                kept,
+                auxiliary=_kinds(auxiliary),
+                layers=layer or (),
+                effort=effort,
                 seed=seed,
-                on_progress=lambda progress: line.show(_progress(progress)),
-            )  # fmt: skip
+                on_progress=lambda now: line.show(
+                    f"{now.done} of {now.runs} runs measured, {now.executions} executions"
+                ),
+            )
     except KeyboardInterrupt:
         note(f"interrupted: every time so far is kept in {kept}, the same command goes on from there")
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -201,10 +207,6 @@ def estimate(
 
 def _kinds(auxiliary: list[AuxiliaryChoice] | None) -> tuple[AuxiliaryLayer, ...]:
     return tuple(kind.value for kind in auxiliary or [AuxiliaryChoice.avgpool])
-
-
-def _progress(progress: MeasureProgress) -> str:
-    return f"{progress.done} of {progress.runs} runs measured, {progress.executions} executions"
 
 
 def _print(table: LatencyTable, output_format: Format, *, quiet: bool) -> None:

@@ -7,19 +7,19 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Self
 
 from rramalloc.cli.output import note
 from rramalloc.cli.terminal import shortened, width_of
 from rramalloc.compiled import EXPECTED_S, compilation
+from rramalloc.files import Closing
 from rramalloc.progress import of_search
 
 _PATIENCE_S = 3.0
 _NOTICED_S = 1.0
 
 
-class LiveLine:
+class LiveLine(Closing):
     """A line on stderr that says how far long work is; used as a context.
 
     A terminal has one that changes, unless it is a dumb one.
@@ -41,15 +41,7 @@ class LiveLine:
         """Seconds since the beginning."""
         return time.monotonic() - self._begun
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.clear()
-
-    def clear(self) -> None:
+    def close(self) -> None:
         """Take the line away from a terminal."""
         if LiveLine._width:
             sys.stderr.write("\r" + " " * min(LiveLine._width, _room()) + "\r")
@@ -83,11 +75,10 @@ class SearchLine(LiveLine):
         self._patience.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Take the line away, and wait for an answer no longer."""
         self._patience.cancel()
-        super().__exit__(kind, error, trace)
+        super().close()
 
     def update(self, best: int, bound: int) -> None:
         """Called by the search whenever best or bound improves."""
@@ -105,7 +96,7 @@ def announce_compilation(*, quiet: bool) -> None:
 
     def show(active: bool) -> None:
         if not active:
-            line.clear()
+            line.close()
         elif compilation.seconds > _NOTICED_S:
             line.show(f"compiling once (about {EXPECTED_S} s): {compilation.functions} functions")
 

@@ -146,4 +146,4 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
         yield "transfer", f"{duration(slowest)} a step between tiles; rounds of placement: {rounds}, {end}"
     if allocation.seconds is not None:
         yield "search", f"{allocation.seconds:.2f} s of work on a reference core"
-    yield from coverage_line(allocation)
+    yield from coverage_line(allocation.coverage)

@@ -6,7 +6,7 @@ import csv
 import io
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -205,14 +205,9 @@ def energy_lines(result: Allocation | Simulation) -> Iterator[tuple[str, str]]:
     yield "area", "not given" if result.area_um2 is None else area(result.area_um2)
 
 
-class _Covering(Protocol):
-    @property
-    def coverage(self) -> Coverage | None: ...
-
-
-def coverage_line(result: _Covering) -> list[tuple[str, str]]:
+def coverage_line(coverage: Coverage | None) -> list[tuple[str, str]]:
     """How much of the network a result is about, as the last line of its summary."""
-    return [] if result.coverage is None else [("coverage", result.coverage.summary)]
+    return [] if coverage is None else [("coverage", coverage.summary)]
 
 
 def cell(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, get_origin
 
@@ -11,7 +12,7 @@ import typer
 from rramalloc.cli import complete
 from rramalloc.errors import SpecError
 
-_DIMENSIONS = 8
+_NUMBERS = re.compile(r" *[0-9]{1,10} *(, *[0-9]{1,10} *){0,7}")
 
 Format = Literal["table", "json", "csv"]
 """How results are printed."""
@@ -24,14 +25,14 @@ def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts or []:
         name, equals, sizes = text.rpartition("=")
-        parts = sizes.split(",")
-        if not equals or not name or len(parts) > _DIMENSIONS or not all(_is_size(part) for part in parts):
+        extents = _whole(sizes)
+        if not equals or not name or not extents or 0 in extents:
             raise SpecError(
                 "--input-shape", f"must be NAME=SIZES such as images=1,3,224,224, got {text[:60]!r}"
             )
         if name in shapes:
             raise SpecError("--input-shape", f"{name[:60]!r} is given twice")
-        shapes[name] = tuple(int(part) for part in parts)
+        shapes[name] = extents
     return shapes
 
 
@@ -45,16 +46,15 @@ def parse_budget(text: str | None) -> int | str | None:
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     """(64, 6, 6, 4) from "64,6,6,4". Raises SpecError."""
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) > _DIMENSIONS or not all(
-        part.isascii() and part.isdigit() and len(part) <= 10 for part in parts
-    ):
+    numbers = _whole(text)
+    if not numbers:
         raise SpecError(option, f"must be whole numbers such as 2,2, got {text[:60]!r}")
-    return tuple(int(part) for part in parts)
+    return numbers
 
 
-def _is_size(text: str) -> bool:
-    return text.strip().isascii() and text.strip().isdigit() and len(text) <= 10 and int(text) > 0
+def _whole(text: str) -> tuple[int, ...]:
+    """The numbers between commas, none if the text is anything else."""
+    return tuple(map(int, text.split(","))) if _NUMBERS.fullmatch(text) else ()
 
 
 _SHARED: Help = {

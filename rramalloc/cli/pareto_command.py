@@ -90,4 +90,4 @@ def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:
     yield "points", f"{len(front.points)}, {front.proven} of them proven"
     yield "mean gap", f"{front.mean_gap:.2%} from optimal at most"
     yield "search", f"{front.seconds:.2f} s of work on a reference core"
-    yield from coverage_line(front)
+    yield from coverage_line(front.coverage)

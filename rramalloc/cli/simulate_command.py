@@ -91,5 +91,5 @@ def _show(result: Simulation, *, quiet: bool) -> None:
         lines.append(("latency", f"{duration(result.latency_ns)}, {duration(result.unit_ns)} a {unit}"))
     lines += energy_lines(result)
     lines.append(("critical path", result.critical_path_text))
-    lines += coverage_line(result)
+    lines += coverage_line(result.coverage)
     print_lines(lines)

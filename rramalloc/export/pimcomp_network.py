@@ -227,10 +227,13 @@ def _conv(subject: Subject, node: Conv) -> Fields:
             f"works out the output size without dilation, this convolution has {node.dilation}", node
         )
     return _window(node.geometry) | {
-        "dilation_h": node.dilation[0], "dilation_w": node.dilation[1], "group": node.groups,
-        "input_channel": subject.network.input_shape(node).channels, "output_channel": node.out_channels,
+        "dilation_h": node.dilation[0],
+        "dilation_w": node.dilation[1],
+        "group": node.groups,
+        "input_channel": subject.network.input_shape(node).channels,
+        "output_channel": node.out_channels,
         "with_bias": 1,
-    }  # fmt: skip
+    }
 
 
 def _linear(subject: Subject, node: Linear) -> tuple[str, Fields]:

@@ -148,9 +148,11 @@ def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: s
 
 
 def demands(
-    network: Network, stages: Sequence[TimedNode], hardware: Hardware,
+    network: Network,
+    stages: Sequence[TimedNode],
+    hardware: Hardware,
     options: MappingOptions = DEFAULT_MAPPING,
-) -> list[int]:  # fmt: skip
+) -> list[int]:
     """Arrays of one copy of each stage, in the order given, folded as `folds` says; 0 of digital nodes.
 
     Raises SpecError.

@@ -150,10 +150,8 @@ class Fold:
     @property
     def exact(self) -> bool:
         """Whether the folded convolution provably equals the original one: every pixel is where it was."""
-        rows = zip(
-            self.size, self.step, self.kernel, self.stride, self.dilation,
-            self.filter.kernel, self.filter.stride, strict=True,
-        )  # fmt: skip
+        own = (self.size, self.step, self.kernel, self.stride, self.dilation)
+        rows = zip(*own, self.filter.kernel, self.filter.stride, strict=True)
         return all(
             folded_stride * t == stride and kernel * n >= whole and (kernel == 1 or dilation * t == n)
             for n, t, kernel, folded_stride, dilation, whole, stride in rows
@@ -431,9 +429,12 @@ def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) ->
     padded = np.pad(pixels, (pads.along(0), pads.along(1), (0, 0)))
     direct = correlate(padded, weights, stride=filter_.stride, groups=filter_.groups)
     folded = correlate(
-        fold_input(pixels, small, pads), fold_weights(weights, small),
-        stride=small.stride, dilation=small.dilation, groups=filter_.groups,
-    )  # fmt: skip
+        fold_input(pixels, small, pads),
+        fold_weights(weights, small),
+        stride=small.stride,
+        dilation=small.dilation,
+        groups=filter_.groups,
+    )
     return direct.shape == folded.shape and bool((direct == folded).all())
 
 

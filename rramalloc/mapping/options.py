@@ -10,6 +10,9 @@ from rramalloc.choices import FC_CHOICES, MAPPINGS, SHARED_CHOICES, FullyConnect
 from rramalloc.errors import SpecError
 from rramalloc.records import Record, check_known, fault
 
+_FOLDED: Mapping = "kernel_split"
+"""The mapping under which filters can be folded."""
+
 
 class MappingOptions(Record):
     """How a network is laid on crossbars; the options in result files extend it.
@@ -35,12 +38,8 @@ class MappingOptions(Record):
 
     @model_validator(mode="after")
     def _foldable(self) -> Self:
-        for name, refusal in (
-            ("fold", _fold_refusal(self.mapping) if self.fold else None),
-            ("shared", _shared_refusal(self.mapping, self.shared)),
-        ):
-            if refusal is not None:
-                raise fault(f"{name} {refusal}")
+        if (refusal := _refusal(self.mapping, self.shared, fold=self.fold)) is not None:
+            raise fault(" ".join(refusal))
         return self
 
     def changed(
@@ -55,17 +54,13 @@ class MappingOptions(Record):
 
         Unless asked for, a fold ends with the mapping that it needs. Raises SpecError, UnknownNameError.
         """
-        mapping, fc = mapping or self.mapping, fc or self.fc
+        mapping, fc, shared = mapping or self.mapping, fc or self.fc, shared or self.shared
         check_known("mapping", mapping, MAPPINGS)
         check_known("fc", fc, FC_CHOICES)
-        shared = shared or self.shared
         check_known("shared", shared, SHARED_CHOICES)
-        if (reason := _shared_refusal(mapping, shared)) is not None:
-            raise SpecError("shared", reason)
-        refusal = _fold_refusal(mapping)
-        if fold and refusal is not None:
-            raise SpecError("fold", refusal)
-        folded = (self.fold and refusal is None) if fold is None else fold
+        if (refusal := _refusal(mapping, shared, fold=bool(fold))) is not None:
+            raise SpecError(*refusal)
+        folded = (self.fold and mapping == _FOLDED) if fold is None else fold
         return MappingOptions(
             mapping=cast("Mapping", mapping),
             fc=cast("FullyConnected", fc),
@@ -74,20 +69,13 @@ class MappingOptions(Record):
         )
 
 
-def _fold_refusal(mapping: str) -> str | None:
-    """Why filters cannot be folded under a mapping, None if they can."""
-    if mapping == "kernel_split":
-        return None
-    return (
-        f"moves pixels of the kernel onto wordlines, which mapping {mapping!r} already does: "
-        f"use 'kernel_split' to fold, or do without"
-    )
-
-
-def _shared_refusal(mapping: str, shared: str) -> str | None:
-    """Why shared weights cannot be stored so under a mapping, None if they can."""
+def _refusal(mapping: str, shared: str, *, fold: bool) -> tuple[str, str] | None:
+    """The option that a mapping cannot have, and why; None if it can have them all."""
     if shared == "once" and mapping == "sdk":
-        return 'must be "copies" with mapping "sdk", whose layers have their own blocks'
+        return "shared", 'must be "copies" with mapping "sdk", whose layers have their own blocks'
+    if fold and mapping != _FOLDED:
+        what = f"moves pixels of the kernel onto wordlines, which mapping {mapping!r} already does"
+        return "fold", f"{what}: use {_FOLDED!r} to fold, or do without"
     return None
 
 

@@ -163,9 +163,12 @@ class _ArcFlow:
     def _run(self) -> Any:
         solver = self._highspy.Highs()
         for option, value in (
-            ("output_flag", False), ("threads", 1), ("random_seed", 0), ("mip_max_nodes", _MOST_NODES),
+            ("output_flag", False),
+            ("threads", 1),
+            ("random_seed", 0),
+            ("mip_max_nodes", _MOST_NODES),
             ("objective_target", float(self._instance.tiles)),
-        ):  # fmt: skip
+        ):
             solver.setOptionValue(option, value)
         solver.passModel(self._model)
         solver.run()

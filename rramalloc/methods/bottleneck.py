@@ -72,9 +72,7 @@ def _without_top(key: Any, item: Any, count: int) -> None:
 
 
 @compiled
-def feed(
-    windows: Any, demand: Any, most: Any, room: int, reserves: Any, copies: Any, rows: Any
-) -> int:  # fmt: skip
+def feed(windows: Any, demand: Any, most: Any, room: int, reserves: Any, copies: Any, rows: Any) -> int:
     """Feed `copies`, changed in place; rows[k]: those when reserves[k] is reached. Copies given away.
 
     Stages of one window, such as fully connected layers, are not in the queue.
@@ -118,8 +116,7 @@ def fed(problem: Problem, room: int, reserves: Sequence[int]) -> Fed:
     ends where the slowest stage has as many copies as it can use.
     """
     rows = np.tile(problem.smallest, (len(reserves), 1))
-    given = feed(
-        problem.graph.windows, problem.demand, most_copies(problem), room,
-        np.array(reserves, dtype=np.int64), problem.smallest.copy(), rows,
-    )  # fmt: skip
+    windows, demand, most = problem.graph.windows, problem.demand, most_copies(problem)
+    falling, copies = np.array(reserves, dtype=np.int64), problem.smallest.copy()
+    given = feed(windows, demand, most, room, falling, copies, rows)
     return Fed(rows, 1e-9 * _NS_PER_COPY * given)

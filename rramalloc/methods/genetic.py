@@ -109,9 +109,7 @@ class _Evolution:
                 break
             mutant = parent.copy()
             mutant[self.draw.integers(len(mutant))] += 1 if change < MORE else -1
-            if self.problem.arrays(mutant) <= self.problem.budget and self._allowed(mutant):
+            within = (mutant >= self.problem.smallest) & (mutant <= self.problem.largest)
+            if self.problem.arrays(mutant) <= self.problem.budget and within.all():
                 return mutant
         return parent
-
-    def _allowed(self, copies: Replication) -> bool:
-        return bool(((copies >= self.problem.smallest) & (copies <= self.problem.largest)).all())

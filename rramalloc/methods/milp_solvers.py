@@ -50,10 +50,8 @@ def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> SolverAnswer:
     """
     entries = sum(map(len, program.constraints()))
     nodes = min(max(1, stop.work * _ENTRIES_PER_WORK // max(1, entries)), _MOST_NODES)
-    solver = pulp.HiGHS(
-        msg=False, timeLimit=_seconds_left(stop), gapRel=stop.gap, threads=1, presolve="off",
-        random_seed=seed % 2**31, mip_max_nodes=nodes,
-    )  # fmt: skip
+    options = {"presolve": "off", "random_seed": seed % 2**31, "mip_max_nodes": nodes}
+    solver = pulp.HiGHS(**_until(stop), **options)
     with contextlib.suppress(KeyError):  # PuLP has no name for some limits; the solution is in place by then
         program.solve(solver)
     info = program.solverModel.getInfo()
@@ -70,11 +68,10 @@ def run_cbc(program: pulp.LpProblem, stop: Stop, seed: int) -> SolverAnswer:
     """Solve with the CBC that comes with PuLP; its bound and status are read from its log."""
     with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
         log = Path(folder) / "cbc.log"
-        solver = pulp.COIN_CMD(
-            path=pulp_cbc_path, msg=False, timeLimit=_seconds_left(stop), gapRel=stop.gap, threads=1,
-            maxNodes=max(1, stop.work * _NODES_PER_WORK), logPath=str(log),
-            options=[f"randomSeed {seed % 2**31}", f"randomCbcSeed {seed % 2**31}"],
-        )  # fmt: skip
+        nodes, seeds = max(1, stop.work * _NODES_PER_WORK), ("randomSeed", "randomCbcSeed")
+        options = [f"{name} {seed % 2**31}" for name in seeds]
+        files = {"path": pulp_cbc_path, "logPath": str(log)}
+        solver = pulp.COIN_CMD(**files, **_until(stop), maxNodes=nodes, options=options)
         if not solver.available():
             raise SolverError(
                 "PuLP has no CBC for this machine: use --method milp, which solves the same model with HiGHS"
@@ -93,5 +90,7 @@ def run_cbc(program: pulp.LpProblem, stop: Stop, seed: int) -> SolverAnswer:
 SOLVERS: dict[str, Callable[[Any, Stop, int], SolverAnswer]] = {"HiGHS": run_highs, "CBC": run_cbc}
 
 
-def _seconds_left(stop: Stop) -> float | None:
-    return None if stop.time_limit_s is None else max(0.01, stop.time_limit_s - stop.seconds)
+def _until(stop: Stop) -> dict[str, Any]:
+    """What both solvers are given: silence, one thread, and when to end."""
+    left_s = None if stop.time_limit_s is None else max(0.01, stop.time_limit_s - stop.seconds)
+    return {"msg": False, "threads": 1, "timeLimit": left_s, "gapRel": stop.gap}

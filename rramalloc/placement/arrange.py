@@ -307,10 +307,8 @@ def _filled(
         width = np.array([widths[name] for name in graph.names], dtype=np.int64)
         filled = construct(width, replication * demand // width, tiles, straddle=False)
     if isinstance(filled, Misfit):
-        raise CapacityError(
-            sum(arrays), tiles.count, tiles.arrays, largest, proven=filled.proven,
-            row_blocks=widths is not None,
-        )  # fmt: skip
+        found = {"proven": filled.proven, "row_blocks": widths is not None}
+        raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest, **found)
     return filled
 
 

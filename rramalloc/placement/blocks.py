@@ -147,14 +147,12 @@ class CopiesSharing:
         columns = range(self.weights.columns)
         first = number * self.room
         several = range(first, min(first + self.room, self.copies * groups))
+        high, wide = len(rows), len(columns)
         parts = tuple(
-            Part(
-                each // groups - first // groups, each % groups, (each - first) * len(rows),
-                (each - first) * len(columns), rows, columns,
-            )
-            for each in several
-        )  # fmt: skip
-        block = Block(number, number, len(several) * len(rows), len(several) * len(columns), parts)
+            Part(each // groups - first // groups, each % groups, at * high, at * wide, rows, columns)
+            for at, each in enumerate(several)
+        )
+        block = Block(number, number, len(several) * high, len(several) * wide, parts)
         return Held(first // groups, (block,))
 
     @property
@@ -232,9 +230,12 @@ class _Cuts:
                     for group in groups
                 )
                 yield Block(
-                    unit * len(rows) + i, unit * len(self.columns) + j, len(high) * len(groups),
-                    len(wide) * len(groups), parts,
-                )  # fmt: skip
+                    unit * len(rows) + i,
+                    unit * len(self.columns) + j,
+                    len(high) * len(groups),
+                    len(wide) * len(groups),
+                    parts,
+                )
 
 
 def _cut(whole: range, limit: int) -> Iterator[range]:

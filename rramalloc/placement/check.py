@@ -24,9 +24,12 @@ from rramalloc.records import brief
 
 
 def check(
-    placement: Placement, network: Network, replication: MappingOf[str, int], where: str = "placement",
+    placement: Placement,
+    network: Network,
+    replication: MappingOf[str, int],
+    where: str = "placement",
     blocks: BlocksByName = NO_BLOCKS,
-) -> None:  # fmt: skip
+) -> None:
     """Raise MisplacedError unless the placement holds `replication` copies of every stage of `network`.
 
     Each physical array is used at most once and exists; each block of each copy is there exactly once, with
@@ -226,9 +229,12 @@ def _check_places(placement: Placement, where: str) -> None:
 
 
 def _check_layers(
-    placement: Placement, needs: MappingOf[str, _Need], replication: MappingOf[str, int],
-    blocks: BlocksByName, where: str,
-) -> None:  # fmt: skip
+    placement: Placement,
+    needs: MappingOf[str, _Need],
+    replication: MappingOf[str, int],
+    blocks: BlocksByName,
+    where: str,
+) -> None:
     """The layers listed are the stages, with the copies of the allocation."""
     layers = {layer.name: layer for layer in placement.layers}
     for name in (*layers, *replication, *blocks):

@@ -326,8 +326,11 @@ def _tiles(arrays: tuple[PlacedArray, ...], hardware: Hardware) -> tuple[TileUse
         count[1] += array.rows * array.columns
     return tuple(
         TileUse(
-            chip=at, tile=tile, arrays=count, utilisation=count / chip.arrays_per_tile,
+            chip=at,
+            tile=tile,
+            arrays=count,
+            utilisation=count / chip.arrays_per_tile,
             cells=cells / (size * chip.arrays_per_tile),
         )
         for (at, tile), (count, cells) in used.items()
-    )  # fmt: skip
+    )

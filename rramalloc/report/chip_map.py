@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
-from rramalloc.chart import Axis, Chart, Marks, Panel, Spec, columns, label
+from rramalloc.chart import Axis, Chart, Marks, Panel, Spec, columns, label, named
 from rramalloc.placement.placement import PlacedArray, Placement
 from rramalloc.report.section import FIGURE, Detail
 from rramalloc.units import counted, rounded
@@ -139,10 +139,8 @@ def _arrays(drawing: _Map) -> tuple[Marks, str]:
     """A square for every array, row by row in its tile."""
     side = math.ceil(math.sqrt(drawing.room))
     data = columns([_square(array, drawing, side) for array in drawing.placement.arrays])
-    hover = {
-        "layer": "layer", "replica": "replica", **_windows_hover(drawing), "block (row, column)": "block",
-        "wordlines x bitlines": "cells", "chip": "chip", "tile": "tile", "array": "array",
-    }  # fmt: skip
+    hover = named("layer, replica") | _windows_hover(drawing) | {"block (row, column)": "block"}
+    hover |= named("wordlines x bitlines=cells, chip, tile, array")
     colour = {"color": drawing.colour()}
     return _squares(data, round(_TILE / side * 0.94, 4), {}, channels=colour, hover=hover), (
         "Every square is an array."
@@ -168,7 +166,7 @@ def _square(array: PlacedArray, drawing: _Map, side: int) -> dict[str, Any]:
     }
 
 
-def _windows_hover(drawing: _Map) -> Spec:
+def _windows_hover(drawing: _Map) -> dict[str, str]:
     return {"windows a step": "windows"} if drawing.placement.blocks else {}
 
 
@@ -188,10 +186,8 @@ def _bands(drawing: _Map, most: int) -> tuple[Marks, str]:
     for array in drawing.placement.arrays:
         held.setdefault((array.chip, array.tile, array.layer), []).append(array)
     data = columns(list(islice(_each_band(held, drawing), most)))
-    hover = {
-        "layer": "layer", "arrays in this tile": "arrays", "tile": "tile", "replicas": "replicas",
-        **_windows_hover(drawing), "first block (row, column)": "block",
-    }  # fmt: skip
+    hover = named("layer, arrays in this tile=arrays, tile, replicas") | _windows_hover(drawing)
+    hover |= {"first block (row, column)": "block"}
     channels = {"x": "left", "x2": "right", "y": "top", "y2": "bottom", "color": drawing.colour()}
     note = "Every band is the arrays of a layer in a tile."
     if len(held) > most:

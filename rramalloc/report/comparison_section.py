@@ -17,6 +17,7 @@ from rramalloc.chart import (
     bars,
     columns,
     label,
+    named,
     row_height,
     rule,
 )
@@ -30,13 +31,11 @@ _LEAST_END, _BEYOND = 1.3, 2.5
 _REFERENCE, _METHOD = Key(f"{REFERENCE} (the reference)", BLUE), Key("other methods", SKY)
 _REPAIRED, _BOUND = Key("repaired to fit", "#9fd0ee"), Key("lower bound", RED, "stroke")
 _SPREAD = Key("spread of seeds", "#777777", "stroke")
-_HOVER = {
-    "method": "method", "makespan": "makespan", "ratio": "ratio", "gap [%]": "gap", "arrays used": "used",
-}  # fmt: skip
+_HOVER = named("method, makespan, ratio, gap [%]=gap, arrays used=used")
 _SHOWN = (
-    "arrays", "method", "makespan", "ratio", "gap", "interval", "used", "recurrence", "published",
-    "latency_ns", "energy_pj", "edp", "area_um2", "seconds", "clock_s", "best", "worst", "repaired", "proof",
-)  # fmt: skip
+    "arrays method makespan ratio gap interval used recurrence published latency_ns energy_pj edp area_um2 "
+    "seconds clock_s best worst repaired proof"
+)
 
 
 def comparison_section(comparison: Comparison, detail: Detail) -> Section:
@@ -71,7 +70,7 @@ def comparison_section(comparison: Comparison, detail: Detail) -> Section:
             blocks.append(
                 Note(f"{_MOST_PANELS} of {len(budgets)} budgets are drawn, from the first to the last.")
             )
-        blocks.append(table_of("All rows", rows, _SHOWN, detail, folded=False))
+        blocks.append(table_of("All rows", rows, _SHOWN.split(), detail, folded=False))
     if comparison.skipped:
         blocks.append(table_of("Left out", comparison.skipped, ("arrays", "method", "reason"), detail))
     options = comparison.options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rramalloc.chart import BLUE, DASHED, GREY, RED, Axis, Chart, Key, Lists, Marks, Panel, label
+from rramalloc.chart import BLUE, DASHED, GREY, RED, Axis, Chart, Key, Lists, Marks, Panel, label, named
 from rramalloc.results.allocation import Allocation
 from rramalloc.units import share, steps
 
@@ -20,7 +20,7 @@ def convergence_chart(allocation: Allocation) -> Chart:
     """
     seconds, best, bound = _history(allocation)
     data: Lists = {"seconds": seconds, "best": best, "bound": bound}
-    hover = {"seconds": "seconds", "best makespan": "best", "lower bound": "bound"}
+    hover = named("seconds, best makespan=best, lower bound=bound")
     after = {"interpolate": "step-after"}
     gap = {"type": "area", **after, "opacity": 0.25}
     line = {"type": "line", **after, "point": {"size": 25}}

@@ -19,16 +19,16 @@ from rramalloc.chart import (
     Marks,
     Panel,
     label,
+    lists,
+    named,
 )
 from rramalloc.columns import columns_of
 from rramalloc.report.section import FIGURE, Block, Detail, Fact, Section, Table, section_of, table, thinned
 from rramalloc.results.pareto_front import FrontPoint, ParetoFront
 from rramalloc.units import counted, quantity, share
 
-_QUANTITY = {
-    "makespan": "makespan", "interval": "interval", "latency_ns": "latency", "energy": "energy", "edp": "EDP",
-    "area": "area", "arrays": "arrays",
-}  # fmt: skip
+_QUANTITY = {name: name for name in ("makespan", "interval", "energy", "area", "arrays")}
+_QUANTITY |= {"latency_ns": "latency", "edp": "EDP"}
 _COLOURS = (ORANGE, GREEN, PURPLE, SKY, GREY)
 
 
@@ -105,23 +105,14 @@ def front_chart(front: ParetoFront, detail: Detail = FIGURE) -> Chart:
 def _staircase(points: list[FrontPoint], end: float) -> tuple[Marks, ...]:
     front, bound = Key("front", BLUE, "stroke"), Key("lower bound", RED, "stroke")
     data: Lists = {
-        "arrays": [point.arrays for point in points],
-        "across": [point.across for point in points],
-        "value": [point.value for point in points],
-        "bound": [point.lower_bound for point in points],
+        **lists(points, "arrays, across, value, bound=lower_bound"),
         "gap": [round(100 * point.gap, 4) for point in points],
         "interval": [point.interval for point in points],
     }
     ends = {name: [*data[name], data[name][-1]] for name in ("value", "bound")}
     line = {"across": [*data["across"], end], **ends}
     staircase = {"type": "line", "interpolate": "step-after"}
-    hover = {
-        "arrays": "arrays",
-        "value": "value",
-        "lower bound": "bound",
-        "gap [%]": "gap",
-        "interval": "interval",
-    }
+    hover = named("arrays, value, lower bound=bound, gap [%]=gap, interval")
     dots = {"type": "circle", "size": 30 if len(points) < 200 else 12, "opacity": 1}
     return (
         Marks(staircase, line, {"x": "across", "y": "value"}, front),
@@ -137,14 +128,11 @@ def _beside(front: ParetoFront, detail: Detail) -> list[Marks]:
         points = [point for point in front.baselines if point.method == method]
         points = [points[at] for at in thinned(len(points), max(2, detail.marks // 8))]
         data: Lists = {
-            "arrays": [point.arrays for point in points],
-            "value": [point.value for point in points],
-            "method": [method] * len(points),
-            "budget": [point.budget for point in points],
+            **lists(points, "arrays, value, method, budget"),
         }
         colour, shape = _COLOURS[place % len(_COLOURS)], SHAPES[1:][place % (len(SHAPES) - 1)]
         look = {"type": "point", "size": 45, "strokeWidth": 1.6}
-        hover = {"method": "method", "budget": "budget", "arrays": "arrays", "value": "value"}
+        hover = named("method, budget, arrays, value")
         channels = {"x": "arrays", "y": "value", "shape": {}}
         layers.append(Marks(look, data, channels, Key(label(method), colour, shape), hover))
     return layers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from rramalloc.chart import (
@@ -18,6 +19,8 @@ from rramalloc.chart import (
     Panel,
     bars,
     label,
+    lists,
+    named,
     row_height,
 )
 from rramalloc.columns import Column
@@ -41,31 +44,27 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
     scale: Literal["linear", "log"] = "log" if most > _LINEAR else "linear"
     data: Lists = {
         "place": list(range(len(layers))),
-        "layer": [layer.name for layer in layers],
-        "copies": [layer.replication for layer in layers],
-        "arrays": [layer.arrays for layer in layers],
+        **lists(layers, "layer=name, copies=replication, arrays"),
         "held": [round(100 * layer.arrays / used, 3) for layer in layers],
         "share": [round(100 * layer.normal_op / makespan, 3) for layer in layers],
         "batches": [layer.batches for layer in layers],
     }
-    hover = {
-        "layer": "layer", "replication": "copies", "arrays": "arrays", "share of the arrays [%]": "held",
-        "batches": "batches", "share of the makespan [%]": "share",
-    }  # fmt: skip
+    shares = "share of the arrays [%]=held, batches, share of the makespan [%]=share"
+    hover = named(f"layer, replication=copies, arrays, {shares}")
     if any(layer.block is not None for layer in layers):
         data |= {
             "block": [block_words(layer.block) for layer in layers],
             "full": [round(100 * (layer.utilisation or 0), 3) for layer in layers],
         }
-        hover |= {"block": "block", "utilisation of the arrays [%]": "full"}
+        hover |= named("block, utilisation of the arrays [%]=full")
     sides = {"left": "datum.place - 0.4", "right": "datum.place + 0.4"}
 
     def columns(top: str, low: float, key: Key) -> Marks:
         across = {"x": "left", "x2": "right", "y": top, "y2": {"datum": low}}
         return Marks({"type": "rect"}, data, across, key, hover, sides)
 
-    names = [layer.name for layer in layers] if len(layers) <= _NAMED else []
-    across = Axis.of_names(names, "layer, in network order") if names else _numbered(len(layers))
+    names = tuple(label(layer.name) for layer in layers) if len(layers) <= _NAMED else ()
+    across = Axis("layer, in network order", -0.6, len(layers) - 0.4, names=names, whole=True)
     least = 0.7 if scale == "log" else 0.0
     copies = Axis("replication", least, most * 1.1, scale, whole=True)
     highest = max(1.0, *data["share"], *data["held"])
@@ -73,8 +72,9 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
     points = {"x": "place", "y": "held", "shape": {}}
     held = Marks(diamonds, data, points, Key("share of the arrays", ORANGE, "diamond"), hover)
     share = (columns("share", 0, Key("share of the makespan", SKY)), held)
+    bars_of_copies = columns("copies", least, Key("replication", BLUE))
     panels = (
-        Panel(_hidden(across), copies, 150, (columns("copies", least, Key("replication", BLUE)),)),
+        Panel(replace(across, title="", shown=False), copies, 150, (bars_of_copies,)),
         Panel(across, Axis("share [%]", 0, min(100, highest * 1.1)), 150, share),
     )
     return Chart(
@@ -84,14 +84,6 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
 
 def _given(value: float | None, words: Callable[[float], str]) -> str:
     return "not given" if value is None else words(value)
-
-
-def _numbered(count: int) -> Axis:
-    return Axis("layer, in network order", -0.6, count - 0.4, whole=True)
-
-
-def _hidden(axis: Axis) -> Axis:
-    return Axis("", axis.low, axis.high, names=axis.names, shown=False)
 
 
 def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
@@ -154,12 +146,11 @@ def buffer_blocks(buffers: Sequence[BufferedEdge], detail: Detail) -> tuple[Bloc
     kept = edges[:_MOST_BUFFERS]
     data: Lists = {
         "row": list(range(len(kept))),
-        "producer": [edge.producer for edge in kept],
-        "consumer": [edge.consumer for edge in kept],
+        **lists(kept, "producer, consumer"),
         "kib": [round(edge.buffer_bytes / 1024, 3) for edge in kept],
         "pixels": [edge.buffer_pixels for edge in kept],
     }
-    hover = {"from": "producer", "to": "consumer", "pixels": "pixels", "KiB": "kib"}
+    hover = named("from=producer, to=consumer, pixels, KiB=kib")
     drawn = bars(data, {"datum": 0}, "kib", hover=hover, look={"color": GREEN})
     names = Axis.of_names([f"{label(edge.producer, 12)} → {label(edge.consumer, 12)}" for edge in kept])
     across = Axis("buffer [KiB]", 0, max(data["kib"]) * 1.04 or 1)

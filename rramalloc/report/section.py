@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from rramalloc.chart import Chart
 from rramalloc.columns import Column, columns_of
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.results.allocation import NetworkId
 from rramalloc.studies.sweep.rows import SweptNetwork
@@ -143,21 +144,12 @@ def hardware_words(hardware: Hardware) -> str:
     return f"{hardware.name}, arrays of {size.wordlines} x {size.bitlines}, {size.cell_bits} bits a cell"
 
 
-class _Mapped(Protocol):
-    @property
-    def mapping(self) -> str: ...
-    @property
-    def fc(self) -> str: ...
-    @property
-    def fold(self) -> bool: ...
-
-
 def network_words(network: NetworkId | SweptNetwork) -> str:
     """Which network a result is of."""
     return f"{network.name}, sha256 {network.sha256}"
 
 
-def mapping_words(options: _Mapped) -> str:
+def mapping_words(options: MappingOptions) -> str:
     """How weights lie on crossbars, and where classifiers run."""
     return f"{options.mapping}{', folded' if options.fold else ''}; classifiers on the {options.fc}"
 

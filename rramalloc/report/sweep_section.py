@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label
+from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, named
 from rramalloc.columns import Column
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
@@ -26,23 +26,22 @@ from rramalloc.studies.sweep.run import SweepResult
 from rramalloc.units import counted
 
 _MOST_SERIES, _MOST_GROUPS = 12, 8
-_NUMBERS = {
-    "arrays": "", "used": "", "minimum": "", "cell_bits": "", "weight_bits": "", "dac_bits": "",
-    "columns_per_adc": "", "rows_per_read": "", "bandwidth_gb_s": "GB/s", "makespan": "steps",
-    "interval": "steps", "step_ns": "ns", "latency_ns": "ns", "throughput_per_s": "1/s", "dynamic_pj": "pJ",
-    "static_pj": "pJ", "energy_pj": "pJ", "edp": "pJ ns", "area_um2": "um2", "utilisation": "share",
-    "gap": "share", "seconds": "s", "objective_value": "of the objective", "lower_bound": "of the objective",
-}  # fmt: skip
+_UNITS = (
+    "arrays, used, minimum, cell_bits, weight_bits, dac_bits, columns_per_adc, rows_per_read, "
+    "bandwidth_gb_s=GB/s, makespan=steps, interval=steps, step_ns=ns, latency_ns=ns, throughput_per_s=1/s, "
+    "dynamic_pj=pJ, static_pj=pJ, energy_pj=pJ, edp=pJ ns, area_um2=um2, utilisation=share, gap=share, "
+    "seconds=s, objective_value=of the objective, lower_bound=of the objective"
+)
+_NUMBERS = {name: unit for name, _, unit in (each.partition("=") for each in _UNITS.split(", "))}
 """Columns that can be drawn against each other, and their units."""
 _VARIES = (
-    "network", "method", "hardware", "crossbar", "cell_bits", "bandwidth_gb_s", "weight_bits", "dac_bits",
-    "columns_per_adc", "rows_per_read", "clock", "mapping", "fc", "objective", "seed",
-)  # fmt: skip
+    "network method hardware crossbar cell_bits bandwidth_gb_s weight_bits dac_bits columns_per_adc "
+    "rows_per_read clock mapping fc objective seed"
+)
 _SHOWN = (
-    "network", "hardware", "crossbar", "mapping", "arrays", "objective", "method", "seed", "used",
-    "makespan", "lower_bound", "gap", "interval", "latency_ns", "energy_pj", "edp", "area_um2",
-    "utilisation", "error_kind",
-)  # fmt: skip
+    "network hardware crossbar mapping arrays objective method seed used makespan lower_bound gap interval "
+    "latency_ns energy_pj edp area_um2 utilisation error_kind"
+)
 
 
 def sweep_section(document: SweepDocument, detail: Detail) -> Section:
@@ -57,7 +56,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
     if done:
         blocks += _charts(done, detail)
     if rows:
-        blocks += [_summary(rows, detail), table_of("Rows", rows, _SHOWN, detail)]
+        blocks += [_summary(rows, detail), table_of("Rows", rows, _SHOWN.split(), detail)]
     if failed:
         kinds = {f"{row.error_kind}: {row.error}": row for row in failed}
         blocks.append(table("Errors", [Column("First of each kind", value=str)], [*kinds], detail))
@@ -80,7 +79,9 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
 
 def _series(rows: Sequence[SweepRow], x: str) -> dict[str, list[SweepRow]]:
     """Rows by the values that vary besides a column, rising in the column."""
-    differ = [field for field in _VARIES if field != x and len({getattr(row, field) for row in rows}) > 1]
+    differ = [
+        field for field in _VARIES.split() if field != x and len({getattr(row, field) for row in rows}) > 1
+    ]
     varies = differ or ["method"]
     series: dict[str, list[SweepRow]] = {}
     for row in rows:
@@ -113,7 +114,7 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGUR
         shape = SHAPES[(place + place // len(SERIES)) % len(SHAPES)]
         key = Key(label(name, 60), SERIES[place % len(SERIES)], shape)
         at = {"x": "x", "y": "y"}
-        hover = {"of": "series", x: "x", y: "y", "objective": "objective", "lower bound": "bound"}
+        hover = named(f"of=series, {x}=x, {y}=y, objective, lower bound=bound")
         layers.append(Marks({"type": "line"}, data, at, key))
         points = {"type": "point", "filled": True, "opacity": 1, "size": 45}
         layers.append(Marks(points, data, at | {"shape": {}}, key, hover))

@@ -17,6 +17,8 @@ from rramalloc.chart import (
     Panel,
     bars,
     label,
+    lists,
+    named,
     row_height,
     rule,
 )
@@ -67,9 +69,7 @@ def _exact(names: Sequence[str], runs: Sequence[BusySpan]) -> list[Marks]:
     busy: Lists = {
         "row": [run.stage for run in runs],
         "layer": [names[run.stage] for run in runs],
-        "left": [run.start for run in runs],
-        "right": [run.finish for run in runs],
-        "batches": [run.batches for run in runs],
+        **lists(runs, "left=start, right=finish, batches"),
     }
     pairs = [(one, two) for one, two in pairwise(runs) if one.stage == two.stage]
     waits: Lists = {
@@ -78,7 +78,7 @@ def _exact(names: Sequence[str], runs: Sequence[BusySpan]) -> list[Marks]:
         "left": [one.finish for one, _ in pairs],
         "right": [two.start for _, two in pairs],
     }
-    span = {"layer": "layer", "from step": "left", "to step": "right"}
+    span = named("layer, from step=left, to step=right")
     computing = bars(busy, "left", "right", key=_COMPUTING, hover=span | {"batches": "batches"})
     if not pairs:
         return [computing]
@@ -89,14 +89,12 @@ def _summed(stages: Sequence[Layer]) -> list[Marks]:
     """Bars as far as an allocation alone says."""
     data: Lists = {
         "row": list(range(len(stages))),
-        "layer": [stage.name for stage in stages],
-        "start": [stage.start for stage in stages],
+        **lists(stages, "layer=name, start"),
         "end": [stage.start + stage.normal_op for stage in stages],
-        "finish": [stage.finish for stage in stages],
-        "batches": [stage.batches for stage in stages],
+        **lists(stages, "finish, batches"),
         "waits": [max(0, stage.finish - stage.start - stage.normal_op) for stage in stages],
     }
-    hover = {"layer": "layer", "start": "start", "finish": "finish", "batches": "batches", "waits": "waits"}
+    hover = named("layer, start, finish, batches, waits")
     return [
         bars(data, "start", "end", key=_COMPUTING, hover=hover),
         bars(data, "end", "finish", key=_WAITING_SUM, hover=hover, thick=0.4),
@@ -111,10 +109,7 @@ def _critical(names: Sequence[str], segments: Sequence[CriticalSegment]) -> list
         return []
     data: Lists = {
         "row": [rows[segment.stage] for segment in path],
-        "layer": [segment.stage for segment in path],
-        "left": [segment.start for segment in path],
-        "right": [segment.finish for segment in path],
-        "batches": [segment.batches for segment in path],
+        **lists(path, "layer=stage, left=start, right=finish, batches"),
         "waits": [
             f"pixel ({each.row}, {each.column}) of {each.waits_for}" if each.waits_for else "the input"
             for each in path
@@ -125,10 +120,7 @@ def _critical(names: Sequence[str], segments: Sequence[CriticalSegment]) -> list
         "from": [rows[one.stage] for one, _ in pairwise(path)],
         "to": [rows[two.stage] for _, two in pairwise(path)],
     }
-    hover = {
-        "critical path": "layer", "from step": "left", "to step": "right", "batches": "batches",
-        "waits for": "waits",
-    }  # fmt: skip
+    hover = named("critical path=layer, from step=left, to step=right, batches, waits for=waits")
     links = {"x": "x", "y": "from", "y2": "to"}
     return [
         bars(data, "left", "right", key=_CRITICAL, hover=hover, thick=0.26),

@@ -109,7 +109,7 @@ def tuning_chart(tuning: Tuning, detail: Detail = FIGURE) -> Chart:
         (f"{label(tuning.network.name)} in {label(tuning.options.simulator, 60)}",),
         zoom="xy",
         note=f"{counted(beyond, 'allocation')} above the axis." if beyond else "",
-    )  # fmt: skip
+    )
 
 
 def _points(rows: list[Judged], kept: list[int], key: Key) -> Marks:
@@ -146,9 +146,10 @@ def _copies(tuning: Tuning, detail: Detail) -> Table:
     before, after = tuning.judged[0].replication, tuning.allocation.replication
     own = {} if tuning.own is None else tuning.own.replication
     columns = [
-        Column("Layer", value=str), Column("Fewest steps", "int", before.get),
+        Column("Layer", value=str),
+        Column("Fewest steps", "int", before.get),
         Column("Tuned", "int", after.get),
-    ]  # fmt: skip
+    ]
     if own:
         columns.append(Column("Own choice", "int", own.get))
     return table("Copies of the layers", columns, [*before], detail)

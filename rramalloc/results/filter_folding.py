@@ -67,10 +67,9 @@ class Folded(Record):
     def fold(self) -> Fold:
         """To fold real weights and inputs with. Raises SpecError for a dilated kernel."""
         outputs, high, wide, inputs = self.filter_before
-        whole = Filter(
-            outputs=outputs, kernel=(high, wide), inputs=inputs, stride=self.stride_before,
-            dilation=(1, 1) if self.n_h * self.n_w > 1 else self.dilation, groups=self.groups,
-        )  # fmt: skip
+        pairs = {"kernel": (high, wide), "stride": self.stride_before}
+        pairs["dilation"] = (1, 1) if self.n_h * self.n_w > 1 else self.dilation
+        whole = Filter(outputs=outputs, inputs=inputs, groups=self.groups, **pairs)
         size = (self.n_h, self.n_w)
         return Fold(filter=whole, size=size, inputs=self.filter[3] // (self.n_h * self.n_w))
 
@@ -189,10 +188,8 @@ def fold_filter(
     (64, 1, 1, 64)
     """
     outputs, high, wide, inputs = _numbers("filter", shape, (4,))
-    filter_ = Filter(
-        outputs=outputs, kernel=(high, wide), inputs=inputs, stride=_pair("stride", stride),
-        dilation=_pair("dilation", dilation), groups=groups,
-    )  # fmt: skip
+    pairs = {"stride": _pair("stride", stride), "dilation": _pair("dilation", dilation)}
+    filter_ = Filter(outputs=outputs, kernel=(high, wide), inputs=inputs, groups=groups, **pairs)
     (fold, chosen), pads = fold_to(filter_, align, rule, th1), _pads(padding)
     if align_outputs is not None and not is_whole(align_outputs, 1, MAX_ALIGN):
         raise SpecError("align_outputs", f"must be from 1 to {MAX_ALIGN}, got {brief(align_outputs)}")

@@ -136,7 +136,6 @@ def _nodes(
         pixels = f"{pixels}_grouped"
     filters = fold_weights(np.moveaxis(weights, 1, -1), fold)
     stored = constant("weights", np.ascontiguousarray(np.moveaxis(filters, -1, 1)))
-    yield helper.make_node(
-        "Conv", [pixels, stored, *proto.input[2:]], [proto.output[0]], proto.name,
-        kernel_shape=fold.kernel, strides=fold.stride, dilations=fold.dilation, group=groups,
-    )  # fmt: skip
+    window = {"kernel_shape": fold.kernel, "strides": fold.stride, "dilations": fold.dilation}
+    read = [pixels, stored, *proto.input[2:]]
+    yield helper.make_node("Conv", read, [proto.output[0]], proto.name, group=groups, **window)

@@ -166,11 +166,14 @@ def _modes(network: Network, graph: StageGraph, hardware: Hardware) -> list[_Sta
                 arrays=int(best.arrays[place]),
                 batches=int(best.batches[place]),
                 utilisation=float(
-                    best.low[place] * best.tall[place] * best.wide[place] * smallest
+                    best.low[place]
+                    * best.tall[place]
+                    * best.wide[place]
+                    * smallest
                     / (best.arrays[place] * cells)
                 ),
             )
             for place in dict.fromkeys(places.tolist())
-        ]  # fmt: skip
+        ]
         result.append(_StageModes(tuple(shown), int(best.arrays[-1])))
     return result

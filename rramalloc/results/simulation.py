@@ -160,11 +160,9 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     if hardware.energy is not None:
         model = EnergyModel(graph, hardware, options)
         metrics = model.measure(in_blocks, copies, arrays_of, absolute.latency_ns)
-    layers = layers_of(
-        timing, demand.tolist(), taken.tolist(), folds(network, graph.stages, hardware, options),
-        hardware, metrics, in_blocks=bool(given.blocks) or options.mapping == "sdk",
-        with_cycles=bool(given.cycles),
-    )  # fmt: skip
+    sizes = folds(network, graph.stages, hardware, options)
+    shown = {"in_blocks": bool(given.blocks) or options.mapping == "sdk", "with_cycles": bool(given.cycles)}
+    layers = layers_of(timing, demand.tolist(), taken.tolist(), sizes, hardware, metrics, **shown)
     path = critical_path(timing)
     unit = "tick" if given.cycles or graph.clocks is not None else "step"
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))

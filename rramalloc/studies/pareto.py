@@ -121,7 +121,10 @@ def pareto(
         network=NetworkId.of(source),
         hardware=machine,
         options=ParetoOptions(
-            **dict(mapped), work=ending.work, time_limit_s=ending.time_limit_s, gap=ending.gap,
+            **dict(mapped),
+            work=ending.work,
+            time_limit_s=ending.time_limit_s,
+            gap=ending.gap,
             latency_table=measured,
         ),
         objective=objective,
@@ -141,7 +144,7 @@ def pareto(
             *input_warnings(problem.graph, machine, mapped, most, measured),
             *_warnings(front),
         ),
-    )  # fmt: skip
+    )
 
 
 def _checked(objective: Objective, point: Point) -> FrontPoint:
@@ -292,9 +295,12 @@ def _beside(
                 continue
             checked = check_candidate(problem, candidate, problem.budget, request.method)
             yield BaselinePoint(
-                method=request.method, budget=most, arrays=checked.used, makespan=checked.timing.makespan,
+                method=request.method,
+                budget=most,
+                arrays=checked.used,
+                makespan=checked.timing.makespan,
                 value=objective.value(checked.timing),
-            )  # fmt: skip
+            )
 
 
 def _warnings(front: Front) -> Iterator[str]:

@@ -23,8 +23,10 @@ def export(subject: Subject) -> Bundle:
     if subject.placement is not None:
         rest = [name for name in PlacedArray.model_fields if name not in _PLACES]
         heading = [f"{place}_{axis}" for place in _PLACES for axis in ("row", "column")] + rest
-        rows = ([*array.chip, *array.tile, *(getattr(array, name) for name in rest)]
-                for array in subject.placement.arrays)  # fmt: skip
+        rows = (
+            [*array.chip, *array.tile, *(getattr(array, name) for name in rest)]
+            for array in subject.placement.arrays
+        )
         files.append(_file("placement.csv", heading, rows))
     return Bundle(tuple(files), (), places=True, blocks=True)
 

@@ -178,21 +178,23 @@ def _config(subject: Subject, storage: _Storage) -> str:
     ohms = (1 / (lowest + step * (highest - lowest) / (level - 1)) for step in range(level))
     own = {
         "Device level": {
-            "Device_Level": str(level), "Device_Resistance": ", ".join(f"{ohm:.6g}" for ohm in ohms),
+            "Device_Level": str(level),
+            "Device_Resistance": ", ".join(f"{ohm:.6g}" for ohm in ohms),
         },
         "Crossbar level": {
             "Xbar_Size": f"{crossbar.wordlines},{crossbar.bitlines}",
             "Subarray_Size": str(crossbar.wordlines),
         },
         "Process element level": {
-            "Xbar_Polarity": str(storage.polarity), "Group_Num": str(storage.cells),
+            "Xbar_Polarity": str(storage.polarity),
+            "Group_Num": str(storage.cells),
         },
         "Tile level": {"PE_Num": "{},{}".format(*storage.pes)},
         "Architecture level": {
             "Tile_Connection": _ALONG_L if storage.tiles[0] == storage.tiles[1] else _SNAKE,
             "Tile_Num": "{},{}".format(*storage.tiles),
         },
-    }  # fmt: skip
+    }
     timing, chip = subject.hardware.timing, subject.hardware.chip
     if timing is not None and timing.read_ns is not None:
         own["Device level"]["Read_Latency"] = str(timing.read_ns)

@@ -58,9 +58,10 @@ def export(subject: Subject) -> Bundle:
     cores = _cores(subject, groups)
     settings = _last_node(subject, nodes) | {"arrays": sum(each.arrays for each in groups)}
     laid = spread(groups, cores.number, cores.arrays)
+    copies = {str(index): subject.copies[name] for name, index in nodes.index.items()}
     files = [
         json_file("network.json", {"node_list": nodes.entries}, "the network, as its front end writes it"),
-        json_file("replication.json", _copies(subject, nodes), "copies by index of the node"),
+        json_file("replication.json", copies, "copies by index of the node"),
         json_file("config.json", _config(subject, columns, cores), "all that it reads of the hardware"),
         json_file(
             "run.json", settings, "the node whose result leaves the chip, and the arrays that it will store"
@@ -74,10 +75,6 @@ def export(subject: Subject) -> Bundle:
     command += "python run.py PIMCOMP-NN --mode high-throughput"
     remarks = (*nodes.remarks, *_remarks(subject, columns, cores), _about_cores(laid is not None))
     return Bundle(tuple(files), remarks, command)
-
-
-def _copies(subject: Subject, nodes: NodeList) -> dict[str, int]:
-    return {str(index): subject.copies[name] for name, index in nodes.index.items()}
 
 
 def _by_node(subject: Subject, nodes: NodeList, laid: Sequence[list[int]]) -> dict[str, list[int]]:
@@ -185,9 +182,11 @@ def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:
     """All fields that its back end reads; it takes the bits of a number from `adc_count`."""
     crossbar, precision = subject.hardware.crossbar, subject.hardware.precision
     matrix = {
-        "xbar_size": [crossbar.wordlines, columns], "xbar_array_count": cores.arrays,
-        "cell_precision": crossbar.cell_bits, "adc_count": precision.input_bits,
-    }  # fmt: skip
+        "xbar_size": [crossbar.wordlines, columns],
+        "xbar_array_count": cores.arrays,
+        "cell_precision": crossbar.cell_bits,
+        "adc_count": precision.input_bits,
+    }
     core = {"matrix_config": matrix}
     return {"chip_config": {"core_config": core, "network_config": {"layout": list(cores.layout)}}}
 

@@ -25,16 +25,10 @@ MAX_FOLDED_TOTAL = 2**24
 """Elements of all evaluated constants of a model together: bounds the memory they take."""
 
 _T = onnx.TensorProto
-_EVALUATED = (
-    _T.FLOAT, _T.DOUBLE, _T.FLOAT16, _T.INT64, _T.INT32, _T.INT16, _T.INT8, _T.UINT16, _T.UINT8, _T.BOOL,
-    _T.UINT32, _T.UINT64,
-)  # fmt: skip
+_EVALUATED = "FLOAT DOUBLE FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8 BOOL"
+_KINDS = frozenset(getattr(_T, kind) for kind in _EVALUATED.split())
 """Element types of constants that shapes can be made of."""
-
-
-_BITS = {
-    _T.INT4: 4, _T.UINT4: 4, _T.INT8: 8, _T.UINT8: 8, _T.INT16: 16, _T.UINT16: 16,
-}  # fmt: skip
+_BITS = {getattr(_T, f"{sign}INT{bits}"): bits for bits in (4, 8, 16) for sign in ("", "U")}
 
 
 class Room:
@@ -58,7 +52,7 @@ def bits_of(kind: int) -> int | None:
 
 def dtype_of(kind: int) -> np.dtype[Any] | None:
     """NumPy type of an ONNX element type, None if it has none that is needed here."""
-    return onnx.helper.tensor_dtype_to_np_dtype(kind) if kind in _EVALUATED else None
+    return onnx.helper.tensor_dtype_to_np_dtype(kind) if kind in _KINDS else None
 
 
 def foldable(elements: int, dtype: np.dtype[Any]) -> bool:

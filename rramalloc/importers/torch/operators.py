@@ -19,9 +19,12 @@ from rramalloc.network.geometry import MAX_EXTENT
 Handler = Callable[[Call], Value | Sequence[Value]]
 _END = MAX_EXTENT + 1
 _PADDINGS = {
-    "reflection": "reflect", "reflect": "reflect", "replication": "edge", "replicate": "edge",
+    "reflection": "reflect",
+    "reflect": "reflect",
+    "replication": "edge",
+    "replicate": "edge",
     "circular": "wrap",
-}  # fmt: skip
+}
 
 
 # --- layers with weights

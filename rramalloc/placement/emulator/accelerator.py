@@ -32,9 +32,12 @@ class Accelerator:
 
     @classmethod
     def programmed(
-        cls, arrays: Sequence[PlacedArray], held: dict[str, Blocks], storage: Mapping[str, Storage],
+        cls,
+        arrays: Sequence[PlacedArray],
+        held: dict[str, Blocks],
+        storage: Mapping[str, Storage],
         weights: Callable[[str], Ints],
-    ) -> Accelerator:  # fmt: skip
+    ) -> Accelerator:
         """All arrays programmed, each with the block that its entry names.
 
         storage: by layer name; weights: (groups, outputs, rows of a group) of a layer by name.

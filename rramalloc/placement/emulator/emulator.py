@@ -268,11 +268,10 @@ class Emulator:
         if node.name not in self.schedule.stage:
             return self._on_host(node, tensor)
         fold, grid = fold_for(self.network, node, self.folds), self.schedule.grid(node.name)
-        return EmulatedLayer(
-            self.network, node, self.accelerator, self.storage[node.name],
-            replace(self.converters, width=width.bits), self.schedule.copies(node.name), grid,
-            ParallelWindow.of(node, grid, fold), fold,
-        ).sums(tensor)  # fmt: skip
+        storage, copies = self.storage[node.name], self.schedule.copies(node.name)
+        converters, window = replace(self.converters, width=width.bits), ParallelWindow.of(node, grid, fold)
+        parts = (self.accelerator, storage, converters, copies, grid, window, fold)
+        return EmulatedLayer(self.network, node, *parts).sums(tensor)
 
     def narrowed(self, sums: Ints, shift: int) -> Ints:
         """Sums brought back to the width of a tensor: shifted, rounded down, saturated."""

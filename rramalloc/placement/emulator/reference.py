@@ -259,7 +259,7 @@ class Reference:
     def _pool(self, model: Model, node: Pool, name: str, shape: tuple[int, ...]) -> str:
         """The border is added first, so far that ceil_mode needs no rule of its own."""
         source = self.network.input_shape(node)
-        window = {"kernel_shape": node.kernel, "strides": node.stride, "dilations": node.dilation}
+        window = _window(node)
         reach = [(shape[2 + a] - 1) * node.stride[a] + node.geometry.span(a) for a in (0, 1)]
         before = node.pads[:2]
         after = [max(0, reach[a] - before[a] - source[1 + a]) for a in (0, 1)]
@@ -300,13 +300,15 @@ def _linear(tensor: Reals, weights: npt.NDArray[Any]) -> Reals:
     return np.concatenate(parts)
 
 
+def _window(node: Conv | ConvTranspose | Pool) -> dict[str, Any]:
+    """Attributes of its receptive field."""
+    return {"kernel_shape": node.kernel, "strides": node.stride, "dilations": node.dilation}
+
+
 def _convolved(node: Conv, tensor: Reals, weights: Reals) -> Reals:
     model = Model()
-    name = model.add(
-        "Conv", model.feed(tensor[None]), model.feed(weights), kernel_shape=node.kernel, strides=node.stride,
-        pads=node.pads, dilations=node.dilation, group=node.groups,
-    )  # fmt: skip
-    return model.run(name)
+    fed = model.feed(tensor[None]), model.feed(weights)
+    return model.run(model.add("Conv", *fed, pads=node.pads, group=node.groups, **_window(node)))
 
 
 def _transposed(node: ConvTranspose, tensor: Reals, weights: Reals) -> Reals:
@@ -316,13 +318,11 @@ def _transposed(node: ConvTranspose, tensor: Reals, weights: Reals) -> Reals:
     """
     model = Model()
     kernels = weights.reshape(node.groups, -1, *weights.shape[1:]).swapaxes(1, 2)
-    parts = [
-        model.add(
-            "ConvTranspose", model.feed(part[None]), model.feed(np.ascontiguousarray(kernel)),
-            kernel_shape=node.kernel, strides=node.stride, dilations=node.dilation,
-        )
-        for part, kernel in zip(tensor.reshape(node.groups, -1, *tensor.shape[1:]), kernels, strict=True)
-    ]  # fmt: skip
+    groups = tensor.reshape(node.groups, 1, -1, *tensor.shape[1:])
+    fed = [
+        (model.feed(one), model.feed(np.ascontiguousarray(k))) for one, k in zip(groups, kernels, strict=True)
+    ]
+    parts = [model.add("ConvTranspose", *each, **_window(node)) for each in fed]
     name = model.add("Concat", *parts, axis=1)
     name = model.add("Pad", name, model.feed(np.array([0] * 6 + list(node.output_padding))), model.feed(0.0))
     top, left, bottom, right = node.pads

@@ -216,12 +216,9 @@ def summary(
     timing, hardware = emulator.schedule.timing, task.source.hardware
     changed = any(layer.worst for layer in layers)
     converters = emulator.converters
-    options = VerificationOptions(
-        mapping=task.source.options.mapping, fc=task.source.options.fc, placed=task.placed,
-        seed=comparison.seed, images=images,
-        adc_bits=converters.adc_bits, noise=converters.noise,
-        dac_bits=None if converters.adc_bits is None else converters.dac_bits,
-    )  # fmt: skip
+    sources = task.source.options, task, comparison, converters
+    dac_bits = None if converters.adc_bits is None else converters.dac_bits
+    options = VerificationOptions.gather(*sources, images=images, dac_bits=dac_bits)
     return Verification(
         rramalloc_version=__version__,
         network=NetworkId.of(task.network),
@@ -352,9 +349,12 @@ def verify_task(
     accelerator = Accelerator.programmed(task.arrays, held, storage, stored)
     schedule = BatchSchedule.of(timing)
     comparison = EmulatorComparison(
-        network, Emulator(network, accelerator, storage, converters, schedule, weights, width, task.folds),
-        Reference(network, weights, width.low, width.high), seed, converters.exact,
-    )  # fmt: skip
+        network,
+        Emulator(network, accelerator, storage, converters, schedule, weights, width, task.folds),
+        Reference(network, weights, width.low, width.high),
+        seed,
+        converters.exact,
+    )
     difference = None
     for image in range(images):
         difference = difference or comparison.run(image, on_progress)

@@ -90,12 +90,8 @@ class ChipletSchedule(ResultRecord):
                 strategy = str(operator.strategy) if called is None else called[operator.strategy]
                 submesh = Submesh.of(operator)
                 size = None if submesh is None else submesh.size(self.description.chip.units)
-                rows.append(
-                    ScheduledOperator(
-                        number, name, strategy, size, _unit(operator.first), _unit(operator.last),
-                        cost.compute, cost.communication, cost.routing, cost.cost,
-                    )
-                )  # fmt: skip
+                ends = _unit(operator.first), _unit(operator.last)
+                rows.append(ScheduledOperator(number, name, strategy, size, *ends, **dict(cost)))
         return rows
 
     def _headline(self) -> tuple[str, str]:

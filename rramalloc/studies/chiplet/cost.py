@@ -111,7 +111,7 @@ class ChipletCost(ResultRecord):
     def rows(self) -> list[ComputedOperator]:
         """Operators in the order of their groups."""
         return [
-            ComputedOperator(number, name, cost.compute, cost.communication, cost.routing, cost.cost)
+            ComputedOperator(number, name, **dict(cost))
             for number, group in enumerate(self.groups)
             for name, cost in group.operators.items()
         ]
@@ -140,9 +140,12 @@ class Terms(NamedTuple):
 
 
 def total_cost(
-    groups: Sequence[Mapping[str, Terms]], edges: Iterable[tuple[str, str, Terms]],
-    unit: Literal["cycles", "ns"], warnings: Sequence[str] = (), pipelined: float | None = None,
-) -> ChipletCost:  # fmt: skip
+    groups: Sequence[Mapping[str, Terms]],
+    edges: Iterable[tuple[str, str, Terms]],
+    unit: Literal["cycles", "ns"],
+    warnings: Sequence[str] = (),
+    pipelined: float | None = None,
+) -> ChipletCost:
     """Sum of the groups and of what lies between them.
 
     An edge that leaps over groups counts before the group that reads it.

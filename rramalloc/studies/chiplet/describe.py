@@ -90,14 +90,17 @@ def describe_network(network: Network, hardware: Hardware, mapping: Mapping, fc:
         "name": network.name,
         "unit": "ns",
         "chip": {
-            "chiplets": list(chip.chips), "units": list(chip.tiles),
-            "bandwidth_inside": chip.bandwidth_tile_gb_s, "bandwidth_between": between,
-            "hop_cycles_inside": chip.hop_ns_tile or 0.0, "hop_cycles_between": chip.hop_ns_chip or 0.0,
+            "chiplets": list(chip.chips),
+            "units": list(chip.tiles),
+            "bandwidth_inside": chip.bandwidth_tile_gb_s,
+            "bandwidth_between": between,
+            "hop_cycles_inside": chip.hop_ns_tile or 0.0,
+            "hop_cycles_between": chip.hop_ns_chip or 0.0,
         },
         "groups": [[graph.names[stage]] for stage in graph.network_order],
         "operators": operators,
         "edges": edges,
-    }  # fmt: skip
+    }
     warnings.append(
         "weights are taken to be in the arrays of a tile when their group runs; writing them is not counted"
     )
@@ -118,7 +121,7 @@ def _left_out(chip: Chip) -> Iterator[str]:
 
 def _splits(
     network: Network, stage: Stage, hardware: Hardware, mapping: Mapping, chip: Chip, windows: int
-) -> Iterator[Split]:  # fmt: skip
+) -> Iterator[Split]:
     """All ways whose share fits in a tile. Raises SpecError if none does."""
     whole = WeightMatrix.of(network, stage, hardware)
     where = f"{network.where}: node {stage.name[:60]!r}"

@@ -177,9 +177,10 @@ class ScheduleProblem:
             if place != self.places.nowhere:
                 submesh = self.places.submeshes[place]
                 update |= {
-                    "submesh": (submesh.chiplets, submesh.units), "first": submesh.first,
+                    "submesh": (submesh.chiplets, submesh.units),
+                    "first": submesh.first,
                     "last": submesh.last,
-                }  # fmt: skip
+                }
             operators[name] = self.description.operators[name].model_copy(update=update)
         named = tuple(tuple(self.names[v] for v in group) for group in groups)
         return self.description.model_copy(update={"groups": named, "operators": operators})

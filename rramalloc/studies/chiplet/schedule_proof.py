@@ -110,10 +110,8 @@ def _message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
         for strategy in np.unique(to.strategy):
             columns = np.flatnonzero(to.strategy == strategy)
             least = np.empty((2, len(rows)))
-            nearest(
-                hopped.cycles, hopped.within, rows, to.place[columns], below[columns], float(link.transfers),
-                least,
-            )  # fmt: skip
+            there = to.place[columns], below[columns]
+            nearest(hopped.cycles, hopped.within, rows, *there, float(link.transfers), least)
             table = link.table[source.strategy[some], strategy]
             for stays, bandwidth in ((1, inside), (0, between)):
                 value = least[stays][at] + table / (bandwidth or np.inf)

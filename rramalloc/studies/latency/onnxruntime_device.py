@@ -120,9 +120,12 @@ class _OnnxModel:
             # the nearest pixel is that of ONNX' default coordinates, too
             coordinates = "half_pixel" if node.mode == "nearest" else node.coordinates
             self._node(
-                "Resize", [sources[0], "", scales], value,
-                mode=node.mode, coordinate_transformation_mode=coordinates,
-            )  # fmt: skip
+                "Resize",
+                [sources[0], "", scales],
+                value,
+                mode=node.mode,
+                coordinate_transformation_mode=coordinates,
+            )
         elif node.op == "batchnorm":
             ones = np.ones(network.shapes[node.name].channels, dtype=np.float32)
             rest = [self._constant(f"{value}_{part}", ones) for part in ("scale", "bias", "mean", "var")]
@@ -140,10 +143,8 @@ class _OnnxModel:
         weights = _random((*matrix, *node.kernel))
         bias = np.zeros(node.out_channels, dtype=np.float32)
         constants = [self._constant(f"{value}_w", weights), self._constant(f"{value}_b", bias)]
-        self._node(
-            operator, [source, *constants], value, kernel_shape=node.kernel, strides=node.stride,
-            pads=node.pads, dilations=node.dilation, group=node.groups, **more,
-        )  # fmt: skip
+        more |= {"dilations": node.dilation}
+        self._node(operator, [source, *constants], value, group=node.groups, **_window(node), **more)
 
     def _linear(self, node: Linear, shape: Shape, source: str, value: str) -> None:
         """A product with a matrix; on a grid the same for every pixel, a 1 x 1 convolution."""
@@ -159,11 +160,10 @@ class _OnnxModel:
         self._node("Reshape", [f"{value}_product", target], value)
 
     def _pool(self, node: Pool, source: str, value: str) -> None:
-        extra = {"dilations": node.dilation} if node.op == "maxpool" else {}
-        self._node(
-            "MaxPool" if node.op == "maxpool" else "AveragePool", [source], value, kernel_shape=node.kernel,
-            strides=node.stride, pads=node.pads, ceil_mode=int(node.ceil_mode), **extra,
-        )  # fmt: skip
+        highest = node.op == "maxpool"
+        more = _window(node) | ({"dilations": node.dilation} if highest else {})
+        operator = "MaxPool" if highest else "AveragePool"
+        self._node(operator, [source], value, ceil_mode=int(node.ceil_mode), **more)
 
     def _node(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> None:
         from onnx import helper
@@ -260,8 +260,9 @@ class OnnxRuntimeDevice:
             reason = " ".join(str(error).split())[:300]
             raise DeviceError("onnxruntime", f"cannot run {run.text[:200]}: {reason}") from error
         self._sessions[run.text] = ready
-        while len(self._sessions) > 1 and self._kept_bytes() > _KEPT_BYTES:
-            self._sessions.popitem(last=False)
+        kept = self._sessions
+        while len(kept) > 1 and sum(each.weight_bytes for each in kept.values()) > _KEPT_BYTES:
+            kept.popitem(last=False)
         return ready
 
     def _options(self) -> Any:
@@ -274,8 +275,9 @@ class OnnxRuntimeDevice:
     def _built(self, run: TimedRun) -> Network:
         return self._network if run.kind == "network" else network_of(run)
 
-    def _kept_bytes(self) -> int:
-        return sum(ready.weight_bytes for ready in self._sessions.values())
+
+def _window(node: Conv | ConvTranspose | Pool) -> dict[str, Any]:
+    return {"kernel_shape": node.kernel, "strides": node.stride, "pads": node.pads}
 
 
 def _weight_bytes(network: Network) -> int:

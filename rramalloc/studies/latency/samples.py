@@ -9,7 +9,6 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from pydantic import Field, TypeAdapter
 
 from rramalloc.choices import OverheadMethod
 from rramalloc.errors import RramallocError, SpecError
-from rramalloc.files import file_errors, open_alone, open_to_read, parse_json
+from rramalloc.files import Closing, file_errors, open_alone, open_to_read, parse_json
 from rramalloc.hardware.hardware import MAX_VALUE
 from rramalloc.records import Record, check_format, parse
 from rramalloc.studies.latency.plan import MeasurePlan
@@ -95,7 +94,7 @@ _HEADERS: TypeAdapter[Header] = TypeAdapter(Header)
 _LINES: TypeAdapter[_SampleLine] = TypeAdapter(_SampleLine)
 
 
-class SampleFile:
+class SampleFile(Closing):
     """The samples of one plan on one device, held for writing by one process at a time; used as a context.
 
     times: those of each run of the plan, in ns. A last line that was cut off when its writer was killed is
@@ -112,12 +111,8 @@ class SampleFile:
             self._stream.close()
             raise
 
-    def __enter__(self) -> SampleFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Let other processes write."""
         with file_errors(self._shown):
             self._stream.close()
 

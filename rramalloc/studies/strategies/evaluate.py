@@ -162,12 +162,15 @@ def propose(
     plan = plan_of_copies(name, copies, demand, tasks, chip, name)
     layers = tuple(
         ProposedLayer(
-            name=task.name, demand=need, replication=copies[task.name],
-            arrays=need * copies[task.name], time_ns=_time_ns(task, copies[task.name], chip),
+            name=task.name,
+            demand=need,
+            replication=copies[task.name],
+            arrays=need * copies[task.name],
+            time_ns=_time_ns(task, copies[task.name], chip),
         )
         for task, need in zip(tasks, demand, strict=True)
         if need
-    )  # fmt: skip
+    )
     return Proposal(
         budget=arrays,
         used=sum(layer.arrays for layer in layers),

@@ -322,13 +322,15 @@ def _strategy(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> Strategy:
     entries = {
         task.name: tuple(
             SubtaskEntry(
-                compute=tuple(part.compute), storage=tuple(part.storage), share=float(part.share),
+                compute=tuple(part.compute),
+                storage=tuple(part.storage),
+                share=float(part.share),
                 split=part.split,
             )
             for part in best.split
         )
         for task, best in zip(tasks, bests, strict=True)
-    }  # fmt: skip
+    }
     return Strategy(name=COMPOSED, tasks=entries)
 
 

@@ -179,7 +179,7 @@ def sweep(
         if before < size:
             workers = _workers(scheduler, jobs, size - before)
             try:
-                with followed(on_progress, progress, _line) as callback:
+                with followed(on_progress, progress, lambda now: of_sweep(*now[:3])) as callback:
                     distribution = Distribution(resolved, sources, store.missing(), size - before)
                     clock = _Clock(store, size, before, callback, distribution)
                     clock.report()
@@ -259,10 +259,6 @@ def _workers(scheduler: str | None, jobs: int | None, points: int) -> Workers:
     from rramalloc.studies.sweep.cluster import ClusterWorkers
 
     return ClusterWorkers(scheduler)
-
-
-def _line(now: SweepProgress) -> str:
-    return of_sweep(now.points, now.done, now.failed)
 
 
 def _places(spec: Spec, sources: Sources) -> Place:

@@ -15,12 +15,11 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from rramalloc.choices import RowsFormat
 from rramalloc.errors import FileError, SpecError
-from rramalloc.files import folder_names, make_folder, open_to_write, remove_file
+from rramalloc.files import Closing, folder_names, make_folder, open_to_write, remove_file
 from rramalloc.studies.database import check_health, opened, prepare, sqlite_errors, transaction
 from rramalloc.studies.parquet import parquet_schema, require_parquet, write_parquet
 from rramalloc.studies.sweep.rows import SweepRow
@@ -52,7 +51,7 @@ class SavedState(NamedTuple):
     seconds: float
 
 
-class Store:
+class Store(Closing):
     """The folder of a sweep, held for writing by one process at a time; used as a context.
 
     document: the sweep's, as JSON; points: of its grid; places: where the rows of another sweep that the
@@ -84,12 +83,8 @@ class Store:
             self._stack.close()
             raise
 
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Let other processes write."""
         self._stack.close()
 
     def missing(self) -> Iterator[int]:

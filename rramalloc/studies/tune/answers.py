@@ -11,11 +11,10 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from rramalloc.errors import FileError
-from rramalloc.files import check_writable
+from rramalloc.files import Closing, check_writable
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
@@ -45,12 +44,14 @@ def subject(
 ) -> dict[str, object]:
     """All that a figure depends on besides the allocation. simulator: its name."""
     return {
-        "network": network.sha256, "hardware": hardware.to_dict(), "mapping": mapping.model_dump(mode="json"),
+        "network": network.sha256,
+        "hardware": hardware.to_dict(),
+        "mapping": mapping.model_dump(mode="json"),
         "simulator": simulator,
-    }  # fmt: skip
+    }
 
 
-class Answers:
+class Answers(Closing):
     """The answers about one subject, used as a context.
 
     path: of the file, None to keep nothing; about: the subject. Raises FileError.
@@ -74,12 +75,8 @@ class Answers:
             self._stack.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the file."""
         self._stack.close()
 
     def get(self, question: Sequence[int] | str, repeat: int, timeout_s: float) -> Answer | None:

@@ -176,8 +176,11 @@ def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Replication], fig
         columns = np.hstack([np.ones((len(figures), 1)), active, active * np.array(copies)])
         relative = columns * unit * (weights / figures)[:, None]
         found = nnls(np.vstack([relative, ridge]), np.r_[weights, drawn])[0]
-        now = Clocks(float(found[0] * unit[0]), found[1 : stages + 1] * unit[1 : stages + 1],
-                     found[stages + 1 :] * unit[stages + 1 :])  # fmt: skip
+        now = Clocks(
+            float(found[0] * unit[0]),
+            found[1 : stages + 1] * unit[1 : stages + 1],
+            found[stages + 1 :] * unit[stages + 1 :],
+        )
         # half a step: paths jump where a full one overshoots
         clocks = Clocks(
             0.5 * (clocks.fixed + now.fixed),

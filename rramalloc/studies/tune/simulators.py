@@ -115,9 +115,12 @@ class ChildProcess:
         """The end of what a command prints. Raises SimulatorError if it fails or takes too long."""
         try:
             process = subprocess.Popen(  # noqa: S603 - what the user asks for
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 start_new_session=True,
-            )  # fmt: skip
+            )
         except OSError as error:
             raise SimulatorError(f"{command[0]} cannot be started: {error.strerror or error}") from None
         out, err = _Tail(process.stdout), _Tail(process.stderr)

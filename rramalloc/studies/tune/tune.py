@@ -179,10 +179,8 @@ def tune(
     if options.mapping == "sdk":
         raise UnsupportedError("mapping", "'sdk': tune moves whole copies, which have no blocks: use im2col")
     size = budget(arrays, minimum_arrays(source, machine, options))
-    asked = TuneOptions(
-        **dict(options), simulator=judge.name, evaluations=evaluations, jobs=jobs, seed=seed,
-        timeout_s=timeout_s,
-    )  # fmt: skip
+    effort = {"evaluations": evaluations, "jobs": jobs, "seed": seed}
+    asked = TuneOptions(**dict(options), simulator=judge.name, timeout_s=timeout_s, **effort)
     kept_as = judge.kept_as if isinstance(judge, ExportedTool) else judge.name
     about = subject(source, machine, options, kept_as)
     with Answers(store, about) as answers, followed(on_progress, progress, of_tuning) as tell:
@@ -300,8 +298,11 @@ class Tuner:
             centres = [each.copies for each in ranked or self.candidates.values()]
             near = (self._near.near(centres[self._near.choose(len(centres))]) for _ in range(200))
             fresh = {tuple(copies.tolist()): copies for copies in near}
-            return [_Candidate(copies, "around these", None, [])
-                    for key, copies in fresh.items() if key not in self.candidates][:count]  # fmt: skip
+            return [
+                _Candidate(copies, "around these", None, [])
+                for key, copies in fresh.items()
+                if key not in self.candidates
+            ][:count]
         calibration = self._calibrated(ranked)
         best = float(np.log(max(ranked[0].figure or 0.0, 1e-300)))
         copies = [each.copies for each in ranked]
@@ -468,9 +469,9 @@ class Tuner:
             hardware=self.hardware,
             options=self.options,
             arrays=self.arrays,
-            own=None if own is None else OwnChoice(
-                figure=own.figure, arrays=own.arrays, replication=dict(own.replication)
-            ),
+            own=None
+            if own is None
+            else OwnChoice(figure=own.figure, arrays=own.arrays, replication=dict(own.replication)),
             before=first.figure,
             figure=best.figure or 0.0,
             allocation=allocation,
@@ -480,7 +481,7 @@ class Tuner:
             model=self._model(ranked),
             judged=judged,
             warnings=(*allocation.warnings, *self.warnings),
-        )  # fmt: skip
+        )
 
     def _judged(self, number: int, candidate: _Candidate) -> Judged:
         graph, figures = self.problem.graph, candidate.figures

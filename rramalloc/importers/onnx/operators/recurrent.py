@@ -31,8 +31,9 @@ def recurrent(step: Step, gates: int) -> Sequence[Value]:
     hidden = state[-1] if state else 0
     fits = len(x.dims) == 3 and len(weight) == len(state) == 3
     if not fits or (weight, state) != (
-        (len(ways), gates * hidden, x.dims[2]), (len(ways), gates * hidden, hidden)
-    ):  # fmt: skip
+        (len(ways), gates * hidden, x.dims[2]),
+        (len(ways), gates * hidden, hidden),
+    ):
         raise step.mismatch(
             "W", f"weights {shown(weight)} and {shown(state)} do not fit {gates} gates on {shown(x.dims)}"
         )

@@ -142,8 +142,10 @@ def constant_weight(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
         )
     data = step.need(0)
     return step.dims(index), {
-        "weights": value.origin, "weight_bits": value.bits, "input_bits": data.bits,
-    }  # fmt: skip
+        "weights": value.origin,
+        "weight_bits": value.bits,
+        "input_bits": data.bits,
+    }
 
 
 def conv(step: Step, weights: int) -> Sequence[Value]:
