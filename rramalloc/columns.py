@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 Kind = Literal["text", "int", "float", "percent"]
-_OPTIONAL = "fold block cycles utilisation weight_bits input_bits energy_pj edp against_value area_um2"
+_OPTIONAL = frozenset(
+    "fold block cycles utilisation weight_bits input_bits energy_pj edp against_value area_um2".split()
+)
 """Fields that are left out of tables where no row has a value."""
 _COLUMN = re.compile(r"(?P<heading>.+?)(?: (?P<kind>int|float|percent))?(?:=(?P<field>\w+))?")
 
@@ -66,6 +68,6 @@ def _heading(field: str) -> str:
 
 def with_values(columns: Sequence[Column], records: Iterable[object]) -> list[Column]:
     """The columns without optional ones that no record has a value for."""
-    optional = {column.field for column in columns}.intersection(_OPTIONAL.split())
+    optional = _OPTIONAL.intersection(column.field for column in columns)
     given = {field for field in optional for record in records if getattr(record, field) is not None}
     return [column for column in columns if column.field not in optional - given]

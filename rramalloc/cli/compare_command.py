@@ -101,14 +101,14 @@ def _print(comparison: Comparison, output_format: Format, *, quiet: bool) -> Non
         rows = [_cells(row) for row in comparison.rows]
         shown = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
         cells = [[row[name] for name in shown] for row in rows]
-        print_table(shown, cells, ("method", "remark"), spare=_SPARE.split(", "), quiet=quiet)
+        print_table(shown, cells, ("method", "remark"), spare=_SPARE, quiet=quiet)
         typer.echo()
         print_lines(_summary(comparison))
 
 
-_SPARE = (
+_SPARE = tuple(
     "published, recurrence, clock s, best, worst, remark, used, seconds, interval, area, EDP [pJ ns], "
-    "energy, latency"
+    "energy, latency".split(", ")
 )
 
 

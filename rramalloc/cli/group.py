@@ -13,8 +13,10 @@ from rramalloc.cli.output import note
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
 
-_FIGURES = "figure convergence"
-_OUTPUTS = f"{_FIGURES} output out bits_network samples load performance description propose onnx store"
+_FIGURES = ("figure", "convergence")
+_OUTPUTS = frozenset(
+    "output out bits_network samples load performance description propose onnx store".split()
+).union(_FIGURES)
 """Parameters that name a file or folder to write; any other that names a file is read."""
 
 _WRONG_CHOICE = re.compile(r"'(?P<got>.*)' is not one of (?P<known>'.*')\.?", re.DOTALL)
@@ -37,16 +39,16 @@ class Command(_WholeSentence, TyperCommand):
         inputs: list[object] = []
         for parameter in self.params:
             value = ctx.params.get(str(parameter.name))
-            if parameter.name not in _OUTPUTS.split():
+            if parameter.name not in _OUTPUTS:
                 inputs += value if isinstance(value, list | tuple) else [value]
             elif value is not None:
                 option = parameter.opts[0]
                 outputs[option if option.startswith("-") else str(parameter.metavar)] = str(value)
         check_outputs(outputs, [text for text in inputs if isinstance(text, str)])
         for parameter in self.params:
-            if parameter.name in _OUTPUTS.split() and "DIR" not in str(parameter.metavar):
+            if parameter.name in _OUTPUTS and "DIR" not in str(parameter.metavar):
                 check_writable(ctx.params.get(str(parameter.name)))
-        for name in _FIGURES.split():
+        for name in _FIGURES:
             if ctx.params.get(name) is not None:
                 from rramalloc.chart import figure_format
 

@@ -32,9 +32,9 @@ _REFERENCE, _METHOD = Key(f"{REFERENCE} (the reference)", BLUE), Key("other meth
 _REPAIRED, _BOUND = Key("repaired to fit", "#9fd0ee"), Key("lower bound", RED, "stroke")
 _SPREAD = Key("spread of seeds", "#777777", "stroke")
 _HOVER = named("method, makespan, ratio, gap [%]=gap, arrays used=used")
-_SHOWN = (
+_SHOWN = tuple(
     "arrays method makespan ratio gap interval used recurrence published latency_ns energy_pj edp area_um2 "
-    "seconds clock_s best worst repaired proof"
+    "seconds clock_s best worst repaired proof".split()
 )
 
 
@@ -70,7 +70,7 @@ def comparison_section(comparison: Comparison, detail: Detail) -> Section:
             blocks.append(
                 Note(f"{_MOST_PANELS} of {len(budgets)} budgets are drawn, from the first to the last.")
             )
-        blocks.append(table_of("All rows", rows, _SHOWN.split(), detail, folded=False))
+        blocks.append(table_of("All rows", rows, _SHOWN, detail, folded=False))
     if comparison.skipped:
         blocks.append(table_of("Left out", comparison.skipped, ("arrays", "method", "reason"), detail))
     options = comparison.options

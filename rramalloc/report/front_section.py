@@ -127,9 +127,7 @@ def _beside(front: ParetoFront, detail: Detail) -> list[Marks]:
     for place, method in enumerate(dict.fromkeys(point.method for point in front.baselines)):
         points = [point for point in front.baselines if point.method == method]
         points = [points[at] for at in thinned(len(points), max(2, detail.marks // 8))]
-        data: Lists = {
-            **lists(points, "arrays, value, method, budget"),
-        }
+        data = lists(points, "arrays, value, method, budget")
         colour, shape = _COLOURS[place % len(_COLOURS)], SHAPES[1:][place % (len(SHAPES) - 1)]
         look = {"type": "point", "size": 45, "strokeWidth": 1.6}
         hover = named("method, budget, arrays, value")

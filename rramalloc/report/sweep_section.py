@@ -34,13 +34,13 @@ _UNITS = (
 )
 _NUMBERS = {name: unit for name, _, unit in (each.partition("=") for each in _UNITS.split(", "))}
 """Columns that can be drawn against each other, and their units."""
-_VARIES = (
+_VARIES = tuple(
     "network method hardware crossbar cell_bits bandwidth_gb_s weight_bits dac_bits columns_per_adc "
-    "rows_per_read clock mapping fc objective seed"
+    "rows_per_read clock mapping fc objective seed".split()
 )
-_SHOWN = (
+_SHOWN = tuple(
     "network hardware crossbar mapping arrays objective method seed used makespan lower_bound gap interval "
-    "latency_ns energy_pj edp area_um2 utilisation error_kind"
+    "latency_ns energy_pj edp area_um2 utilisation error_kind".split()
 )
 
 
@@ -56,7 +56,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
     if done:
         blocks += _charts(done, detail)
     if rows:
-        blocks += [_summary(rows, detail), table_of("Rows", rows, _SHOWN.split(), detail)]
+        blocks += [_summary(rows, detail), table_of("Rows", rows, _SHOWN, detail)]
     if failed:
         kinds = {f"{row.error_kind}: {row.error}": row for row in failed}
         blocks.append(table("Errors", [Column("First of each kind", value=str)], [*kinds], detail))
@@ -79,9 +79,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
 
 def _series(rows: Sequence[SweepRow], x: str) -> dict[str, list[SweepRow]]:
     """Rows by the values that vary besides a column, rising in the column."""
-    differ = [
-        field for field in _VARIES.split() if field != x and len({getattr(row, field) for row in rows}) > 1
-    ]
+    differ = [field for field in _VARIES if field != x and len({getattr(row, field) for row in rows}) > 1]
     varies = differ or ["method"]
     series: dict[str, list[SweepRow]] = {}
     for row in rows:

@@ -9,17 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.search.kernels import paths as kernels
 from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import LabelledModes
 from rramalloc.search.kernels.paths import LongestPaths, PathPoints
+from rramalloc.search.path_program import Floats, Ints
 from rramalloc.search.recent import Recent
 from rramalloc.timing.stage_graph import StageGraph
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Path = tuple[tuple[int, ...], ...]
 """The fields of a Leg for each of its stages, the last one first."""
 

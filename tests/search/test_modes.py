@@ -28,7 +28,7 @@ from rramalloc.search.mode_objectives import root_bound, smallest_interval
 from rramalloc.search.paths import Path
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
-from rramalloc.timing.simulate import makespan_of
+from rramalloc.timing.simulate import makespan_of, simulate
 
 OPS = ("conv", "conv", "conv", "add", "maxpool", "concat", "relu", "upsample", "conv_transpose")
 MOST_WAYS = 4000
@@ -376,21 +376,15 @@ class DrawnAllocation(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, menu: Menu, random: Random) -> DrawnAllocation:
-        graph = problem.graph
         rows = [random.randrange(len(stage.modes.arrays)) for stage in menu.stages]
         modes = [stage.modes for stage in menu.stages]
         copies = np.array(
             [random.randint(own.low[row], own.high[row]) for own, row in zip(modes, rows, strict=True)]
         )
         blocks = tuple((int(own.tall[row]), int(own.wide[row])) for own, row in zip(modes, rows, strict=True))
-        grids = [grid.recut(block) for grid, block in zip(graph.grids, blocks, strict=True)]
-        ticks = graph.batch_ticks(copies, blocks)
-        starts = np.empty(sum(grid.total for grid in grids), dtype=np.int32 if ticks is None else np.int64)
-        first = np.empty(len(grids) + 1, dtype=np.int64)
-        batch_starts(graph.flat_extents, Shapes.of(grids), ticks, copies, NEXT_STEP, starts, first)
-        last = [1] * len(grids) if ticks is None else ticks.tolist()
-        ends = [int(starts[end - 1]) + period for end, period in zip(first[1:].tolist(), last, strict=True)]
-        return cls(rows, [int(starts[begin]) for begin in first[:-1].tolist()], ends)
+        timing = simulate(problem.in_blocks(blocks).graph, copies)
+        ends = timing.starts[timing.first[1:] - 1] + timing.cycles
+        return cls(rows, timing.starts[timing.first[:-1]].tolist(), ends.tolist())
 
 
 @pytest.mark.parametrize("tick", [0, 7])

@@ -29,9 +29,11 @@ Drawn = tuple[Drawing, list[str]]
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
 _MAX_TRIALS = 8
 _LAYERS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
-_REORDERINGS = "Identity Cast Transpose Reshape Flatten Squeeze Unsqueeze QuantizeLinear DequantizeLinear"
-_KEEPS_BITS = (
-    f"{_REORDERINGS} Clip Concat DepthToSpace Expand Gather MaxPool Pad Relu Slice SpaceToDepth Split"
+_REORDERINGS = frozenset(
+    "Identity Cast Transpose Reshape Flatten Squeeze Unsqueeze QuantizeLinear DequantizeLinear".split()
+)
+_KEEPS_BITS = _REORDERINGS.union(
+    "Clip Concat DepthToSpace Expand Gather MaxPool Pad Relu Slice SpaceToDepth Split".split()
 )
 """Operators whose results are values of their first input, or 0."""
 
@@ -43,7 +45,7 @@ def visit(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
     """
     results = _results(step, declared)
     first = step.values[0] if step.values else None
-    kept = first.origin if isinstance(first, Constant) and step.op in _REORDERINGS.split() else ""
+    kept = first.origin if isinstance(first, Constant) and step.op in _REORDERINGS else ""
     bits = _bits(step)
     outputs: list[Value] = []
     for index, name in enumerate(step.proto.output):
@@ -88,7 +90,7 @@ def _bits(step: Step) -> int | None:
         return 8
     if step.op.startswith("QLinear") or step.op == "QGemm":  # the zero point of the result has its type
         return max((value.bits for value in step.values if value is not None and value.bits), default=None)
-    return first.bits if first is not None and step.op in _KEEPS_BITS.split() else None
+    return first.bits if first is not None and step.op in _KEEPS_BITS else None
 
 
 def _results(step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:

@@ -196,9 +196,11 @@ class Call:
         op = self.operation.op
         tensors = [value for value in self.operands() if isinstance(value, Tensor)]
         unique = list({(value.node, value.dims): value for value in tensors}.values())
-        values = unique if note or op in _MOVES.split() else self.operands()
+        values = unique if note or op in _MOVES else self.operands()
         return unknown(self.step(op, values, self.operation.outputs, {}), self._shapes, note)
 
 
-_MOVES = "index index_put scatter scatter_add scatter_reduce masked_scatter grid_sampler grid_sampler_2d"
+_MOVES = frozenset(
+    "index index_put scatter scatter_add scatter_reduce masked_scatter grid_sampler grid_sampler_2d".split()
+)
 """Operators whose constant operands say where values go, and are no weights."""

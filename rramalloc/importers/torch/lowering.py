@@ -18,14 +18,14 @@ from rramalloc.importers.torch.program import Argument, Operation, Program, Ref,
 from rramalloc.network.network import Network
 
 _INLINED = ("higher_order.wrap_with_set_grad_enabled", "higher_order.wrap_with_autocast")
-_VIEWS = (
+_VIEWS = frozenset(
     "view reshape _unsafe_view flatten unflatten squeeze unsqueeze permute transpose t movedim alias detach "
-    "slice select narrow chunk split split_with_sizes unbind expand expand_as view_as"
+    "slice select narrow chunk split split_with_sizes unbind expand expand_as view_as".split()
 )
-_REORDERINGS = (
+_REORDERINGS = frozenset(
     "permute transpose t alias detach view reshape _unsafe_view squeeze unsqueeze clone contiguous to "
     "_to_copy dequantize dequantize_per_tensor dequantize_per_channel fake_quantize_per_tensor_affine "
-    "fake_quantize_per_channel_affine"
+    "fake_quantize_per_channel_affine".split()
 )
 """Calls that keep all values of a constant, perhaps in another order."""
 _SHAPE_ONLY = frozenset(
@@ -139,7 +139,7 @@ class _Scope:
             value = _folded(call) or call.constant(name)
             if value.dims != self.graph.shapes[name]:
                 value = call.constant(name)
-            if operation.op in _REORDERINGS.split() and isinstance(first, Ref):
+            if operation.op in _REORDERINGS and isinstance(first, Ref):
                 source = call.value_of(first.name)
                 if isinstance(source, Constant):
                     value = replace(value, origin=source.origin, bits=stated_bits(call) or source.bits)
@@ -149,7 +149,7 @@ class _Scope:
 
     def _note_view(self, operation: Operation) -> None:
         first = next(iter(operation.args.values()), None)
-        if operation.op in _VIEWS.split() and isinstance(first, Ref):
+        if operation.op in _VIEWS and isinstance(first, Ref):
             root = self.roots.get(first.name, first.name)
             self.roots.update((name, root) for name in operation.outputs if name)
 

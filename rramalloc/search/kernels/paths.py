@@ -67,11 +67,20 @@ def _block(modes: Any, mode: int, y: int, x: int) -> int:
 
 
 @compiled_part
+def _ticks_between(waiting: int, before: int, done: int, after: int, period: int, target: int) -> int:
+    """Ticks from the wait of a block to the end of the batch of another one.
+
+    before, after: batches before that of the wait, and up to that of the block that is done. Where that
+    block comes first, no longer than the target passes from then until the wait.
+    """
+    return max(after - before, 1) * period if waiting <= done else -target
+
+
+@compiled_part
 def _least_legs(points: Any, modes: Any, i: int, begin: int, end: int, target: int, least: Any) -> None:
     """Least ticks of the modes begin ... end - 1 of a stage for all its legs, to least[k + 1, q].
 
-    k = -1: from the start of the stage. Where the pixel is done before the wait, no longer than the target
-    passes from then until the wait.
+    k = -1: from the start of the stage.
     """
     enter, leave = points.enter[i], points.leave[i]
     entries, exits = points.enter[i + 1] - enter, points.leave[i + 1] - leave
@@ -88,7 +97,7 @@ def _least_legs(points: Any, modes: Any, i: int, begin: int, end: int, target: i
         for k in range(entries):
             block, before = waiting[k], waiting[k] // low
             for q in range(exits):
-                ticks = max(done_batch[q] - before, np.int64(1)) * period if block <= done[q] else -target
+                ticks = _ticks_between(block, before, done[q], done_batch[q], period, target)
                 least[k + 1, q] = min(least[k + 1, q], float(ticks))
 
 
@@ -158,10 +167,11 @@ def leg_costs(modes: Any, legs: Any, target: int, costs: Any) -> None:
         for m in range(modes.size[i]):
             costs[leg, m] = 1e18
         for mode in range(modes.first[i], modes.first[i + 1]):
+            low, high, period = modes.low[mode], modes.high[mode], modes.period[mode]
             done = _block(modes, mode, y, x)
-            ticks = (done // modes.high[mode] + 1) * modes.period[mode]
+            after = done // high + 1
+            ticks = after * period
             if u >= 0:
                 waiting = _block(modes, mode, u, modes.width[i] - 1)
-                passed = waiting // modes.low[mode] * modes.period[mode]
-                ticks = max(ticks - passed, modes.period[mode]) if waiting <= done else -target
+                ticks = _ticks_between(waiting, waiting // low, done, after, period, target)
             costs[leg, modes.label[mode]] = min(costs[leg, modes.label[mode]], float(ticks))
