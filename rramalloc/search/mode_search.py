@@ -48,6 +48,8 @@ _MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 2.0, 0.3, 0.2, 0.04
 modes, and for the search without modes that comes before."""
 _PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
+_OVERTIME_S = 2.0
+"""What the last target may take beyond the work allowed before its rounds end early."""
 _NODE_ROUNDS, _LEAF_WAYS = 2, 64
 _FIRST_TARGET, _COARSE = 0.85, 64
 """Part of the makespan that is the first target, and parts of it to which targets are bisected."""
@@ -367,6 +369,8 @@ class ModeProver:
             self._under_way = None
         while bound < makespan and not stop.out_of_time and not self._found:
             if spent >= most_s and not self._last_turn(left_s - spent):
+                if self._under_way is not None and spent - left_s >= _OVERTIME_S:
+                    bound = max(bound, self._learn(self._under_way))
                 break
             if self._under_way is None:
                 target = self._target(bound, makespan)
@@ -392,7 +396,7 @@ class ModeProver:
 
     def _last_turn(self, left_s: float) -> bool:
         """Whether a target is under way that no other turn has time for: its rounds end in this one."""
-        return self._under_way is not None and self._under_way.round_s > left_s
+        return self._under_way is not None and -_OVERTIME_S < left_s < self._under_way.round_s
 
     def _learn(self, tightened: _Tightening) -> int:
         """The bound that a target gives: above it, or where it resists that of what is left."""

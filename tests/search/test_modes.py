@@ -25,6 +25,7 @@ from rramalloc.search.kernels.mode_tables import Waits, cover, fill_waits
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import Labelling, ModeBounder
 from rramalloc.search.mode_objectives import root_bound, smallest_interval
+from rramalloc.search.mode_search import ModeProver, Timer
 from rramalloc.search.paths import Path
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
@@ -174,6 +175,37 @@ def test_bounds_hold_with_own_clocks(seed: int, tick: int) -> None:
         assert candidate.lower_bound <= case.best <= reached
         missed += reached > case.best
     assert missed == 0
+
+
+def test_a_target_that_takes_long_ends_early_with_the_bound_of_its_rounds_so_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    random, sooner, learnt = Random(12), 0, 0
+    for _ in range(12):
+        network = random_network(random, 12, 12, OPS)
+        problem = make_problem(
+            network, load_hardware("plain").with_crossbar(16, 16), 2**20, MappingOptions(mapping="sdk")
+        )
+        problem = replace(problem, budget=2 * problem.minimum)
+        menu = Menu.of(problem)
+        makespan = makespan_of(problem.graph, np.ones(len(problem.demand), dtype=np.int64))
+        turns = []
+        for overtime in (0.0, 2.0):
+            monkeypatch.setattr(mode_search, "_OVERTIME_S", overtime)
+            prover = ModeProver(problem, menu, Timer(problem, menu))
+            first = prover.run(1, makespan, seconds=1.0, left_s=1e-9, stop=Stop())
+            turns.append(prover.run(first.bound, makespan, seconds=1.0, left_s=1e-9, stop=Stop()))
+            ended = prover._under_way
+            if ended is not None:
+                assert overtime == 0.0
+                so_far = min(ended.target, ended.left.bound)
+                assert turns[0].bound >= so_far
+                learnt += so_far > first.bound
+        early, late = turns
+        assert first.bound <= early.bound <= late.bound
+        sooner += early.seconds < late.seconds
+    assert sooner > 0
+    assert learnt > 0
 
 
 def check_bounds(case: Solved) -> None:
