@@ -175,13 +175,30 @@ def _numba() -> Any:
     return numba
 
 
+@cache
+def _files_of() -> Any:
+    """The class of the files of a function.
+
+    numba's own prepares the compiler before it loads one, which takes longer than all that is loaded; what
+    has to be compiled after all prepares it then.
+    """
+    from numba.core.caching import FunctionCache
+    from numba.core.runtime import rtsys
+
+    class Files(FunctionCache):  # type: ignore[misc]
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
+
+    return Files
+
+
 def _compile(function: Function, **more: Any) -> Function:
-    numba = _numba()
     settings = {"nogil": True, "boundscheck": False, "error_model": "numpy", "no_cfunc_wrapper": True} | more
-    try:
-        cached = numba.njit(cache=True, **settings)(function)
-    except RuntimeError:  # neither the package's folder nor the user's cache can be written
-        return numba.njit(**settings)(function)  # type: ignore[no-any-return]
-    if compilation.check(Path(cached.stats.cache_path)):
-        return cached  # type: ignore[no-any-return]
-    return numba.njit(**settings)(function)  # type: ignore[no-any-return]
+    made = _numba().njit(**settings)(function)
+    with suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
+        files = _files_of()(function)
+        if compilation.check(Path(files.cache_path)):
+            made._cache = files
+    return made  # type: ignore[no-any-return]

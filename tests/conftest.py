@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import compileall
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+import rramalloc
 
 settings.register_profile(
     "rramalloc",
@@ -61,9 +65,14 @@ LONG = ("tests/test_docs.py", "tests/test_readme.py", "tests/notebooks/", "tests
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile ahead of several workers, of which each would compile every kernel for itself."""
+    """Compile ahead of several workers, of which each would compile every kernel for itself.
+
+    And ahead of the many commands that tests start, which all compile the modules where Python is told to
+    write no bytecode.
+    """
     if config.getoption("dist", "no") == "no":  # without workers, or a worker
         return
+    compileall.compile_dir(Path(rramalloc.__file__).parent, quiet=2)
     started = [subprocess.Popen([sys.executable, "-c", program]) for program in (COPIES, MODES)]
     codes = [process.wait() for process in started]
     if any(codes):
