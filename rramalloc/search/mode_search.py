@@ -369,38 +369,33 @@ class ModeProver:
             self._under_way = None
         while bound < makespan and not stop.out_of_time and not self._found:
             if spent >= most_s and not self._last_turn(left_s - spent):
-                if self._under_way is not None and spent - left_s >= _OVERTIME_S:
-                    bound = max(bound, self._learn(self._under_way))
                 break
-            if self._under_way is None:
-                target = self._target(bound, makespan)
-                if target is None:
-                    break
-                if target in self._open:
-                    refuted, took = self._branch(target, most_s - spent)
-                    spent += took
-                    self._grain = 2 * max(self._grain, 1) if refuted else 0
-                    if refuted:
-                        bound = target + 1
-                    continue
-                self.nodes += 1
-                rounds = TIGHT_ROUNDS if self._fine else 1
-                rounds_left = self._bounder.tightening(self._known(target), target, rounds)
-                self._under_way = _Tightening(target, rounds_left)
-            if (left := self._under_way.next_round()) is not None:
-                spent += left.seconds
-            else:
-                bound = max(bound, self._learn(self._under_way))
-                self._under_way = None
+            target = self._target(bound, makespan) if self._under_way is None else self._under_way.target
+            if target is None:
+                break
+            work = self._branch if target in self._open else self._tighten
+            reached, took = work(target, most_s - spent)
+            bound, spent = max(bound, reached), spent + took
+        if self._under_way is not None and spent - left_s >= _OVERTIME_S:
+            bound = max(bound, self._learn(self._under_way))
         return ProofTurn(bound, tuple(self._found), spent)
 
     def _last_turn(self, left_s: float) -> bool:
         """Whether a target is under way that no other turn has time for: its rounds end in this one."""
         return self._under_way is not None and -_OVERTIME_S < left_s < self._under_way.round_s
 
-    def _learn(self, tightened: _Tightening) -> int:
+    def _tighten(self, target: int, _: float) -> tuple[int, float]:
+        """Another round of a target, or the first one: (bound, 0 before its end, seconds counted)."""
+        if self._under_way is None:
+            self.nodes += 1
+            rounds = self._bounder.tightening(self._known(target), target, TIGHT_ROUNDS if self._fine else 1)
+            self._under_way = _Tightening(target, rounds)
+        left = self._under_way.next_round()
+        return (self._learn(self._under_way), 0.0) if left is None else (0, left.seconds)
+
+    def _learn(self, ended: _Tightening) -> int:
         """The bound that a target gives: above it, or where it resists that of what is left."""
-        target, left = tightened.target, tightened.left
+        self._under_way, target, left = None, ended.target, ended.left
         if left.rows is None:
             self._stride *= 2
             return target + 1
@@ -439,8 +434,11 @@ class ModeProver:
         above = [known for known in self._rows if known >= target]
         return self._rows[min(above)] if above else self._bounder.everything
 
-    def _branch(self, target: int, seconds: float) -> tuple[bool, float]:
-        """Go on with branch and bound of one target for about `seconds`: (refuted, seconds counted)."""
+    def _branch(self, target: int, seconds: float) -> tuple[int, float]:
+        """Go on with branch and bound of one target: (bound, 0 unless it is refuted, seconds counted).
+
+        seconds: that it may take, about.
+        """
         stack, spent = self._open[target], 0.0
         while stack and (spent < seconds or spent == 0.0) and not self._found:
             self.nodes += 1
@@ -457,7 +455,9 @@ class ModeProver:
                     self._doubted.add(target)
             else:
                 stack.extend(self._split(left))
-        return not stack and target not in self._doubted, spent
+        refuted = not stack and target not in self._doubted
+        self._grain = 2 * max(self._grain, 1) if refuted else 0
+        return target + 1 if refuted else 0, spent
 
     def _look(self, rows: Rows, target: int) -> None:
         """Time the allocation of the cheapest modes of a box; one that meets the target is found."""
