@@ -189,17 +189,18 @@ def test_against_every_mode(clock: str, objective: Any, random: Random) -> None:
     budget = least + random.randint(1, 12)
     problem = make_problem(network, hardware, budget, options)
     values = []
-    choices = []
-    for stage, grid in zip(problem.graph.stages, problem.graph.grids, strict=True):
+    shapes = []
+    for stage in problem.graph.stages:
         height, width = largest_block(stage, network.shapes[stage.name])
-        blocks = [(high, wide) for high in range(1, height + 1) for wide in range(1, width + 1)]
-        choices.append([(b, d) for b in blocks for d in range(1, grid.recut(b).total + 1)])
+        shapes.append(product(range(1, height + 1), range(1, width + 1)))
     judge = OBJECTIVES[objective](problem)
-    for first, second in product(*choices):
-        blocks, copies = (first[0], second[0]), np.array([first[1], second[1]])
-        if problem.arrays(copies, blocks) <= budget:
-            values.append(judge.value(simulate(problem.in_blocks(blocks).graph, copies)))
-    found = rramalloc.optimize(network, budget, hardware=hardware, objective=objective, mapping="sdk", work=5)
+    for blocks in product(*shapes):
+        graph = problem.in_blocks(blocks).graph
+        for each in product(*(range(1, grid.total + 1) for grid in graph.grids)):
+            copies = np.array(each)
+            if problem.arrays(copies, blocks) <= budget:
+                values.append(judge.value(simulate(graph, copies)))
+    found = rramalloc.optimize(network, budget, hardware=hardware, objective=objective, mapping="sdk", work=2)
     assert found.lower_bound <= min(values) * (1 + 1e-9)
     assert found.objective_value >= min(values) * (1 - 1e-9)
     if found.gap == 0:

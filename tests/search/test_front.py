@@ -52,7 +52,7 @@ def test_enough_work_proves_the_whole_front(case: Enumerated) -> None:
     assert all(point.lower_bound == point.value for point in found.points)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(case=enumerated(), seed=st.integers(0, 2))
 def test_one_core_and_two_give_the_same_front(case: Enumerated, seed: int) -> None:
     one, two = (front.solve(case.problem, Stop(work=10, cores=cores), seed) for cores in (1, 2))
@@ -75,7 +75,7 @@ def test_interval_front_is_exact(case: Enumerated) -> None:
     assert all(point.lower_bound == point.value for point in found.points)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(case=enumerated(), data=st.data())
 def test_latency_front_keeps_its_bounds(case: Enumerated, data: st.DataObject) -> None:
     """docs/sources/model.md 7: latency_ns = makespan * step_ns, the step longer with more copies."""
