@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_part
+from rramalloc.compiled import compiled, compiled_maker, compiled_part
 from rramalloc.search.kernels.limits import arrays_of, batches_of, copy_to, next_breakpoint
 from rramalloc.search.kernels.schedule import accept, retime, timed, undo
 from rramalloc.timing.kernel import NEVER, STEPS
@@ -69,7 +69,7 @@ def raised(windows: Any, copies: Any, move: int, new: Any) -> None:
             new[i] = next_breakpoint(windows[i], copies[i])
 
 
-@compiled_part
+@compiled_maker
 def _price_moves(windows: Any, limits: Any, copies: Any, drops: Any, cost: Any, promise: Any) -> None:
     """Arrays that every move costs, and at most so many steps less per array; -1 where it does not fit.
 
@@ -104,7 +104,7 @@ def _most_promising(promise: Any) -> int:
     return best
 
 
-@compiled_part
+@compiled_maker
 def _best_move(
     graph: Any, limits: Any, copies: Any, makespan: int, schedule: Any, drops: Any, most_work: int
 ) -> tuple[int, int]:  # fmt: skip

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_part
+from rramalloc.compiled import compiled, compiled_maker, compiled_part
 
 
 class Solution(NamedTuple):
@@ -66,7 +66,7 @@ def separate(
     _middles(windows, reach, corners, labels, solution, violations)
 
 
-@compiled_part
+@compiled_maker
 def _waits(reach: Any, labels: Any, solution: Any, target: float, violations: Any) -> None:
     low, high, ticks, count, x = labels.low, labels.high, labels.ticks, labels.size, solution.weights
     cost = np.empty((x.shape[1], x.shape[1]))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_part
+from rramalloc.compiled import compiled, compiled_maker, compiled_part
 from rramalloc.search.kernels.anneal import below, draw, jump
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
@@ -51,7 +51,7 @@ class State(NamedTuple):
     copies: Any
 
 
-@compiled_part
+@compiled_maker
 def new_ticks(clock: Any, state: Any) -> Any:
     """Ticks of a batch of every stage."""
     ticks = np.empty(len(state.block), dtype=np.int64)
@@ -77,7 +77,7 @@ def set_shape(blocks: Any, block: int, i: int, shapes: Any) -> None:
     shapes.columns[i], shapes.total[i] = blocks.columns[block], blocks.total[block]
 
 
-@compiled_part
+@compiled_maker
 def new_shapes(blocks: Any, state: Any) -> Any:
     """The blocks of a state in the form that timing reads."""
     n = len(state.block)

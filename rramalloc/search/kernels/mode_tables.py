@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_part
+from rramalloc.compiled import compiled, compiled_maker, compiled_part
 from rramalloc.search.kernels.cuts import potentials
 from rramalloc.search.kernels.prices import with_slack
 
@@ -283,7 +283,7 @@ class PathTimes(NamedTuple):
     paid: Any
 
 
-@compiled_part
+@compiled_maker
 def _forward(pairs: Any, waits: Any, size: Any, runs: Any, times: Any) -> None:
     before, done, paid = times.before, times.done, times.paid
     started, finished = np.empty(before.shape[1]), np.empty(before.shape[1])

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_inline, compiled_part
+from rramalloc.compiled import compiled, compiled_inline, compiled_maker, compiled_part
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.limits import next_breakpoint
 
@@ -293,7 +293,7 @@ def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, path
                 ahead[p, k] = max(ahead[p, k], wait)
 
 
-@compiled_part
+@compiled_maker
 def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any, rest: Any) -> float:
     """Cut intervals off both ends of every box at one price per array; the bound the price gives.
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_inline, compiled_part
+from rramalloc.compiled import compiled, compiled_inline, compiled_maker, compiled_part
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.prices import Offer, Paths, Runs, cut_intervals, price_paths, with_slack
 
@@ -254,7 +254,7 @@ def price_count(stages: int) -> int:
     return count
 
 
-@compiled_part
+@compiled_maker
 def _tighten_prices(rules: Any, target: int, near: int, low: Any, high: Any, times: Any) -> int:
     """The spare budget is shared by all: each price per array that is violated tightens the box.
 

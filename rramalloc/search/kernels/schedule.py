@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled_part
+from rramalloc.compiled import compiled_maker, compiled_part
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, run_stage
 
 
@@ -94,7 +94,7 @@ def accept(schedule: Any) -> None:
             schedule.finish[i] = schedule.new_finish[i]
 
 
-@compiled_part
+@compiled_maker
 def timed(edges: Any, shapes: Any, ticks: Any, copies: Any, time: Any) -> tuple[Any, int, int]:
     """(schedule, makespan, work) of an allocation; edges, shapes, ticks: as for `run_stage`.
 
