@@ -30,16 +30,16 @@ def compiled(function: Function) -> Function:
 
 
 def compiled_part(function: Function) -> Function:
-    """As `compiled`, for what only compiled code calls and makes no arrays.
+    """As `compiled`, for what only compiled code calls, and what neither makes nor returns arrays.
 
     Without the way in from Python it compiles faster, and without counting who holds each array it runs
-    faster: for short loops that takes longer than the loops.
+    faster: around short loops that takes longer than the loops.
     """
     return _compile(function, no_cpython_wrapper=True, _nrt=False)
 
 
 def compiled_maker(function: Function) -> Function:
-    """As `compiled_part`, for what makes arrays."""
+    """As `compiled_part`, for what makes arrays or returns them."""
     return _compile(function, no_cpython_wrapper=True)
 
 
