@@ -115,9 +115,7 @@ def run_stage(
                 needed = row_base + np.int64((pixel + beside) * per_wide) if pixel >= 0 else row_before
                 if needed < row_before:
                     needed = row_before
-            time += period
-            if starts[out + batch] > time:
-                time = starts[out + batch]
+            time = max(time + period, np.int64(starts[out + batch]))
             if needed >= 0:
                 # exact: (needed + 0.5) / d is at least 0.5 / d away from a whole number
                 available = starts[ready + np.int64((needed + 0.5) * inverse)] + until_used
