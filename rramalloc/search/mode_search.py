@@ -373,8 +373,10 @@ class ModeProver:
             target = self._target(bound, makespan) if self._under_way is None else self._under_way.target
             if target is None:
                 break
-            work = self._branch if target in self._open else self._tighten
-            reached, took = work(target, most_s - spent)
+            if target in self._open:
+                reached, took = self._branch(target, most_s - spent)
+            else:
+                reached, took = self._tighten(target)
             bound, spent = max(bound, reached), spent + took
         if self._under_way is not None and spent - left_s >= _OVERTIME_S:
             bound = max(bound, self._learn(self._under_way))
@@ -384,7 +386,7 @@ class ModeProver:
         """Whether a target is under way that no other turn has time for: its rounds end in this one."""
         return self._under_way is not None and -_OVERTIME_S < left_s < self._under_way.round_s
 
-    def _tighten(self, target: int, _: float) -> tuple[int, float]:
+    def _tighten(self, target: int) -> tuple[int, float]:
         """Another round of a target, or the first one: (bound, 0 before its end, seconds counted)."""
         if self._under_way is None:
             self.nodes += 1

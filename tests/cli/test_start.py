@@ -56,7 +56,8 @@ def test_damaged_cache_is_compiled_again(kind: str, simulation: tuple[Path, Path
         ended = command("simulate", "alexnet", "--allocation", allocation, cache=cache)
         assert (ended.returncode, ended.stdout) == (0, expected)
         assert ended.stderr.startswith("note: compiled code in") == bool(note)
-        assert note in ended.stderr
+        told = ended.stderr.splitlines(keepends=True)
+        assert "".join(line for line in told if not line.startswith("compiling once")).endswith(note)
 
 
 def test_damaged_cache_that_cannot_be_written(simulation: tuple[Path, Path, str]) -> None:
@@ -86,11 +87,10 @@ def test_compiled_code_is_loaded_without_what_compiling_needs(
     simulation: tuple[Path, Path, str], tmp_path: Path
 ) -> None:
     cache, allocation, expected = simulation
-    for folder, needed in ((cache, []), (tmp_path, ["numba.np.linalg", "numba.typed.dictimpl"])):
-        printed, told = imported(
-            ("numba.np.linalg", "numba.typed.dictimpl"), "simulate", "alexnet", "--allocation",
-            str(allocation), env={"NUMBA_CACHE_DIR": str(folder)},
-        )  # fmt: skip
+    needed_to_compile = ["numba.np.linalg", "numba.typed.dictimpl"]
+    words = ("simulate", "alexnet", "--allocation", str(allocation))
+    for folder, needed in ((cache, []), (tmp_path, needed_to_compile)):
+        printed, told = imported(needed_to_compile, *words, env={"NUMBA_CACHE_DIR": str(folder)})
         assert printed == expected
         assert told.endswith(f"{needed}\n")
 

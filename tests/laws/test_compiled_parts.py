@@ -14,8 +14,7 @@ SCALARS = {"int", "float", "bool", "None"}
 def parts() -> Iterator[tuple[str, ast.FunctionDef]]:
     for path in sorted(Path(rramalloc.__file__).parent.rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            marks = map(ast.unparse, node.decorator_list) if isinstance(node, ast.FunctionDef) else ()
-            if isinstance(node, ast.FunctionDef) and "compiled_part" in marks:
+            if isinstance(node, ast.FunctionDef) and "compiled_part" in map(ast.unparse, node.decorator_list):
                 yield f"{path.name}: {node.name}", node
 
 
