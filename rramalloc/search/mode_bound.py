@@ -207,6 +207,12 @@ class ModeBounder:
         grids = self.problem.graph.grids
         self._height = np.array([grid.height for grid in grids], dtype=np.int64)
         self._width = np.array([grid.width for grid in grids], dtype=np.int64)
+        self._s_per_mode = 1e-9 * (_NS_PER_MODE + _NS_PER_PAIR_OF_MODE * len(self.consumers) / self.stages)
+
+    @property
+    def label_all_s(self) -> float:
+        """Seconds of cutting all modes into labels, counted."""
+        return self._s_per_mode * sum(len(each.modes.arrays) for each in self.menu.stages)
 
     @property
     def everything(self) -> Rows:
@@ -348,10 +354,9 @@ class ModeBounder:
 
     def _label_seconds(self, labelling: Labelling) -> float:
         """Of cutting modes into labels and filling their tables, counted."""
-        per_mode = _NS_PER_MODE + _NS_PER_PAIR_OF_MODE * len(self.consumers) / self.stages
         per_label = _NS_PER_LABEL * float(labelling.modes.size.sum())
         waits = _NS_PER_WAIT * int(labelling.waits.wait.size)
-        return 1e-9 * (waits + per_mode * len(labelling.modes.label) + per_label)
+        return self._s_per_mode * len(labelling.modes.label) + 1e-9 * (waits + per_label)
 
     def _priced(self, labelling: Labelling, target: int) -> npt.NDArray[np.bool_] | None:
         """Labels that priced paths leave, None if they leave a stage none."""

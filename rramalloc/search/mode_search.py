@@ -1,6 +1,7 @@
 """`auto` over modes: a block and copies for every stage, with a lower bound over all modes.
 
-Of the two sides (turns.py) one rebalances and anneals on the exact makespan, the other refutes targets.
+Of the two sides (turns.py) one anneals the arrays that shorter makespans take until they fit the budget, the
+other refutes targets.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from typing_extensions import override
 
 from rramalloc.search import auto
 from rramalloc.search.kernels.anneal import Cooling, generator
-from rramalloc.search.kernels.mode_moves import MenuTables, State, anneal_modes, grow_modes, rebalance_modes
+from rramalloc.search.kernels.mode_moves import (
+    MenuTables,
+    State,
+    anneal_arrays,
+    grow_modes,
+    rebalance_modes,
+    shorten,
+)
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import TIGHT_ROUNDS, Left, ModeBounder, Rows
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop
@@ -26,21 +34,26 @@ from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import Replication
 
 _FIRST_TURN_S = 0.05
-_NS_PER_BATCH, _NS_PER_STAGE = 4.0, 200.0
-"""Of a batch timed, and of a stage in every move: a count of work, not a clock."""
-_WARMTH = ((0.05, 0.001), (0.02, 0.0005), (0.006, 0.0002), (0.002, 0.0001))
-"""First and last temperature of successive runs, as fractions of the makespan."""
+_NS_PER_BATCH = 4.0
+"""Of a batch timed: a count of work, not a clock."""
+_COOLINGS = ((0.2, 0.05, 4000), (0.1, 0.02, 500), (0.05, 0.01, 1000))
+"""Annealing runs in turn: first and last temperature, as parts of the mean arrays of a stage, and changes of
+every stage. Long hot runs suit deep networks, short and cold ones small budgets; a dozen others on 12
+networks were up to 1 % slower."""
+_AMBITION, _LEAST_AMBITION = 0.02, 1e-4
+"""Part of the makespan that a run saves at most, and at least unless that is a step."""
 _WEIGHTS, _ROUNDS = (0.5, 0.25, 1.0), 30
 """Weights of the newest room in successive rebalancings, and their rounds."""
 _SPREADS, _SMALLEST_COUNT_S = (0.0, 0.1, 0.3, 0.6), 2e-4
 """How far a start is perturbed: batches times 1 - spread ... 1 + spread; least time of a trial."""
-_REBALANCING, _OLD = 0.25, 4
-"""Part of a turn for perturbed starts; annealing runs without a gain after which a rival begins anew."""
-_MOST_ROUNDS = 20_000
-"""Moves of one annealing run."""
+_REBALANCING = 0.25
+"""Part of a turn for perturbed starts."""
+_FEWEST_CHANGES, _NS_PER_STAGE, _IDLE_S = 200, 50.0, 0.01
+"""Changes of an annealing run at least; what one takes for each stage, until runs tell; and what counts for a
+run that no copies can begin."""
 _CLIMB_SHARE = 0.1
 """Part of the work that the climb from the fewest arrays may take."""
-_STALLED, _STALLED_CHAIN, _STALLED_TURNS = 1.0, 0.15, 2
+_STALLED, _STALLED_CHAIN, _STALLED_TURNS = 1.2, 0.15, 2
 """The search ends when so much of the work allowed has closed too little of the gap: networks with branches,
 and chains; and so many turns as long as the last one at least."""
 _MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 2.0, 0.3, 0.2, 0.04
@@ -77,12 +90,17 @@ class ModeSearch(TwoSidedSearch):
     _improved_s: float = 0.0
     _improved_bound: int = 1
     _turn_s: float = 0.0
+    _first_proof_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.timer = Timer(self.problem, self.menu)
         self.improver = self._modes = ModeImprover(self.problem, self.menu, self.timer, self.seed)
         of_copies = self.problem.modes is None and self.menu.unrestricted
-        self.prover = Prover(self.problem) if of_copies else ModeProver(self.problem, self.menu, self.timer)
+        if of_copies:
+            self.prover = Prover(self.problem)
+        else:
+            self.prover = prover = ModeProver(self.problem, self.menu, self.timer)
+            self._first_proof_s = prover.first_s
 
     def run(self) -> None:
         """Start with the cheapest modes, the search without modes and climbs, then take turns."""
@@ -106,8 +124,10 @@ class ModeSearch(TwoSidedSearch):
     @override
     def begin_turn(self, turn_s: float, proof_s: float) -> tuple[float, float]:
         """The improver works as long as a proof that took longer than its turn."""
+        proof_s = max(proof_s, self._first_proof_s)
+        self._first_proof_s = 0.0
         left_s = self.allowed_s - self.spent_s - proof_s
-        return max(turn_s, min(proof_s, left_s)), left_s
+        return max(turn_s, min(proof_s, left_s + _OVERTIME_S)), left_s
 
     @override
     def end_turn(self, improved: TimedAllocation, proved: ProofTurn, seconds: float) -> None:
@@ -230,16 +250,14 @@ class ModeImprover:
     timer: Timer
     seed: int
     _runs: int = 0
-    _walk: TimedAllocation | None = None
-    _rival: TimedAllocation | None = None
-    _age: int = 0
+    _ambition: float = _AMBITION
 
     def __post_init__(self) -> None:
+        self._change_s = 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
         self._rng = generator(self.seed)
         self._draw = np.random.Generator(np.random.PCG64(self.seed))
         self.tables = [self.menu.tables(self.problem.budget, low=low) for low in (False, True)]
         self._edges = self.problem.graph.flat_extents
-        self._move_s = 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
 
     def rebalance(self, tables: MenuTables, start: State, weight: float) -> tuple[TimedAllocation, float]:
         """The best allocation on the way to a balance of all stages' slack, and the seconds counted."""
@@ -268,8 +286,8 @@ class ModeImprover:
                 found = trial
         while spent < seconds and found.makespan > enough and not stop.out_of_time:
             trial, took = self._anneal(found, enough, seconds - spent)
-            spent += took
-            if trial.key < found.key:
+            spent += took + _SMALLEST_COUNT_S
+            if trial.key < found.key and self.problem.holds(trial.copies, trial.blocks):
                 found = trial
         return found, spent
 
@@ -290,37 +308,26 @@ class ModeImprover:
         return self.menu.with_length(np.maximum(length, 1))
 
     def _anneal(self, best: TimedAllocation, enough: int, seconds: float) -> tuple[TimedAllocation, float]:
-        """Anneal from the best, from one as fast that a run has drifted to, or from a rival, in turn."""
-        start, other = best, self._runs % 2 == 1
-        if other:
-            start = self._second(best)
-        elif self._walk is not None and self._walk.makespan <= best.makespan:
-            start = self._walk
-        rounds = min(max(200, int(seconds / self._move_s)), _MOST_ROUNDS)
-        hot, cold = _WARMTH[self._runs // 2 % len(_WARMTH)]
+        """Shorten the best allocation whatever arrays that takes, and anneal them until they fit."""
+        target = max(enough, min(best.makespan - 1, int(best.makespan * (1 - self._ambition))))
+        current = self.menu.state(best.blocks, best.copies)
+        makespan, shorten_ns = shorten(self._edges, self.tables[0], target, current)
+        if makespan > target:
+            self._ambition = max(self._ambition / 2, _LEAST_AMBITION)
+            return best, _IDLE_S
+        hot, cold, changes = _COOLINGS[self._runs % len(_COOLINGS)]
         self._runs += 1
-        current = self.menu.state(start.blocks, start.copies)
-        result = State(current.block.copy(), current.copies.copy())
-        cooling = Cooling(rounds, hot, cold, enough)
-        _, batches = anneal_modes(self._edges, self.tables[0], cooling, self._rng, current, result)
-        took = 1e-9 * (_NS_PER_BATCH * batches + _NS_PER_STAGE * rounds * len(current.copies))
-        self._move_s = took / rounds
-        reached = self.timer.allocation(result)
-        if other:
-            self._age = 0 if reached.key < start.key else self._age + 1
-            self._rival = min(start, reached, key=lambda each: each.key)
-        else:
-            self._walk = reached
-        return reached, took
-
-    def _second(self, best: TimedAllocation) -> TimedAllocation:
-        """A second line of descent, begun anew from a perturbed allocation where it no longer improves."""
-        if self._rival is None or self._age >= _OLD or self._rival.key == best.key:
-            self._age = 0
-            self._rival, _ = self._restart(best)
-            if self._rival.arrays > self.problem.budget:
-                self._rival = best
-        return self._rival
+        mean = self.problem.budget / len(current.copies)
+        rounds = min(max(_FEWEST_CHANGES, int(seconds / self._change_s)), changes * len(current.copies))
+        fewest = State(current.block.copy(), current.copies.copy())
+        cooling = Cooling(rounds, hot * mean, cold * mean, target)
+        anneal_ns = anneal_arrays(self._edges, self.tables[0], cooling, self._rng, current, fewest)
+        self._change_s = 1e-9 * anneal_ns / rounds
+        found = self.timer.allocation(fewest)
+        fits = found.arrays <= self.problem.budget
+        wanted = self._ambition * (1.5 if fits else 0.5)
+        self._ambition = min(max(wanted, _LEAST_AMBITION), _AMBITION)
+        return (found if fits else best), 1e-9 * (shorten_ns + anneal_ns)
 
 
 @dataclass(eq=False)
@@ -360,6 +367,11 @@ class ModeProver:
         self._rows: dict[int, Rows] = {}
         self._open: dict[int, list[Rows]] = {}
         self._doubted: set[int] = set()
+
+    @property
+    def first_s(self) -> float:
+        """Seconds that the first target takes at least, counted."""
+        return self._bounder.label_all_s
 
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
         """As `LowerSide.run`."""

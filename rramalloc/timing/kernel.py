@@ -42,10 +42,17 @@ class Shapes(NamedTuple):
         return cls(*np.array(rows, dtype=np.int64).T.copy())
 
 
+class Needs(NamedTuple):
+    """The producer's batch that each batch needs by an edge, -1 for none: int32, at batch[first[edge]] ..."""
+
+    first: Any
+    batch: Any
+
+
 @compiled_part
 def run_stage(
     edges: Any, shapes: Any, ticks: Any, stage: int, copies: Any, begin: Any, out: int, delay: int,
-    limit: int, starts: Any,
+    limit: int, starts: Any, needs: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Start steps of all batches of a stage from starts[out] on: (finish, batches).
 
@@ -53,7 +60,7 @@ def run_stage(
     `shapes` says which blocks the stages have. ticks: int64, length of a batch of every stage, None where
     all take one step. starts of producer p stand from starts[begin[p]] on; delay: 1 if pixels can be used
     when their batch ends (handoff "next"), 0 if when it starts. Once the finish must pass `limit`: (NEVER,
-    batches before the first that must).
+    batches before the first that must). needs: Needs of all edges to write those of this stage to, or None.
 
     start(b) = max(start(b - 1) + ticks, what each edge allows) is the largest of the same recurrence over
     single edges, so the edges are walked one after the other, each with its table and its producer at hand.
@@ -116,9 +123,14 @@ def run_stage(
                 if needed < row_before:
                     needed = row_before
             time = max(time + period, np.int64(starts[out + batch]))
+            if needs is not None:
+                needs.batch[needs.first[edge] + batch] = -1
             if needed >= 0:
                 # exact: (needed + 0.5) / d is at least 0.5 / d away from a whole number
-                available = starts[ready + np.int64((needed + 0.5) * inverse)] + until_used
+                at = np.int64((needed + 0.5) * inverse)
+                if needs is not None:
+                    needs.batch[needs.first[edge] + batch] = at
+                available = starts[ready + at] + until_used
                 if available > time:
                     time = available
             if time > latest:
@@ -165,7 +177,7 @@ def batch_starts(
     first[0] = 0
     for stage in range(len(copies)):
         finish, batches = run_stage(
-            edges, shapes, ticks, stage, copies, first, first[stage], delay, NEVER, starts
+            edges, shapes, ticks, stage, copies, first, first[stage], delay, NEVER, starts, None
         )
         first[stage + 1] = first[stage] + batches
         if finish > makespan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -10,17 +11,40 @@ import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from laws.strategies import random_blocks, random_problem, random_replication, randoms
+from laws.strategies import (
+    Clocks,
+    random_blocks,
+    random_network,
+    random_problem,
+    random_replication,
+    randoms,
+)  # fmt: skip
 
+from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.results.optimize import make_problem
 from rramalloc.search.archive import Slots, keep
-from rramalloc.search.kernels import anneal, climb, cuts, limits, prices, propagate, rebalance, schedule
+from rramalloc.search.kernels import (
+    anneal,
+    climb,
+    cuts,
+    deadlines,
+    limits,
+    mode_moves,
+    prices,
+    propagate,
+    rebalance,
+    schedule,
+)  # fmt: skip
 from rramalloc.search.lookups import checkpoints, reach
+from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, STEPS, Shapes, batch_starts, run_stage
 from rramalloc.timing.simulate import makespan_of, simulate
 
 OPS = ("conv", "conv", "add", "maxpool", "concat", "flatten")
+MODE_OPS = ("conv", "conv", "conv", "add", "maxpool", "concat", "relu", "upsample", "conv_transpose")
 
 
 def called(part: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,6 +59,8 @@ def called(part: Callable[..., Any]) -> Callable[..., Any]:
 RUN_STAGE, RETIME, TIMED, UNDO, ACCEPT = map(
     called, (run_stage, schedule.retime, schedule.timed, schedule.undo, schedule.accept)
 )
+SHAPES, TICKS = called(mode_moves.new_shapes), called(mode_moves.new_ticks)
+DEADLINES, MEETS, RENEW = map(called, (deadlines.deadlines_of, deadlines.meets, deadlines.renew))
 CHAIN, RAISED = called(climb.critical_chain), called(climb.raised)
 NEXT, WITH_BATCHES, KEEP = called(limits.next_breakpoint), called(limits.with_batches), called(keep)
 PROPOSE, DRAW = called(anneal._propose), called(anneal.draw)
@@ -81,13 +107,23 @@ def test_run_stage(random: Random) -> None:
     other = room.copy()
     for i, own in enumerate(exact):
         finish, batches = RUN_STAGE(
-            graph.flat_binding, None, None, i, copies, begin, begin[i], NEXT_STEP, NEVER, room
+            graph.flat_binding, None, None, i, copies, begin, begin[i], NEXT_STEP, NEVER, room, None
         )
         assert (finish, batches) == (own[-1] + 1, len(own))
         assert room[begin[i] : begin[i] + len(own)].tolist() == own
         other[:] = room
         cut, batches = RUN_STAGE(
-            graph.flat_binding, None, None, i, copies, begin, begin[i], NEXT_STEP, np.int64(limit), other
+            graph.flat_binding,
+            None,
+            None,
+            i,
+            copies,
+            begin,
+            begin[i],
+            NEXT_STEP,
+            np.int64(limit),
+            other,
+            None,
         )
         assert batches == counted[i]
         assert cut == (finish if finish <= limit else NEVER)
@@ -165,6 +201,138 @@ def test_latest_starts(random: Random) -> None:
                     expected[at] = min(expected[at], expected[base + batch] - 1)
     assert latest.tolist() == expected.tolist()
     assert (timing.starts + 1 <= latest).all()
+
+
+@dataclass(eq=False)
+class DrawnModes:
+    """A problem with modes, and a random mode of every stage in the form that kernels change."""
+
+    random: Random
+    tick: int = 0
+    copies_only: bool = False
+    problem: Problem = field(init=False)
+
+    def __post_init__(self) -> None:
+        network = random_network(self.random, 8, 7, MODE_OPS)
+        hardware = load_hardware("plain").with_crossbar(16, 16)
+        options = MappingOptions(mapping="sdk")
+        least = make_problem(network, hardware, 2**20, options).minimum
+        self.problem = make_problem(network, hardware, least + self.random.choice((2, 8, 40)), options)
+        if self.copies_only:
+            self.problem = replace(self.problem, modes=None)
+        if self.tick:
+            self.problem = Clocks(self.random.randrange(2**30), self.tick).of(self.problem)
+        self.menu = Menu.of(self.problem)
+        self.tables = self.menu.tables(self.problem.budget)
+        stages = range(len(self.problem.demand))
+        self.state = mode_moves.State(*np.array([self.mode(i) for i in stages], dtype=np.int64).T.copy())
+
+    def mode(self, stage: int) -> tuple[int, int]:
+        """A random block of the menu, and copies of it."""
+        blocks = self.menu.blocks
+        block = self.random.randrange(int(blocks.first[stage]), int(blocks.first[stage + 1]))
+        return block, self.random.randint(int(blocks.least[block]), int(blocks.most[block]))
+
+    @property
+    def makespan(self) -> int:
+        """By simulation, which shares no code with what keeps schedules."""
+        return simulate(self.problem.in_blocks(self.blocks).graph, self.state.copies).makespan
+
+    @property
+    def blocks(self) -> tuple[tuple[int, int], ...]:
+        return self.menu.blocks_of(self.state)
+
+    @property
+    def arrays(self) -> int:
+        return self.problem.arrays(self.state.copies, self.blocks)
+
+    def latest(self, target: int) -> list[list[int]]:
+        """Of every stage: when each batch must have ended so that no stage ends after the target."""
+        graph = self.problem.in_blocks(self.blocks).graph
+        flat = graph.flat_edges if graph.lags else graph.flat_binding
+        copies, windows = self.state.copies.tolist(), graph.windows.tolist()
+        ticks = graph.batch_ticks(self.state.copies, self.blocks)
+        lasts = [1] * len(copies) if ticks is None else ticks.tolist()
+        latest = [[target] * -(-count // d) for count, d in zip(windows, copies, strict=True)]
+        for i in range(len(copies) - 1, -1, -1):
+            for batch in range(len(latest[i]) - 1, -1, -1):
+                start = latest[i][batch] - lasts[i]
+                if batch:
+                    latest[i][batch - 1] = min(latest[i][batch - 1], start)
+                last = min((batch + 1) * copies[i], windows[i]) - 1
+                for edge in range(flat.pointer[i], flat.pointer[i + 1]):
+                    p, needed = int(flat.producer[edge]), int(flat.need[flat.offset[edge] + last])
+                    if needed >= 0:
+                        at = needed // copies[p]
+                        latest[p][at] = min(latest[p][at], start - int(flat.lag[edge]))
+        return latest
+
+
+@pytest.mark.parametrize("tick", [0, 5])
+@settings(max_examples=40, deadline=None)
+@given(random=randoms)
+def test_a_change_is_judged_by_the_deadlines_of_its_consumers(tick: int, random: Random) -> None:
+    """As by simulating all stages; and what is kept from change to change is as if it were made anew."""
+    drawn = DrawnModes(random, tick)
+    edges, clock, state = drawn.problem.graph.flat_extents, drawn.tables.clock, drawn.state
+    target = drawn.makespan + random.choice((0, 0, 1, drawn.makespan // 3))
+    held, _, _ = TIMED(
+        edges, SHAPES(drawn.tables.blocks, state), TICKS(clock, state), state.copies, clock.time
+    )
+    latest = DEADLINES(
+        edges,
+        SHAPES(drawn.tables.blocks, state),
+        TICKS(clock, state),
+        state.copies,
+        held.needs,
+        target,
+        clock.time,
+    )
+    for _ in range(12):
+        stage = random.randrange(len(state.copies))
+        before = state.block[stage], state.copies[stage], state.copies.copy()
+        state.block[stage], state.copies[stage] = drawn.mode(stage)
+        shapes, ticks = SHAPES(drawn.tables.blocks, state), TICKS(clock, state)
+        met, _ = MEETS(edges, shapes, ticks, state.copies, stage, held, latest)
+        assert met == (drawn.makespan <= target)
+        if not met:
+            state.block[stage], state.copies[stage] = before[:2]
+            continue
+        reshaped = np.arange(len(state.copies)) == stage
+        reached, _ = RETIME(edges, shapes, ticks, reshaped, before[2], state.copies, np.int64(target), held)
+        assert reached == drawn.makespan
+        ACCEPT(held)
+        RENEW(edges, shapes, ticks, state.copies, held.needs, stage, latest)
+        exact = simulate(drawn.problem.in_blocks(drawn.blocks).graph, state.copies)
+        for i, expected in enumerate(drawn.latest(target)):
+            begin, own = latest.begin[i], held.begin[i]
+            assert latest.finish[begin : begin + len(expected)].tolist() == expected
+            assert held.starts[own : own + len(expected)].tolist() == exact.of_stage(i).tolist()
+
+
+@pytest.mark.parametrize(("tick", "copies_only"), [(0, False), (5, False), (5, True)])
+def test_annealed_arrays_meet_the_target(tick: int, copies_only: bool) -> None:
+    """Shortened and annealed states are what simulation and the count of arrays say; some fit the budget."""
+    random, fitted = Random(3), 0
+    for number in range(25):
+        drawn = DrawnModes(random, tick, copies_only)
+        edges, blocks = drawn.problem.graph.flat_extents, drawn.menu.blocks
+        wanted = max(1, int(drawn.makespan * random.choice((0.5, 0.9, 1.0))))
+        makespan, _ = mode_moves.shorten(edges, drawn.tables, wanted, drawn.state)
+        assert makespan == drawn.makespan
+        target = makespan if makespan > wanted else wanted
+        before, best = drawn.arrays, mode_moves.State(drawn.state.block.copy(), drawn.state.copies.copy())
+        cooling = anneal.Cooling(3000, 2.0, 0.1, target)
+        generator = anneal.generator(number)
+        mode_moves.anneal_arrays(edges, drawn.tables, cooling, generator, drawn.state, best)
+        assert drawn.makespan <= target
+        drawn.state = best
+        assert drawn.makespan <= target
+        assert drawn.arrays <= before
+        assert (blocks.least[best.block] <= best.copies).all()
+        assert (best.copies <= blocks.most[best.block]).all()
+        fitted += drawn.arrays <= drawn.problem.budget < before
+    assert fitted >= 5
 
 
 @pytest.mark.parametrize("windows", [1, 2, 7, 49, 224, 3025])

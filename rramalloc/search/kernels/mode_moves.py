@@ -1,8 +1,8 @@
-"""Compiled local search over modes: annealing and rebalancing on the exact makespan, copies and blocks at
-once.
+"""Compiled local search over modes, copies and blocks at once: annealing the arrays that a target takes,
+rebalancing and climbing on the exact makespan.
 
-A state is a block and a number of copies for every stage. Moves give a stage fewer or more batches, with the
-block it has or with the one that takes the fewest arrays for them, or change its block at about the same
+A state is a block and a number of copies for every stage. Changes give a stage fewer or more batches, with
+the block it has or with the one that takes the fewest arrays for them, or another block at about the same
 batches. The length of a stage is the time of all its batches: their number, times the ticks of each where
 stages have their own clocks. Only operations that every machine rounds alike are used, so a seed gives the
 same run everywhere.
@@ -17,31 +17,27 @@ import numpy as np
 from rramalloc.compiled import compiled, compiled_maker, compiled_part
 from rramalloc.search.kernels.anneal import below, draw, jump
 from rramalloc.search.kernels.clock import ticks_of
+from rramalloc.search.kernels.deadlines import deadlines_of, meets, renew
 from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
 from rramalloc.search.kernels.schedule import accept, retime, timed
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
 
-_P_BLOCK, _P_RAISE, _P_NUDGE = 0.25, 0.75, 0.85
-"""Shares of moves: up to the first another block, up to the second fewer batches, up to the third a copy
-more or less; the rest takes batches from a stage first."""
-_P_GROUP, _GROUP_CHANGE, _GROUP_TRIES = 0.1, 0.4, 6
-"""Share of moves that scale the batches of successive stages, by how much at most, and how many such groups
-are slowed down in turn."""
+_P_BLOCK, _P_FASTER, _P_COPY = 0.25, 0.4, 0.5
+"""Shares of changes: up to the first another block, up to the second fewer batches, up to the third a copy
+more or less; the rest takes arrays from a stage."""
 _P_STAIRS, _P_SWITCH = 0.5, 0.25
 """Share of changes of batches that also take the block with the fewest arrays for them, and of these those
 between all blocks and the lowest ones."""
 _LONGEST_RAISE, _LONGEST_LOWER = 0.15, 0.1
-"""Batches by which a move changes a stage at most, as a part of its batches; small changes are the rule."""
-_REFILLS = 4
-"""Stages that are offered a batch less from the arrays that a move leaves over."""
-_TRIES, _OTHERS_FIRST = 8, 3
-"""Stages drawn, times the stages there are, until a move fits; so many of them spare the raised stage."""
+"""Batches that a change adds or takes at most, as a part of a stage's; small changes are the rule."""
 _STEPS_AHEAD = 4
 """Steps of a staircase that a climb looks at."""
 _WORK_PER_BATCH, _WORK_PER_STAGE = 8, 1500
 """Of a round of rebalancing, in batches timed."""
-_WORK_PER_TRY = 10
-"""Batches that take as long as a stage drawn."""
+_SHORTENINGS, _SHORTER = 60, 0.995
+"""How often all stages are shortened until a target is met, and at most to which part of their batches."""
+_NS_PER_BATCH, _NS_PER_CHANGE = 3.0, 500.0
+"""Of a batch timed, and of a change drawn: a count of work, not a clock."""
 
 
 class State(NamedTuple):
@@ -168,73 +164,6 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
     return _set(menu, state, j, block, copies)
 
 
-@compiled_part
-def _scale_group(menu: Any, state: Any, factor: float, rng: Any) -> int:
-    """Scale the batches of successive stages that have as many windows; the arrays that this adds."""
-    blocks, n = menu.blocks, len(state.block)
-    i = below(rng, n)
-    longest = 1 + below(rng, n)
-    windows = _windows(blocks, i)
-    added = 0
-    for j in range(i, n):
-        if j - i >= longest or _windows(blocks, j) != windows:
-            break
-        batches = batches_of(blocks.total[state.block[j]], state.copies[j])
-        added += _rebatch(menu, state, j, max(int(batches * factor), 1), rng)
-    return added
-
-
-@compiled_part
-def _windows(blocks: Any, i: int) -> int:
-    """Blocks of the first shape in the menu of a stage, which is the smallest."""
-    return blocks.total[blocks.first[i]]
-
-
-@compiled_part
-def _propose(menu: Any, rng: Any, used: int, state: Any) -> tuple[int, int]:
-    """Change a random stage and take arrays from others until it fits: (arrays then used, stages tried)."""
-    blocks, n = menu.blocks, len(state.block)
-    i = below(rng, n)
-    kind = draw(rng)
-    block = state.block[i]
-    tries, grouped = 0, draw(rng) < _P_GROUP
-    if grouped:
-        used += _scale_group(menu, state, 1.0 - _GROUP_CHANGE * draw(rng), rng)
-        kind = 2.0
-        while used > menu.budget and tries < _GROUP_TRIES:
-            tries += 1
-            used += _scale_group(menu, state, 1.0 + _GROUP_CHANGE * draw(rng), rng)
-    batches = batches_of(blocks.total[block], state.copies[i])
-    if kind < _P_BLOCK:
-        other = blocks.first[i] + below(rng, blocks.first[i + 1] - blocks.first[i])
-        wanted = batches + (below(rng, 3) - 1) * (jump(rng, batches, _LONGEST_LOWER) - below(rng, 2))
-        period = ticks_of(menu.clock, block, state.copies[i])
-        wanted = wanted * period // ticks_of(menu.clock, other, state.copies[i])
-        used += _set(menu, state, i, other, with_batches(blocks.total[other], max(wanted, 1)))
-    elif kind < _P_RAISE:
-        used += _rebatch(menu, state, i, max(batches - jump(rng, batches, _LONGEST_RAISE), 1), rng)
-    elif kind < _P_NUDGE:
-        used += _set(menu, state, i, block, state.copies[i] + 1 - 2 * below(rng, 2))
-    elif not grouped:
-        used += _lower(menu, state, i, rng)
-    while used > menu.budget and tries < _TRIES * n:
-        tries += 1
-        j = below(rng, n)
-        if j != i or tries > _OTHERS_FIRST * n:
-            used += _lower(menu, state, j, rng)
-    for _ in range(_REFILLS):
-        j = below(rng, n)
-        block, copies = state.block[j], state.copies[j]
-        batches = batches_of(blocks.total[block], copies)
-        if batches > 1:
-            added = _rebatch(menu, state, j, batches - 1, rng)
-            if used + added <= menu.budget:
-                used += added
-            else:
-                state.block[j], state.copies[j] = block, copies
-    return used, tries
-
-
 class MenuTables(NamedTuple):
     """What the search reads: the menu's Blocks, Stairs and Clock, and the arrays that may be used.
 
@@ -248,99 +177,112 @@ class MenuTables(NamedTuple):
     budget: int
 
 
-@compiled
-def anneal_modes(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, best: Any) -> tuple[int, int]:
-    """Improve `current` (changed in place): (best makespan, batches timed); the best state is in `best`.
+@compiled_part
+def _change(menu: Any, rng: Any, i: int, state: Any) -> int:
+    """Give stage i another mode near its own; the arrays that this adds."""
+    blocks, block, copies = menu.blocks, state.block[i], state.copies[i]
+    kind, batches = draw(rng), batches_of(blocks.total[block], copies)
+    if kind < _P_BLOCK:
+        other = blocks.first[i] + below(rng, blocks.first[i + 1] - blocks.first[i])
+        wanted = batches + (below(rng, 3) - 1) * (jump(rng, batches, _LONGEST_LOWER) - below(rng, 2))
+        period = ticks_of(menu.clock, block, copies)
+        wanted = wanted * period // ticks_of(menu.clock, other, copies)
+        return _set(menu, state, i, other, with_batches(blocks.total[other], max(wanted, 1)))
+    if kind < _P_FASTER:
+        return _rebatch(menu, state, i, max(batches - jump(rng, batches, _LONGEST_RAISE), 1), rng)
+    if kind < _P_COPY:
+        return _set(menu, state, i, block, copies + 1 - 2 * below(rng, 2))
+    return _lower(menu, state, i, rng)
 
-    rng: uint64 of length 1, not 0, the generator's state.
+
+@compiled
+def anneal_arrays(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, best: Any) -> float:
+    """Anneal the arrays of `current` (changed in place), which meets a target, until they fit the budget.
+
+    The state that takes the fewest arrays is in `best`; returns nanoseconds, counted. cooling: the target,
+    temperatures in arrays; rng: uint64 of length 1, not 0, the generator's state.
+
+    A change of one stage is timed up to the deadlines of its consumers; only one that is accepted is followed
+    through the network.
     """
     blocks, clock, n = menu.blocks, menu.clock, len(current.block)
     shapes, ticks = new_shapes(blocks, current), new_ticks(clock, current)
-    schedule, makespan, work = timed(edges, shapes, ticks, current.copies, clock.time)
+    schedule, _, work = timed(edges, shapes, ticks, current.copies, clock.time)
+    deadlines = deadlines_of(edges, shapes, ticks, current.copies, schedule.needs, cooling.target, clock.time)
     used = used_by(blocks, current)
+    fewest, steps = used, 0
     copy_to(best.block, current.block)
     copy_to(best.copies, current.copies)
-    shortest, fewest = makespan, used
     new = State(current.block.copy(), current.copies.copy())
     reshaped = np.zeros(n, dtype=np.bool_)
-    for step in range(cooling.rounds):
-        if shortest <= cooling.target:
-            break
-        heat = shortest * cooling.hot / (1.0 + (cooling.hot / cooling.cold - 1.0) * (step / cooling.rounds))
-        limit = makespan + int(2.0 * draw(rng) * heat)
-        taken, tries = _propose(menu, rng, used, new)
-        work += tries * _WORK_PER_TRY
-        reached = NEVER
-        if taken <= menu.budget:
-            for i in range(n):
-                reshaped[i] = new.block[i] != current.block[i]
-                if reshaped[i]:
-                    set_shape(blocks, new.block[i], i, shapes)
-                ticks[i] = ticks_of(clock, new.block[i], new.copies[i])
-            reached, timed_now = retime(
-                edges, shapes, ticks, reshaped, current.copies, new.copies, limit, schedule
-            )
-            work += timed_now
-            if reached == NEVER:
-                for i in range(n):
-                    if reshaped[i]:
-                        set_shape(blocks, current.block[i], i, shapes)
-                    ticks[i] = ticks_of(clock, current.block[i], current.copies[i])
-        if reached == NEVER:
-            copy_to(new.block, current.block)
-            copy_to(new.copies, current.copies)
+    while steps < cooling.rounds and used > menu.budget:
+        heat = cooling.hot / (1.0 + (cooling.hot / cooling.cold - 1.0) * (steps / cooling.rounds))
+        steps += 1
+        i = below(rng, n)
+        added = _change(menu, rng, i, new)
+        if new.block[i] == current.block[i] and new.copies[i] == current.copies[i]:
             continue
+        met = added <= 2.0 * draw(rng) * heat
+        if met:
+            _show(menu, new, i, shapes, ticks)
+            met, batches = meets(edges, shapes, ticks, new.copies, i, schedule, deadlines)
+            work += batches
+        if not met:
+            new.block[i], new.copies[i] = current.block[i], current.copies[i]
+            _show(menu, new, i, shapes, ticks)
+            continue
+        reshaped[i] = True
+        _, batches = retime(
+            edges, shapes, ticks, reshaped, current.copies, new.copies, cooling.target, schedule
+        )
+        reshaped[i] = False
         accept(schedule)
-        copy_to(current.block, new.block)
-        copy_to(current.copies, new.copies)
-        makespan, used = reached, taken
-        if makespan < shortest or (makespan == shortest and used < fewest):
-            shortest, fewest = makespan, used
+        work += batches + renew(edges, shapes, ticks, new.copies, schedule.needs, i, deadlines)
+        current.block[i], current.copies[i] = new.block[i], new.copies[i]
+        used += added
+        if used < fewest:
+            fewest = used
             copy_to(best.block, current.block)
             copy_to(best.copies, current.copies)
-    return shortest, work
+    return _NS_PER_BATCH * work + _NS_PER_CHANGE * steps
 
 
 @compiled_part
-def _latest_finishes(
-    edges: Any, shapes: Any, ticks: Any, copies: Any, first: Any, makespan: int, latest: Any
-) -> None:  # fmt: skip
-    """Latest finish of every batch with which the makespan is kept, consumers first."""
-    n = len(copies)
-    for batch in range(first[n]):
-        latest[batch] = makespan
-    for i in range(n - 1, -1, -1):
-        base, batches, period = first[i], first[i + 1] - first[i], ticks[i]
-        for batch in range(batches - 2, -1, -1):
-            after = latest[base + batch + 1] - period
-            if after < latest[base + batch]:
-                latest[base + batch] = after
-        for edge in range(edges.pointer[i], edges.pointer[i + 1]):
-            p = edges.producer[edge]
-            # batches that end in one row of blocks need one row of the producer's: walk those rows
-            across, total, inverse = shapes.columns[i], shapes.total[i], 1.0 / copies[p]
-            per_wide, beside = 1.0 / shapes.wide[p], shapes.left[p] + 0.5
-            before = period + edges.lag[edge]
-            row = -1
-            row_start: Any = np.int64(-1)
-            least: Any = np.int64(-1)
-            for batch in range(batches):
-                last = min((batch + 1) * copies[i], total) - 1
-                if last >= (row + 1) * across:
-                    row = last // across
-                    least = needed_block(edges, shapes, edge, i, p, row * across - 1) if row else np.int64(-1)
-                    end = needed_block(edges, shapes, edge, i, p, row * across + across - 1)
-                    row_start = end // shapes.columns[p] * shapes.columns[p] if end >= 0 else np.int64(-1)
-                needed = least
-                if row_start >= 0:
-                    right = (last - row * across + 1) * shapes.wide[i] - shapes.left[i]
-                    pixel = edges.table[edges.column[edge] + min(right, edges.width[i]) - 1]
-                    if pixel >= 0:
-                        needed = max(needed, row_start + np.int64((pixel + beside) * per_wide))
-                if needed >= 0:
-                    at = first[p] + np.int64((needed + 0.5) * inverse)
-                    if latest[base + batch] - before < latest[at]:
-                        latest[at] = latest[base + batch] - before
+def _show(menu: Any, state: Any, i: int, shapes: Any, ticks: Any) -> None:
+    """Give stage i its block and ticks in the form that timing reads."""
+    set_shape(menu.blocks, state.block[i], i, shapes)
+    ticks[i] = ticks_of(menu.clock, state.block[i], state.copies[i])
+
+
+@compiled
+def shorten(edges: Any, menu: Any, target: int, current: Any) -> tuple[int, float]:
+    """More copies for all stages of `current` (changed in place) until it meets a target: (makespan,
+    nanoseconds counted).
+
+    The makespan is above the target where more copies do not help; arrays may pass the budget.
+    """
+    blocks, n = menu.blocks, len(current.block)
+    shapes, ticks = new_shapes(blocks, current), new_ticks(menu.clock, current)
+    schedule, makespan, work = timed(edges, shapes, ticks, current.copies, menu.clock.time)
+    before, reshaped = current.copies.copy(), np.zeros(n, dtype=np.bool_)
+    batches = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        batches[i] = batches_of(blocks.total[current.block[i]], before[i])
+    part, turn = 1.0, 0
+    while makespan > target and turn < _SHORTENINGS:
+        turn += 1
+        part *= min(target / makespan, _SHORTER)
+        for i in range(n):
+            block, wanted = current.block[i], int(batches[i] * part)
+            if wanted < batches[i]:
+                copies = with_batches(blocks.total[block], wanted)
+                current.copies[i] = min(copies, blocks.most[block])
+                ticks[i] = ticks_of(menu.clock, block, current.copies[i])
+        makespan, timed_now = retime(edges, shapes, ticks, reshaped, before, current.copies, NEVER, schedule)
+        accept(schedule)
+        work += timed_now
+        copy_to(before, current.copies)
+    return makespan, _NS_PER_BATCH * work
 
 
 @compiled_part
@@ -374,27 +316,26 @@ def rebalance_modes(
     weight: of the new room beside the room of the rounds before, 0 ... 1.
     """
     blocks, clock, n = menu.blocks, menu.clock, len(current.block)
-    most = _most_batches(edges)
-    starts, latest = np.empty(most, dtype=clock.time.dtype), np.empty(most, dtype=clock.time.dtype)
     longest = 0
     for i in range(n):
         longest = max(longest, menu.stairs.length[menu.stairs.first[menu.climbed + i]])
-    first, room = np.empty(n + 1, dtype=np.int64), np.empty(n, dtype=np.int64)
-    smooth = np.zeros(n)
+    room, smooth = np.empty(n, dtype=np.int64), np.zeros(n)
     wanted = State(current.block.copy(), current.copies.copy())
     shortest, work = NEVER, 0
     for turn in range(rounds):
         shapes, ticks = new_shapes(blocks, current), new_ticks(clock, current)
-        makespan = batch_starts(edges, shapes, ticks, current.copies, NEXT_STEP, starts, first)
-        work += _WORK_PER_BATCH * first[n] + _WORK_PER_STAGE * n
+        schedule, makespan, _ = timed(edges, shapes, ticks, current.copies, clock.time)
         if makespan < shortest and used_by(blocks, current) <= menu.budget:
             shortest = makespan
             copy_to(best.block, current.block)
             copy_to(best.copies, current.copies)
-        _latest_finishes(edges, shapes, ticks, current.copies, first, makespan, latest)
+        latest = deadlines_of(edges, shapes, ticks, current.copies, schedule.needs, makespan, clock.time)
+        work += _WORK_PER_STAGE * n
         tightest = 0
         for i in range(n):
-            own = latest[first[i + 1] - 1] - starts[first[i]]
+            batches = batches_of(shapes.total[i], current.copies[i])
+            work += _WORK_PER_BATCH * batches
+            own = latest.finish[latest.begin[i] + batches - 1] - schedule.starts[schedule.begin[i]]
             smooth[i] = own if turn == 0 else weight * own + (1.0 - weight) * smooth[i]
             room[i] = np.int64(smooth[i])
             tightest = max(tightest, room[i])

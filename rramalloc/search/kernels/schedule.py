@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled_maker, compiled_part
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, run_stage
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, Needs, run_stage
 
 
 class Schedule(NamedTuple):
@@ -15,7 +15,7 @@ class Schedule(NamedTuple):
 
     starts: two places for the batch starts of every stage; begin[i]: where those in force stand,
     spare[i]: the other place; finish: of every stage, new_finish: where `moved`, stages whose places the last
-    `retime` swapped because their starts changed.
+    `retime` swapped because their starts changed; needs: where blocks are chosen, see Needs, else None.
     """
 
     starts: Any
@@ -24,6 +24,18 @@ class Schedule(NamedTuple):
     finish: Any
     new_finish: Any
     moved: Any
+    needs: Any
+
+
+@compiled_part
+def run_apart(
+    edges: Any, shapes: Any, ticks: Any, copies: Any, stage: int, limit: int, schedule: Any, needs: Any
+) -> tuple[int, int]:  # fmt: skip
+    """As `run_stage`, in the other place of the stage."""
+    return run_stage(
+        edges, shapes, ticks, stage, copies, schedule.begin, schedule.spare[stage], NEXT_STEP, limit,
+        schedule.starts, needs,
+    )  # fmt: skip
 
 
 @compiled_part
@@ -53,20 +65,12 @@ def retime(
             touched = touched or moved[edges.producer[edge]]
         finish = schedule.finish[i]
         if touched:
-            finish, batches = run_stage(
-                edges, shapes, ticks, i, new, begin, spare[i], NEXT_STEP, limit, starts
-            )
+            finish, batches = run_apart(edges, shapes, ticks, new, i, limit, schedule, schedule.needs)
             if finish == NEVER:
                 undo(schedule)
                 return NEVER, work + batches
             work += batches * (1 + high - low)
-            same = not changed
-            if same:
-                for batch in range(batches):
-                    if starts[begin[i] + batch] != starts[spare[i] + batch]:
-                        same = False
-                        break
-            if not same:
+            if changed or differ(starts, begin[i], spare[i], batches):
                 moved[i] = True
                 begin[i], spare[i] = spare[i], begin[i]
                 schedule.new_finish[i] = finish
@@ -76,6 +80,15 @@ def retime(
         undo(schedule)
         return NEVER, work
     return makespan, work
+
+
+@compiled_part
+def differ(times: Any, one: int, other: int, count: int) -> bool:
+    """Whether so many times from two places on are not the same."""
+    same = 0
+    while same < count and times[one + same] == times[other + same]:
+        same += 1
+    return same < count
 
 
 @compiled_part
@@ -108,9 +121,17 @@ def timed(edges: Any, shapes: Any, ticks: Any, copies: Any, time: Any) -> tuple[
         most = edges.windows[i] if shapes is None else edges.height[i] * edges.width[i]
         spare[i] = begin[i] + most
         total += most
+    if shapes is None:
+        needs = None
+    else:
+        room = np.zeros(len(edges.producer) + 1, dtype=np.int64)
+        for i in range(n):
+            for edge in range(edges.pointer[i], edges.pointer[i + 1]):
+                room[edge + 1] = room[edge] + edges.height[i] * edges.width[i]
+        needs = Needs(room, np.empty(room[-1], dtype=np.int32))
     schedule = Schedule(
         np.empty(2 * total, dtype=time.dtype), begin, spare, np.zeros(n, dtype=np.int64),
-        np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_),
+        np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_), needs,
     )  # fmt: skip
     none, every = np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.bool_)
     makespan, work = retime(edges, shapes, ticks, every, none, copies, NEVER, schedule)

@@ -1,0 +1,145 @@
+"""Compiled deadlines: when batches must have ended for a target to be met, and what still meets it.
+
+With the exact schedule of a state and its deadlines, a stage may take another mode if its consumers still
+start in time: nothing else has to be timed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rramalloc.compiled import compiled_maker, compiled_part
+from rramalloc.search.kernels.limits import batches_of
+from rramalloc.search.kernels.schedule import differ, run_apart
+from rramalloc.timing.kernel import NEVER
+
+
+class Deadlines(NamedTuple):
+    """Latest finish of every batch with which no stage ends after the target.
+
+    finish: two places for the batches of every stage; begin[i]: where those in force stand, spare[i]: the
+    other place; moved: stages whose deadlines the last `renew` changed. Edges edge[pointer[p]] ...
+    edge[pointer[p + 1] - 1] leave stage p, each into stage user[...] of the same place.
+    """
+
+    target: int
+    finish: Any
+    begin: Any
+    spare: Any
+    moved: Any
+    pointer: Any
+    edge: Any
+    user: Any
+
+
+@compiled_maker
+def deadlines_of(
+    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, target: int, time: Any
+) -> Deadlines:  # fmt: skip
+    """The deadlines of a state; edges, shapes, ticks: as for `run_stage`, time: an empty array of times."""
+    n, count = len(copies), len(edges.producer)
+    pointer = np.zeros(n + 1, dtype=np.int64)
+    edge, user = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    for e in range(count):
+        pointer[edges.producer[e] + 1] += 1
+    for p in range(n):
+        pointer[p + 1] += pointer[p]
+    following = pointer.copy()
+    begin, spare = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    total: Any = np.int64(0)
+    for i in range(n):
+        for e in range(edges.pointer[i], edges.pointer[i + 1]):
+            at = following[edges.producer[e]]
+            edge[at], user[at] = e, i
+            following[edges.producer[e]] += 1
+        most = edges.height[i] * edges.width[i]
+        begin[i], spare[i] = total, total + most
+        total += 2 * most
+    finish = np.empty(total, dtype=time.dtype)
+    deadlines = Deadlines(target, finish, begin, spare, np.ones(n, dtype=np.bool_), pointer, edge, user)
+    for i in range(n - 1, -1, -1):
+        _fill(edges, shapes, ticks, copies, needs, i, begin[i], deadlines)
+    return deadlines
+
+
+@compiled_part
+def _fill(
+    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, p: int, out: int, deadlines: Any
+) -> int:  # fmt: skip
+    """Deadlines of stage p from those of its consumers, from finish[out] on; the batches looked at."""
+    finish, batches = deadlines.finish, batches_of(shapes.total[p], copies[p])
+    for batch in range(batches):
+        finish[out + batch] = deadlines.target
+    work = batches
+    for at in range(deadlines.pointer[p], deadlines.pointer[p + 1]):
+        edge, i = deadlines.edge[at], deadlines.user[at]
+        used_from, needed_from = deadlines.begin[i], needs.first[edge]
+        before, users = ticks[i] + edges.lag[edge], batches_of(shapes.total[i], copies[i])
+        work += users
+        for batch in range(users):
+            needed = needs.batch[needed_from + batch]
+            if needed >= 0 and finish[used_from + batch] - before < finish[out + needed]:
+                finish[out + needed] = finish[used_from + batch] - before
+    for batch in range(batches - 2, -1, -1):
+        after = finish[out + batch + 1] - ticks[p]
+        if after < finish[out + batch]:
+            finish[out + batch] = after
+    return work
+
+
+@compiled_part
+def renew(
+    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, changed: int, deadlines: Any
+) -> int:  # fmt: skip
+    """Set the deadlines after a stage took another mode: its own, and upstream of it; the work."""
+    finish, begin, spare, moved = deadlines.finish, deadlines.begin, deadlines.spare, deadlines.moved
+    work = 0
+    for p in range(changed, -1, -1):
+        moved[p] = False
+        touched = p == changed
+        for at in range(deadlines.pointer[p], deadlines.pointer[p + 1]):
+            touched = touched or (deadlines.user[at] <= changed and moved[deadlines.user[at]])
+        if not touched:
+            continue
+        work += _fill(edges, shapes, ticks, copies, needs, p, spare[p], deadlines)
+        if p == changed or differ(finish, begin[p], spare[p], batches_of(shapes.total[p], copies[p])):
+            moved[p] = True
+            begin[p], spare[p] = spare[p], begin[p]
+    return work
+
+
+@compiled_part
+def meets(
+    edges: Any, shapes: Any, ticks: Any, copies: Any, changed: int, schedule: Any, deadlines: Any
+) -> tuple[bool, int]:  # fmt: skip
+    """Whether the target is met where a stage has taken another mode, and the work, as of `retime`.
+
+    schedule, deadlines: of the state before; the spare places of the schedule are used.
+    """
+    starts, begin, spare = schedule.starts, schedule.begin, schedule.spare
+    target = deadlines.target
+    finish, work = run_apart(edges, shapes, ticks, copies, changed, target, schedule, None)
+    work *= 1 + edges.pointer[changed + 1] - edges.pointer[changed]
+    if finish == NEVER:
+        return False, work
+    begin[changed], spare[changed] = spare[changed], begin[changed]
+    met, at, end = True, deadlines.pointer[changed], deadlines.pointer[changed + 1]
+    while met and at < end:
+        i = deadlines.user[at]
+        finish, batches = run_apart(edges, shapes, ticks, copies, i, target, schedule, None)
+        met = finish != NEVER and _in_time(starts, spare[i], ticks[i], batches, deadlines, i)
+        work += batches * (1 + edges.pointer[i + 1] - edges.pointer[i])
+        at += 1
+    begin[changed], spare[changed] = spare[changed], begin[changed]
+    return met, work
+
+
+@compiled_part
+def _in_time(starts: Any, at: int, period: int, batches: int, deadlines: Any, stage: int) -> bool:
+    """Whether the batches of a stage, with starts[at] ..., end by its deadlines."""
+    begin, batch = deadlines.begin[stage], 0
+    while batch < batches and starts[at + batch] + period <= deadlines.finish[begin + batch]:
+        batch += 1
+    return batch == batches
