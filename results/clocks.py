@@ -28,7 +28,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.results.optimize import make_problem
 from rramalloc.search import auto, mode_search
 from rramalloc.search.problem import Problem, Stop
-from rramalloc.timing.kernel import NEXT_STEP, STEPS, TICKS, batch_starts
+from rramalloc.timing.kernel import NEXT_STEP, batch_starts
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import BatchTicks
 
@@ -105,7 +105,7 @@ def cost(problem: Problem, copies: np.ndarray, ticks: np.ndarray) -> float:
     """Processor time of a simulation in ticks over that of one in steps, in turn, the least of each."""
     graph = problem.graph
     size = int((-(-graph.windows // copies)).sum())
-    room = {None: np.empty(size, STEPS.dtype), "ticks": np.empty(size, TICKS.dtype)}
+    room = {None: np.empty(size, np.int32), "ticks": np.empty(size, np.int64)}
     first = np.empty(len(copies) + 1, dtype=np.int64)
     spent: dict[str | None, list[float]] = {None: [], "ticks": []}
     for number in range(RUNS):

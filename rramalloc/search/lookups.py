@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.search.kernels.clock import Clock
-from rramalloc.timing.kernel import TICKS
 from rramalloc.timing.stage_graph import StageGraph
 
 _MOST_CHECKPOINTS = 256
@@ -217,6 +216,6 @@ def clock_of(graph: StageGraph) -> Clock:
     """
     if graph.clocks is None:
         steps = len(graph.stages)
-        return Clock(np.ones(steps, dtype=np.int64), np.zeros(steps), TICKS)
+        return Clock(np.ones(steps, dtype=np.int64), np.zeros(steps))
     least, per_copy = zip(*(graph.clocks(i, block) for i, block in enumerate(graph.blocks)), strict=True)
-    return Clock(np.array(least, dtype=np.int64), np.array(per_copy, dtype=np.float64), TICKS)
+    return Clock(np.array(least, dtype=np.int64), np.array(per_copy, dtype=np.float64))

@@ -25,7 +25,6 @@ from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.mode_moves import MenuTables, State
 from rramalloc.search.problem import Problem
 from rramalloc.timing.access import StepTime, bytes_of_block
-from rramalloc.timing.kernel import STEPS, TICKS
 from rramalloc.timing.stage_graph import BatchTicks
 
 Ints = npt.NDArray[np.int64]
@@ -151,7 +150,6 @@ class StageModes:
         clock = Clock(
             np.array([own.least for own in each], dtype=np.int64),
             np.array([own.per_copy for own in each], dtype=np.float64),
-            TICKS,
         )
         period = clock.of_each(self.block, self.modes.low)
         return replace(self, modes=self.modes._replace(period=period), clock=clock)
@@ -250,7 +248,7 @@ def _listed(blocks: Ints, most: int) -> StageModes:
     _list_modes(economics, most, listed)
     number = listed[:, 0]
     columns = [blocks[number, :6], listed[:, 1:], np.ones(size, dtype=np.int64)]
-    steps = Clock(np.ones(len(blocks), dtype=np.int64), np.zeros(len(blocks)), STEPS)
+    steps = Clock(np.ones(len(blocks), dtype=np.int64), np.zeros(len(blocks)))
     return StageModes(Modes(*np.column_stack(columns).T.copy()), blocks, number, steps)
 
 
@@ -395,7 +393,6 @@ class Menu:
             Clock(
                 np.concatenate([least for least, _ in clocks]),
                 np.concatenate([per_copy for _, per_copy in clocks]),
-                stages[0].clock.time,
             ),
             unrestricted,
         )

@@ -14,7 +14,7 @@ NEVER: Any = np.int64(2**62)
 """The finish of what must pass a limit."""
 STEPS: Any = np.zeros(0, dtype=np.int32)
 TICKS: Any = np.zeros(0, dtype=np.int64)
-"""Types of times: steps fit 32 bits, ticks need not."""
+"""Types of times: steps of copies fit 32 bits, ticks need not, and modes are timed like these."""
 NEXT_STEP: Any = np.int64(1)
 """Steps from a start until its pixels can be used with handoff "next"; np.int64, as all else numba passes."""
 _NOTHING = -(2**40)

@@ -40,7 +40,7 @@ from rramalloc.search.kernels import (
 from rramalloc.search.lookups import checkpoints, reach
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, STEPS, Shapes, batch_starts, run_stage
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, STEPS, TICKS, Shapes, batch_starts, run_stage
 from rramalloc.timing.simulate import makespan_of, simulate
 
 OPS = ("conv", "conv", "add", "maxpool", "concat", "flatten")
@@ -59,7 +59,7 @@ def called(part: Callable[..., Any]) -> Callable[..., Any]:
 RUN_STAGE, RETIME, TIMED, UNDO, ACCEPT = map(
     called, (run_stage, schedule.retime, schedule.timed, schedule.undo, schedule.accept)
 )
-SHAPES, TICKS = called(mode_moves.new_shapes), called(mode_moves.new_ticks)
+SHAPES, NEW_TICKS, NEEDS = map(called, (mode_moves.new_shapes, mode_moves.new_ticks, schedule.new_needs))
 DEADLINES, MEETS, RENEW = map(called, (deadlines.deadlines_of, deadlines.meets, deadlines.renew))
 CHAIN, RAISED = called(climb.critical_chain), called(climb.raised)
 NEXT, WITH_BATCHES, KEEP = called(limits.next_breakpoint), called(limits.with_batches), called(keep)
@@ -151,7 +151,7 @@ def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> No
     graph = small(random).graph
     copies = random_replication(random, graph)
     flat, windows = graph.flat_binding, graph.windows
-    held, makespan, _ = TIMED(flat, None, None, copies, STEPS)
+    held, makespan, _ = TIMED(flat, None, None, copies, STEPS, None)
     timing = simulate(graph, copies)
     assert makespan == timing.makespan
     assert held.finish.tolist() == timing.finish.tolist()
@@ -276,23 +276,14 @@ def test_a_change_is_judged_by_the_deadlines_of_its_consumers(tick: int, random:
     drawn = DrawnModes(random, tick)
     edges, clock, state = drawn.problem.graph.flat_extents, drawn.tables.clock, drawn.state
     target = drawn.makespan + random.choice((0, 0, 1, drawn.makespan // 3))
-    held, _, _ = TIMED(
-        edges, SHAPES(drawn.tables.blocks, state), TICKS(clock, state), state.copies, clock.time
-    )
-    latest = DEADLINES(
-        edges,
-        SHAPES(drawn.tables.blocks, state),
-        TICKS(clock, state),
-        state.copies,
-        held.needs,
-        target,
-        clock.time,
-    )
+    shapes, ticks = SHAPES(drawn.tables.blocks, state), NEW_TICKS(clock, state)
+    held, _, _ = TIMED(edges, shapes, ticks, state.copies, TICKS, NEEDS(edges))
+    latest = DEADLINES(edges, shapes, ticks, state.copies, held.needs, target)
     for _ in range(12):
         stage = random.randrange(len(state.copies))
         before = state.block[stage], state.copies[stage], state.copies.copy()
         state.block[stage], state.copies[stage] = drawn.mode(stage)
-        shapes, ticks = SHAPES(drawn.tables.blocks, state), TICKS(clock, state)
+        shapes, ticks = SHAPES(drawn.tables.blocks, state), NEW_TICKS(clock, state)
         met, _ = MEETS(edges, shapes, ticks, state.copies, stage, held, latest)
         assert met == (drawn.makespan <= target)
         if not met:

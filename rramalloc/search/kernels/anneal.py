@@ -136,7 +136,7 @@ def anneal(
     fastest for its number of arrays, empty for none.
     """
     hot, cold = cooling.hot, cooling.cold
-    schedule, makespan, _ = timed(graph, None, None, current, STEPS)
+    schedule, makespan, _ = timed(graph, None, None, current, STEPS, None)
     used = arrays_of(limits.demand, current)
     copy_to(best, current)
     shortest, fewest = makespan, used

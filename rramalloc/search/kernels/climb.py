@@ -137,7 +137,7 @@ def _best_move(
 def climb(graph: Any, limits: Any, most_work: int, copies: Any, best: Any) -> int:
     """Climb from `copies` (changed in place); the best allocation is in `best`. Returns the batches timed."""
     drops, new = np.empty_like(copies), np.empty_like(copies)
-    schedule, makespan, work = timed(graph, None, None, copies, STEPS)
+    schedule, makespan, work = timed(graph, None, None, copies, STEPS, None)
     shortest = makespan
     copy_to(best, copies)
     while work < most_work:

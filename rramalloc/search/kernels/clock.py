@@ -12,14 +12,10 @@ from rramalloc.timing.stage_graph import EXACTLY
 
 
 class Clock(NamedTuple):
-    """Ticks of a batch by number of a stage, or of a block of a menu, see BatchTicks: int64 and float64.
-
-    time: an empty array of the type that times have.
-    """
+    """Ticks of a batch by number of a stage, or of a block of a menu, see BatchTicks: int64 and float64."""
 
     least: Any
     per_copy: Any
-    time: Any
 
     def of_each(self, numbers: Any, copies: Any) -> Any:
         """As `ticks_of`, of arrays of numbers and copies that broadcast; int64."""

@@ -36,9 +36,9 @@ class Deadlines(NamedTuple):
 
 @compiled_maker
 def deadlines_of(
-    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, target: int, time: Any
+    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, target: int
 ) -> Deadlines:  # fmt: skip
-    """The deadlines of a state; edges, shapes, ticks: as for `run_stage`, time: an empty array of times."""
+    """The deadlines of a state; edges, shapes, ticks: as for `run_stage`."""
     n, count = len(copies), len(edges.producer)
     pointer = np.zeros(n + 1, dtype=np.int64)
     edge, user = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
@@ -57,7 +57,7 @@ def deadlines_of(
         most = edges.height[i] * edges.width[i]
         begin[i], spare[i] = total, total + most
         total += 2 * most
-    finish = np.empty(total, dtype=time.dtype)
+    finish = np.empty(total, dtype=np.int64)
     deadlines = Deadlines(target, finish, begin, spare, np.ones(n, dtype=np.bool_), pointer, edge, user)
     for i in range(n - 1, -1, -1):
         _fill(edges, shapes, ticks, copies, needs, i, begin[i], deadlines)

@@ -19,8 +19,8 @@ from rramalloc.search.kernels.anneal import below, draw, jump
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.deadlines import deadlines_of, meets, renew
 from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
-from rramalloc.search.kernels.schedule import accept, retime, timed
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
+from rramalloc.search.kernels.schedule import accept, new_needs, retime, timed
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, TICKS, Shapes, batch_starts, needed_block
 
 _P_BLOCK, _P_FASTER, _P_COPY = 0.25, 0.4, 0.5
 """Shares of changes: up to the first another block, up to the second fewer batches, up to the third a copy
@@ -207,8 +207,8 @@ def anneal_arrays(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, b
     """
     blocks, clock, n = menu.blocks, menu.clock, len(current.block)
     shapes, ticks = new_shapes(blocks, current), new_ticks(clock, current)
-    schedule, _, work = timed(edges, shapes, ticks, current.copies, clock.time)
-    deadlines = deadlines_of(edges, shapes, ticks, current.copies, schedule.needs, cooling.target, clock.time)
+    schedule, _, work = timed(edges, shapes, ticks, current.copies, TICKS, new_needs(edges))
+    deadlines = deadlines_of(edges, shapes, ticks, current.copies, schedule.needs, cooling.target)
     used = used_by(blocks, current)
     fewest, steps = used, 0
     copy_to(best.block, current.block)
@@ -263,7 +263,7 @@ def shorten(edges: Any, menu: Any, target: int, current: Any) -> tuple[int, floa
     """
     blocks, n = menu.blocks, len(current.block)
     shapes, ticks = new_shapes(blocks, current), new_ticks(menu.clock, current)
-    schedule, makespan, work = timed(edges, shapes, ticks, current.copies, menu.clock.time)
+    schedule, makespan, work = timed(edges, shapes, ticks, current.copies, TICKS, new_needs(edges))
     before, reshaped = current.copies.copy(), np.zeros(n, dtype=np.bool_)
     batches = np.empty(n, dtype=np.int64)
     for i in range(n):
@@ -324,12 +324,12 @@ def rebalance_modes(
     shortest, work = NEVER, 0
     for turn in range(rounds):
         shapes, ticks = new_shapes(blocks, current), new_ticks(clock, current)
-        schedule, makespan, _ = timed(edges, shapes, ticks, current.copies, clock.time)
+        schedule, makespan, _ = timed(edges, shapes, ticks, current.copies, TICKS, new_needs(edges))
         if makespan < shortest and used_by(blocks, current) <= menu.budget:
             shortest = makespan
             copy_to(best.block, current.block)
             copy_to(best.copies, current.copies)
-        latest = deadlines_of(edges, shapes, ticks, current.copies, schedule.needs, makespan, clock.time)
+        latest = deadlines_of(edges, shapes, ticks, current.copies, schedule.needs, makespan)
         work += _WORK_PER_STAGE * n
         tightest = 0
         for i in range(n):
@@ -401,7 +401,7 @@ def grow_modes(edges: Any, menu: Any, current: Any, best: Any, most_work: int) -
     """
     blocks, stairs, n = menu.blocks, menu.stairs, len(current.block)
     shapes, ticks = new_shapes(blocks, current), new_ticks(menu.clock, current)
-    starts = np.empty(_most_batches(edges), dtype=menu.clock.time.dtype)
+    starts = np.empty(_most_batches(edges), dtype=np.int64)
     first = np.empty(n + 1, dtype=np.int64)
     counts = np.empty(n, dtype=np.int64)
     used, shortest, work, eager = used_by(blocks, current), NEVER, 0, False

@@ -70,7 +70,7 @@ def refute(
     for i in range(n):
         batches += batches_of(windows[i], low[i])
         stack[0, 0, i], stack[0, 1, i] = low[i], high[i]
-    starts, first = np.empty(batches, dtype=rules.clock.time.dtype), np.empty(n + 1, dtype=np.int64)
+    starts, first = np.empty(batches, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
     near[0] = -1
     depth, nodes = 1, 0
     while depth:

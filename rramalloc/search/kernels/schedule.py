@@ -15,7 +15,7 @@ class Schedule(NamedTuple):
 
     starts: two places for the batch starts of every stage; begin[i]: where those in force stand,
     spare[i]: the other place; finish: of every stage, new_finish: where `moved`, stages whose places the last
-    `retime` swapped because their starts changed; needs: where blocks are chosen, see Needs, else None.
+    `retime` swapped because their starts changed; needs: Needs that are kept, or None.
     """
 
     starts: Any
@@ -108,10 +108,22 @@ def accept(schedule: Any) -> None:
 
 
 @compiled_maker
-def timed(edges: Any, shapes: Any, ticks: Any, copies: Any, time: Any) -> tuple[Any, int, int]:
-    """(schedule, makespan, work) of an allocation; edges, shapes, ticks: as for `run_stage`.
+def new_needs(edges: Any) -> Needs:
+    """Room for what batches need by all edges, whatever the blocks."""
+    first = np.zeros(len(edges.producer) + 1, dtype=np.int64)
+    for i in range(len(edges.height)):
+        for edge in range(edges.pointer[i], edges.pointer[i + 1]):
+            first[edge + 1] = first[edge] + edges.height[i] * edges.width[i]
+    return Needs(first, np.empty(first[-1], dtype=np.int32))
 
-    time: an empty array of the type that times have.
+
+@compiled_maker
+def timed(
+    edges: Any, shapes: Any, ticks: Any, copies: Any, time: Any, needs: Any
+) -> tuple[Any, int, int]:  # fmt: skip
+    """(schedule, makespan, work) of an allocation; edges, shapes, ticks, needs: as for `run_stage`.
+
+    time: STEPS or TICKS.
     """
     n = len(copies)
     begin, spare = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
@@ -121,14 +133,6 @@ def timed(edges: Any, shapes: Any, ticks: Any, copies: Any, time: Any) -> tuple[
         most = edges.windows[i] if shapes is None else edges.height[i] * edges.width[i]
         spare[i] = begin[i] + most
         total += most
-    if shapes is None:
-        needs = None
-    else:
-        room = np.zeros(len(edges.producer) + 1, dtype=np.int64)
-        for i in range(n):
-            for edge in range(edges.pointer[i], edges.pointer[i + 1]):
-                room[edge + 1] = room[edge] + edges.height[i] * edges.width[i]
-        needs = Needs(room, np.empty(room[-1], dtype=np.int32))
     schedule = Schedule(
         np.empty(2 * total, dtype=time.dtype), begin, spare, np.zeros(n, dtype=np.int64),
         np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_), needs,
