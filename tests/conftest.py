@@ -55,6 +55,7 @@ for part, objective in ((figures, "energy"), (figures, "latency"), (clock, "late
         work=1, progress=False,
     )
 rramalloc.compare("alexnet", 200, work=1, progress=False)
+rramalloc.optimize("resnet18", 900, mapping="sdk", work=1, progress=False)
 """
 """What compiles most kernels, in two halves: a process each, about as long. Bounds and the search for copies
 are what both need: the first compiles them at its beginning, and the second uses them when it is done with

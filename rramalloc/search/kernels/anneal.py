@@ -34,7 +34,7 @@ _TRIES, _OTHERS_FIRST = 64, 4
 
 
 class Cooling(NamedTuple):
-    """One run. hot, cold: first and last temperature as parts of the makespan; target: ends when met."""
+    """One run. hot, cold: first and last temperature; target: a makespan, see the function that anneals."""
 
     rounds: int
     hot: float
@@ -132,6 +132,7 @@ def anneal(
 ) -> int:  # fmt: skip
     """Improve `current` (changed in place); the best makespan, its allocation in `best`.
 
+    cooling: temperatures as parts of the makespan, ends when the target is met.
     state: uint64 of length 1, not 0, the generator's state; slots: of an archive that keeps what is
     fastest for its number of arrays, empty for none.
     """

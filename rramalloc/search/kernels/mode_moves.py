@@ -35,7 +35,7 @@ _STEPS_AHEAD = 4
 _WORK_PER_BATCH, _WORK_PER_STAGE = 8, 1500
 """Of a round of rebalancing, in batches timed."""
 _SHORTENINGS, _SHORTER = 60, 0.995
-"""How often all stages are shortened until a target is met, and at most to which part of their batches."""
+"""How often all stages are shortened until a target is met, and the part of their batches left at most."""
 _NS_PER_BATCH, _NS_PER_CHANGE = 3.0, 500.0
 """Of a batch timed, and of a change drawn: a count of work, not a clock."""
 
