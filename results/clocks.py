@@ -26,7 +26,7 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.network.geometry import Pair
 from rramalloc.results.optimize import make_problem
-from rramalloc.search import auto, mode_search
+from rramalloc.search import auto
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.kernel import NEXT_STEP, batch_starts
 from rramalloc.timing.simulate import makespan_of
@@ -91,7 +91,7 @@ def run(network: str, crossbar: int, factor: float) -> Row:
     periods = Periods(f"{network} {crossbar} {factor}", len(problem.demand))
     own = replace(problem, graph=problem.graph.timed(periods))
     begun = time.process_time()
-    clocked = mode_search.solve(own, Stop(cores=1), 0)
+    clocked = auto.solve(own, Stop(cores=1), 0)
     return Row(
         network=network, crossbar=crossbar, factor=factor, arrays=problem.budget,
         steps=makespan_of(problem.graph, plain.replication), steps_bound=plain.lower_bound,

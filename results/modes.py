@@ -25,7 +25,7 @@ from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import method_named, method_names
 from rramalloc.results.optimize import make_problem
-from rramalloc.search import auto, mode_search, repair
+from rramalloc.search import auto, repair
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import makespan_of
@@ -87,7 +87,7 @@ def run(network: str, crossbar: int, factor: float) -> Row:
     problem = problem_of(network, crossbar, factor)
     without = replace(problem, modes=None)
     plain, plain_s = clocked(lambda: auto.solve(without, Stop(), 0))
-    modes, modes_s = clocked(lambda: mode_search.solve(problem, Stop(), 0))
+    modes, modes_s = clocked(lambda: auto.solve(problem, Stop(), 0))
     reached = {}
     for name in BASELINES:
         if name in method_names():
@@ -109,7 +109,7 @@ def simulations_per_second() -> float:
     """Exact simulations of VGG-16 with blocks on 4096 arrays of 128 x 128, one core, median of seven."""
     hardware = load_hardware("plain")
     problem = make_problem(load("vgg16"), hardware, 4096, MappingOptions(mapping="sdk"))
-    candidate = mode_search.solve(problem, Stop(work=20), 0)
+    candidate = auto.solve(problem, Stop(work=20), 0)
     graph = problem.in_blocks(candidate.blocks).graph
     shapes, copies = Shapes.of(graph.grids), candidate.replication
     starts, first = np.empty(2**20, dtype=np.int32), np.empty(len(copies) + 1, dtype=np.int64)

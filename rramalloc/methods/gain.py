@@ -1,23 +1,33 @@
 """`gain`: the copies that lower the exact makespan most per array, one move after the other.
 
+A move gives one stage the fewest copies that save it a batch, or does so for all stages with most batches.
+Only stages on a chain of batches that wait for each other from step 0 to the end can lower the makespan
+alone, so only those are tried. Where no move lowers it, because stages wait for each other: all stages with
+most batches, if that fits, else the stage whose part of the chain shrinks most per array.
+
 Source: steepest descent on exact timing (docs/sources/model.md 4), the obvious heuristic for the true
-objective; our
-reading of ties and of stages that wait for each other is in search/improve.py.
+objective; ties and stages that wait for each other are our reading.
 """
 
 from __future__ import annotations
 
 from rramalloc.methods.method import Method
-from rramalloc.search.improve import climb_up
+from rramalloc.search.kernels.climb import climb
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+
+_S_PER_BATCH = 4e-9
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
-    """The best allocation on the way up, or when the work allowed is done."""
-    way = climb_up(problem, stop.work * SECONDS_PER_WORK)
+    """The best allocation on the way up from the fewest copies, or when the work allowed is done.
+
+    Tiles are not looked at: with a chip the allocation may have to be repaired.
+    """
+    allowed, best = int(stop.work * SECONDS_PER_WORK / _S_PER_BATCH), problem.smallest.copy()
+    work = climb(problem.graph.flat_binding, problem.limits, allowed, problem.smallest.copy(), best)
     words = "heuristic: largest drop of the exact makespan per array"
-    words += "" if way.ended else ", stopped after the work allowed"
-    return Candidate(way.replication, 1, words, way.seconds)
+    words += "" if work < allowed else ", stopped after the work allowed"
+    return Candidate(best, 1, words, _S_PER_BATCH * work)
 
 
 GAIN = Method(

@@ -1,30 +1,44 @@
 """`auto`: best makespan under exact timing with a proven bound, improving until proof or end of work.
 
-The two sides (turns.py) are improve.py and prove.py.
+Over copies, and with mapping `sdk` over blocks and copies, both from a menu. One side (improve.py) looks for
+faster allocations, the other (prove.py, mode_prove.py) raises the lower bound. They take turns, or work side
+by side where there are two cores. After every turn they exchange incumbent and lower bound; where both are
+equal, it is proven optimal. A turn sees nothing of the other side's turn, so that the answer is the same on
+one core and on two.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-import numpy as np
-from typing_extensions import override
-
-from rramalloc.search import interval
 from rramalloc.search.archive import NO_SLOTS, Slots
-from rramalloc.search.bound import Bounder, Outcome
-from rramalloc.search.improve import Improver, climb_up
+from rramalloc.search.cores import cores
+from rramalloc.search.improve import Improver
+from rramalloc.search.menu import Menu
+from rramalloc.search.mode_prove import ModeProver
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.search.prove import Prover
-from rramalloc.search.turns import TimedAllocation, TwoSidedSearch
-from rramalloc.timing.simulate import Replication, makespan_of
+from rramalloc.search.ties import break_tie, trim
+from rramalloc.search.turns import LowerSide, ProofTurn, TimedAllocation
+from rramalloc.timing.simulate import Replication
 
-_FIRST_TURN_S = 0.02
-_CLIMB_AFTER, _CLIMB_FOR = 0.1, 0.3
-"""Shares of the work allowed: before the climb from the fewest copies, and for it."""
-_TIE_NODES, _TIE_S, _TRIM_S = 2000, 2.0, 0.5
-"""Most nodes of one question about a tie, and most counted seconds for all of them and for one trim."""
-_NS_PER_BATCH = 4.0
+_FIRST_TURN_S, _GROWTH, _LONGEST_TURN_S = 0.02, 1.5, 0.5
+"""Length of the first turn, by how much turns grow, and the longest one; a long proof makes it longer."""
+_CLIMB_SHARE = 0.1
+"""Part of the work that the climb from the fewest arrays may take."""
+_STALLED, _STALLED_CHAIN, _STALLED_TURNS = 1.2, 0.15, 2
+"""A search over modes ends when so much of the work allowed has closed too little of the gap: networks with
+branches, and chains; and so many turns as long as the last one at least."""
+_MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 2.0, 0.3, 0.2, 0.04
+"""Parts of the work allowed, of networks with branches and of chains, whose bounds close early or never: for
+modes, and for the search without modes that comes before."""
+_PROGRESS = 1 / 6
+"""Part of the gap that a higher bound must close to count as progress."""
+_OVERTIME_S = 2.0
+"""What the improver may take beyond the work allowed to fill the turn of a long proof."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,154 +59,185 @@ COLD_START = WarmStart()
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
     """Minimise the exact makespan. Same problem, work, gap and seed give the same candidate.
 
-    Source: docs/sources/model.md 4, 6 and 8; bounds as in kernels/propagate.py, kernels/prices.py and
-    relaxation.py.
+    Source: docs/sources/model.md 4, 6, 8 and 10; bounds as in kernels/propagate.py, kernels/prices.py,
+    relaxation.py and mode_bound.py.
     """
     return solve_to_target(problem, stop, seed, 0)
 
 
 def solve_to_target(
-    problem: Problem, stop: Stop, seed: int, target: int, warm_start: WarmStart = COLD_START
+    problem: Problem,
+    stop: Stop,
+    seed: int,
+    target: int,
+    *,
+    menu: Menu | None = None,
+    warm_start: WarmStart = COLD_START,
 ) -> Candidate:
-    """As `solve`, but end as soon as an allocation takes at most `target` steps, or none can."""
-    search = AutoSearch(problem, stop, seed, target, warm_start)
+    """As `solve`, but end as soon as an allocation takes at most `target` steps, or none can; 0 for none.
+
+    menu: the modes that are allowed, all of them if left out.
+    """
+    search = AutoSearch(problem, stop, seed, target, menu or Menu.of(problem), warm_start)
     search.run()
-    best, words = search.best.copies, search.words()
-    if target == 0 and search.bound >= search.best.makespan and not stop.out_of_time:
-        best, proven, seconds = break_tie(problem, best, search.best.makespan, stop.work * SECONDS_PER_WORK)
+    words = search.words()
+    if not problem.on_menu and target == 0 and search.bound >= search.best.makespan and not stop.out_of_time:
+        best, proven, seconds = break_tie(search.improver.timer, search.best, stop.work * SECONDS_PER_WORK)
         search.spent_s += seconds
         words += "; no other is as fast with fewer arrays" if proven else ""
     else:
-        best = trim(problem, best, search.best.makespan)
-    return Candidate(best, search.bound, words, search.spent_s)
+        best = trim(search.improver.timer, search.best)
+    blocks = best.blocks if problem.on_menu else None
+    return Candidate(best.copies, search.bound, words, search.spent_s + search.plain_s, blocks=blocks)
 
 
 @dataclass(eq=False)
-class AutoSearch(TwoSidedSearch):
-    """The search for copies of the graph's blocks."""
+class AutoSearch:
+    """The incumbent and the lower bound of one problem, and the two sides that improve them.
 
+    target: a makespan that is good enough, 0 for none; spent_s, plain_s: seconds of work, counted, and those
+    of the search without modes before it.
+    """
+
+    problem: Problem
+    stop: Stop
+    seed: int
+    target: int
+    menu: Menu
     warm_start: WarmStart = COLD_START
-    _climbed: bool = False
+    improver: Improver = field(init=False)
+    prover: LowerSide = field(init=False)
+    best: TimedAllocation = field(init=False)
+    bound: int = field(default=1, init=False)
+    spent_s: float = field(default=0.0, init=False)
+    plain_s: float = field(default=0.0, init=False)
+    _improved_s: float = field(default=0.0, init=False)
+    _improved_bound: int = field(default=1, init=False)
+    _turn_s: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.improver = Improver(self.problem, self.menu, self.seed, self.warm_start.slots)
 
     def run(self) -> None:
         """Start with the smallest interval, then take turns."""
-        self.best = self._timed(self.problem.smallest)
-        even = interval.solve(self.problem, self.stop, self.seed)
-        self.bound = max(even.lower_bound, self.warm_start.lower_bound)
+        self._begin()
+        turn_s, proof_s = _FIRST_TURN_S, self.prover.first_s
+        with _second_core(self.stop.cores) as pool:
+            while not self._done():
+                left_s = self.allowed_s - self.spent_s - proof_s
+                search_s = max(turn_s, min(proof_s, left_s + _OVERTIME_S))
+                searching = self.best, max(self.bound, self.target), search_s, self.stop
+                improving = None if pool is None else pool.submit(self.improver.run, *searching)
+                proved = self.prover.run(self.bound, self.best.makespan, turn_s, left_s, self.stop)
+                improved, seconds = self.improver.run(*searching) if improving is None else improving.result()
+                self._end_turn(improved, proved, proved.seconds + seconds)
+                turn_s, proof_s = min(_GROWTH * turn_s, _LONGEST_TURN_S), proved.seconds
+
+    def _begin(self) -> None:
+        """The first allocations and bounds, and what the improver is to start from."""
+        problem, timer, menu = self.problem, self.improver.timer, self.menu
+        self.best = timer.allocation(menu.smallest)
+        self.bound = max(self.warm_start.lower_bound, menu.smallest_interval(replace(problem, tiles=None)))
+        starts = [menu.cheapest(menu.smallest_interval(problem))[0]]
         if self.warm_start.replication is not None:
-            self.keep(self._timed(self.warm_start.replication))
-        self.keep(self._timed(even.replication))
+            starts.append(menu.state(problem.graph.blocks, self.warm_start.replication))
+        for start in starts:
+            self._keep(timer.allocation(start))
         self.report()
-        self.prover = prover = Prover(self.problem)
-        bound, corners = prover.root(self.bound, self.best.makespan)
-        self.bound = max(self.bound, bound)
-        self._guides = [corner.copies for corner in corners]
-        self.improver = Improver(self.problem, self.seed, self.warm_start.slots, self._guides)
+        climb_s = 0.0 if self.warm_start.replication is not None else _CLIMB_SHARE * self.allowed_s
+        if problem.modes is None and menu.unrestricted:
+            self.prover = Prover(problem)
+        else:
+            self._try_plain()
+            self.prover = ModeProver(problem, menu, timer)
+        self.bound, corners = self.prover.root(self.bound, self.best.makespan)
         for corner in corners:
-            self.keep(corner)
-        self.take_turns(_FIRST_TURN_S)
+            self._keep(corner)
+        starts += [menu.state(corner.blocks, corner.copies) for corner in corners]
+        self.improver.begin_at(starts, climb_s)
+        if problem.modes is not None:  # the first targets of a proof over modes are parts of the makespan
+            for found, seconds in self.improver.run_starts():
+                self.spent_s += seconds
+                self._keep(found)
+        self.report()
+        self._improved_s = self.spent_s
 
-    @override
-    def begin_turn(self, turn_s: float, proof_s: float) -> tuple[float, float]:
-        self._climb_once()
-        return turn_s, self.allowed_s - self.spent_s
+    def _end_turn(self, improved: TimedAllocation, proved: ProofTurn, seconds: float) -> None:
+        """Learn what both sides found in so many seconds of work."""
+        self.spent_s += seconds
+        self._turn_s = seconds
+        for found in (improved, *proved.found):
+            self._keep(found)
+        self.bound = max(self.bound, min(proved.bound, self.best.makespan))
+        self.report()
+        gap = self.best.makespan - self._improved_bound
+        if self.bound - self._improved_bound >= _PROGRESS * gap > 0:
+            self._improved_s, self._improved_bound = self.spent_s, self.bound
 
-    def _climb_once(self) -> None:
-        """After a while without proof, the way up from below is one more start; never with a warm start."""
-        early = self.spent_s < _CLIMB_AFTER * self.allowed_s
-        if self._climbed or self.warm_start.replication is not None or early:
-            return
-        self._climbed = True
-        way = climb_up(self.problem, _CLIMB_FOR * self.allowed_s)
-        self.spent_s += way.seconds
-        self._guides.append(way.replication)
-        self.keep(self._timed(way.replication))
+    def _keep(self, found: TimedAllocation) -> None:
+        """Make it the incumbent if it is better and can be placed."""
+        if found.key < self.best.key and self.problem.holds(found.copies, found.blocks):
+            if found.makespan < self.best.makespan:
+                self._improved_s = self.spent_s
+            self.best = found
 
-    @override
-    def fits(self, found: TimedAllocation) -> bool:
-        return self.problem.fits(found.copies)
+    def report(self) -> None:
+        """Note incumbent and bound where one of them is new."""
+        self.stop.report(self.spent_s, self.best.makespan, self.bound)
 
-    @override
-    def keep(self, found: TimedAllocation) -> None:
-        super().keep(found)
-        if self.best is found:
-            self.report()
+    def _try_plain(self) -> None:
+        """Begin with the answer of the same search without modes, so that modes never make it slower.
 
-    def _timed(self, replication: Replication) -> TimedAllocation:
-        return TimedAllocation.of_copies(self.problem, replication)
+        Block and copies of that answer are in every menu. Its work is not taken from that for modes.
+        """
+        if self.menu.unrestricted:
+            work = max(1, round((_PLAIN if self._branches else _PLAIN_CHAIN) * self.stop.work))
+            alone = replace(self.stop, work=work, on_progress=None, history=[])
+            plain = solve_to_target(replace(self.problem, modes=None), alone, self.seed, self.target)
+            self.plain_s = plain.seconds or 0.0
+            self._keep(self.improver.timer.of_blocks(self.problem.graph.blocks, plain.replication))
+
+    @cached_property
+    def _branches(self) -> bool:
+        return len(self.problem.graph.edges) >= len(self.problem.demand)
+
+    @cached_property
+    def _share(self) -> float:
+        """Part of the work allowed that is for modes, or for copies alone."""
+        if self.problem.modes is None:
+            return 1.0
+        return _MODES if self._branches else _MODES_CHAIN
+
+    @property
+    def allowed_s(self) -> float:
+        """Seconds of work that the search may take."""
+        return self._share * self.stop.work * SECONDS_PER_WORK
+
+    @property
+    def _stalled(self) -> bool:
+        if self.problem.modes is None:
+            return False
+        share = _STALLED if self._branches else _STALLED_CHAIN
+        least_s = max(share * self.stop.work * SECONDS_PER_WORK, _STALLED_TURNS * self._turn_s)
+        return self.spent_s - self._improved_s >= least_s
+
+    def _done(self) -> bool:
+        """Whether the search ends here."""
+        spent_s = self.spent_s / self._share
+        return self._stalled or self.stop.ends(self.best.makespan, self.bound, self.target, spent_s)
 
     def words(self) -> str:
         """What the bound rests on, and why the search ended."""
-        why = self.stop.reason(self.best.makespan, self.bound) or "bounded, stopped after the work allowed"
-        return f"{why}: branch and bound over exact timing, {self.prover.nodes} nodes"
+        why = self.stop.reason(self.best.makespan, self.bound) or (
+            "bounded, stopped when more work brought hardly more"
+            if self._stalled
+            else "bounded, stopped after the work allowed"
+        )
+        over = "exact timing" if not self.problem.on_menu else "copies in their own clocks"
+        over = over if self.problem.modes is None else "modes"
+        return f"{why}: branch and bound over {over}, {self.prover.nodes} nodes"
 
 
-def trim(problem: Problem, replication: Replication, makespan: int) -> Replication:
-    """Take copies away stage by stage as long as the makespan does not grow, within a limit of work."""
-    copies = replication.copy()
-    each_s = 1e-9 * _NS_PER_BATCH * float((-(-problem.graph.windows // copies)).sum())
-    tries = int(_TRIM_S / each_s)
-    for stage in np.argsort(-problem.demand, kind="stable"):
-        windows = int(problem.graph.windows[stage])
-        while copies[stage] > problem.smallest[stage] and tries > 0:
-            tries -= 1
-            fewer = copies.copy()
-            batches = -(-windows // int(copies[stage])) + 1
-            fewer[stage] = max(problem.smallest[stage], min(-(-windows // batches), copies[stage] - 1))
-            if makespan_of(problem.graph, fewer) > makespan:
-                break
-            copies = fewer
-    return copies
-
-
-def break_tie(
-    problem: Problem, replication: Replication, makespan: int, limit_s: float
-) -> tuple[Replication, bool, float]:
-    """The allocation that wins the tie at a proven makespan: (allocation, proven to win, seconds of work).
-
-    Fewest arrays, then the lexicographically smallest (docs/sources/model.md 8). First decrease the budget by
-    one until the prover shows infeasibility; then, stage after stage in canonical order, find the fewest
-    copies with which such an allocation still exists. It ends unproven after about `limit_s` counted seconds
-    of work.
-    """
-    decider = _TieDecider(problem, makespan, min(limit_s, _TIE_S))
-    best = trim(problem, replication, makespan)
-    while True:
-        outcome, copies = decider.decide(problem.arrays(best) - 1, problem.smallest, problem.largest)
-        if outcome is not Outcome.FOUND:
-            break
-        best = trim(problem, copies, makespan)
-    proven = outcome is Outcome.REFUTED
-    least, most = problem.smallest.copy(), problem.largest.copy()
-    for stage in range(len(best)):
-        while proven and least[stage] < best[stage]:
-            most[stage] = (least[stage] + best[stage] - 1) // 2
-            outcome, copies = decider.decide(problem.arrays(best), least, most)
-            if outcome is Outcome.FOUND:
-                best = copies
-            elif outcome is Outcome.REFUTED:
-                least[stage] = most[stage] + 1
-            proven = outcome is not Outcome.UNDECIDED
-        least[stage] = most[stage] = best[stage]
-    return best, proven, decider.seconds
-
-
-class _TieDecider:
-    """Asks whether an allocation with a given makespan exists; gives up when its work is used up."""
-
-    def __init__(self, problem: Problem, makespan: int, limit_s: float) -> None:
-        self._problem, self._makespan, self._limit_s = problem, makespan, limit_s
-        self.seconds = 0.0
-
-    def decide(self, budget: int, least: Replication, most: Replication) -> tuple[Outcome, Replication]:
-        """One with at most `budget` arrays and least ... most copies of every stage."""
-        if budget < int((least * self._problem.demand).sum()):
-            return Outcome.REFUTED, least
-        if self.seconds > self._limit_s:
-            return Outcome.UNDECIDED, least
-        narrowed = replace(self._problem, budget=budget, least=least.copy(), most=most.copy())
-        bounder = Bounder(narrowed)
-        affordable = 1 + int((self._limit_s - self.seconds) / bounder.node_seconds)
-        outcome, nodes, copies = bounder.decide(self._makespan, min(_TIE_NODES, affordable))
-        self.seconds += nodes * bounder.node_seconds + bounder.sweep_seconds
-        return outcome, copies
+def _second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:
+    """A thread for one side of a search if there is a core for it and it may be used."""
+    return ThreadPoolExecutor(1) if cores(allowed) > 1 else nullcontext()

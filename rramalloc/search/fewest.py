@@ -6,15 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rramalloc.errors import TargetError
-from rramalloc.search import mode_search
 from rramalloc.search.auto import solve_to_target
 from rramalloc.search.bound import Bounder
+from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import ModeBounder
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.simulate import makespan_of
 
-_WORK_PER_BUDGET = 8
+_WORK_PER_BUDGET, _ANNEALING = 8, 0.3
+"""Units of work for a budget that is tried, and the part of all work for annealing the arrays before."""
 
 
 def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
@@ -23,17 +24,21 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     Raises TargetError if no allocation within the budget is that fast, or none was found.
     The candidate's `objective_bound` is of the arrays.
     """
-    first = _search(problem, stop, seed, target)
+    first = solve_to_target(problem, stop, seed, target)
     if makespan_of_candidate(problem, first) > target:
         raise TargetError(target, first.lower_bound, problem.time_unit, proven=first.lower_bound > target)
-    best, fewest = first, problem.arrays(first.replication, first.blocks)
-    spent_s = first.seconds or 0.0
-    proven = low = _fewest_possible(problem, target, fewest)
-    while low < fewest and not stop.out_of_time and spent_s < stop.work * SECONDS_PER_WORK:
+    improver, allowed_s = Improver(problem, Menu.of(problem), seed), stop.work * SECONDS_PER_WORK
+    found = improver.timer.of_blocks(first.blocks or problem.graph.blocks, first.replication)
+    proven = low = _fewest_possible(problem, target, found.arrays)
+    found, spent_s = improver.fewer_arrays(found, target, low, _ANNEALING * allowed_s, stop)
+    spent_s += first.seconds or 0.0
+    blocks = None if first.blocks is None else found.blocks
+    best, fewest = replace(first, replication=found.copies, blocks=blocks), found.arrays
+    while low < fewest and not stop.out_of_time and spent_s < allowed_s:
         budget = (low + fewest) // 2
         trial = replace(problem, budget=budget)
         share = replace(stop, work=min(_WORK_PER_BUDGET, stop.work), on_progress=None, history=[])
-        candidate = _search(trial, share, seed, target)
+        candidate = solve_to_target(trial, share, seed, target)
         spent_s += candidate.seconds or 0.0
         if makespan_of_candidate(trial, candidate) <= target:
             best, fewest = candidate, problem.arrays(candidate.replication, candidate.blocks)
@@ -49,11 +54,6 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
 def makespan_of_candidate(problem: Problem, candidate: Candidate) -> int:
     """Exact makespan of what any search proposes."""
     return makespan_of(problem.in_blocks(candidate.blocks).graph, candidate.replication)
-
-
-def _search(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
-    search = mode_search.solve if problem.on_menu else solve_to_target
-    return search(problem, stop, seed, target)
 
 
 def _fewest_possible(problem: Problem, target: int, fewest: int) -> int:

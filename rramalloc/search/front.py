@@ -20,6 +20,7 @@ from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
 from rramalloc.search.interval import even_allocations
+from rramalloc.search.menu import Menu
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Problem, Stop
 from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.access import StepTime
@@ -52,19 +53,22 @@ Task = Callable[[Archive, Sequence[int], float], Done]
 class Tasks:
     """The tasks of one round.
 
-    bounder: of the whole problem; effort: what each step gets; seed: differs from round to round.
+    menu, bounder: of the whole problem; effort: what each step gets; seed: differs from round to round.
     """
 
     problem: Problem
+    menu: Menu
     bounder: Bounder
     stop: Stop
     effort: Effort
     seed: int
 
     @classmethod
-    def of_round(cls, number: int, bounder: Bounder, stop: Stop, effort: Effort, seed: int) -> Tasks:
+    def of_round(
+        cls, number: int, menu: Menu, bounder: Bounder, stop: Stop, effort: Effort, seed: int
+    ) -> Tasks:  # fmt: skip
         """The tasks of the round with that number."""
-        return cls(bounder.problem, bounder, stop, effort, seed + _PRIMES[0] * number)
+        return cls(bounder.problem, menu, bounder, stop, effort, seed + _PRIMES[0] * number)
 
     def improve(self, archive: Archive, budgets: Sequence[int], limit_s: float) -> Done:
         """Rebalance and anneal from a step's allocation and its neighbours'."""
@@ -72,8 +76,10 @@ class Tasks:
         for step in self._open(archive, budgets):
             if spent >= limit_s:
                 break
-            improver = Improver(self._within(step.until), self._seed(step.until), archive.slots)
-            improver.guides = [archive.replication(near) for near in archive.beside(step)]
+            within, seed = self._within(step.until), self._seed(step.until)
+            improver, blocks = Improver(within, self.menu, seed, archive.slots), self.problem.graph.blocks
+            near = [archive.replication(other) for other in archive.beside(step)]
+            improver.begin_at([self.menu.state(blocks, copies) for copies in near])
             best = TimedAllocation.of_copies(self.problem, archive.replication(step), step.makespan)
             improved, took = improver.run(best, archive.bound(step), self.effort.improve_s, self.stop)
             archive.offer(improved.copies, improved.makespan)
@@ -122,7 +128,8 @@ class Tasks:
             work = min(self.effort.work, math.ceil((limit_s - spent) / SECONDS_PER_WORK))
             stop = replace(self.stop, work=work, cores=1, on_progress=None, history=[])
             warm_start = WarmStart(archive.replication(step), archive.bound(step), archive.slots)
-            candidate = solve_to_target(self._within(step.until), stop, self._seed(step.until), 0, warm_start)
+            within, seed = self._within(step.until), self._seed(step.until)
+            candidate = solve_to_target(within, stop, seed, 0, menu=self.menu, warm_start=warm_start)
             archive.offer(candidate.replication, makespan_of(self.problem.graph, candidate.replication))
             archive.raise_bound(step.until, candidate.lower_bound)
             spent += candidate.seconds or 0.0
@@ -230,12 +237,12 @@ class _FrontSearch:
         self.archive = Archive(self.problem)
         for replication in even_allocations(self.problem):
             self.archive.offer(replication, makespan_of(self.problem.graph, replication))
-        bounder, number = Bounder(self.problem), 0
-        tasks = Tasks.of_round(0, bounder, self.stop, self._effort(0), self.seed)
+        menu, bounder, number = Menu.of(self.problem), Bounder(self.problem), 0
+        tasks = Tasks.of_round(0, menu, bounder, self.stop, self._effort(0), self.seed)
         self._do(tasks.search, self._first_budgets())
         while self._left_s > 0 and self._open():
             number += 1
-            tasks = Tasks.of_round(number, bounder, self.stop, self._effort(number - 1), self.seed)
+            tasks = Tasks.of_round(number, menu, bounder, self.stop, self._effort(number - 1), self.seed)
             self._round(tasks)
         self._do(tasks.bound, _budgets(self._open()), _LAST_SHARE * self._all_s)
 

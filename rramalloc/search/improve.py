@@ -1,140 +1,229 @@
-"""The upper side of `auto`: rebalancing, annealing and climbing on the exact makespan.
+"""The upper side of `auto`: rebalancing, climbing and annealing over the modes of a menu, all exactly timed.
 
-`Improver` rebalances and anneals in turns, each going on from the incumbent. `climb_up` is the steepest climb
-from the fewest copies: one move after the other, always the one that saves most of the exact makespan per
-array.
-A move gives one stage the fewest copies that save it a batch, or does so for all stages with most batches.
-Only stages on a chain of batches that wait for each other from step 0 to the end can lower the makespan
-alone, so only those are tried. Where no move lowers it, because stages wait for each other: all stages with
-most batches, if that fits, else the stage whose part of the chain shrinks most per array.
+Starts are rebalanced by the slack of every stage. Then the incumbent is shortened, whatever arrays that
+takes, and changes of single stages save arrays as long as the shorter makespan holds, until the budget does.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from rramalloc.search.archive import NO_SLOTS, Slots
-from rramalloc.search.kernels.anneal import Cooling, anneal, generator
-from rramalloc.search.kernels.climb import climb
-from rramalloc.search.kernels.rebalance import rebalance
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.kernels.draws import generator
+from rramalloc.search.kernels.moves import (
+    Cooling,
+    MenuTables,
+    State,
+    anneal_arrays,
+    grow,
+    rebalance,
+    shorten,
+)
+from rramalloc.search.menu import Menu
+from rramalloc.search.problem import Blocks, Problem, Stop
 from rramalloc.search.turns import TimedAllocation
+from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import Replication
 
-_NS_PER_BATCH = 3.0
-_NS_PER_STAGE = 100.0
-_WARMTH = ((0.02, 0.0005), (0.006, 0.0002), (0.002, 0.0001))
-"""First and last temperature of successive runs, as fractions of the makespan."""
-_ROUNDS = 30
-_SPREADS = (0.0, 0.1, 0.3, 0.6)
-"""How far a start is perturbed: copies are multiplied by 1 - spread ... 1 + spread."""
-_S_PER_CLIMBED_BATCH = 4e-9
-_SMALLEST_COUNT_S, _FAILED_COUNT_S = 1e-4, 1e-3
-"""Least time of a trial, and that of one whose allocations all miss the budget."""
+_NS_PER_BATCH = 4.0
+"""Of a batch timed: a count of work, not a clock."""
+_COOLINGS = ((0.2, 0.05, 4000), (0.1, 0.02, 500), (0.05, 0.01, 1000))
+"""Annealing runs in turn: first and last temperature, as parts of the mean arrays of a stage, and changes of
+every stage. Long hot runs suit deep networks, short and cold ones small budgets; a dozen others on 12
+networks were up to 1 % slower."""
+_AMBITION, _LEAST_AMBITION = 0.02, 1e-4
+"""Part of the makespan that a run saves at most, and at least unless that is a step."""
+_BOLDER, _HUMBLER = 1.5, 0.5
+"""Factors of that part after a run that fits the budget, and after one that does not."""
+_WEIGHTS, _ROUNDS = (0.5, 0.25, 1.0), 30
+"""Weights of the newest room in successive rebalancings, and their rounds."""
+_SPREADS, _SMALLEST_COUNT_S = (0.0, 0.1, 0.3, 0.6), 2e-4
+"""How far a start is perturbed: batches times 1 - spread ... 1 + spread; least time of a trial."""
+_REBALANCING = 0.25
+"""Part of a turn for perturbed starts."""
+_FEWEST_CHANGES, _NS_PER_STAGE, _IDLE_S = 200, 50.0, 0.01
+"""Changes of an annealing run at least; what one takes for each stage, until runs tell; and what counts for a
+run that no copies can begin."""
+_NO_BUDGET = 2**60
+
+
+@dataclass(eq=False)
+class Timer:
+    """Exact timing of allocations of one problem."""
+
+    problem: Problem
+    menu: Menu
+
+    def __post_init__(self) -> None:
+        grids = self.problem.graph.grids
+        dtype = np.int32 if self.problem.graph.clocks is None else np.int64
+        self._starts = np.empty(sum(grid.height * grid.width for grid in grids), dtype=dtype)
+        self._first = np.empty(len(grids) + 1, dtype=np.int64)
+
+    def allocation(self, state: State) -> TimedAllocation:
+        """The allocation of a state of the search."""
+        return self.of_blocks(self.menu.blocks_of(state), state.copies.copy())
+
+    def of_blocks(self, blocks: Blocks, copies: Replication) -> TimedAllocation:
+        """An allocation with its makespan and arrays."""
+        graph = self.problem.graph
+        if self.problem.modes is None:
+            return TimedAllocation.of_copies(self.problem, copies)
+        shapes = Shapes.of(tuple(grid.recut(block) for grid, block in zip(graph.grids, blocks, strict=True)))
+        starts, first = self._starts.copy(), self._first.copy()  # both sides of a search may ask at once
+        ticks = graph.batch_ticks(copies, blocks)
+        makespan = int(batch_starts(graph.flat_extents, shapes, ticks, copies, NEXT_STEP, starts, first))
+        return TimedAllocation(blocks, copies, makespan, self.problem.arrays(copies, blocks))
 
 
 @dataclass(eq=False)
 class Improver:
-    """The `UpperSide` of one problem: rebalances perturbed starts, then anneals.
+    """Rebalances and anneals; what it draws goes on from turn to turn.
 
-    slots: of an archive that keeps what is fastest for its number of arrays on the way;
-    guides: other allocations to start from now and then, such as the corners of boxes.
+    slots: of an archive that keeps what is fastest for its number of arrays on the way, of copies alone.
     """
 
     problem: Problem
+    menu: Menu
     seed: int
     slots: Slots = NO_SLOTS
-    guides: list[Replication] = field(default_factory=list)
-    _walk: TimedAllocation | None = None
-    _starts: int = 0
+    _starts: deque[Callable[[], tuple[TimedAllocation, float]]] = field(default_factory=deque)
     _runs: int = 0
+    _ambition: float = _AMBITION
 
     def __post_init__(self) -> None:
-        self._state = generator(self.seed)
+        self.timer = Timer(self.problem, self.menu)
+        self._change_s = 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
+        self._rng = generator(self.seed)
         self._draw = np.random.Generator(np.random.PCG64(self.seed))
+        staircases = (False,) if self.problem.modes is None else (False, True)
+        self._tables = [self.menu.tables(self.problem, self.slots, low=low) for low in staircases]
+        self._edges = self.problem.graph.flat_extents
+
+    def begin_at(self, starts: Iterable[State], climb_s: float = 0.0) -> None:
+        """Rebalance these starts before anything else, then climb from the fewest arrays for so long."""
+        for tables in self._tables:
+            for start in starts:
+                self._starts.append(partial(self._rebalance, tables, start, _WEIGHTS[0]))
+            if climb_s > 0.0:
+                self._starts.append(partial(self._climb, tables, climb_s))
+
+    def run_starts(self) -> list[tuple[TimedAllocation, float]]:
+        """All that is left of `begin_at`: allocations, and the seconds counted for each."""
+        trials = [start() for start in self._starts]
+        self._starts.clear()
+        return trials
 
     def run(
         self, best: TimedAllocation, enough: int, seconds: float, stop: Stop
     ) -> tuple[TimedAllocation, float]:
-        """As `UpperSide.run`; each half takes about `seconds`."""
+        """A better allocation or `best`, and the seconds counted; ends early at `enough` steps."""
         spent = 0.0
         while spent < seconds and best.makespan > enough and not stop.out_of_time:
-            candidate, took = self._rebalance(self._start(best))
-            spent += max(took, _SMALLEST_COUNT_S)
-            if candidate is not None and candidate.key < best.key:
-                best = candidate
-        if best.makespan > enough and not stop.out_of_time:
-            walk = self._walk
-            start = best if walk is None or walk.makespan > best.makespan else walk
-            self._walk, took = self._anneal(start.copies, enough, seconds)
-            spent += max(took, _SMALLEST_COUNT_S)
-            best = min(best, self._walk, key=lambda each: each.key)
+            if spent < _REBALANCING * seconds:
+                trial, took = self._starts.popleft()() if self._starts else self._restart(best)
+            else:
+                trial, took = self._anneal(best, enough, seconds - spent)
+            spent += took + _SMALLEST_COUNT_S
+            if trial.key < best.key and self.problem.holds(trial.copies, trial.blocks):
+                best = trial
         return best, spent
 
-    def _start(self, best: TimedAllocation) -> Replication:
-        """The best and the first guide as they are, then those and other guides perturbed."""
-        self._starts += 1
-        start = best.copies
-        if self._starts % 3 == 1 and self.guides:
-            start = self.guides[self._starts // 3 % len(self.guides)]
-        return self._perturbed(start) if self._starts > 2 else start
+    def fewer_arrays(
+        self, found: TimedAllocation, target: int, enough: int, seconds: float, stop: Stop
+    ) -> tuple[TimedAllocation, float]:
+        """An allocation with fewer arrays that meets a target, or `found`, which does, and seconds counted.
 
-    def _perturbed(self, start: Replication) -> Replication:
-        """Every stage's copies changed by a random factor."""
+        It ends early at `enough` arrays.
+        """
+        spent = 0.0
+        while spent < seconds and found.arrays > enough and not stop.out_of_time:
+            self._runs += 1
+            current = self.menu.state(found.blocks, found.copies)
+            trial, took = self._save_arrays(current, target, enough, seconds - spent)
+            spent += took + _SMALLEST_COUNT_S
+            if trial.arrays < found.arrays and self.problem.holds(trial.copies, trial.blocks):
+                found = trial
+        return found, spent
+
+    def _rebalance(self, tables: MenuTables, start: State, weight: float) -> tuple[TimedAllocation, float]:
+        """The best allocation on the way to a balance of all stages' slack, and the seconds counted."""
+        current, best = _copy(start), _copy(start)
+        _, batches = rebalance(self._edges, tables, _ROUNDS, weight, current, best)
+        return self.timer.allocation(best), 1e-9 * _NS_PER_BATCH * batches
+
+    def _climb(self, tables: MenuTables, seconds: float) -> tuple[TimedAllocation, float]:
+        """The best allocation on a climb along critical chains, and the seconds counted."""
+        current = self.menu.smallest
+        best = _copy(current)
+        batches = grow(self._edges, tables, 0, int(seconds * 1e9 / _NS_PER_BATCH), current, best)[1]
+        return self.timer.allocation(best), 1e-9 * _NS_PER_BATCH * batches
+
+    def _restart(self, near: TimedAllocation) -> tuple[TimedAllocation, float]:
+        """Rebalance from near an allocation, on one of the staircases."""
+        start, weight = self._perturbed(near), _WEIGHTS[int(self._draw.integers(len(_WEIGHTS)))]
+        return self._rebalance(self._tables[int(self._draw.integers(len(self._tables)))], start, weight)
+
+    def _perturbed(self, start: TimedAllocation) -> State:
+        """The cheapest modes for lengths near those of an allocation, each changed by a random factor."""
         spread = _SPREADS[int(self._draw.integers(len(_SPREADS)))]
-        factor = 1 - spread + 2 * spread * self._draw.random(len(start))
-        copies = np.floor(start * factor + 0.5).astype(np.int64)
-        return np.minimum(np.maximum(copies, self.problem.smallest), self.problem.largest)
+        factors = 1 - spread + 2 * spread * self._draw.random(len(start.copies))
+        grids = zip(self.problem.graph.grids, start.blocks, strict=True)
+        totals = np.array([grid.recut(block).total for grid, block in grids], dtype=np.int64)
+        ticks = self.problem.graph.batch_ticks(start.copies, start.blocks)
+        length = -(-totals // start.copies) * (1 if ticks is None else ticks)
+        length = np.floor(length * factors + 0.5).astype(np.int64)
+        return self.menu.with_length(np.maximum(length, 1))
 
-    def _rebalance(self, start: Replication) -> tuple[TimedAllocation | None, float]:
-        """Best allocation on the way to a balance of all stages' slack, and seconds; None if none fits."""
-        best, problem = start.copy(), self.problem
-        damping = 1 + int(self._draw.integers(4))
-        makespan, batches = rebalance(
-            problem.graph.flat_binding, problem.limits, _ROUNDS, damping, start.copy(), best, self.slots
-        )
-        stages = len(start) * _ROUNDS * 30
-        seconds = 1e-9 * (4 * _NS_PER_BATCH * float(batches) * self._degree + 4 * stages)
-        if not makespan:
-            return None, _FAILED_COUNT_S
-        return TimedAllocation.of_copies(problem, best, makespan), seconds
-
-    def _anneal(self, start: Replication, enough: int, seconds: float) -> tuple[TimedAllocation, float]:
-        """Best allocation on a walk, and seconds; ends early at `enough` steps."""
-        batches = float((-(-self.problem.graph.windows // start)).sum())
-        each = 1e-9 * (_NS_PER_BATCH * batches * self._degree + _NS_PER_STAGE * len(start))
-        rounds = max(50, int(seconds / each))
-        hot, cold = _WARMTH[self._runs % len(_WARMTH)]
+    def _anneal(self, best: TimedAllocation, enough: int, seconds: float) -> tuple[TimedAllocation, float]:
+        """Shorten the best allocation whatever arrays that takes, and anneal them until they fit."""
+        target = max(enough, min(best.makespan - 1, int(best.makespan * (1 - self._ambition))))
+        found, current = best, self.menu.state(best.blocks, best.copies)
         self._runs += 1
-        best = start.copy()
-        cooling = Cooling(rounds, hot, cold, enough)
-        graph, limits = self.problem.graph.flat_binding, self.problem.limits
-        makespan = anneal(graph, limits, cooling, self._state, start.copy(), best, self.slots)
-        return TimedAllocation.of_copies(self.problem, best, makespan), rounds * each
+        makespan, spent_s = self._shorten(current, target, seconds)
+        if makespan <= target:
+            trial, took_s = self._save_arrays(current, target, self.problem.budget, seconds)
+            spent_s += took_s
+            if trial.arrays <= self.problem.budget:
+                found = trial
+        else:
+            spent_s = max(spent_s, _IDLE_S)
+        ambition = self._ambition * (_HUMBLER if found is best else _BOLDER)
+        self._ambition = min(max(ambition, _LEAST_AMBITION), _AMBITION)
+        return found, spent_s
 
-    @property
-    def _degree(self) -> float:
-        """Mean number of producers of a stage, at least 1."""
-        return max(1.0, len(self.problem.graph.binding) / len(self.problem.graph.stages))
+    def _shorten(self, current: State, target: int, seconds: float) -> tuple[int, float]:
+        """More arrays until a target is met, in turn for critical chains and for all stages alike.
+
+        The first keeps more of the incumbent, the second leaves more to the annealing.
+        """
+        tables = self._tables[0]
+        if self._runs % 2:
+            most = int(seconds * 1e9 / _NS_PER_BATCH)
+            free = tables._replace(budget=_NO_BUDGET)
+            makespan, batches = grow(self._edges, free, target, most, current, _copy(current))
+            return makespan, 1e-9 * _NS_PER_BATCH * batches
+        makespan, shorten_ns = shorten(self._edges, tables, target, current)
+        return makespan, 1e-9 * shorten_ns
+
+    def _save_arrays(
+        self, current: State, target: int, budget: int, seconds: float
+    ) -> tuple[TimedAllocation, float]:
+        """Anneal the arrays of a state that meets a target until they fit a budget; seconds counted."""
+        stages = len(current.copies)
+        hot, cold, changes = _COOLINGS[self._runs % len(_COOLINGS)]
+        rounds = min(max(_FEWEST_CHANGES, int(seconds / self._change_s)), changes * stages)
+        mean, fewest, tables = budget / stages, _copy(current), self._tables[0]._replace(budget=budget)
+        cooling = Cooling(rounds, hot * mean, cold * mean, target)
+        done, anneal_ns = anneal_arrays(self._edges, tables, cooling, self._rng, current, fewest)
+        self._change_s = 1e-9 * anneal_ns / max(1, done)
+        return self.timer.allocation(fewest), 1e-9 * anneal_ns
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Climb:
-    """The fastest allocation on a way up; seconds: of a reference core; ended: whether no move was left."""
-
-    replication: Replication
-    seconds: float
-    ended: bool
-
-
-def climb_up(problem: Problem, seconds: float) -> Climb:
-    """Climb from the fewest copies until no move fits the budget, or for about so many seconds of work.
-
-    Tiles are not looked at: with a chip the allocation may have to be repaired.
-    """
-    allowed = int(seconds / _S_PER_CLIMBED_BATCH)
-    best = problem.smallest.copy()
-    work = climb(problem.graph.flat_binding, problem.limits, allowed, problem.smallest.copy(), best)
-    return Climb(best, _S_PER_CLIMBED_BATCH * work, work < allowed)
+def _copy(state: State) -> State:
+    return State(state.block.copy(), state.copies.copy())

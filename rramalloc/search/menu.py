@@ -21,8 +21,9 @@ from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import input_extents, largest_block, smallest_block
 from rramalloc.network.geometry import Pair
+from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.kernels.clock import Clock
-from rramalloc.search.kernels.mode_moves import MenuTables, State
+from rramalloc.search.kernels.moves import MenuTables, State
 from rramalloc.search.problem import Problem
 from rramalloc.timing.access import StepTime, bytes_of_block
 from rramalloc.timing.stage_graph import BatchTicks
@@ -231,13 +232,17 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
 
 def copies_only(problem: Problem, stage: int, most: int) -> StageModes:
     """The modes of a stage whose copies all compute the block of the graph, up to so many arrays."""
-    grid = problem.graph.grids[stage]
-    economics = (1, 0, int(problem.demand[stage]))
-    block = np.array([[*grid.block, *grid.phase, grid.columns, grid.total, *economics]], dtype=np.int64)
-    listed, least = _listed(block, most), int(problem.smallest[stage])
+    grid, demand = problem.graph.grids[stage], int(problem.demand[stage])
+    block = (*grid.block, *grid.phase, grid.columns, grid.total)
+    return _copies_of(block, demand, int(problem.smallest[stage]), most)
+
+
+@lru_cache(maxsize=512)
+def _copies_of(block: tuple[int, ...], demand: int, least: int, most: int) -> StageModes:
+    listed = _listed(np.array([[*block, 1, 0, demand]], dtype=np.int64), most)
     left = listed.take(listed.modes.high >= least)
     low = np.maximum(left.modes.low, least)
-    return replace(left, modes=left.modes._replace(low=low, arrays=low * problem.demand[stage]))
+    return replace(left, modes=left.modes._replace(low=low, arrays=low * demand))
 
 
 def _listed(blocks: Ints, most: int) -> StageModes:
@@ -262,12 +267,14 @@ class Menu:
     clock: Clock
     unrestricted: bool = True
 
-    def tables(self, budget: int, *, low: bool = False) -> MenuTables:
-        """The menu in the form that compiled searches read, with the arrays that may be used.
+    def tables(self, problem: Problem, slots: Slots = NO_SLOTS, *, low: bool = False) -> MenuTables:
+        """The menu in the form that compiled searches read, with the constraints of a problem.
 
-        low: for climbs on the staircases of the lowest blocks.
+        slots: of an archive of copies alone; low: for climbs on the staircases of the lowest blocks.
         """
-        return MenuTables(self.blocks, self.stairs, len(self.stages) if low else 0, self.clock, budget)
+        climbed = len(self.stages) if low else 0
+        room = problem.limits.room if problem.modes is None and problem.graph.weighted.all() else None
+        return MenuTables(self.blocks, self.stairs, climbed, self.clock, problem.budget, room, slots)
 
     def block(self, number: int) -> Pair:
         """Height and width of a block by its number."""
@@ -277,15 +284,14 @@ class Menu:
         """Height and width of the block of every stage."""
         return tuple(self.block(number) for number in state.block.tolist())
 
-    def least_interval(self, fits: Callable[[State, int], bool]) -> int:
-        """Shortest length of all stages with which the cheapest modes fit, by bisection.
-
-        fits: of these modes and their arrays.
-        """
+    def smallest_interval(self, problem: Problem) -> int:
+        """Shortest length of all stages with which the cheapest modes fit budget and tiles, by bisection."""
         low, high = 1, int(max(self.stairs.length[self.stairs.first[: len(self.stages)]]))
         while low < high:
             middle = (low + high) // 2
-            if fits(*self.cheapest(middle)):
+            state, arrays = self.cheapest(middle)
+            fits = arrays <= problem.budget
+            if fits and (problem.tiles is None or problem.holds(state.copies, self.blocks_of(state))):
                 high = middle
             else:
                 low = middle + 1
@@ -302,26 +308,33 @@ class Menu:
             numbers.append(first + [self.block(number) for number in range(first, end)].index(block))
         return State(np.array(numbers, dtype=np.int64), copies.astype(np.int64))
 
+    @property
+    def smallest(self) -> State:
+        """The fewest arrays of every stage."""
+        return self.with_length(np.full(len(self.stages), 2**60))
+
     def cheapest(self, length: int) -> tuple[State, int]:
         """The fewest arrays with which no stage takes longer, and their sum; 2**60 if a stage must."""
-        stairs, chosen = self.stairs, []
-        total = 0
-        for i in range(len(self.stages)):
-            own = slice(int(stairs.first[i]), int(stairs.first[i + 1]))
-            fits = np.flatnonzero(stairs.length[own] <= length)
-            step = own.start + int(fits[0] if len(fits) else own.stop - own.start - 1)
-            total += int(stairs.arrays[step]) if len(fits) else 2**60
-            chosen.append(step)
-        return State(stairs.block[chosen].copy(), stairs.copies[chosen].copy()), total
+        steps = self._steps(np.full(len(self.stages), length))
+        longer = (self.stairs.length[steps] > length).any()
+        return self._state(steps), 2**60 if longer else int(self.stairs.arrays[steps].sum())
 
     def with_length(self, length: Ints) -> State:
         """The fewest arrays for at most this length of every stage, or its shortest."""
-        stairs, chosen = self.stairs, []
-        for i in range(len(self.stages)):
-            first, end = int(stairs.first[i]), int(stairs.first[i + 1])
-            at = int(np.searchsorted(-stairs.length[first:end], -int(length[i])))
-            chosen.append(min(first + at, end - 1))
-        return State(stairs.block[chosen].copy(), stairs.copies[chosen].copy())
+        return self._state(self._steps(length))
+
+    def _steps(self, length: Ints) -> Ints:
+        """Number of a step of the staircase of every stage: the first that is not longer, or the last one."""
+        low, last = self.stairs.first[: len(self.stages)], self.stairs.first[1 : len(self.stages) + 1] - 1
+        high = last
+        while (low < high).any():  # lengths fall
+            middle = (low + high) // 2
+            longer = self.stairs.length[middle] > length
+            low, high = np.minimum(np.where(longer, middle + 1, low), last), np.where(longer, high, middle)
+        return low
+
+    def _state(self, steps: Ints) -> State:
+        return State(self.stairs.block[steps], self.stairs.copies[steps])
 
     def cheaper(self, stage: int, block: Pair, copies: int) -> Iterator[tuple[Pair, int]]:
         """Modes with fewer arrays than a stage has, the nearest first."""
@@ -370,29 +383,25 @@ class Menu:
     def _joined(cls, stages: tuple[StageModes, ...], unrestricted: bool) -> Menu:
         first, blocks, clocks = [0], list[Ints](), []
         stairs, low_stairs = list[Ints](), list[Ints]()
+        kept_of = dict[int, _Kept]()  # equal stages share their modes
         for each in stages:
-            rows, low = each.fewest, each.fewest_low
-            kept = _kept_blocks(each, np.concatenate([rows, low]))
-            number = np.full(len(each.blocks), -1, dtype=np.int64)
-            number[kept] = first[-1] + np.arange(len(kept))
-            modes = each.modes
-            steps = np.stack([modes.arrays, modes.length, number[each.block], modes.low], axis=1)
-            stairs.append(steps[rows])
-            low_stairs.append(steps[low])
-            least, most = np.full(len(each.blocks), 2**60), np.zeros(len(each.blocks), dtype=np.int64)
-            np.minimum.at(least, each.block, modes.low)
-            np.maximum.at(most, each.block, modes.high)
-            blocks.append(np.column_stack([each.blocks[kept], least[kept], most[kept]]))
-            clocks.append((each.clock.least[kept], each.clock.per_copy[kept]))
-            first.append(first[-1] + len(kept))
+            if id(each) not in kept_of:
+                kept_of[id(each)] = _Kept.of(each)
+            kept = kept_of[id(each)]
+            numbers_from = np.array([0, 0, first[-1], 0])
+            stairs.append(kept.stairs + numbers_from)
+            low_stairs.append(kept.low_stairs + numbers_from)
+            blocks.append(kept.blocks)
+            clocks.append(kept.clock)
+            first.append(first[-1] + len(kept.blocks))
         stairs += low_stairs
         return cls(
             stages,
             Blocks(np.array(first), *np.concatenate(blocks).T.copy()),
             Stairs(np.cumsum([0, *map(len, stairs)]), *np.concatenate(stairs).T.copy()),
             Clock(
-                np.concatenate([least for least, _ in clocks]),
-                np.concatenate([per_copy for _, per_copy in clocks]),
+                np.concatenate([clock.least for clock in clocks]),
+                np.concatenate([clock.per_copy for clock in clocks]),
             ),
             unrestricted,
         )
@@ -419,6 +428,30 @@ def access_ns_of(problem: Problem, stage: int, blocks: Ints) -> npt.NDArray[np.f
         for tall, wide in blocks[:, :2]
     ]
     return np.array(moved) / modes.hardware.memory.bandwidth_gb_s
+
+
+class _Kept(NamedTuple):
+    """What a menu keeps of a stage: columns of Stairs and of Blocks but `first`; numbers begin at 0."""
+
+    stairs: Ints
+    low_stairs: Ints
+    blocks: Ints
+    clock: Clock
+
+    @classmethod
+    def of(cls, each: StageModes) -> _Kept:
+        """The staircases, and the blocks that are on them or nearly as cheap."""
+        rows, low, modes = each.fewest, each.fewest_low, each.modes
+        kept = _kept_blocks(each, np.concatenate([rows, low]))
+        number = np.full(len(each.blocks), -1, dtype=np.int64)
+        number[kept] = np.arange(len(kept))
+        steps = np.stack([modes.arrays, modes.length, number[each.block], modes.low], axis=1)
+        least, most = np.full(len(each.blocks), 2**60), np.zeros(len(each.blocks), dtype=np.int64)
+        np.minimum.at(least, each.block, modes.low)
+        np.maximum.at(most, each.block, modes.high)
+        blocks = np.column_stack([each.blocks[kept], least[kept], most[kept]])
+        clock = Clock(each.clock.least[kept], each.clock.per_copy[kept])
+        return cls(steps[rows], steps[low], blocks, clock)
 
 
 def _kept_blocks(each: StageModes, on_stairs: Ints) -> Ints:

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rramalloc.errors import BudgetError, SpecError
-from rramalloc.search import mode_search
+from rramalloc.search.auto import AutoSearch, solve_to_target
 from rramalloc.search.bandwidth import step_time_of
 from rramalloc.search.fewest import makespan_of_candidate
 from rramalloc.search.front import Front, Point, Progress
 from rramalloc.search.menu import Menu
-from rramalloc.search.mode_search import ModeSearch
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import simulate
 from rramalloc.units import duration
@@ -41,7 +40,7 @@ _LEVELS, _WORK_PER_LEVEL = 48, 2
 def root_bound(problem: Problem) -> int:
     """Steps that no allocation undercuts, by a few refuted targets; the same for all methods."""
     stop = Stop(work=1, cores=1)
-    search = ModeSearch(problem, stop, 0, 0, Menu.of(problem))
+    search = AutoSearch(problem, stop, 0, 0, Menu.of(problem))
     search.run()
     return search.bound
 
@@ -61,7 +60,7 @@ def solve_latency_ns(problem: Problem, stop: Stop, seed: int) -> Candidate:
 
     def steps(menu: Menu, work: int) -> Candidate:
         share = replace(stop, work=work, on_progress=None, history=[])
-        return mode_search.solve(problem, share, seed, 0, menu)
+        return solve_to_target(problem, share, seed, 0, menu=menu)
 
     best, bound_ns, seconds = _Pieces(problem, stop, steps, makespan_of_candidate).run()
     proof = f"latency bound {duration(bound_ns)} over all step times, by branch and bound on each range"
@@ -73,15 +72,15 @@ def solve_interval(problem: Problem, stop: Stop, seed: int) -> Candidate:
     step_time = problem.step_time
     if step_time is None or not step_time.moves:
         menu = Menu.of(problem)
-        steps = _smallest_interval(problem, menu)
-        candidate = mode_search.solve(problem, stop, seed, 0, Menu.of(problem, most_length=steps))
+        steps = menu.smallest_interval(problem)
+        candidate = solve_to_target(problem, stop, seed, 0, menu=Menu.of(problem, most_length=steps))
         if _interval(problem, candidate) > steps or not problem.holds(
             candidate.replication, candidate.blocks
         ):
             cheapest = _cheapest(menu, steps)
             candidate = replace(candidate, replication=cheapest.replication, blocks=cheapest.blocks)
         bound: float = (
-            steps if problem.tiles is None else _smallest_interval(replace(problem, tiles=None), menu)
+            steps if problem.tiles is None else menu.smallest_interval(replace(problem, tiles=None))
         )
         words = (
             f"interval {steps} proven best by trying every one; makespan at that interval, at least "
@@ -91,7 +90,7 @@ def solve_interval(problem: Problem, stop: Stop, seed: int) -> Candidate:
 
     def smallest(menu: Menu, work: int) -> Candidate:
         del work
-        return _cheapest(menu, _smallest_interval(problem, menu))
+        return _cheapest(menu, menu.smallest_interval(problem))
 
     best, bound_ns, seconds = _Pieces(problem, stop, smallest, _interval).run()
     words = f"interval bound {duration(bound_ns)} over all step times, by trying every interval in each range"
@@ -100,13 +99,7 @@ def solve_interval(problem: Problem, stop: Stop, seed: int) -> Candidate:
 
 def smallest_interval(problem: Problem) -> int:
     """The smallest interval, in steps, that a budget allows; tiles may allow less."""
-    return _smallest_interval(replace(problem, tiles=None), Menu.of(problem))
-
-
-def _smallest_interval(problem: Problem, menu: Menu) -> int:
-    return menu.least_interval(
-        lambda state, arrays: arrays <= problem.budget and problem.holds(state.copies, menu.blocks_of(state))
-    )
+    return Menu.of(problem).smallest_interval(replace(problem, tiles=None))
 
 
 def _cheapest(menu: Menu, steps: int) -> Candidate:

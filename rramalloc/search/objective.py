@@ -23,7 +23,6 @@ from rramalloc.search import (
     interval,
     latency_front,
     mode_objectives,
-    mode_search,
     sequential,
 )
 from rramalloc.search.auto import solve as solve_makespan
@@ -111,11 +110,8 @@ class Latency(TimeObjective):
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
         by_product = self._by_step is not None and self._by_step.moves
-        if self.problem.on_menu:
-            return (mode_objectives.solve_latency_ns if by_product else mode_search.solve)(
-                self.problem, stop, seed
-            )
-        return (bandwidth.solve if by_product else solve_makespan)(self.problem, stop, seed)
+        by_step = mode_objectives.solve_latency_ns if self.problem.on_menu else bandwidth.solve
+        return (by_step if by_product else solve_makespan)(self.problem, stop, seed)
 
     @override
     def bound(self, candidate: Candidate) -> float:

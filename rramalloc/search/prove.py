@@ -191,9 +191,9 @@ class Prover:
 
     problem: Problem
     nodes: int = 0
+    first_s: float = 0.0
     _effort: int = _FIRST_EFFORT
     _stride: int = 1
-    _rooted: bool = False
     _begun: bool = False
     _found: list[TimedAllocation] = field(default_factory=list)
     _branchings: dict[int, Branching] = field(default_factory=dict)
@@ -204,11 +204,7 @@ class Prover:
         self._relaxed_s = self._tightener.guessed_seconds
 
     def root(self, known: int, makespan: int) -> tuple[int, tuple[TimedAllocation, ...]]:
-        """A first bound by propagation alone, and the lower corners of the boxes just above it.
-
-        known, makespan: lower bound and makespan to begin with. The first turn begins with it if nobody did.
-        """
-        self._rooted = True
+        """A first bound by propagation alone, and the lower corners of the boxes just above it."""
         bound = self.bounder.root_bound(known, makespan)
         percents = _ABOVE if self.bounder.node_seconds < _QUICK_S else _ABOVE[:1]
         boxes = [self.bounder.box(bound + bound * percent // 100) for percent in percents]
@@ -221,9 +217,6 @@ class Prover:
         not in single ticks where stages have their own clocks and times are long.
         """
         self._found, spent = [], 0.0
-        corners: tuple[TimedAllocation, ...] = ()
-        if not self._rooted:
-            bound, corners = self.root(bound, makespan)
         if not self._begun:
             self._begun = True
             bound, spent = self._tighten(bound, makespan - 1, left_s, stop)
@@ -244,7 +237,7 @@ class Prover:
                 self._effort *= 2
             if spent >= seconds:
                 break
-        return ProofTurn(bound, (*corners, *self._found), spent)
+        return ProofTurn(bound, tuple(self._found), spent)
 
     def _finest(self, makespan: int) -> int:
         """The shortest stride."""

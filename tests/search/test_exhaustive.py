@@ -16,7 +16,7 @@ from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumera
 
 from rramalloc.errors import TargetError
 from rramalloc.methods.registry import method_named, method_names
-from rramalloc.search import auto, fewest, interval, mode_search, path_program, relaxation
+from rramalloc.search import auto, fewest, interval, path_program, relaxation
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.problem import Candidate, Stop
 from rramalloc.search.prove import Branching, Tightener
@@ -63,8 +63,7 @@ def test_fast_makespans_are_those_of_the_walk(tick: int, data: st.DataObject) ->
 @given(data=st.data())
 def test_auto_meets_the_optimum(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     case = data.draw(enumerated(ops=ops, tick=tick))
-    solve = mode_search.solve if tick else auto.solve
-    candidate = solve(case.problem, Stop(work=LITTLE), data.draw(st.integers(0, 3)))
+    candidate = auto.solve(case.problem, Stop(work=LITTLE), data.draw(st.integers(0, 3)))
     reached = makespan(case, candidate)
     assert candidate.lower_bound <= case.optimum
     claims = candidate.proof.startswith("proven optimal")
@@ -83,7 +82,7 @@ def test_bounds_on_copies_are_kept(ops: tuple[str, ...], tick: int, data: st.Dat
     limits = (np.minimum(row, 2), row) if data.draw(st.booleans()) else (row, case.problem.graph.windows)
     assume(int((limits[0] * case.problem.demand).sum()) <= case.problem.budget)
     small = enumerate_all(replace(case.problem, least=limits[0], most=limits[1]))
-    candidate = (mode_search.solve if tick else auto.solve)(small.problem, Stop(work=LITTLE), 0)
+    candidate = auto.solve(small.problem, Stop(work=LITTLE), 0)
     reached = makespan(small, candidate)
     assert Bounder(small.problem).root_bound() <= small.optimum
     assert candidate.lower_bound <= small.optimum <= reached

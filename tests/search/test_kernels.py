@@ -11,32 +11,14 @@ import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from laws.strategies import (
-    Clocks,
-    random_blocks,
-    random_network,
-    random_problem,
-    random_replication,
-    randoms,
-)  # fmt: skip
+from laws.strategies import Clocks, random_blocks, random_network, random_problem, random_replication, randoms
 
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
-from rramalloc.search.archive import Slots, keep
-from rramalloc.search.kernels import (
-    anneal,
-    climb,
-    cuts,
-    deadlines,
-    limits,
-    mode_moves,
-    prices,
-    propagate,
-    rebalance,
-    schedule,
-)  # fmt: skip
+from rramalloc.search.archive import Archive, Slots, keep
+from rramalloc.search.kernels import climb, cuts, deadlines, draws, limits, moves, prices, propagate, schedule
 from rramalloc.search.lookups import checkpoints, reach
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
@@ -59,12 +41,11 @@ def called(part: Callable[..., Any]) -> Callable[..., Any]:
 RUN_STAGE, RETIME, TIMED, UNDO, ACCEPT = map(
     called, (run_stage, schedule.retime, schedule.timed, schedule.undo, schedule.accept)
 )
-SHAPES, NEW_TICKS, NEEDS = map(called, (mode_moves.new_shapes, mode_moves.new_ticks, schedule.new_needs))
+SHAPES, NEW_TICKS, NEEDS = map(called, (moves.new_shapes, moves.new_ticks, schedule.new_needs))
 DEADLINES, MEETS, RENEW = map(called, (deadlines.deadlines_of, deadlines.meets, deadlines.renew))
 CHAIN, RAISED = called(climb.critical_chain), called(climb.raised)
 NEXT, WITH_BATCHES, KEEP = called(limits.next_breakpoint), called(limits.with_batches), called(keep)
-PROPOSE, DRAW = called(anneal._propose), called(anneal.draw)
-LATEST, POTENTIALS = called(rebalance.latest_starts), called(cuts.potentials)
+DRAW, POTENTIALS = called(draws.draw), called(cuts.potentials)
 FORWARD, BACKWARD = called(propagate.forward), called(propagate.backward)
 
 
@@ -112,18 +93,9 @@ def test_run_stage(random: Random) -> None:
         assert (finish, batches) == (own[-1] + 1, len(own))
         assert room[begin[i] : begin[i] + len(own)].tolist() == own
         other[:] = room
+        most = np.int64(limit)
         cut, batches = RUN_STAGE(
-            graph.flat_binding,
-            None,
-            None,
-            i,
-            copies,
-            begin,
-            begin[i],
-            NEXT_STEP,
-            np.int64(limit),
-            other,
-            None,
+            graph.flat_binding, None, None, i, copies, begin, begin[i], NEXT_STEP, most, other, None
         )
         assert batches == counted[i]
         assert cut == (finish if finish <= limit else NEVER)
@@ -178,31 +150,6 @@ def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> No
             assert held.starts[begin : begin + batches].tolist() == timing.of_stage(i).tolist()
 
 
-@settings(max_examples=60, deadline=None)
-@given(random=randoms)
-def test_latest_starts(random: Random) -> None:
-    """The latest finish of a batch: later by a step, and the makespan grows."""
-    graph = small(random).graph
-    copies = random_replication(random, graph)
-    timing = simulate(graph, copies)
-    latest = np.zeros(len(timing.starts), dtype=np.int32)
-    LATEST(graph.flat_binding, copies, timing.first, timing.makespan, latest)
-    flat, expected = graph.flat_binding, np.full(len(latest), timing.makespan)
-    for i in range(len(copies) - 1, -1, -1):
-        base, batches = int(timing.first[i]), int(timing.batches[i])
-        for batch in range(batches - 1, -1, -1):
-            if batch + 1 < batches:
-                expected[base + batch] = min(expected[base + batch], expected[base + batch + 1] - 1)
-            last = min((batch + 1) * int(copies[i]), int(graph.windows[i])) - 1
-            for edge in range(flat.pointer[i], flat.pointer[i + 1]):
-                p, window = int(flat.producer[edge]), int(flat.need[flat.offset[edge] + last])
-                if window >= 0:
-                    at = int(timing.first[p]) + window // int(copies[p])
-                    expected[at] = min(expected[at], expected[base + batch] - 1)
-    assert latest.tolist() == expected.tolist()
-    assert (timing.starts + 1 <= latest).all()
-
-
 @dataclass(eq=False)
 class DrawnModes:
     """A problem with modes, and a random mode of every stage in the form that kernels change."""
@@ -223,15 +170,19 @@ class DrawnModes:
         if self.tick:
             self.problem = Clocks(self.random.randrange(2**30), self.tick).of(self.problem)
         self.menu = Menu.of(self.problem)
-        self.tables = self.menu.tables(self.problem.budget)
+        self.tables = self.menu.tables(self.problem)
         stages = range(len(self.problem.demand))
-        self.state = mode_moves.State(*np.array([self.mode(i) for i in stages], dtype=np.int64).T.copy())
+        self.state = moves.State(*np.array([self.mode(i) for i in stages], dtype=np.int64).T.copy())
 
     def mode(self, stage: int) -> tuple[int, int]:
         """A random block of the menu, and copies of it."""
         blocks = self.menu.blocks
         block = self.random.randrange(int(blocks.first[stage]), int(blocks.first[stage + 1]))
         return block, self.random.randint(int(blocks.least[block]), int(blocks.most[block]))
+
+    @property
+    def copied(self) -> moves.State:
+        return moves.State(self.state.block.copy(), self.state.copies.copy())
 
     @property
     def makespan(self) -> int:
@@ -301,21 +252,28 @@ def test_a_change_is_judged_by_the_deadlines_of_its_consumers(tick: int, random:
             assert held.starts[own : own + len(expected)].tolist() == exact.of_stage(i).tolist()
 
 
-@pytest.mark.parametrize(("tick", "copies_only"), [(0, False), (5, False), (5, True)])
+@pytest.mark.parametrize(("tick", "copies_only"), [(0, False), (0, True), (5, False), (5, True)])
 def test_annealed_arrays_meet_the_target(tick: int, copies_only: bool) -> None:
     """Shortened and annealed states are what simulation and the count of arrays say; some fit the budget."""
-    random, fitted = Random(3), 0
+    random, fitted, kept = Random(3), 0, 0
     for number in range(25):
         drawn = DrawnModes(random, tick, copies_only)
+        archive = Archive(replace(drawn.problem, budget=2**10)) if copies_only else None
+        if archive is not None:
+            drawn.tables = drawn.menu.tables(drawn.problem, archive.slots)
         edges, blocks = drawn.problem.graph.flat_extents, drawn.menu.blocks
         wanted = max(1, int(drawn.makespan * random.choice((0.5, 0.9, 1.0))))
-        makespan, _ = mode_moves.shorten(edges, drawn.tables, wanted, drawn.state)
+        if random.random() < 0.5:
+            makespan, _ = moves.shorten(edges, drawn.tables, wanted, drawn.state)
+        else:
+            unlimited, shortest = drawn.tables._replace(budget=2**60), drawn.copied
+            makespan, _ = moves.grow(edges, unlimited, wanted, 10**9, drawn.state, shortest)
         assert makespan == drawn.makespan
         target = makespan if makespan > wanted else wanted
-        before, best = drawn.arrays, mode_moves.State(drawn.state.block.copy(), drawn.state.copies.copy())
-        cooling = anneal.Cooling(3000, 2.0, 0.1, target)
-        generator = anneal.generator(number)
-        mode_moves.anneal_arrays(edges, drawn.tables, cooling, generator, drawn.state, best)
+        before, best = drawn.arrays, drawn.copied
+        cooling = moves.Cooling(3000, 2.0, 0.1, target)
+        generator = draws.generator(number)
+        moves.anneal_arrays(edges, drawn.tables, cooling, generator, drawn.state, best)
         assert drawn.makespan <= target
         drawn.state = best
         assert drawn.makespan <= target
@@ -323,7 +281,26 @@ def test_annealed_arrays_meet_the_target(tick: int, copies_only: bool) -> None:
         assert (blocks.least[best.block] <= best.copies).all()
         assert (best.copies <= blocks.most[best.block]).all()
         fitted += drawn.arrays <= drawn.problem.budget < before
+        for slot in [] if archive is None else np.flatnonzero(archive.slots.makespan < NEVER).tolist():
+            copies = archive.slots.copies[slot].astype(np.int64)
+            assert archive.slots.arrays[slot] == drawn.problem.arrays(copies)
+            assert archive.slots.makespan[slot] == simulate(drawn.problem.graph, copies).makespan
+            kept += 1
     assert fitted >= 5
+    assert kept >= 25 * copies_only
+
+
+@settings(max_examples=60, deadline=None)
+@given(random=randoms)
+def test_cheapest_modes(random: Random) -> None:
+    """Of every stage the fewest arrays for at most a length, looked for in all its modes."""
+    drawn = DrawnModes(random, random.choice((0, 5)))
+    lengths = [random.randint(1, int(each.modes.length.max()) + 1) for each in drawn.menu.stages]
+    drawn.state = drawn.menu.with_length(np.array(lengths))
+    taken = drawn.problem.arrays_of_stages(drawn.state.copies, drawn.blocks).tolist()
+    for each, length, arrays in zip(drawn.menu.stages, lengths, taken, strict=True):
+        fits = each.modes.length <= max(length, each.modes.length.min())
+        assert arrays == each.modes.arrays[fits].min()
 
 
 @pytest.mark.parametrize("windows", [1, 2, 7, 49, 224, 3025])
@@ -382,21 +359,6 @@ def test_the_generator() -> None:
         x ^= x >> 27
         assert DRAW(state) == ((x * 0x2545F4914F6CDD1D % 2**64 >> 11) + 1) / 2**53
         assert int(state[0]) == x
-
-
-@settings(max_examples=100, deadline=None)
-@given(random=randoms)
-def test_proposals_keep_to_the_limits(random: Random) -> None:
-    problem = small(random)
-    state = np.array([random.getrandbits(63) | 1], dtype=np.uint64)
-    copies = problem.smallest.copy()
-    for _ in range(20):
-        new = copies.copy()
-        used = PROPOSE(problem.graph.windows, problem.limits, state, problem.arrays(copies), new)
-        assert used == problem.arrays(new)
-        if used <= problem.budget:
-            assert problem.fits(new)
-            copies = new
 
 
 @settings(max_examples=100, deadline=None)

@@ -18,14 +18,15 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
-from rramalloc.search import mode_search, sequential
+from rramalloc.search import auto, mode_prove, sequential
 from rramalloc.search.fewest import solve as solve_fewest
+from rramalloc.search.improve import Timer
 from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import Waits, cover, fill_waits
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import Labelling, ModeBounder
 from rramalloc.search.mode_objectives import root_bound, smallest_interval
-from rramalloc.search.mode_search import ModeProver, Timer
+from rramalloc.search.mode_prove import ModeProver
 from rramalloc.search.paths import Path
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
@@ -157,7 +158,7 @@ def test_bounds_hold_and_the_best_modes_are_found(seed: int) -> None:
     missed = 0
     for case in examples(seed, 12):
         check_bounds(case)
-        candidate = mode_search.solve(case.problem, Stop(work=6, cores=1), 0)
+        candidate = auto.solve(case.problem, Stop(work=6, cores=1), 0)
         assert case.problem.arrays(candidate.replication, candidate.blocks) <= case.problem.budget
         reached = makespan_of(case.problem.in_blocks(candidate.blocks).graph, candidate.replication)
         assert candidate.lower_bound <= case.best <= reached
@@ -170,7 +171,7 @@ def test_bounds_hold_with_own_clocks(seed: int, tick: int) -> None:
     missed = 0
     for case in examples(seed, 12, tick, 300):
         check_bounds(case)
-        candidate = mode_search.solve(case.problem, Stop(work=6, cores=1), 0)
+        candidate = auto.solve(case.problem, Stop(work=6, cores=1), 0)
         reached = makespan_of(case.problem.in_blocks(candidate.blocks).graph, candidate.replication)
         assert candidate.lower_bound <= case.best <= reached
         missed += reached > case.best
@@ -192,7 +193,7 @@ def test_a_target_that_takes_long_ends_early_with_the_bound_of_its_rounds_so_far
         makespan = makespan_of(problem.graph, np.ones(len(problem.demand), dtype=np.int64))
         turns = []
         for overtime in (2.0, 0.0):
-            monkeypatch.setattr(mode_search, "_OVERTIME_S", overtime)
+            monkeypatch.setattr(mode_prove, "_OVERTIME_S", overtime)
             prover = ModeProver(problem, menu, Timer(problem, menu))
             first = prover.run(1, makespan, seconds=1.0, left_s=1e-9, stop=Stop())
             ended.clear()

@@ -28,7 +28,7 @@ from rramalloc.methods.registry import method_named
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import make_problem
 from rramalloc.results.recheck import recheck
-from rramalloc.search import auto, turns
+from rramalloc.search import auto
 from rramalloc.search.bound import Bounder, bounder_of
 from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop
@@ -331,7 +331,7 @@ def test_one_core_and_two_give_the_same(network: str, arrays: int, monkeypatch: 
     """Both sides of the search see only what was known before their turn."""
     answers = []
     for pool in (lambda _: ThreadPoolExecutor(1), lambda _: nullcontext(None)):
-        monkeypatch.setattr(turns, "_second_core", pool)
+        monkeypatch.setattr(auto, "_second_core", pool)
         answers.append(auto.solve(problem(network, arrays), Stop(work=15), 3))
     first, second = answers
     assert first.replication.tolist() == second.replication.tolist()

@@ -1,5 +1,5 @@
 """Compiled local search over modes, copies and blocks at once: annealing the arrays that a target takes,
-rebalancing and climbing on the exact makespan.
+rebalancing and climbing on the exact makespan. A menu may hold one block for each stage: then over copies.
 
 A state is a block and a number of copies for every stage. Changes give a stage fewer or more batches, with
 the block it has or with the one that takes the fewest arrays for them, or another block at about the same
@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_maker, compiled_part
-from rramalloc.search.kernels.anneal import below, draw, jump
+from rramalloc.search.archive import keep, would_keep
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.deadlines import deadlines_of, meets, renew
-from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
+from rramalloc.search.kernels.draws import below, draw, jump
+from rramalloc.search.kernels.limits import batches_of, copy_to, packing_scratch, placeable, with_batches
 from rramalloc.search.kernels.schedule import accept, new_needs, retime, timed
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, TICKS, Shapes, batch_starts, needed_block
 
@@ -32,12 +33,23 @@ _LONGEST_RAISE, _LONGEST_LOWER = 0.15, 0.1
 """Batches that a change adds or takes at most, as a part of a stage's; small changes are the rule."""
 _STEPS_AHEAD = 4
 """Steps of a staircase that a climb looks at."""
-_WORK_PER_BATCH, _WORK_PER_STAGE = 8, 1500
+_WORK_PER_BATCH, _WORK_PER_STAGE = 5, 150
 """Of a round of rebalancing, in batches timed."""
 _SHORTENINGS, _SHORTER = 60, 0.995
 """How often all stages are shortened until a target is met, and the part of their batches left at most."""
-_NS_PER_BATCH, _NS_PER_CHANGE = 3.0, 500.0
+_WORK_PER_CLIMB = 4
+"""Of a step of a climb, for each batch."""
+_NS_PER_BATCH, _NS_PER_CHANGE = 4.0, 500.0
 """Of a batch timed, and of a change drawn: a count of work, not a clock."""
+
+
+class Cooling(NamedTuple):
+    """One run. hot, cold: first and last temperature, in arrays; target: a makespan that is kept."""
+
+    rounds: int
+    hot: float
+    cold: float
+    target: int
 
 
 class State(NamedTuple):
@@ -167,7 +179,9 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
 class MenuTables(NamedTuple):
     """What the search reads: the menu's Blocks, Stairs and Clock, and the arrays that may be used.
 
-    climbed: number of the first stage's staircase among those that are climbed, see Stairs.
+    climbed: number of the first stage's staircase among those that are climbed, see Stairs; room: TileRoom,
+    None where any placement will do; slots: of an archive that keeps what is fastest for its number of
+    arrays, of copies alone.
     """
 
     blocks: Any
@@ -175,6 +189,21 @@ class MenuTables(NamedTuple):
     climbed: int
     clock: Any
     budget: int
+    room: Any
+    slots: Any
+
+
+@compiled_part
+def _fits(menu: Any, used: int, copies: Any, scratch: Any) -> bool:
+    """Whether the arrays are there, and the copies can certainly be placed in tiles."""
+    return used <= menu.budget and placeable(menu.room, copies, scratch)
+
+
+@compiled_part
+def _keep(menu: Any, used: int, makespan: int, copies: Any, scratch: Any) -> None:
+    """Keep an allocation in the archive if it is the fastest of its slot."""
+    if would_keep(menu.slots, used, makespan) and placeable(menu.room, copies, scratch):
+        keep(menu.slots, used, makespan, copies)
 
 
 @compiled_part
@@ -196,11 +225,13 @@ def _change(menu: Any, rng: Any, i: int, state: Any) -> int:
 
 
 @compiled
-def anneal_arrays(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, best: Any) -> float:
+def anneal_arrays(
+    edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, best: Any
+) -> tuple[int, float]:  # fmt: skip
     """Anneal the arrays of `current` (changed in place), which meets a target, until they fit the budget.
 
-    The state that takes the fewest arrays is in `best`; returns nanoseconds, counted. cooling: the target,
-    temperatures in arrays; rng: uint64 of length 1, not 0, the generator's state.
+    The state that fits, or else takes the fewest arrays, is in `best`. Returns the changes tried and
+    nanoseconds, counted. rng: uint64 of length 1, not 0, the generator's state.
 
     A change of one stage is timed up to the deadlines of its consumers; only one that is accepted is followed
     through the network.
@@ -209,13 +240,14 @@ def anneal_arrays(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, b
     shapes, ticks = new_shapes(blocks, current), new_ticks(clock, current)
     schedule, _, work = timed(edges, shapes, ticks, current.copies, TICKS, new_needs(edges))
     deadlines = deadlines_of(edges, shapes, ticks, current.copies, schedule.needs, cooling.target)
-    used = used_by(blocks, current)
+    used, scratch = used_by(blocks, current), packing_scratch(menu.room)
     fewest, steps = used, 0
+    fits = _fits(menu, used, current.copies, scratch)
     copy_to(best.block, current.block)
     copy_to(best.copies, current.copies)
     new = State(current.block.copy(), current.copies.copy())
     reshaped = np.zeros(n, dtype=np.bool_)
-    while steps < cooling.rounds and used > menu.budget:
+    while steps < cooling.rounds and not fits:
         heat = cooling.hot / (1.0 + (cooling.hot / cooling.cold - 1.0) * (steps / cooling.rounds))
         steps += 1
         i = below(rng, n)
@@ -232,7 +264,7 @@ def anneal_arrays(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, b
             _show(menu, new, i, shapes, ticks)
             continue
         reshaped[i] = True
-        _, batches = retime(
+        makespan, batches = retime(
             edges, shapes, ticks, reshaped, current.copies, new.copies, cooling.target, schedule
         )
         reshaped[i] = False
@@ -240,11 +272,13 @@ def anneal_arrays(edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, b
         work += batches + renew(edges, shapes, ticks, new.copies, schedule.needs, i, deadlines)
         current.block[i], current.copies[i] = new.block[i], new.copies[i]
         used += added
-        if used < fewest:
+        _keep(menu, used, makespan, current.copies, scratch)
+        fits = _fits(menu, used, current.copies, scratch)
+        if used < fewest or fits:
             fewest = used
             copy_to(best.block, current.block)
             copy_to(best.copies, current.copies)
-    return _NS_PER_BATCH * work + _NS_PER_CHANGE * steps
+    return steps, _NS_PER_BATCH * work + _NS_PER_CHANGE * steps
 
 
 @compiled_part
@@ -306,9 +340,7 @@ def _wanted(menu: Any, room: Any, extra: int, wanted: Any) -> int:
 
 
 @compiled
-def rebalance_modes(
-    edges: Any, menu: Any, rounds: int, weight: float, current: Any, best: Any
-) -> tuple[int, int]:
+def rebalance(edges: Any, menu: Any, rounds: int, weight: float, current: Any, best: Any) -> tuple[int, int]:
     """Iterate from `current` (changed in place): (best makespan, batches timed); the best state is in `best`.
 
     Each round simulates exactly, finds when every stage starts and when it must end at the latest, and
@@ -321,11 +353,13 @@ def rebalance_modes(
         longest = max(longest, menu.stairs.length[menu.stairs.first[menu.climbed + i]])
     room, smooth = np.empty(n, dtype=np.int64), np.zeros(n)
     wanted = State(current.block.copy(), current.copies.copy())
-    shortest, work = NEVER, 0
+    shortest, work, scratch = NEVER, 0, packing_scratch(menu.room)
     for turn in range(rounds):
         shapes, ticks = new_shapes(blocks, current), new_ticks(clock, current)
         schedule, makespan, _ = timed(edges, shapes, ticks, current.copies, TICKS, new_needs(edges))
-        if makespan < shortest and used_by(blocks, current) <= menu.budget:
+        used = used_by(blocks, current)
+        _keep(menu, used, makespan, current.copies, scratch)
+        if makespan < shortest and _fits(menu, used, current.copies, scratch):
             shortest = makespan
             copy_to(best.block, current.block)
             copy_to(best.copies, current.copies)
@@ -393,11 +427,14 @@ def _critical_batches(
 
 
 @compiled
-def grow_modes(edges: Any, menu: Any, current: Any, best: Any, most_work: int) -> tuple[int, int]:
-    """Climb the staircases from `current` (changed in place) along critical chains: as `rebalance_modes`.
+def grow(
+    edges: Any, menu: Any, target: int, most_work: int, current: Any, best: Any
+) -> tuple[int, int]:  # fmt: skip
+    """Climb the staircases from `current` (changed in place) along critical chains: (makespan, work).
 
     Each round gives arrays to the stage of a critical chain that saves most of its batches there per array,
-    whether or not the makespan falls at once, since stages wait for each other.
+    whether or not the makespan falls at once, since stages wait for each other. It ends at the target; the
+    makespan is that of the last state timed, the fastest that fits is in `best`. work: batches timed.
     """
     blocks, stairs, n = menu.blocks, menu.stairs, len(current.block)
     shapes, ticks = new_shapes(blocks, current), new_ticks(menu.clock, current)
@@ -405,13 +442,16 @@ def grow_modes(edges: Any, menu: Any, current: Any, best: Any, most_work: int) -
     first = np.empty(n + 1, dtype=np.int64)
     counts = np.empty(n, dtype=np.int64)
     used, shortest, work, eager = used_by(blocks, current), NEVER, 0, False
+    makespan, scratch = NEVER, packing_scratch(menu.room)
     while work < most_work:
         makespan = batch_starts(edges, shapes, ticks, current.copies, NEXT_STEP, starts, first)
-        work += 2 * first[n]
-        if makespan < shortest and used <= menu.budget:
+        work += _WORK_PER_CLIMB * first[n]
+        if makespan < shortest and _fits(menu, used, current.copies, scratch):
             shortest = makespan
             copy_to(best.block, current.block)
             copy_to(best.copies, current.copies)
+        if makespan <= target:
+            break
         _critical_batches(edges, shapes, ticks, current.copies, starts, first, eager, counts)
         eager = not eager
         chosen, step, most_saved = -1, 0, 0.0
@@ -431,6 +471,5 @@ def grow_modes(edges: Any, menu: Any, current: Any, best: Any, most_work: int) -
             break
         used += stairs.arrays[step] - arrays_of_mode(blocks, current.block[chosen], current.copies[chosen])
         current.block[chosen], current.copies[chosen] = stairs.block[step], stairs.copies[step]
-        set_shape(blocks, current.block[chosen], chosen, shapes)
-        ticks[chosen] = ticks_of(menu.clock, current.block[chosen], current.copies[chosen])
-    return shortest, work
+        _show(menu, current, chosen, shapes, ticks)
+    return makespan, work

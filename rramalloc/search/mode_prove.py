@@ -1,0 +1,232 @@
+"""The lower side of `auto` over modes: targets refuted by relaxation, and branch and bound over modes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from rramalloc.search.improve import Timer
+from rramalloc.search.menu import Menu
+from rramalloc.search.mode_bound import TIGHT_ROUNDS, Left, ModeBounder, Rows
+from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.prove import FINEST
+from rramalloc.search.turns import ProofTurn, TimedAllocation
+
+_OVERTIME_S = 2.0
+"""What the last target may take beyond the work allowed before its rounds end early."""
+_NODE_ROUNDS, _LEAF_WAYS = 2, 64
+_FIRST_TARGET, _COARSE = 0.85, 64
+"""Part of the makespan that is the first target, and parts of it to which targets are bisected."""
+
+
+@dataclass(eq=False)
+class _Tightening:
+    """A target whose rounds may be spread over turns. left: after the last round; round_s: its seconds."""
+
+    target: int
+    rounds: Iterator[Left]
+    left: Left = field(init=False)
+    round_s: float = 0.0
+
+    def next_round(self) -> Left | None:
+        """Another round, None after the last one."""
+        left = next(self.rounds, None)
+        if left is not None:
+            self.left, self.round_s = left, left.seconds
+        return left
+
+
+@dataclass(eq=False)
+class ModeProver:
+    """The `LowerSide` of one problem with modes."""
+
+    problem: Problem
+    menu: Menu
+    timer: Timer
+    nodes: int = 0
+    _found: list[TimedAllocation] = field(default_factory=list)
+    _fine: bool = False
+    _stride: int = 1
+    _grain: int = 0
+    _resisting: list[int] = field(default_factory=list)
+    _under_way: _Tightening | None = None
+
+    def __post_init__(self) -> None:
+        self._bounder = ModeBounder(self.problem, self.menu)
+        self._rows: dict[int, Rows] = {}
+        self._open: dict[int, list[Rows]] = {}
+        self._doubted: set[int] = set()
+
+    @property
+    def first_s(self) -> float:
+        """Seconds that the first target takes at least, counted."""
+        return self._bounder.label_all_s
+
+    def root(self, known: int, makespan: int) -> tuple[int, tuple[TimedAllocation, ...]]:
+        """As `LowerSide.root`: nothing that is not known."""
+        return known, ()
+
+    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
+        """As `LowerSide.run`."""
+        spent, self._found = 0.0, []
+        most_s = min(seconds, left_s)
+        if self._under_way is not None and self._under_way.target >= makespan:
+            self._under_way = None
+        while bound < makespan and not stop.out_of_time and not self._found:
+            if spent >= most_s and not self._last_turn(left_s - spent):
+                break
+            target = self._target(bound, makespan) if self._under_way is None else self._under_way.target
+            if target is None:
+                break
+            if target in self._open:
+                reached, took = self._branch(target, most_s - spent)
+            else:
+                reached, took = self._tighten(target)
+            bound, spent = max(bound, reached), spent + took
+        if self._under_way is not None and spent - left_s >= _OVERTIME_S:
+            bound = max(bound, self._learn(self._under_way))
+        return ProofTurn(bound, tuple(self._found), spent)
+
+    def _last_turn(self, left_s: float) -> bool:
+        """Whether a target is under way that no other turn has time for: its rounds end in this one."""
+        return self._under_way is not None and -_OVERTIME_S < left_s < self._under_way.round_s
+
+    def _tighten(self, target: int) -> tuple[int, float]:
+        """Another round of a target, or the first one: (bound, 0 before its end, seconds counted)."""
+        if self._under_way is None:
+            self.nodes += 1
+            rounds = self._bounder.tightening(self._known(target), target, TIGHT_ROUNDS if self._fine else 1)
+            self._under_way = _Tightening(target, rounds)
+        left = self._under_way.next_round()
+        return (self._learn(self._under_way), 0.0) if left is None else (0, left.seconds)
+
+    def _learn(self, ended: _Tightening) -> int:
+        """The bound that a target gives: above it, or where it resists that of what is left."""
+        self._under_way, target, left = None, ended.target, ended.left
+        if left.rows is None:
+            self._stride *= 2
+            return target + 1
+        self._rows[target] = left.rows
+        self._resisting.append(target)
+        return min(target, math.ceil(left.bound))
+
+    def _target(self, bound: int, makespan: int) -> int | None:
+        """The next target between bound and incumbent.
+
+        With few labels from the first target upwards until one resists, which bounds the rest; then in
+        growing strides from that bound and by bisection; the bound itself is branched on.
+        """
+        if not self._fine and self._resisting:
+            self._fine, self._stride, self._resisting = True, max(1, makespan // _COARSE), []
+        resisting = [target for target in self._resisting if target >= bound]
+        if not self._fine:
+            wanted = int(_FIRST_TARGET * makespan)
+            return wanted if wanted >= bound else (bound + makespan - 1) // 2
+        if not resisting:
+            return min(bound + self._stride, makespan - 1)
+        if min(resisting) - bound > makespan // _COARSE:
+            return (bound + min(resisting)) // 2
+        grain = 0 if self.problem.graph.clocks is None else max(self._grain, makespan // FINEST)
+        target = min(bound + grain, makespan - 1)
+        near = [known for known in resisting if known <= target]
+        if not near:
+            return target
+        target = max(near)
+        if target in self._doubted:
+            return None
+        self._open.setdefault(target, [self._rows[target]])
+        return target
+
+    def _known(self, target: int) -> Rows:
+        above = [known for known in self._rows if known >= target]
+        return self._rows[min(above)] if above else self._bounder.everything
+
+    def _branch(self, target: int, seconds: float) -> tuple[int, float]:
+        """Go on with branch and bound of one target: (bound, 0 unless it is refuted, seconds counted).
+
+        seconds: that it may take, about.
+        """
+        stack, spent = self._open[target], 0.0
+        while stack and (spent < seconds or spent == 0.0) and not self._found:
+            self.nodes += 1
+            left = self._bounder.tighten(stack.pop(), target, _NODE_ROUNDS)
+            spent += left.seconds + 1e-4
+            if left.rows is None:
+                continue
+            self._look(left.rows, target)
+            if self._found:
+                stack.append(left.rows)
+                break
+            if all(len(own) == 1 for own in left.rows):
+                if not self._leaf(left.rows, target):
+                    self._doubted.add(target)
+            else:
+                stack.extend(self._split(left))
+        refuted = not stack and target not in self._doubted
+        self._grain = 2 * max(self._grain, 1) if refuted else 0
+        return target + 1 if refuted else 0, spent
+
+    def _look(self, rows: Rows, target: int) -> None:
+        """Time the allocation of the cheapest modes of a box; one that meets the target is found."""
+        blocks, copies = [], []
+        for i, own in enumerate(rows):
+            modes = self.menu.stages[i].modes
+            row = int(own[np.lexsort((modes.length[own], modes.arrays[own]))[0]])
+            blocks.append((int(modes.tall[row]), int(modes.wide[row])))
+            copies.append(int(modes.low[row]))
+        found = self.timer.of_blocks(tuple(blocks), np.array(copies, dtype=np.int64))
+        if found.makespan <= target and self.problem.holds(found.copies, found.blocks):
+            self._found.append(found)
+
+    def _leaf(self, rows: Rows, target: int) -> bool:
+        """Whether no copies of these single modes meet the target; one that does is found."""
+        modes = [self.menu.stages[i].modes for i in range(len(rows))]
+        blocks = tuple(
+            (int(own.tall[row[0]]), int(own.wide[row[0]])) for own, row in zip(modes, rows, strict=True)
+        )
+        ranges = [
+            range(int(own.low[row[0]]), int(own.high[row[0]]) + 1)
+            for own, row in zip(modes, rows, strict=True)
+        ]
+        if math.prod(map(len, ranges)) > _LEAF_WAYS:
+            return False
+        for copies in product(*ranges):
+            found = self.timer.of_blocks(blocks, np.array(copies, dtype=np.int64))
+            if found.makespan <= target and found.arrays <= self.problem.budget:
+                if not self.problem.holds(found.copies, found.blocks):
+                    return False
+                self._found.append(found)
+                return True
+        return True
+
+    def _split(self, left: Left) -> list[Rows]:
+        """Cut a box at the weighted mean arrays of the stage whose arrays are most undecided."""
+        rows, labelling, weights = left.rows, left.labelling, left.weights
+        if rows is None or labelling is None or weights is None:
+            return []
+        chosen, most, cut = -1, -1.0, 0.0
+        for i, own in enumerate(rows):
+            if len(own) < 2:
+                continue
+            size = int(labelling.modes.size[i])
+            arrays, weight = labelling.arrays[i, :size].astype(np.float64), weights[i, :size]
+            mean = float((arrays * weight).sum())
+            spread = float((np.abs(arrays - mean) * weight).sum())
+            stake = spread + 1e-3 * float(np.ptp(self.menu.stages[i].modes.arrays[own])) + 1e-6 * len(own)
+            if stake > most:
+                chosen, most, cut = i, stake, mean
+        modes, own = self.menu.stages[chosen].modes, rows[chosen]
+        arrays_of = modes.arrays[own]
+        below = arrays_of <= cut
+        if below.all() or not below.any():
+            order = np.lexsort((modes.length[own], arrays_of))
+            below = np.zeros(len(own), dtype=np.bool_)
+            below[order[: len(own) // 2]] = True
+        return [
+            tuple(own[part] if i == chosen else other for i, other in enumerate(rows))
+            for part in (~below, below)
+        ]
