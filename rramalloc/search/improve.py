@@ -7,7 +7,7 @@ takes, and changes of single stages save arrays as long as the shorter makespan 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -30,7 +30,7 @@ from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import Replication
 
-_NS_PER_BATCH = 4.0
+NS_PER_BATCH = 4.0
 """Of a batch timed: a count of work, not a clock."""
 _COOLINGS = ((0.2, 0.05, 4000), (0.1, 0.02, 500), (0.05, 0.01, 1000))
 """Annealing runs in turn: first and last temperature, as parts of the mean arrays of a stage, and changes of
@@ -105,7 +105,7 @@ class Improver:
         self._tables = [self.menu.tables(self.problem, self.slots, low=low) for low in staircases]
         self._edges = self.problem.graph.flat_extents
 
-    def begin_at(self, starts: Iterable[State], climb_s: float = 0.0) -> None:
+    def begin_at(self, starts: Sequence[State], climb_s: float = 0.0) -> None:
         """Rebalance these starts before anything else, then climb from the fewest arrays for so long."""
         for tables in self._tables:
             for start in starts:
@@ -155,14 +155,14 @@ class Improver:
         """The best allocation on the way to a balance of all stages' slack, and the seconds counted."""
         current, best = _copy(start), _copy(start)
         _, batches = rebalance(self._edges, tables, _ROUNDS, weight, current, best)
-        return self.timer.allocation(best), 1e-9 * _NS_PER_BATCH * batches
+        return self.timer.allocation(best), 1e-9 * NS_PER_BATCH * batches
 
     def _climb(self, tables: MenuTables, seconds: float) -> tuple[TimedAllocation, float]:
         """The best allocation on a climb along critical chains, and the seconds counted."""
         current = self.menu.smallest
         best = _copy(current)
-        batches = grow(self._edges, tables, 0, int(seconds * 1e9 / _NS_PER_BATCH), current, best)[1]
-        return self.timer.allocation(best), 1e-9 * _NS_PER_BATCH * batches
+        batches = grow(self._edges, tables, 0, int(seconds * 1e9 / NS_PER_BATCH), current, best)[1]
+        return self.timer.allocation(best), 1e-9 * NS_PER_BATCH * batches
 
     def _restart(self, near: TimedAllocation) -> tuple[TimedAllocation, float]:
         """Rebalance from near an allocation, on one of the staircases."""
@@ -204,10 +204,10 @@ class Improver:
         """
         tables = self._tables[0]
         if self._runs % 2:
-            most = int(seconds * 1e9 / _NS_PER_BATCH)
+            most = int(seconds * 1e9 / NS_PER_BATCH)
             free = tables._replace(budget=_NO_BUDGET)
             makespan, batches = grow(self._edges, free, target, most, current, _copy(current))
-            return makespan, 1e-9 * _NS_PER_BATCH * batches
+            return makespan, 1e-9 * NS_PER_BATCH * batches
         makespan, shorten_ns = shorten(self._edges, tables, target, current)
         return makespan, 1e-9 * shorten_ns
 

@@ -7,21 +7,20 @@ from dataclasses import replace
 import numpy as np
 
 from rramalloc.search.bound import Bounder, Outcome
-from rramalloc.search.improve import Timer
+from rramalloc.search.improve import NS_PER_BATCH, Timer
 from rramalloc.search.problem import Problem
 from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.simulate import Replication
 
 _TIE_NODES, _TIE_S, _TRIM_S = 2000, 2.0, 0.5
 """Most nodes of one question about a tie, and most counted seconds for all of them and for one trim."""
-_NS_PER_BATCH = 4.0
 
 
 def trim(timer: Timer, found: TimedAllocation) -> TimedAllocation:
     """Take arrays away stage by stage as long as the makespan does not grow, within a limit of work."""
     problem, menu, best = timer.problem, timer.menu, found
     batches = float((-(-problem.graph.windows // found.copies)).sum())
-    tries = int(_TRIM_S / (1e-9 * _NS_PER_BATCH * batches))
+    tries = int(_TRIM_S / (1e-9 * NS_PER_BATCH * batches))
     order = np.argsort(-problem.arrays_of_stages(best.copies, best.blocks), kind="stable")
     for stage in order.tolist():
         for block, copies in menu.cheaper(stage, best.blocks[stage], int(best.copies[stage])):
