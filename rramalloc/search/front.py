@@ -18,7 +18,7 @@ from rramalloc.search.archive import Archive, FrontStep
 from rramalloc.search.auto import WarmStart, solve_to_target
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.cores import cores
-from rramalloc.search.improve import Improver
+from rramalloc.search.improve import LEAST_AMBITION, Improver
 from rramalloc.search.interval import even_allocations
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Problem, Stop
@@ -77,7 +77,8 @@ class Tasks:
             if spent >= limit_s:
                 break
             within, seed = self._within(step.until), self._seed(step.until)
-            improver, blocks = Improver(within, self.menu, seed, archive.slots), self.problem.graph.blocks
+            improver = Improver(within, self.menu, seed, archive.slots, LEAST_AMBITION)
+            blocks = self.problem.graph.blocks
             near = [archive.replication(other) for other in archive.beside(step)]
             improver.begin_at([self.menu.state(blocks, copies) for copies in near])
             best = TimedAllocation.of_copies(self.problem, archive.replication(step), step.makespan)

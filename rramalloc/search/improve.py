@@ -36,7 +36,7 @@ _COOLINGS = ((0.2, 0.05, 4000), (0.1, 0.02, 500), (0.05, 0.01, 1000))
 """Annealing runs in turn: first and last temperature, as parts of the mean arrays of a stage, and changes of
 every stage. Long hot runs suit deep networks, short and cold ones small budgets; a dozen others on 12
 networks were up to 1 % slower."""
-_AMBITION, _LEAST_AMBITION = 0.02, 1e-4
+_AMBITION, LEAST_AMBITION = 0.02, 1e-4
 """Part of the makespan that a run saves at most, and at least unless that is a step."""
 _BOLDER, _HUMBLER = 1.5, 0.5
 """Factors of that part after a run that fits the budget, and after one that does not."""
@@ -85,16 +85,17 @@ class Timer:
 class Improver:
     """Rebalances and anneals; what it draws goes on from turn to turn.
 
-    slots: of an archive that keeps what is fastest for its number of arrays on the way, of copies alone.
+    slots: of an archive that keeps what is fastest for its number of arrays on the way, of copies alone;
+    ambition: part of the makespan that the next run is to save.
     """
 
     problem: Problem
     menu: Menu
     seed: int
     slots: Slots = NO_SLOTS
+    ambition: float = _AMBITION
     _starts: deque[Callable[[], tuple[TimedAllocation, float]]] = field(default_factory=deque)
     _runs: int = 0
-    _ambition: float = _AMBITION
 
     def __post_init__(self) -> None:
         self.timer = Timer(self.problem, self.menu)
@@ -182,7 +183,7 @@ class Improver:
 
     def _anneal(self, best: TimedAllocation, enough: int, seconds: float) -> tuple[TimedAllocation, float]:
         """Shorten the best allocation whatever arrays that takes, and anneal them until they fit."""
-        target = max(enough, min(best.makespan - 1, int(best.makespan * (1 - self._ambition))))
+        target = max(enough, min(best.makespan - 1, int(best.makespan * (1 - self.ambition))))
         found, current = best, self.menu.state(best.blocks, best.copies)
         self._runs += 1
         makespan, spent_s = self._shorten(current, target, seconds)
@@ -193,8 +194,8 @@ class Improver:
                 found = trial
         else:
             spent_s = max(spent_s, _IDLE_S)
-        ambition = self._ambition * (_HUMBLER if found is best else _BOLDER)
-        self._ambition = min(max(ambition, _LEAST_AMBITION), _AMBITION)
+        ambition = self.ambition * (_HUMBLER if found is best else _BOLDER)
+        self.ambition = min(max(ambition, LEAST_AMBITION), _AMBITION)
         return found, spent_s
 
     def _shorten(self, current: State, target: int, seconds: float) -> tuple[int, float]:

@@ -446,6 +446,7 @@ def grow(
     while work < most_work:
         makespan = batch_starts(edges, shapes, ticks, current.copies, NEXT_STEP, starts, first)
         work += _WORK_PER_CLIMB * first[n]
+        _keep(menu, used, makespan, current.copies, scratch)
         if makespan < shortest and _fits(menu, used, current.copies, scratch):
             shortest = makespan
             copy_to(best.block, current.block)
