@@ -18,7 +18,7 @@ from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu
-from rramalloc.search.mode_prove import ModeProver
+from rramalloc.search.mode_prove import OVERTIME_S, ModeProver
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.search.prove import Prover
 from rramalloc.search.ties import break_tie, trim
@@ -37,8 +37,6 @@ _MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 2.0, 0.3, 0.2, 0.04
 modes, and for the search without modes that comes before."""
 _PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
-_OVERTIME_S = 2.0
-"""What the improver may take beyond the work allowed to fill the turn of a long proof."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +123,7 @@ class AutoSearch:
         with _second_core(self.stop.cores) as pool:
             while not self._done():
                 left_s = self.allowed_s - self.spent_s - proof_s
-                search_s = max(turn_s, min(proof_s, left_s + _OVERTIME_S))
+                search_s = max(turn_s, min(proof_s, left_s + OVERTIME_S))
                 searching = self.best, max(self.bound, self.target), search_s, self.stop
                 improving = None if pool is None else pool.submit(self.improver.run, *searching)
                 proved = self.prover.run(self.bound, self.best.makespan, turn_s, left_s, self.stop)
@@ -143,7 +141,7 @@ class AutoSearch:
             starts.append(menu.state(problem.graph.blocks, self.warm_start.replication))
         for start in starts:
             self._keep(timer.allocation(start))
-        self.report()
+        self._report()
         climb_s = 0.0 if self.warm_start.replication is not None else _CLIMB_SHARE * self.allowed_s
         if problem.modes is None and menu.unrestricted:
             self.prover = Prover(problem)
@@ -159,7 +157,7 @@ class AutoSearch:
             for found, seconds in self.improver.run_starts():
                 self.spent_s += seconds
                 self._keep(found)
-        self.report()
+        self._report()
         self._improved_s = self.spent_s
 
     def _end_turn(self, improved: TimedAllocation, proved: ProofTurn, seconds: float) -> None:
@@ -169,7 +167,7 @@ class AutoSearch:
         for found in (improved, *proved.found):
             self._keep(found)
         self.bound = max(self.bound, min(proved.bound, self.best.makespan))
-        self.report()
+        self._report()
         gap = self.best.makespan - self._improved_bound
         if self.bound - self._improved_bound >= _PROGRESS * gap > 0:
             self._improved_s, self._improved_bound = self.spent_s, self.bound
@@ -181,7 +179,7 @@ class AutoSearch:
                 self._improved_s = self.spent_s
             self.best = found
 
-    def report(self) -> None:
+    def _report(self) -> None:
         """Note incumbent and bound where one of them is new."""
         self.stop.report(self.spent_s, self.best.makespan, self.bound)
 

@@ -24,10 +24,11 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     Raises TargetError if no allocation within the budget is that fast, or none was found.
     The candidate's `objective_bound` is of the arrays.
     """
-    first = solve_to_target(problem, stop, seed, target)
+    menu = Menu.of(problem)
+    first = solve_to_target(problem, stop, seed, target, menu=menu)
     if makespan_of_candidate(problem, first) > target:
         raise TargetError(target, first.lower_bound, problem.time_unit, proven=first.lower_bound > target)
-    improver, allowed_s = Improver(problem, Menu.of(problem), seed), stop.work * SECONDS_PER_WORK
+    improver, allowed_s = Improver(problem, menu, seed), stop.work * SECONDS_PER_WORK
     found = improver.timer.of_blocks(first.blocks or problem.graph.blocks, first.replication)
     proven = low = _fewest_possible(problem, target, found.arrays)
     found, spent_s = improver.fewer_arrays(found, target, low, _ANNEALING * allowed_s, stop)

@@ -66,7 +66,7 @@ class Tasks:
     @classmethod
     def of_round(
         cls, number: int, menu: Menu, bounder: Bounder, stop: Stop, effort: Effort, seed: int
-    ) -> Tasks:  # fmt: skip
+    ) -> Tasks:
         """The tasks of the round with that number."""
         return cls(bounder.problem, menu, bounder, stop, effort, seed + _PRIMES[0] * number)
 

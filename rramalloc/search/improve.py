@@ -59,12 +59,6 @@ class Timer:
     problem: Problem
     menu: Menu
 
-    def __post_init__(self) -> None:
-        grids = self.problem.graph.grids
-        dtype = np.int32 if self.problem.graph.clocks is None else np.int64
-        self._starts = np.empty(sum(grid.height * grid.width for grid in grids), dtype=dtype)
-        self._first = np.empty(len(grids) + 1, dtype=np.int64)
-
     def allocation(self, state: State) -> TimedAllocation:
         """The allocation of a state of the search."""
         return self.of_blocks(self.menu.blocks_of(state), state.copies.copy())
@@ -75,7 +69,9 @@ class Timer:
         if self.problem.modes is None:
             return TimedAllocation.of_copies(self.problem, copies)
         shapes = Shapes.of(tuple(grid.recut(block) for grid, block in zip(graph.grids, blocks, strict=True)))
-        starts, first = self._starts.copy(), self._first.copy()  # both sides of a search may ask at once
+        batches = int((-(-shapes.total // copies)).sum())
+        starts = np.empty(batches, dtype=np.int32 if graph.clocks is None else np.int64)
+        first = np.empty(len(copies) + 1, dtype=np.int64)
         ticks = graph.batch_ticks(copies, blocks)
         makespan = int(batch_starts(graph.flat_extents, shapes, ticks, copies, NEXT_STEP, starts, first))
         return TimedAllocation(blocks, copies, makespan, self.problem.arrays(copies, blocks))

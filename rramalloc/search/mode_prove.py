@@ -16,8 +16,8 @@ from rramalloc.search.problem import Problem, Stop
 from rramalloc.search.prove import FINEST
 from rramalloc.search.turns import ProofTurn, TimedAllocation
 
-_OVERTIME_S = 2.0
-"""What the last target may take beyond the work allowed before its rounds end early."""
+OVERTIME_S = 2.0
+"""What the last target, and the improver beside it, may take beyond the work allowed."""
 _NODE_ROUNDS, _LEAF_WAYS = 2, 64
 _FIRST_TARGET, _COARSE = 0.85, 64
 """Part of the makespan that is the first target, and parts of it to which targets are bisected."""
@@ -87,13 +87,13 @@ class ModeProver:
             else:
                 reached, took = self._tighten(target)
             bound, spent = max(bound, reached), spent + took
-        if self._under_way is not None and spent - left_s >= _OVERTIME_S:
+        if self._under_way is not None and spent - left_s >= OVERTIME_S:
             bound = max(bound, self._learn(self._under_way))
         return ProofTurn(bound, tuple(self._found), spent)
 
     def _last_turn(self, left_s: float) -> bool:
         """Whether a target is under way that no other turn has time for: its rounds end in this one."""
-        return self._under_way is not None and -_OVERTIME_S < left_s < self._under_way.round_s
+        return self._under_way is not None and -OVERTIME_S < left_s < self._under_way.round_s
 
     def _tighten(self, target: int) -> tuple[int, float]:
         """Another round of a target, or the first one: (bound, 0 before its end, seconds counted)."""

@@ -30,9 +30,8 @@ def trim(timer: Timer, found: TimedAllocation) -> TimedAllocation:
             blocks, fewer = list(best.blocks), best.copies.copy()
             blocks[stage], fewer[stage] = block, copies
             trial = timer.of_blocks(tuple(blocks), fewer)
-            if trial.makespan > best.makespan or trial.arrays >= best.arrays:
-                break
-            if not problem.holds(trial.copies, trial.blocks):
+            saves = trial.makespan <= best.makespan and trial.arrays < best.arrays
+            if not saves or not problem.holds(trial.copies, trial.blocks):
                 break
             best = trial
     return best

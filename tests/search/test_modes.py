@@ -193,7 +193,7 @@ def test_a_target_that_takes_long_ends_early_with_the_bound_of_its_rounds_so_far
         makespan = makespan_of(problem.graph, np.ones(len(problem.demand), dtype=np.int64))
         turns = []
         for overtime in (2.0, 0.0):
-            monkeypatch.setattr(mode_prove, "_OVERTIME_S", overtime)
+            monkeypatch.setattr(mode_prove, "OVERTIME_S", overtime)
             prover = ModeProver(problem, menu, Timer(problem, menu))
             first = prover.run(1, makespan, seconds=1.0, left_s=1e-9, stop=Stop())
             ended.clear()
