@@ -114,12 +114,11 @@ class Archive:
         slot = int(self.slots.makespan[: self.slot_of(budget) + 1].argmin())
         return FrontStep(slot, int(self.slots.arrays[slot]), int(self.slots.makespan[slot]), budget)
 
-    def beside(self, step: FrontStep) -> list[FrontStep]:
-        """The neighbouring steps: with the next more and the next fewer arrays."""
+    def faster(self, step: FrontStep) -> FrontStep | None:
+        """The next step, with more arrays; None after the last one."""
         after = self.slot_of(step.until) + 1
         faster = np.flatnonzero(self.slots.makespan[after:] < step.makespan)
-        near = [self.at(self.top(after + int(faster[0])))] if len(faster) else []
-        return near + ([self.at(self.top(step.slot - 1))] if step.slot else [])
+        return self.at(self.top(after + int(faster[0]))) if len(faster) else None
 
     def replication(self, step: FrontStep) -> Replication:
         """The allocation of a step."""

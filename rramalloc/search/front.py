@@ -71,20 +71,25 @@ class Tasks:
         return cls(bounder.problem, menu, bounder, stop, effort, seed + _PRIMES[0] * number)
 
     def improve(self, archive: Archive, budgets: Sequence[int], limit_s: float) -> Done:
-        """Rebalance and anneal from a step's allocation and its neighbours'."""
+        """Anneal steps' allocations, each for a smaller makespan and for more steps before the next one."""
         spent = 0.0
         for step in self._open(archive, budgets):
             if spent >= limit_s:
                 break
             within, seed = self._within(step.until), self._seed(step.until)
-            improver = Improver(within, self.menu, seed, archive.slots, LEAST_AMBITION)
-            blocks = self.problem.graph.blocks
-            near = [archive.replication(other) for other in archive.beside(step)]
-            improver.begin_at([self.menu.state(blocks, copies) for copies in near])
-            best = TimedAllocation.of_copies(self.problem, archive.replication(step), step.makespan)
-            improved, took = improver.run(best, archive.bound(step), self.effort.improve_s, self.stop)
+            improver = Improver(within, self.menu, seed, archive.slots, LEAST_AMBITION, rebalancing=0.0)
+            each_s = self.effort.improve_s / 2
+            improved, took = improver.run(self._timed(archive, step), archive.bound(step), each_s, self.stop)
             archive.offer(improved.copies, improved.makespan)
             spent += took
+            step = archive.at(step.until)
+            faster = archive.faster(step)
+            least = archive.bound(step) if faster is None else max(archive.bound(step), faster.makespan)
+            if faster is not None and least < step.makespan:
+                target, start = least + seed % (step.makespan - least), self._timed(archive, faster)
+                fewer, took = improver.fewer_arrays(start, target, step.arrays, each_s, self.stop)
+                archive.offer(fewer.copies, fewer.makespan)
+                spent += took
         return Done(spent)
 
     def bound(self, archive: Archive, budgets: Sequence[int], limit_s: float) -> Done:
@@ -142,6 +147,9 @@ class Tasks:
             step = archive.at(budget)
             if archive.bound(step) < step.makespan and not self.stop.out_of_time:
                 yield step
+
+    def _timed(self, archive: Archive, step: FrontStep) -> TimedAllocation:
+        return TimedAllocation.of_copies(self.problem, archive.replication(step), step.makespan)
 
     def _within(self, budget: int) -> Problem:
         return replace(self.problem, budget=budget)

@@ -82,7 +82,7 @@ class Improver:
     """Rebalances and anneals; what it draws goes on from turn to turn.
 
     slots: of an archive that keeps what is fastest for its number of arrays on the way, of copies alone;
-    ambition: part of the makespan that the next run is to save.
+    ambition: part of the makespan that the next run is to save; rebalancing: part of a turn for starts.
     """
 
     problem: Problem
@@ -90,6 +90,7 @@ class Improver:
     seed: int
     slots: Slots = NO_SLOTS
     ambition: float = _AMBITION
+    rebalancing: float = _REBALANCING
     _starts: deque[Callable[[], tuple[TimedAllocation, float]]] = field(default_factory=deque)
     _runs: int = 0
 
@@ -122,7 +123,7 @@ class Improver:
         """A better allocation or `best`, and the seconds counted; ends early at `enough` steps."""
         spent = 0.0
         while spent < seconds and best.makespan > enough and not stop.out_of_time:
-            if spent < _REBALANCING * seconds:
+            if spent < self.rebalancing * seconds:
                 trial, took = self._starts.popleft()() if self._starts else self._restart(best)
             else:
                 trial, took = self._anneal(best, enough, seconds - spent)
