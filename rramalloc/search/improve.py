@@ -70,9 +70,9 @@ class Timer:
             return TimedAllocation.of_copies(self.problem, copies)
         shapes = Shapes.of(tuple(grid.recut(block) for grid, block in zip(graph.grids, blocks, strict=True)))
         batches = int((-(-shapes.total // copies)).sum())
-        starts = np.empty(batches, dtype=np.int32 if graph.clocks is None else np.int64)
-        first = np.empty(len(copies) + 1, dtype=np.int64)
+        starts, first = np.empty(batches, dtype=np.int64), np.empty(len(copies) + 1, dtype=np.int64)
         ticks = graph.batch_ticks(copies, blocks)
+        ticks = np.ones_like(copies) if ticks is None else ticks
         makespan = int(batch_starts(graph.flat_extents, shapes, ticks, copies, NEXT_STEP, starts, first))
         return TimedAllocation(blocks, copies, makespan, self.problem.arrays(copies, blocks))
 

@@ -396,8 +396,8 @@ def _critical_batches(
     eager: go on to the producer wherever a batch waits for it, else stay in the stage as long as possible.
     """
     n = len(copies)
-    i, batch = 0, 0
-    end: Any = np.int64(0)
+    i: Any = np.int64(0)
+    batch, end = i, i
     for stage in range(n):
         counts[stage] = 0
         finish = starts[first[stage + 1] - 1] + ticks[stage]
@@ -441,7 +441,8 @@ def grow(
     starts = np.empty(_most_batches(edges), dtype=np.int64)
     first = np.empty(n + 1, dtype=np.int64)
     counts = np.empty(n, dtype=np.int64)
-    used, shortest, work, eager = used_by(blocks, current), NEVER, 0, False
+    used, shortest, work = used_by(blocks, current), NEVER, 0
+    eager: Any = np.bool_(False)  # of numba's type for any truth value: a literal is compiled for once more
     makespan, scratch = NEVER, packing_scratch(menu.room)
     while work < most_work:
         makespan = batch_starts(edges, shapes, ticks, current.copies, NEXT_STEP, starts, first)
@@ -455,7 +456,8 @@ def grow(
             break
         _critical_batches(edges, shapes, ticks, current.copies, starts, first, eager, counts)
         eager = not eager
-        chosen, step, most_saved = -1, 0, 0.0
+        step, most_saved = 0, 0.0
+        chosen: Any = np.int64(-1)
         for i in range(n):
             if counts[i] == 0:
                 continue
