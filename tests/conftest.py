@@ -32,7 +32,6 @@ chip = {"chip": {"arrays_per_tile": 60, "straddle": False, "tiles": [1, 4], "chi
 for part in ({}, chip):
     hardware = Hardware.model_validate(plain | part)
     rramalloc.optimize("alexnet", 200, hardware=hardware, work=1, progress=False)
-rramalloc.compare("alexnet", 200, hardware=hardware, methods=["gain"], work=1, progress=False)
 """
 MODES = """
 import numpy as np
@@ -46,6 +45,9 @@ problem = Problem(graph, np.ones_like(graph.windows), 20)
 for name in ("gain", "annealing", "bottleneck", "published", "published-dp", "balance"):
     method_named(name).solve(problem, Stop(work=1), 0)
 plain = rramalloc.load_hardware("plain").to_dict()
+chip = {"chip": {"arrays_per_tile": 60, "straddle": False, "tiles": [1, 4], "chips": [1, 1]}}
+tiled = Hardware.model_validate(plain | chip)
+rramalloc.compare("alexnet", 200, hardware=tiled, methods=["gain"], work=1, progress=False)
 figures = {"timing": {"step_ns": 1.0}, "energy": {"read_pj": 1.0, "leakage_mw": 1.0}}
 clock = {"timing": {"step_ns": 1.0, "clock": "own"}}
 rramalloc.place("alexnet", {"conv1": 2}, hardware="isaac-todaes")
@@ -57,9 +59,9 @@ for part, objective in ((figures, "energy"), (figures, "latency"), (clock, "late
 rramalloc.compare("alexnet", 200, work=1, progress=False)
 rramalloc.optimize("resnet18", 900, mapping="sdk", work=1, progress=False)
 """
-"""What compiles most kernels, in two halves: a process each, about as long. Bounds and the search for copies
-are what both need: the first compiles them at its beginning, and the second uses them when it is done with
-what needs neither."""
+"""What compiles most kernels, in two halves: a process each, about as long. What both need, one compiles at its
+beginning and the other uses when it is done with what needs none of it: bounds and the search for copies are
+compiled by the first, the packing of tiles by the second."""
 LONG = ("tests/test_docs.py", "tests/test_readme.py", "tests/notebooks/", "tests/hostile/test_scale.py",
         "tests/studies/sweep/", "tests/search/test_tiles.py", "tests/placement/test_bound.py")  # fmt: skip
 """Where single tests take longest: they come first, so that no worker ends long after the others."""
