@@ -148,7 +148,8 @@ def _split(
     """Leave `keep` tiles in `row`, which is at order[at]; the others become row number `rows` after it."""
     residual[rows], number[rows] = residual[row], number[row] - keep
     number[row] = keep
-    held[rows, :] = held[row, :]
+    for column in range(held.shape[1]):  # a slice, which can fail with a message, compiles for 4 s
+        held[rows, column] = held[row, column]
     for place in range(rows, at + 1, -1):
         order[place] = order[place - 1]
     order[at + 1] = rows
