@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -71,8 +72,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compile ahead of several workers, of which each would compile every kernel for itself.
 
     And ahead of the many commands that tests start, which all compile the modules where Python is told to
-    write no bytecode.
+    write no bytecode. Commands are interrupted by tests: they must not inherit that a shell has started the
+    tests in the background, where Ctrl-C is ignored.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("dist", "no") == "no":  # without workers, or a worker
         return
     compileall.compile_dir(Path(rramalloc.__file__).parent, quiet=2)
