@@ -25,19 +25,19 @@ settings.register_profile(
 )
 settings.load_profile("rramalloc")
 
-COPIES = """
+HARDWARE = """
 import rramalloc
 from rramalloc.hardware.hardware import Hardware
 plain = rramalloc.load_hardware("plain").to_dict()
 chip = {"chip": {"arrays_per_tile": 60, "straddle": False, "tiles": [1, 4], "chips": [1, 1]}}
-for part in ({}, chip):
-    hardware = Hardware.model_validate(plain | part)
+tiled = Hardware.model_validate(plain | chip)
+"""
+COPIES = """
+for hardware in ("plain", tiled):
     rramalloc.optimize("alexnet", 200, hardware=hardware, work=1, progress=False)
 """
 MODES = """
 import numpy as np
-import rramalloc
-from rramalloc.hardware.hardware import Hardware
 from rramalloc.methods.registry import method_named
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.stage_graph import StageGraph
@@ -45,9 +45,6 @@ graph = StageGraph.build(rramalloc.load("alexnet"))
 problem = Problem(graph, np.ones_like(graph.windows), 20)
 for name in ("gain", "annealing", "bottleneck", "published", "published-dp", "balance"):
     method_named(name).solve(problem, Stop(work=1), 0)
-plain = rramalloc.load_hardware("plain").to_dict()
-chip = {"chip": {"arrays_per_tile": 60, "straddle": False, "tiles": [1, 4], "chips": [1, 1]}}
-tiled = Hardware.model_validate(plain | chip)
 rramalloc.compare("alexnet", 200, hardware=tiled, methods=["gain"], work=1, progress=False)
 figures = {"timing": {"step_ns": 1.0}, "energy": {"read_pj": 1.0, "leakage_mw": 1.0}}
 clock = {"timing": {"step_ns": 1.0, "clock": "own"}}
@@ -80,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") == "no":  # without workers, or a worker
         return
     compileall.compile_dir(Path(rramalloc.__file__).parent, quiet=2)
-    started = [subprocess.Popen([sys.executable, "-c", program]) for program in (COPIES, MODES)]
+    started = [subprocess.Popen([sys.executable, "-c", HARDWARE + program]) for program in (COPIES, MODES)]
     codes = [process.wait() for process in started]
     if any(codes):
         raise pytest.UsageError("what compiles ahead of the tests has failed")

@@ -84,8 +84,10 @@ class Tasks:
             spent += took
             step = archive.at(step.until)
             faster = archive.faster(step)
-            least = archive.bound(step) if faster is None else max(archive.bound(step), faster.makespan)
-            if faster is not None and least < step.makespan:
+            if faster is None:
+                continue
+            least = max(archive.bound(step), faster.makespan)
+            if least < step.makespan:
                 target, start = least + seed % (step.makespan - least), self._timed(archive, faster)
                 fewer, took = improver.fewer_arrays(start, target, step.arrays, each_s, self.stop)
                 archive.offer(fewer.copies, fewer.makespan)
