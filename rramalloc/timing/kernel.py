@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_part
+from rramalloc.compiled import compiled, compiled_part, thoroughly
 from rramalloc.mapping.modes import BlockGrid
 
 NEVER: Any = np.int64(2**62)
@@ -49,6 +49,7 @@ class Needs(NamedTuple):
     batch: Any
 
 
+@thoroughly
 @compiled_part
 def run_stage(
     edges: Any, shapes: Any, ticks: Any, stage: int, copies: Any, begin: Any, out: int, delay: int,
@@ -164,6 +165,7 @@ def needed_block(edges: Any, shapes: Any, edge: int, stage: int, p: int, last: i
     return needed
 
 
+@thoroughly
 @compiled
 def batch_starts(
     edges: Any, shapes: Any, ticks: Any, copies: Any, delay: int, starts: Any, first: Any
@@ -185,6 +187,7 @@ def batch_starts(
     return makespan
 
 
+@thoroughly
 @compiled
 def makespans(graph: Any, ticks: Any, replications: Any, delay: int, result: Any) -> None:
     """Exact makespan of every row of `replications` (int64, k x n) into `result` (int64, k).
