@@ -19,32 +19,39 @@ from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-EXPECTED_S = 30
+EXPECTED_S = 25
 """Seconds that the first command of a fresh installation compiles for (results/timing.md)."""
 _CHECKSUMS = "rramalloc.sums"
-_FIRST_LEVEL = 1
+_LEVEL = 1
+"""Of numba's levels of optimisation, 0 ... 3, for all but what is optimised thoroughly."""
 _MADE: set[Any] = set()
 _THOROUGHLY: set[Any] = set()
 """Functions made here, and those of them that are optimised fully."""
 
 
 def compiled(function: Function) -> Function:
-    """Compile for NumPy arrays and scalars; the first call in a fresh installation takes seconds."""
-    return _compile(function)
+    """Compile for NumPy arrays and scalars; the first call in a fresh installation takes seconds.
 
-
-def compiled_part(function: Function) -> Function:
-    """As `compiled`, for what only compiled code calls, and what neither makes nor returns arrays.
-
-    Without the way in from Python it compiles faster, and without counting who holds each array it runs
-    faster: around short loops that takes longer than the loops.
+    For what neither makes nor returns arrays, nor calls what returns them: nothing counts who holds an array,
+    so it compiles and runs faster. To make one anyway fails to compile; one that is returned to it is never
+    freed.
     """
-    return _compile(function, no_cpython_wrapper=True, _nrt=False)
+    return _compile(function, _nrt=False)
 
 
 def compiled_maker(function: Function) -> Function:
+    """As `compiled`, for what makes arrays or returns them."""
+    return _compile(function, _nrt=True)
+
+
+def compiled_part(function: Function) -> Function:
+    """As `compiled`, for what only compiled code calls: without the way in from Python it compiles faster."""
+    return _compile(function, no_cpython_wrapper=True, _nrt=False)
+
+
+def compiled_maker_part(function: Function) -> Function:
     """As `compiled_part`, for what makes arrays or returns them."""
-    return _compile(function, no_cpython_wrapper=True)
+    return _compile(function, no_cpython_wrapper=True, _nrt=True)
 
 
 def compiled_inline(function: Function) -> Function:
@@ -55,8 +62,8 @@ def compiled_inline(function: Function) -> Function:
 def thoroughly(function: Function) -> Function:
     """Of what one of the decorators above has made: optimise it fully, as most of the time is spent there.
 
-    All else is optimised at the first level: on searches that makes no difference, and a fresh installation
-    compiles for a fifth less time.
+    All else is optimised at a lower level: searches are as fast with it, and a fresh installation compiles
+    for a fifth less time.
     """
     _THOROUGHLY.add(function)
     return function
@@ -189,7 +196,7 @@ def _numba() -> Any:
             if function in _THOROUGHLY:
                 config.OPT = self._outer[0]
             elif function in _MADE:
-                config.OPT = type(config.OPT)(min(config.OPT, _FIRST_LEVEL))
+                config.OPT = type(config.OPT)(min(config.OPT, _LEVEL))
 
         def on_end(self, event: Any) -> None:
             config.OPT = self._outer.pop()
@@ -217,7 +224,11 @@ def _files_of() -> Any:
         def load_overload(self, sig: Any, target_context: Any) -> Any:
             rtsys.initialize(target_context)
             with self._guard_against_spurious_io_errors():
-                return self._load_overload(sig, target_context)
+                try:
+                    return self._load_overload(sig, target_context)
+                except (AttributeError, ImportError):  # types of another version of this package
+                    self.flush()
+                    return None
 
     return Files
 

@@ -33,7 +33,6 @@ def fits_quickly(sizes: Any, kind: Any, copies: Any, tiles: int, arrays: int, sc
     return best_fit(sizes, counts, tiles, arrays, scratch[1], scratch[2], scratch[3], nothing) >= 0
 
 
-@compiled
 def packing_scratch(sizes: Any) -> Any:
     """Working memory of the compiled tests for groups of these sizes."""
     return np.zeros((SCRATCH_ROWS, 2 * len(sizes) + 2), dtype=np.int64)

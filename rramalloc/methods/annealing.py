@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_part
+from rramalloc.compiled import compiled, compiled_maker, compiled_part
 from rramalloc.methods.method import Method, clipped
 from rramalloc.search.kernels.limits import Limits, arrays_of, copy_to
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
@@ -129,7 +129,7 @@ def _moved(limits: Any, random: Any, copies: Any, stages: Any) -> bool:
     return bool(abs(used - budget) <= mean)
 
 
-@compiled
+@compiled_maker
 def cooled(limits: Any, windows: Any, heat: float, moves: int, random: Any, rows: Any, values: Any) -> None:
     """`moves` at one temperature for every candidate, a row of `rows` with its value in `values`."""
     new, stages = np.empty_like(windows), np.empty_like(windows)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.compiled import compiled, compiled_part
+from rramalloc.compiled import compiled_maker, compiled_part
 from rramalloc.methods.method import Method, most_copies
 from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.problem import Candidate, Problem, Stop
@@ -71,7 +71,7 @@ def _without_top(key: Any, item: Any, count: int) -> None:
         _rise(key, item, hole, key[count], item[count])
 
 
-@compiled
+@compiled_maker
 def feed(windows: Any, demand: Any, most: Any, room: int, reserves: Any, copies: Any, rows: Any) -> int:
     """Feed `copies`, changed in place; rows[k]: those when reserves[k] is reached. Copies given away.
 

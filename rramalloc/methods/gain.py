@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from rramalloc.methods.method import Method
 from rramalloc.search.kernels.climb import climb
+from rramalloc.search.kernels.schedule import Schedule
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 
 _S_PER_BATCH = 4e-9
@@ -24,7 +25,9 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     Tiles are not looked at: with a chip the allocation may have to be repaired.
     """
     allowed, best = int(stop.work * SECONDS_PER_WORK / _S_PER_BATCH), problem.smallest.copy()
-    work = climb(problem.graph.flat_binding, problem.limits, allowed, problem.smallest.copy(), best)
+    edges = problem.graph.flat_binding
+    schedule = Schedule.of_copies(edges)
+    work = climb(edges, problem.limits, allowed, problem.smallest.copy(), best, schedule)
     words = "heuristic: largest drop of the exact makespan per array"
     words += "" if work < allowed else ", stopped after the work allowed"
     return Candidate(best, 1, words, _S_PER_BATCH * work)

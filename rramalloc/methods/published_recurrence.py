@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.compiled import compiled, compiled_inline, compiled_part
+from rramalloc.compiled import compiled, compiled_inline, compiled_maker, compiled_part
 from rramalloc.errors import UnsupportedError
 from rramalloc.methods.method import Method
 from rramalloc.search import bandwidth, interval
@@ -64,7 +64,7 @@ def _last(layers: Any, i: int, n: int) -> int:
     return int((row * step + first - 1) * before + min(column * step + first, end))
 
 
-@compiled
+@compiled_maker
 def published_steps(layers: Any, copies: Any) -> int:
     """Latency by the published recurrence."""
     pre_op = np.zeros(len(layers), dtype=np.int64)
@@ -230,7 +230,7 @@ def _add(asks: Any, dues: Any, count: int, ask: int, due: int) -> int:
     return kept + 1
 
 
-@compiled
+@compiled_maker
 def extend(goal: Any, budget: int, i: int, whole: Any, states: Any, out: Any, span: Any) -> tuple[int, int]:
     """Append the states of a span with every useful number of copies of layer i to `out`.
 

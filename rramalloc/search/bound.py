@@ -10,8 +10,9 @@ from functools import lru_cache
 import numpy as np
 
 from rramalloc.search.kernels.clock import Clock
-from rramalloc.search.kernels.propagate import Rules, Times, propagate
-from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, refute
+from rramalloc.search.kernels.prices import Pricing
+from rramalloc.search.kernels.propagate import Rules, Times
+from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, OpenBoxes, refute
 from rramalloc.search.lookups import Checkpoints, Reach, checkpoints, clock_of, reach
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Replication, makespan_of
@@ -135,10 +136,12 @@ class Bounder:
 
     def _propagated(self, target: int, box: Box, intervals: int, near: int = -1) -> Shrunk | None:
         low, high = box[0].copy(), box[1].copy()
-        total = self._tables.total
-        times = Times(*(np.empty(size, dtype=np.int64) for size in (len(low), total, total, len(low))))
-        price = propagate(self._rules(intervals), target, near, low, high, times)
-        if price < 0:
+        times, pricing = self._scratch(intervals)
+        outcome, _, price = refute(
+            self._rules(intervals), self.problem.limits.room, target, near, low, high, 0, low,
+            self._boxes(low, 0), times, pricing,
+        )  # fmt: skip
+        if outcome == NO_ALLOCATION:
             return None
         return Shrunk((low, high), times.start, target - times.latest[self._tables.first[1:] - 1], price)
 
@@ -205,16 +208,11 @@ class Bounder:
         box: known to hold every such allocation, None for the widest.
         """
         low, high = self.widest if box is None else box
-        found, problem = np.ones(len(low), dtype=np.int64), self.problem
-        outcome, nodes = refute(
-            self._rules(self.intervals),
-            problem.limits.room,
-            target,
-            low.copy(),
-            high.copy(),
-            most_nodes,
-            found,
-        )
+        found, most_nodes = np.ones(len(low), dtype=np.int64), max(1, most_nodes)
+        outcome, nodes, _ = refute(
+            self._rules(self.intervals), self.problem.limits.room, target, -1, low.copy(), high.copy(),
+            most_nodes, found, self._boxes(low, most_nodes), *self._scratch(self.intervals),
+        )  # fmt: skip
         if outcome == Outcome.UNDECIDED.value and self._placed_after_all(found, target):
             outcome = Outcome.FOUND.value
         return Outcome(outcome), int(nodes), found
@@ -224,6 +222,15 @@ class Bounder:
         if self.problem.tiles is None or makespan_of(self.problem.graph, found) > target:
             return False
         return self.problem.fits(found)
+
+    def _boxes(self, low: Replication, most_nodes: int) -> OpenBoxes:
+        """Room for so many boxes of at least so many copies."""
+        return OpenBoxes.of(self.problem.graph.windows, low, self.problem.limits.room, most_nodes)
+
+    def _scratch(self, intervals: int) -> tuple[Times, Pricing]:
+        """Working memory of the kernels."""
+        times = Times.of(self._stages, self._tables.total)
+        return times, Pricing.of(self._stages, len(self._reach.producer), intervals)
 
     def _rules(self, intervals: int) -> Rules:
         """The problem in the form that the kernels read."""

@@ -18,6 +18,7 @@ from rramalloc.search.kernels.draws import generator
 from rramalloc.search.kernels.moves import (
     Cooling,
     MenuTables,
+    Scratch,
     State,
     anneal_arrays,
     grow,
@@ -102,6 +103,7 @@ class Improver:
         staircases = (False,) if self.problem.modes is None else (False, True)
         self._tables = [self.menu.tables(self.problem, self.slots, low=low) for low in staircases]
         self._edges = self.problem.graph.flat_extents
+        self._scratch = Scratch.of(self._edges, self._tables[0].room)
 
     def begin_at(self, starts: Sequence[State], climb_s: float = 0.0) -> None:
         """Rebalance these starts before anything else, then climb from the fewest arrays for so long."""
@@ -152,14 +154,15 @@ class Improver:
     def _rebalance(self, tables: MenuTables, start: State, weight: float) -> tuple[TimedAllocation, float]:
         """The best allocation on the way to a balance of all stages' slack, and the seconds counted."""
         current, best = _copy(start), _copy(start)
-        _, batches = rebalance(self._edges, tables, _ROUNDS, weight, current, best)
+        _, batches = rebalance(self._edges, tables, _ROUNDS, weight, current, best, self._scratch)
         return self.timer.allocation(best), 1e-9 * NS_PER_BATCH * batches
 
     def _climb(self, tables: MenuTables, seconds: float) -> tuple[TimedAllocation, float]:
         """The best allocation on a climb along critical chains, and the seconds counted."""
         current = self.menu.smallest
         best = _copy(current)
-        batches = grow(self._edges, tables, 0, int(seconds * 1e9 / NS_PER_BATCH), current, best)[1]
+        most = int(seconds * 1e9 / NS_PER_BATCH)
+        _, batches = grow(self._edges, tables, 0, most, current, best, self._scratch)
         return self.timer.allocation(best), 1e-9 * NS_PER_BATCH * batches
 
     def _restart(self, near: TimedAllocation) -> tuple[TimedAllocation, float]:
@@ -204,9 +207,11 @@ class Improver:
         if self._runs % 2:
             most = int(seconds * 1e9 / NS_PER_BATCH)
             free = tables._replace(budget=_NO_BUDGET)
-            makespan, batches = grow(self._edges, free, target, most, current, _copy(current))
+            makespan, batches = grow(
+                self._edges, free, target, most, current, _copy(current), self._scratch
+            )  # fmt: skip
             return makespan, 1e-9 * NS_PER_BATCH * batches
-        makespan, shorten_ns = shorten(self._edges, tables, target, current)
+        makespan, shorten_ns = shorten(self._edges, tables, target, current, self._scratch)
         return makespan, 1e-9 * shorten_ns
 
     def _save_arrays(
@@ -218,7 +223,9 @@ class Improver:
         rounds = min(max(_FEWEST_CHANGES, int(seconds / self._change_s)), changes * stages)
         mean, fewest, tables = budget / stages, _copy(current), self._tables[0]._replace(budget=budget)
         cooling = Cooling(rounds, hot * mean, cold * mean, target)
-        done, anneal_ns = anneal_arrays(self._edges, tables, cooling, self._rng, current, fewest)
+        done, anneal_ns = anneal_arrays(
+            self._edges, tables, cooling, self._rng, current, fewest, self._scratch
+        )
         self._change_s = 1e-9 * anneal_ns / max(1, done)
         return self.timer.allocation(fewest), 1e-9 * anneal_ns
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rramalloc.compiled import compiled
 from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import ModeArrays
-from rramalloc.mapping.modes import input_extents, largest_block, smallest_block
+from rramalloc.mapping.modes import breakpoints, input_extents, largest_block, smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.kernels.clock import Clock
@@ -239,10 +239,20 @@ def copies_only(problem: Problem, stage: int, most: int) -> StageModes:
 
 @lru_cache(maxsize=512)
 def _copies_of(block: tuple[int, ...], demand: int, least: int, most: int) -> StageModes:
-    listed = _listed(np.array([[*block, 1, 0, demand]], dtype=np.int64), most)
-    left = listed.take(listed.modes.high >= least)
-    low = np.maximum(left.modes.low, least)
-    return replace(left, modes=left.modes._replace(low=low, arrays=low * demand))
+    total = block[-1]
+    useful = breakpoints(total, most // demand)
+    batches = -(-total // useful)
+    high = np.where(batches == 1, total, -(-total // np.maximum(batches - 1, 1)) - 1)
+    kept = high >= least
+    low = np.maximum(useful, least)[kept]
+    ones = np.ones(len(low), dtype=np.int64)
+    tall, wide, top, left, columns, windows = (size * ones for size in block)
+    modes = Modes(
+        tall, wide, top, left, columns, windows, low, high[kept], batches[kept], low * demand, ones
+    )  # fmt: skip
+    rows = np.array([[*block, 1, 0, demand]], dtype=np.int64)
+    steps = Clock(np.ones(1, dtype=np.int64), np.zeros(1))
+    return StageModes(modes, rows, np.zeros(len(low), dtype=np.int64), steps)
 
 
 def _listed(blocks: Ints, most: int) -> StageModes:

@@ -201,6 +201,7 @@ class _Model(PathProgram):
         violated = cuts.Violations(
             wait=np.zeros(pairs), a=np.zeros((pairs, most)), b=np.zeros((pairs, most)),
             tail=np.zeros(pairs), middle=np.zeros(pairs), most=np.zeros(pairs, dtype=np.int64),
+            cost=np.empty((most, most)),
         )  # fmt: skip
         cuts.separate(
             self.windows, owner.reach, owner.corners, self.labels, self.solution, self.target_ticks, violated

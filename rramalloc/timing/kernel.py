@@ -12,9 +12,6 @@ from rramalloc.mapping.modes import BlockGrid
 
 NEVER: Any = np.int64(2**62)
 """The finish of what must pass a limit."""
-STEPS: Any = np.zeros(0, dtype=np.int32)
-TICKS: Any = np.zeros(0, dtype=np.int64)
-"""Types of times: steps of copies fit 32 bits, ticks need not, and modes are timed like these."""
 NEXT_STEP: Any = np.int64(1)
 """Steps from a start until its pixels can be used with handoff "next"; np.int64, as all else numba passes."""
 _NOTHING = -(2**40)
@@ -189,20 +186,16 @@ def batch_starts(
 
 @thoroughly
 @compiled
-def makespans(graph: Any, ticks: Any, replications: Any, delay: int, result: Any) -> None:
+def makespans(
+    graph: Any, ticks: Any, replications: Any, delay: int, starts: Any, first: Any, result: Any
+) -> None:  # fmt: skip
     """Exact makespan of every row of `replications` (int64, k x n) into `result` (int64, k).
 
-    ticks: int64, k x n, length of a batch of every stage in every row, None where all take one step.
+    ticks: int64, k x n, length of a batch of every stage in every row, None where all take one step; starts,
+    first: as for `batch_starts`, of the last row then.
     """
-    most = 0
-    for windows in graph.windows:
-        most += windows
-    first = np.empty(len(graph.windows) + 1, dtype=np.int64)
-    if ticks is None:
-        steps = np.empty(most, dtype=np.int32)
-        for row in range(len(replications)):
-            result[row] = batch_starts(graph, None, None, replications[row], delay, steps, first)
-    else:
-        times = np.empty(most, dtype=np.int64)
-        for row in range(len(replications)):
-            result[row] = batch_starts(graph, None, ticks[row], replications[row], delay, times, first)
+    for row in range(len(replications)):
+        if ticks is None:
+            result[row] = batch_starts(graph, None, None, replications[row], delay, starts, first)
+        else:
+            result[row] = batch_starts(graph, None, ticks[row], replications[row], delay, starts, first)

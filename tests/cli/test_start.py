@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,21 @@ def test_damaged_cache_is_compiled_again(kind: str, simulation: tuple[Path, Path
         assert ended.stderr.startswith("note: compiled code in") == bool(note)
         told = ended.stderr.splitlines(keepends=True)
         assert "".join(line for line in told if not line.startswith("compiling once")).endswith(note)
+
+
+def test_cache_of_another_version(simulation: tuple[Path, Path, str]) -> None:
+    """Its files were written whole, and tell of types that this version does not have."""
+    cache, allocation, expected = simulation
+    files = [file for file in cache.rglob("*.nbi") if b"FlatEdges" in file.read_bytes()]
+    assert files
+    for file in files:
+        file.write_bytes(file.read_bytes().replace(b"FlatEdges", b"FlatRidge"))
+        digest = blake2b(file.read_bytes(), digest_size=16).hexdigest()
+        with (file.parent / compiled._CHECKSUMS).open("a") as sums:
+            sums.write(f"{digest}\n")
+    for _ in range(2):
+        ended = command("simulate", "alexnet", "--allocation", allocation, cache=cache)
+        assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
 
 
 def test_damaged_cache_that_cannot_be_written(simulation: tuple[Path, Path, str]) -> None:

@@ -22,7 +22,7 @@ from rramalloc.search.kernels import climb, cuts, deadlines, draws, limits, move
 from rramalloc.search.lookups import checkpoints, reach
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, STEPS, TICKS, Shapes, batch_starts, run_stage
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, run_stage
 from rramalloc.timing.simulate import makespan_of, simulate
 
 OPS = ("conv", "conv", "add", "maxpool", "concat", "flatten")
@@ -38,14 +38,13 @@ def called(part: Callable[..., Any]) -> Callable[..., Any]:
     return numba.njit(call)  # type: ignore[no-any-return]
 
 
-RUN_STAGE, RETIME, TIMED, UNDO, ACCEPT = map(
-    called, (run_stage, schedule.retime, schedule.timed, schedule.undo, schedule.accept)
+RUN_STAGE, RETIME, TIME_ALL, UNDO, ACCEPT = map(
+    called, (run_stage, schedule.retime, schedule.time_all, schedule.undo, schedule.accept)
 )
-SHAPES, NEW_TICKS, NEEDS = map(called, (moves.new_shapes, moves.new_ticks, schedule.new_needs))
-DEADLINES, MEETS, RENEW = map(called, (deadlines.deadlines_of, deadlines.meets, deadlines.renew))
+DEADLINES, MEETS, RENEW = map(called, (deadlines.set_deadlines, deadlines.meets, deadlines.renew))
 CHAIN, RAISED = called(climb.critical_chain), called(climb.raised)
 NEXT, WITH_BATCHES, KEEP = called(limits.next_breakpoint), called(limits.with_batches), called(keep)
-DRAW, POTENTIALS = called(draws.draw), called(cuts.potentials)
+DRAW, POTENTIALS, CHEAPEST = map(called, (draws.draw, cuts.potentials, prices._cheapest))
 FORWARD, BACKWARD = called(propagate.forward), called(propagate.backward)
 
 
@@ -123,7 +122,8 @@ def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> No
     graph = small(random).graph
     copies = random_replication(random, graph)
     flat, windows = graph.flat_binding, graph.windows
-    held, makespan, _ = TIMED(flat, None, None, copies, STEPS, None)
+    held = schedule.Schedule.of_copies(flat)
+    makespan, _ = TIME_ALL(flat, None, None, copies, held)
     timing = simulate(graph, copies)
     assert makespan == timing.makespan
     assert held.finish.tolist() == timing.finish.tolist()
@@ -181,6 +181,13 @@ class DrawnModes:
         return block, self.random.randint(int(blocks.least[block]), int(blocks.most[block]))
 
     @property
+    def shown(self) -> tuple[Shapes, Any]:
+        """Blocks and ticks of every stage, as timing reads them; ones where all stages step together."""
+        graph = self.problem.in_blocks(self.blocks).graph
+        ticks = graph.batch_ticks(self.state.copies)
+        return Shapes.of(graph.grids), np.ones_like(self.state.copies) if ticks is None else ticks
+
+    @property
     def copied(self) -> moves.State:
         return moves.State(self.state.block.copy(), self.state.copies.copy())
 
@@ -225,17 +232,18 @@ class DrawnModes:
 def test_a_change_is_judged_by_the_deadlines_of_its_consumers(tick: int, random: Random) -> None:
     """As by simulating all stages; and what is kept from change to change is as if it were made anew."""
     drawn = DrawnModes(random, tick)
-    edges, clock, state = drawn.problem.graph.flat_extents, drawn.tables.clock, drawn.state
+    edges, state = drawn.problem.graph.flat_extents, drawn.state
     target = drawn.makespan + random.choice((0, 0, 1, drawn.makespan // 3))
-    shapes, ticks = SHAPES(drawn.tables.blocks, state), NEW_TICKS(clock, state)
-    held, _, _ = TIMED(edges, shapes, ticks, state.copies, TICKS, NEEDS(edges))
-    latest = DEADLINES(edges, shapes, ticks, state.copies, held.needs, target)
+    held, latest = schedule.Schedule.of_modes(edges), deadlines.Deadlines.of(edges)
+    shapes, ticks = drawn.shown
+    TIME_ALL(edges, shapes, ticks, state.copies, held)
+    DEADLINES(edges, shapes, ticks, state.copies, held.needs, target, latest)
     for _ in range(12):
         stage = random.randrange(len(state.copies))
         before = state.block[stage], state.copies[stage], state.copies.copy()
         state.block[stage], state.copies[stage] = drawn.mode(stage)
-        shapes, ticks = SHAPES(drawn.tables.blocks, state), NEW_TICKS(clock, state)
-        met, _ = MEETS(edges, shapes, ticks, state.copies, stage, held, latest)
+        shapes, ticks = drawn.shown
+        met, _ = MEETS(edges, shapes, ticks, state.copies, target, stage, held, latest)
         assert met == (drawn.makespan <= target)
         if not met:
             state.block[stage], state.copies[stage] = before[:2]
@@ -244,7 +252,7 @@ def test_a_change_is_judged_by_the_deadlines_of_its_consumers(tick: int, random:
         reached, _ = RETIME(edges, shapes, ticks, reshaped, before[2], state.copies, np.int64(target), held)
         assert reached == drawn.makespan
         ACCEPT(held)
-        RENEW(edges, shapes, ticks, state.copies, held.needs, stage, latest)
+        RENEW(edges, shapes, ticks, state.copies, held.needs, target, stage, latest)
         exact = simulate(drawn.problem.in_blocks(drawn.blocks).graph, state.copies)
         for i, expected in enumerate(drawn.latest(target)):
             begin, own = latest.begin[i], held.begin[i]
@@ -262,18 +270,19 @@ def test_annealed_arrays_meet_the_target(tick: int, copies_only: bool) -> None:
         if archive is not None:
             drawn.tables = drawn.menu.tables(drawn.problem, archive.slots)
         edges, blocks = drawn.problem.graph.flat_extents, drawn.menu.blocks
+        scratch = moves.Scratch.of(edges, drawn.tables.room)
         wanted = max(1, int(drawn.makespan * random.choice((0.5, 0.9, 1.0))))
         if random.random() < 0.5:
-            makespan, _ = moves.shorten(edges, drawn.tables, wanted, drawn.state)
+            makespan, _ = moves.shorten(edges, drawn.tables, wanted, drawn.state, scratch)
         else:
             unlimited, shortest = drawn.tables._replace(budget=2**60), drawn.copied
-            makespan, _ = moves.grow(edges, unlimited, wanted, 10**9, drawn.state, shortest)
+            makespan, _ = moves.grow(edges, unlimited, wanted, 10**9, drawn.state, shortest, scratch)
         assert makespan == drawn.makespan
         target = makespan if makespan > wanted else wanted
         before, best = drawn.arrays, drawn.copied
         cooling = moves.Cooling(3000, 2.0, 0.1, target)
         generator = draws.generator(number)
-        moves.anneal_arrays(edges, drawn.tables, cooling, generator, drawn.state, best)
+        moves.anneal_arrays(edges, drawn.tables, cooling, generator, drawn.state, best, scratch)
         assert drawn.makespan <= target
         drawn.state = best
         assert drawn.makespan <= target
@@ -344,7 +353,7 @@ def test_the_cheapest_copies(random: Random) -> None:
     high = low + random.choice((0, 3, 16, 17, 400))
     price = random.choice((0.0, 0.01, 0.5, 3.0))
     exact = min(-(-work // d) + price * (d - low) for d in range(low, high + 1))
-    least = prices._cheapest(work, price, low, high)
+    least = CHEAPEST(work, price, low, high)
     assert least <= exact + 1e-9
     if high - low <= 16:
         assert least == pytest.approx(exact)

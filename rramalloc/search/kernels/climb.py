@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_maker, compiled_part
+from rramalloc.compiled import compiled_maker, compiled_maker_part, compiled_part
 from rramalloc.search.kernels.limits import arrays_of, batches_of, copy_to, next_breakpoint
-from rramalloc.search.kernels.schedule import accept, retime, timed, undo
-from rramalloc.timing.kernel import NEVER, STEPS
+from rramalloc.search.kernels.schedule import accept, retime, time_all, undo
+from rramalloc.timing.kernel import NEVER
 
 _WORK_PER_STAGE = 16
 """Work of choosing among the moves, as if so many batches of every stage were timed."""
@@ -69,7 +69,7 @@ def raised(windows: Any, copies: Any, move: int, new: Any) -> None:
             new[i] = next_breakpoint(windows[i], copies[i])
 
 
-@compiled_maker
+@compiled_maker_part
 def _price_moves(windows: Any, limits: Any, copies: Any, drops: Any, cost: Any, promise: Any) -> None:
     """Arrays that every move costs, and at most so many steps less per array; -1 where it does not fit.
 
@@ -104,7 +104,7 @@ def _most_promising(promise: Any) -> int:
     return best
 
 
-@compiled_maker
+@compiled_maker_part
 def _best_move(
     graph: Any, limits: Any, copies: Any, makespan: int, schedule: Any, drops: Any, most_work: int
 ) -> tuple[int, int]:  # fmt: skip
@@ -133,11 +133,11 @@ def _best_move(
     return (likely if chosen < 0 else chosen), work
 
 
-@compiled
-def climb(graph: Any, limits: Any, most_work: int, copies: Any, best: Any) -> int:
+@compiled_maker
+def climb(graph: Any, limits: Any, most_work: int, copies: Any, best: Any, schedule: Any) -> int:
     """Climb from `copies` (changed in place); the best allocation is in `best`. Returns the batches timed."""
     drops, new = np.empty_like(copies), np.empty_like(copies)
-    schedule, makespan, work = timed(graph, None, None, copies, STEPS, None)
+    makespan, work = time_all(graph, None, None, copies, schedule)
     shortest = makespan
     copy_to(best, copies)
     while work < most_work:

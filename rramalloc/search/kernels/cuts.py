@@ -17,9 +17,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from rramalloc.compiled import compiled, compiled_maker, compiled_part
+from rramalloc.compiled import compiled, compiled_inline, compiled_part
 
 
 class Solution(NamedTuple):
@@ -45,7 +43,7 @@ class Violations(NamedTuple):
     """For every pair, written by `separate`: by how much the solution violates its three inequalities.
 
     wait: with the potentials a[e], b[e] of producer and consumer labels; tail; middle: at most[e], the window
-    of the corner where it is violated most.
+    of the corner where it is violated most; cost: scratch, labels of a producer x of its consumer.
     """
 
     wait: Any
@@ -54,6 +52,7 @@ class Violations(NamedTuple):
     tail: Any
     middle: Any
     most: Any
+    cost: Any
 
 
 @compiled
@@ -66,10 +65,10 @@ def separate(
     _middles(windows, reach, corners, labels, solution, violations)
 
 
-@compiled_maker
+@compiled_inline
 def _waits(reach: Any, labels: Any, solution: Any, target: float, violations: Any) -> None:
     low, high, ticks, count, x = labels.low, labels.high, labels.ticks, labels.size, solution.weights
-    cost = np.empty((x.shape[1], x.shape[1]))
+    cost = violations.cost
     for i in range(len(count)):
         for e in range(reach.pointer[i], reach.pointer[i + 1]):
             p, a, b = reach.producer[e], violations.a[e], violations.b[e]
@@ -116,7 +115,7 @@ def potentials(cost: Any, left: Any, right: Any, rows: int, columns: int, a: Any
         a[k] = least
 
 
-@compiled_part
+@compiled_inline
 def _middles(
     windows: Any, reach: Any, corners: Any, labels: Any, solution: Any, violations: Any
 ) -> None:  # fmt: skip
@@ -136,7 +135,7 @@ def _middles(
                     violations.middle[e], violations.most[e] = total, w
 
 
-@compiled_part
+@compiled_inline
 def _tails(windows: Any, reach: Any, labels: Any, solution: Any, excess: Any) -> None:
     high, ticks, count, x = labels.high, labels.ticks, labels.size, solution.weights
     for i in range(len(count)):

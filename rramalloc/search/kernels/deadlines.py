@@ -10,21 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled_maker, compiled_part
+from rramalloc.compiled import compiled_part
 from rramalloc.search.kernels.limits import batches_of
 from rramalloc.search.kernels.schedule import differ, run_apart
 from rramalloc.timing.kernel import NEVER
+from rramalloc.timing.stage_graph import FlatEdges
 
 
 class Deadlines(NamedTuple):
-    """Latest finish of every batch with which no stage ends after the target.
+    """Latest finish of every batch with which no stage ends after a target; written by `set_deadlines`.
 
     finish: two places for the batches of every stage; begin[i]: where those in force stand, spare[i]: the
     other place; moved: stages whose deadlines the last `renew` changed. Edges edge[pointer[p]] ...
     edge[pointer[p + 1] - 1] leave stage p, each into stage user[...] of the same place.
     """
 
-    target: int
     finish: Any
     begin: Any
     spare: Any
@@ -33,45 +33,43 @@ class Deadlines(NamedTuple):
     edge: Any
     user: Any
 
+    @classmethod
+    def of(cls, edges: FlatEdges) -> Deadlines:
+        """Room for them, whatever the blocks and the copies."""
+        n = len(edges.height)
+        users = np.repeat(np.arange(n), np.diff(edges.pointer))
+        edge = np.argsort(edges.producer, kind="stable")
+        leave = np.bincount(edges.producer, minlength=n)
+        pointer = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(leave, dtype=np.int64)))
+        finish = np.empty(2 * int((edges.height * edges.width).sum()), dtype=np.int64)
+        begin, spare = np.empty((2, n), dtype=np.int64)
+        return cls(finish, begin, spare, np.empty(n, dtype=np.bool_), pointer, edge, users[edge])
 
-@compiled_maker
-def deadlines_of(
-    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, target: int
-) -> Deadlines:  # fmt: skip
-    """The deadlines of a state; edges, shapes, ticks: as for `run_stage`."""
-    n, count = len(copies), len(edges.producer)
-    pointer = np.zeros(n + 1, dtype=np.int64)
-    edge, user = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-    for e in range(count):
-        pointer[edges.producer[e] + 1] += 1
-    for p in range(n):
-        pointer[p + 1] += pointer[p]
-    following = pointer.copy()
-    begin, spare = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    total: Any = np.int64(0)
+
+@compiled_part
+def set_deadlines(
+    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, target: int, deadlines: Any
+) -> None:  # fmt: skip
+    """The deadlines of a state under a target; edges, shapes, ticks: as for `run_stage`."""
+    begin, spare, n = deadlines.begin, deadlines.spare, len(copies)
+    place: Any = np.int64(0)
     for i in range(n):
-        for e in range(edges.pointer[i], edges.pointer[i + 1]):
-            at = following[edges.producer[e]]
-            edge[at], user[at] = e, i
-            following[edges.producer[e]] += 1
         most = edges.height[i] * edges.width[i]
-        begin[i], spare[i] = total, total + most
-        total += 2 * most
-    finish = np.empty(total, dtype=np.int64)
-    deadlines = Deadlines(target, finish, begin, spare, np.ones(n, dtype=np.bool_), pointer, edge, user)
+        begin[i], spare[i] = place, place + most
+        place += 2 * most
     for i in range(n - 1, -1, -1):
-        _fill(edges, shapes, ticks, copies, needs, i, begin[i], deadlines)
-    return deadlines
+        _fill(edges, shapes, ticks, copies, needs, target, i, begin[i], deadlines)
 
 
 @compiled_part
 def _fill(
-    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, p: int, out: int, deadlines: Any
+    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, target: int, p: int, out: int,
+    deadlines: Any,
 ) -> int:  # fmt: skip
     """Deadlines of stage p from those of its consumers, from finish[out] on; the batches looked at."""
     finish, batches = deadlines.finish, batches_of(shapes.total[p], copies[p])
     for batch in range(batches):
-        finish[out + batch] = deadlines.target
+        finish[out + batch] = target
     work = batches
     for at in range(deadlines.pointer[p], deadlines.pointer[p + 1]):
         edge, i = deadlines.edge[at], deadlines.user[at]
@@ -91,7 +89,7 @@ def _fill(
 
 @compiled_part
 def renew(
-    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, changed: int, deadlines: Any
+    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, target: int, changed: int, deadlines: Any
 ) -> int:  # fmt: skip
     """Set the deadlines after a stage took another mode: its own, and upstream of it; the work."""
     finish, begin, spare, moved = deadlines.finish, deadlines.begin, deadlines.spare, deadlines.moved
@@ -103,7 +101,7 @@ def renew(
             touched = touched or (deadlines.user[at] <= changed and moved[deadlines.user[at]])
         if not touched:
             continue
-        work += _fill(edges, shapes, ticks, copies, needs, p, spare[p], deadlines)
+        work += _fill(edges, shapes, ticks, copies, needs, target, p, spare[p], deadlines)
         if p == changed or differ(finish, begin[p], spare[p], batches_of(shapes.total[p], copies[p])):
             moved[p] = True
             begin[p], spare[p] = spare[p], begin[p]
@@ -112,14 +110,13 @@ def renew(
 
 @compiled_part
 def meets(
-    edges: Any, shapes: Any, ticks: Any, copies: Any, changed: int, schedule: Any, deadlines: Any
+    edges: Any, shapes: Any, ticks: Any, copies: Any, target: int, changed: int, schedule: Any, deadlines: Any
 ) -> tuple[bool, int]:  # fmt: skip
     """Whether the target is met where a stage has taken another mode, and the work, as of `retime`.
 
     schedule, deadlines: of the state before; the spare places of the schedule are used.
     """
     starts, begin, spare = schedule.starts, schedule.begin, schedule.spare
-    target = deadlines.target
     finish, work = run_apart(edges, shapes, ticks, copies, changed, target, schedule, None)
     work *= 1 + edges.pointer[changed + 1] - edges.pointer[changed]
     if finish == NEVER:

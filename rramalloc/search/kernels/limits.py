@@ -32,12 +32,9 @@ class Limits(NamedTuple):
     room: Any
 
 
-@compiled
-def packing_scratch(room: Any) -> Any:
+def packing_scratch(room: TileRoom | None) -> Any:
     """Working memory of `placeable`."""
-    if room is None:
-        return None
-    return scratch_of(room.sizes)
+    return None if room is None else scratch_of(room.sizes)
 
 
 @compiled

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_maker, compiled_part
+from rramalloc.compiled import compiled, compiled_maker, compiled_maker_part, compiled_part
 from rramalloc.search.kernels.cuts import potentials
 from rramalloc.search.kernels.prices import with_slack
 
@@ -109,7 +109,7 @@ def _cover_within(features: Any, most: int, slack: float, centres: Any, label: A
     return count
 
 
-@compiled
+@compiled_maker
 def cover(features: Any, most: int, largest: float, label: Any) -> int:
     """Cut modes into at most so many labels; label: int64, written; how many there are.
 
@@ -189,7 +189,7 @@ def _fill_delivered(modes: Any, p: int, end: int, delivered: Any) -> None:
             r, last = r + 1, last + modes.columns[mode]
 
 
-@compiled
+@compiled_maker
 def fill_waits(modes: Any, fastest: Any, pairs: Any, waits: Any) -> None:
     """Write the tables of all pairs. wait and middle are -_MOST where nothing is needed.
 
@@ -283,7 +283,7 @@ class PathTimes(NamedTuple):
     paid: Any
 
 
-@compiled_maker
+@compiled_maker_part
 def _forward(pairs: Any, waits: Any, size: Any, runs: Any, times: Any) -> None:
     before, done, paid = times.before, times.done, times.paid
     started, finished = np.empty(before.shape[1]), np.empty(before.shape[1])
@@ -369,7 +369,7 @@ class Potentials(NamedTuple):
     b: Any
 
 
-@compiled
+@compiled_maker
 def separate_waits(
     pairs: Any, tables: Any, size: Any, solution: Any, ends: bool, floor: float, out: Any
 ) -> None:  # fmt: skip

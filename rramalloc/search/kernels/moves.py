@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_maker, compiled_part
+from rramalloc.compiled import compiled, compiled_inline, compiled_part
 from rramalloc.search.archive import keep, would_keep
 from rramalloc.search.kernels.clock import ticks_of
-from rramalloc.search.kernels.deadlines import deadlines_of, meets, renew
+from rramalloc.search.kernels.deadlines import Deadlines, meets, renew, set_deadlines
 from rramalloc.search.kernels.draws import below, draw, jump
 from rramalloc.search.kernels.limits import batches_of, copy_to, packing_scratch, placeable, with_batches
-from rramalloc.search.kernels.schedule import accept, new_needs, retime, timed
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, TICKS, Shapes, batch_starts, needed_block
+from rramalloc.search.kernels.schedule import Schedule, accept, retime, time_all
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
+from rramalloc.timing.stage_graph import FlatEdges
 
 _P_BLOCK, _P_FASTER, _P_COPY = 0.25, 0.4, 0.5
 """Shares of changes: up to the first another block, up to the second fewer batches, up to the third a copy
@@ -59,15 +60,6 @@ class State(NamedTuple):
     copies: Any
 
 
-@compiled_maker
-def new_ticks(clock: Any, state: Any) -> Any:
-    """Ticks of a batch of every stage."""
-    ticks = np.empty(len(state.block), dtype=np.int64)
-    for i in range(len(ticks)):
-        ticks[i] = ticks_of(clock, state.block[i], state.copies[i])
-    return ticks
-
-
 @compiled_part
 def arrays_of_mode(blocks: Any, block: int, copies: int) -> int:
     """Arrays that so many copies of a block take."""
@@ -83,19 +75,6 @@ def set_shape(blocks: Any, block: int, i: int, shapes: Any) -> None:
     shapes.tall[i], shapes.wide[i] = blocks.tall[block], blocks.wide[block]
     shapes.top[i], shapes.left[i] = blocks.top[block], blocks.left[block]
     shapes.columns[i], shapes.total[i] = blocks.columns[block], blocks.total[block]
-
-
-@compiled_maker
-def new_shapes(blocks: Any, state: Any) -> Any:
-    """The blocks of a state in the form that timing reads."""
-    n = len(state.block)
-    shapes = Shapes(
-        np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64),
-        np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64),
-    )  # fmt: skip
-    for i in range(n):
-        set_shape(blocks, state.block[i], i, shapes)
-    return shapes
 
 
 @compiled_part
@@ -193,20 +172,72 @@ class MenuTables(NamedTuple):
     slots: Any
 
 
+class Scratch(NamedTuple):
+    """Working memory of the searches over a menu: what they show to timing, and states between two changes.
+
+    shapes, ticks: of the state that is timed; state, room, smooth, counts, first: by stage; changed: stages
+    that `retime` is to time again; packing: of `placeable`.
+    """
+
+    shapes: Any
+    ticks: Any
+    schedule: Any
+    deadlines: Any
+    state: Any
+    room: Any
+    smooth: Any
+    counts: Any
+    first: Any
+    changed: Any
+    packing: Any
+
+    @classmethod
+    def of(cls, edges: FlatEdges, room: Any) -> Scratch:
+        """For menus of a graph; room: as of MenuTables."""
+        n = len(edges.height)
+        whole = np.empty((12, n), dtype=np.int64)
+        return cls(
+            Shapes(*whole[:6]), whole[6], Schedule.of_modes(edges), Deadlines.of(edges),
+            State(whole[7], whole[8]), whole[9], np.empty(n), whole[10], np.empty(n + 1, dtype=np.int64),
+            np.zeros(n, dtype=np.bool_), packing_scratch(room),
+        )  # fmt: skip
+
+
 @compiled_part
-def _fits(menu: Any, used: int, copies: Any, scratch: Any) -> bool:
+def _fits(budget: int, room: Any, used: int, copies: Any, packing: Any) -> bool:
     """Whether the arrays are there, and the copies can certainly be placed in tiles."""
-    return used <= menu.budget and placeable(menu.room, copies, scratch)
+    return used <= budget and placeable(room, copies, packing)
 
 
 @compiled_part
-def _keep(menu: Any, used: int, makespan: int, copies: Any, scratch: Any) -> None:
+def _keep(slots: Any, room: Any, used: int, makespan: int, copies: Any, packing: Any) -> None:
     """Keep an allocation in the archive if it is the fastest of its slot."""
-    if would_keep(menu.slots, used, makespan) and placeable(menu.room, copies, scratch):
-        keep(menu.slots, used, makespan, copies)
+    if would_keep(slots, used, makespan) and placeable(room, copies, packing):
+        keep(slots, used, makespan, copies)
 
 
 @compiled_part
+def _show(menu: Any, state: Any, i: int, shapes: Any, ticks: Any) -> None:
+    """Give stage i its block and ticks in the form that timing reads."""
+    set_shape(menu.blocks, state.block[i], i, shapes)
+    ticks[i] = ticks_of(menu.clock, state.block[i], state.copies[i])
+
+
+@compiled_part
+def _show_all(menu: Any, state: Any, scratch: Any) -> None:
+    """Give all stages their blocks and ticks."""
+    for i in range(len(state.block)):
+        _show(menu, state, i, scratch.shapes, scratch.ticks)
+
+
+@compiled_part
+def _save(state: Any, into: Any) -> None:
+    """Copy a state."""
+    copy_to(into.block, state.block)
+    copy_to(into.copies, state.copies)
+
+
+@compiled_inline
 def _change(menu: Any, rng: Any, i: int, state: Any) -> int:
     """Give stage i another mode near its own; the arrays that this adds."""
     blocks, block, copies = menu.blocks, state.block[i], state.copies[i]
@@ -226,7 +257,7 @@ def _change(menu: Any, rng: Any, i: int, state: Any) -> int:
 
 @compiled
 def anneal_arrays(
-    edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, best: Any
+    edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, best: Any, scratch: Any
 ) -> tuple[int, float]:  # fmt: skip
     """Anneal the arrays of `current` (changed in place), which meets a target, until they fit the budget.
 
@@ -236,17 +267,16 @@ def anneal_arrays(
     A change of one stage is timed up to the deadlines of its consumers; only one that is accepted is followed
     through the network.
     """
-    blocks, clock, n = menu.blocks, menu.clock, len(current.block)
-    shapes, ticks = new_shapes(blocks, current), new_ticks(clock, current)
-    schedule, _, work = timed(edges, shapes, ticks, current.copies, TICKS, new_needs(edges))
-    deadlines = deadlines_of(edges, shapes, ticks, current.copies, schedule.needs, cooling.target)
-    used, scratch = used_by(blocks, current), packing_scratch(menu.room)
+    shapes, ticks, schedule, deadlines = scratch.shapes, scratch.ticks, scratch.schedule, scratch.deadlines
+    new, packing, target, n = scratch.state, scratch.packing, cooling.target, len(current.block)
+    _show_all(menu, current, scratch)
+    _, work = time_all(edges, shapes, ticks, current.copies, schedule)
+    set_deadlines(edges, shapes, ticks, current.copies, schedule.needs, target, deadlines)
+    used = used_by(menu.blocks, current)
     fewest, steps = used, 0
-    fits = _fits(menu, used, current.copies, scratch)
-    copy_to(best.block, current.block)
-    copy_to(best.copies, current.copies)
-    new = State(current.block.copy(), current.copies.copy())
-    reshaped = np.zeros(n, dtype=np.bool_)
+    fits = _fits(menu.budget, menu.room, used, current.copies, packing)
+    _save(current, best)
+    _save(current, new)
     while steps < cooling.rounds and not fits:
         heat = cooling.hot / (1.0 + (cooling.hot / cooling.cold - 1.0) * (steps / cooling.rounds))
         steps += 1
@@ -257,50 +287,42 @@ def anneal_arrays(
         met = added <= 2.0 * draw(rng) * heat
         if met:
             _show(menu, new, i, shapes, ticks)
-            met, batches = meets(edges, shapes, ticks, new.copies, i, schedule, deadlines)
+            met, batches = meets(edges, shapes, ticks, new.copies, target, i, schedule, deadlines)
             work += batches
         if not met:
             new.block[i], new.copies[i] = current.block[i], current.copies[i]
             _show(menu, new, i, shapes, ticks)
             continue
-        reshaped[i] = True
+        scratch.changed[i] = True
         makespan, batches = retime(
-            edges, shapes, ticks, reshaped, current.copies, new.copies, cooling.target, schedule
+            edges, shapes, ticks, scratch.changed, current.copies, new.copies, target, schedule
         )
-        reshaped[i] = False
+        scratch.changed[i] = False
         accept(schedule)
-        work += batches + renew(edges, shapes, ticks, new.copies, schedule.needs, i, deadlines)
+        work += batches + renew(edges, shapes, ticks, new.copies, schedule.needs, target, i, deadlines)
         current.block[i], current.copies[i] = new.block[i], new.copies[i]
         used += added
-        _keep(menu, used, makespan, current.copies, scratch)
-        fits = _fits(menu, used, current.copies, scratch)
+        _keep(menu.slots, menu.room, used, makespan, current.copies, packing)
+        fits = _fits(menu.budget, menu.room, used, current.copies, packing)
         if used < fewest or fits:
             fewest = used
-            copy_to(best.block, current.block)
-            copy_to(best.copies, current.copies)
+            _save(current, best)
     return steps, _NS_PER_BATCH * work + _NS_PER_CHANGE * steps
 
 
-@compiled_part
-def _show(menu: Any, state: Any, i: int, shapes: Any, ticks: Any) -> None:
-    """Give stage i its block and ticks in the form that timing reads."""
-    set_shape(menu.blocks, state.block[i], i, shapes)
-    ticks[i] = ticks_of(menu.clock, state.block[i], state.copies[i])
-
-
 @compiled
-def shorten(edges: Any, menu: Any, target: int, current: Any) -> tuple[int, float]:
+def shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> tuple[int, float]:
     """More copies for all stages of `current` (changed in place) until it meets a target: (makespan,
     nanoseconds counted).
 
     The makespan is above the target where more copies do not help; arrays may pass the budget.
     """
-    blocks, n = menu.blocks, len(current.block)
-    shapes, ticks = new_shapes(blocks, current), new_ticks(menu.clock, current)
-    schedule, makespan, work = timed(edges, shapes, ticks, current.copies, TICKS, new_needs(edges))
-    before, reshaped = current.copies.copy(), np.zeros(n, dtype=np.bool_)
-    batches = np.empty(n, dtype=np.int64)
+    blocks, n, ticks, before = menu.blocks, len(current.block), scratch.ticks, scratch.state.copies
+    _show_all(menu, current, scratch)
+    makespan, work = time_all(edges, scratch.shapes, ticks, current.copies, scratch.schedule)
+    batches = scratch.counts
     for i in range(n):
+        before[i] = current.copies[i]
         batches[i] = batches_of(blocks.total[current.block[i]], before[i])
     part, turn = 1.0, 0
     while makespan > target and turn < _SHORTENINGS:
@@ -312,20 +334,13 @@ def shorten(edges: Any, menu: Any, target: int, current: Any) -> tuple[int, floa
                 copies = with_batches(blocks.total[block], wanted)
                 current.copies[i] = min(copies, blocks.most[block])
                 ticks[i] = ticks_of(menu.clock, block, current.copies[i])
-        makespan, timed_now = retime(edges, shapes, ticks, reshaped, before, current.copies, NEVER, schedule)
-        accept(schedule)
+        makespan, timed_now = retime(
+            edges, scratch.shapes, ticks, scratch.changed, before, current.copies, NEVER, scratch.schedule
+        )
+        accept(scratch.schedule)
         work += timed_now
         copy_to(before, current.copies)
     return makespan, _NS_PER_BATCH * work
-
-
-@compiled_part
-def _most_batches(edges: Any) -> int:
-    """Batches of all stages at most."""
-    most = 0
-    for i in range(len(edges.height)):
-        most += edges.height[i] * edges.width[i]
-    return most
 
 
 @compiled_part
@@ -340,30 +355,30 @@ def _wanted(menu: Any, room: Any, extra: int, wanted: Any) -> int:
 
 
 @compiled
-def rebalance(edges: Any, menu: Any, rounds: int, weight: float, current: Any, best: Any) -> tuple[int, int]:
+def rebalance(
+    edges: Any, menu: Any, rounds: int, weight: float, current: Any, best: Any, scratch: Any
+) -> tuple[int, int]:  # fmt: skip
     """Iterate from `current` (changed in place): (best makespan, batches timed); the best state is in `best`.
 
     Each round simulates exactly, finds when every stage starts and when it must end at the latest, and
     gives it the cheapest mode for that room, lengthened equally for all until the budget is met.
     weight: of the new room beside the room of the rounds before, 0 ... 1.
     """
-    blocks, clock, n = menu.blocks, menu.clock, len(current.block)
+    shapes, ticks, schedule, latest = scratch.shapes, scratch.ticks, scratch.schedule, scratch.deadlines
+    room, smooth, wanted, n = scratch.room, scratch.smooth, scratch.state, len(current.block)
     longest = 0
     for i in range(n):
         longest = max(longest, menu.stairs.length[menu.stairs.first[menu.climbed + i]])
-    room, smooth = np.empty(n, dtype=np.int64), np.zeros(n)
-    wanted = State(current.block.copy(), current.copies.copy())
-    shortest, work, scratch = NEVER, 0, packing_scratch(menu.room)
+    shortest, work = NEVER, 0
     for turn in range(rounds):
-        shapes, ticks = new_shapes(blocks, current), new_ticks(clock, current)
-        schedule, makespan, _ = timed(edges, shapes, ticks, current.copies, TICKS, new_needs(edges))
-        used = used_by(blocks, current)
-        _keep(menu, used, makespan, current.copies, scratch)
-        if makespan < shortest and _fits(menu, used, current.copies, scratch):
+        _show_all(menu, current, scratch)
+        makespan, _ = time_all(edges, shapes, ticks, current.copies, schedule)
+        used = used_by(menu.blocks, current)
+        _keep(menu.slots, menu.room, used, makespan, current.copies, scratch.packing)
+        if makespan < shortest and _fits(menu.budget, menu.room, used, current.copies, scratch.packing):
             shortest = makespan
-            copy_to(best.block, current.block)
-            copy_to(best.copies, current.copies)
-        latest = deadlines_of(edges, shapes, ticks, current.copies, schedule.needs, makespan)
+            _save(current, best)
+        set_deadlines(edges, shapes, ticks, current.copies, schedule.needs, makespan, latest)
         work += _WORK_PER_STAGE * n
         tightest = 0
         for i in range(n):
@@ -382,8 +397,7 @@ def rebalance(edges: Any, menu: Any, rounds: int, weight: float, current: Any, b
                 low = middle + 1
         if _wanted(menu, room, low, wanted) > menu.budget:
             break
-        copy_to(current.block, wanted.block)
-        copy_to(current.copies, wanted.copies)
+        _save(wanted, current)
     return shortest, work
 
 
@@ -428,7 +442,7 @@ def _critical_batches(
 
 @compiled
 def grow(
-    edges: Any, menu: Any, target: int, most_work: int, current: Any, best: Any
+    edges: Any, menu: Any, target: int, most_work: int, current: Any, best: Any, scratch: Any
 ) -> tuple[int, int]:  # fmt: skip
     """Climb the staircases from `current` (changed in place) along critical chains: (makespan, work).
 
@@ -436,22 +450,18 @@ def grow(
     whether or not the makespan falls at once, since stages wait for each other. It ends at the target; the
     makespan is that of the last state timed, the fastest that fits is in `best`. work: batches timed.
     """
-    blocks, stairs, n = menu.blocks, menu.stairs, len(current.block)
-    shapes, ticks = new_shapes(blocks, current), new_ticks(menu.clock, current)
-    starts = np.empty(_most_batches(edges), dtype=np.int64)
-    first = np.empty(n + 1, dtype=np.int64)
-    counts = np.empty(n, dtype=np.int64)
-    used, shortest, work = used_by(blocks, current), NEVER, 0
+    blocks, stairs, shapes, ticks = menu.blocks, menu.stairs, scratch.shapes, scratch.ticks
+    starts, first, counts, n = scratch.schedule.starts, scratch.first, scratch.counts, len(current.block)
+    _show_all(menu, current, scratch)
+    used, makespan, shortest, work = used_by(blocks, current), NEVER, NEVER, 0
     eager: Any = np.bool_(False)  # of numba's type for any truth value: a literal is compiled for once more
-    makespan, scratch = NEVER, packing_scratch(menu.room)
     while work < most_work:
         makespan = batch_starts(edges, shapes, ticks, current.copies, NEXT_STEP, starts, first)
         work += _WORK_PER_CLIMB * first[n]
-        _keep(menu, used, makespan, current.copies, scratch)
-        if makespan < shortest and _fits(menu, used, current.copies, scratch):
+        _keep(menu.slots, menu.room, used, makespan, current.copies, scratch.packing)
+        if makespan < shortest and _fits(menu.budget, menu.room, used, current.copies, scratch.packing):
             shortest = makespan
-            copy_to(best.block, current.block)
-            copy_to(best.copies, current.copies)
+            _save(current, best)
         if makespan <= target:
             break
         _critical_batches(edges, shapes, ticks, current.copies, starts, first, eager, counts)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_maker, compiled_part
+from rramalloc.compiled import compiled, compiled_maker, compiled_maker_part, compiled_part
 
 _NEVER = -1e18
 _NO_WEIGHT = 1e-7
@@ -76,7 +76,7 @@ def _ticks_between(waiting: int, before: int, done: int, after: int, period: int
     return max(after - before, 1) * period if waiting <= done else -target
 
 
-@compiled_maker
+@compiled_maker_part
 def _least_legs(points: Any, modes: Any, i: int, begin: int, end: int, target: int, least: Any) -> None:
     """Least ticks of the modes begin ... end - 1 of a stage for all its legs, to least[k + 1, q].
 
@@ -101,7 +101,7 @@ def _least_legs(points: Any, modes: Any, i: int, begin: int, end: int, target: i
                 least[k + 1, q] = min(least[k + 1, q], float(ticks))
 
 
-@compiled_maker
+@compiled_maker_part
 def _add_legs(points: Any, modes: Any, i: int, target: int, weights: Any, costs: Any) -> None:
     """Add the weighted least ticks of all labels of a stage to costs[k + 1, q]; k = -1 for its start."""
     least = np.empty_like(costs)
@@ -118,7 +118,7 @@ def _add_legs(points: Any, modes: Any, i: int, target: int, weights: Any, costs:
         begin = end
 
 
-@compiled
+@compiled_maker
 def longest_paths(
     edges: Any, points: Any, modes: Any, target: int, solution: Any, longest: Any
 ) -> None:  # fmt: skip

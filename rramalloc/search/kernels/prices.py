@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_inline, compiled_maker, compiled_part
+from rramalloc.compiled import compiled, compiled_inline, compiled_part
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.limits import next_breakpoint
 
@@ -78,13 +78,35 @@ class Intervals(NamedTuple):
     ticks: Any
 
 
+class Pricing(NamedTuple):
+    """Scratch. paths: a number for each stage, ways: for each interval; rest[i]: ticks after stage i."""
+
+    paths: Paths
+    ways: Paths
+    runs: Runs
+    intervals: Intervals
+    rest: Any
+
+    @classmethod
+    def of(cls, stages: int, pairs: int, intervals: int) -> Pricing:
+        """For so many stages, pairs of Reach, and intervals of every stage."""
+        size = stages, intervals
+        whole, numbers = np.empty((3, *size), dtype=np.int64), np.empty((6, *size))
+        count, rest = np.empty((2, stages), dtype=np.int64)
+        return cls(
+            Paths(*np.empty((4, stages))), Paths(*numbers[:4]),
+            Runs(np.empty(pairs), np.empty(pairs), np.empty(stages)),
+            Intervals(whole[0], whole[1], count, numbers[4], numbers[5], whole[2]), rest,
+        )  # fmt: skip
+
+
 @compiled_inline
 def with_slack(target: int) -> float:
     """What a bound must pass to refute a target."""
     return float(target + _SLACK * max(1.0, target / _EXACT))
 
 
-@compiled_inline
+@compiled_part
 def _cheapest(work: int, price: float, low: int, high: int) -> float:
     """At most the minimum over whole d in low ... high of ceil(work / d) + price * (d - low)."""
     if price <= 0.0 or low == high:
@@ -293,29 +315,24 @@ def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, path
                 ahead[p, k] = max(ahead[p, k], wait)
 
 
-@compiled_maker
-def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any, rest: Any) -> float:
+@compiled_inline
+def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any, pricing: Any) -> float:
     """Cut intervals off both ends of every box at one price per array; the bound the price gives.
 
-    start[i]: least start of stage i, rest[i]: least ticks from its finish to the end. If the bound of the
-    makespan is above the target, no allocation in the box meets it, and the box is left as it is.
+    start[i]: least start of stage i. If the bound of the makespan is above the target, no allocation in the
+    box meets it, and the box is left as it is.
     """
-    windows, demand = rules.graph.windows, rules.demand
-    size = (len(windows), rules.intervals)
-    low, high = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-    count = np.empty(len(windows), dtype=np.int64)
+    windows, demand, intervals, paths = rules.graph.windows, rules.demand, pricing.intervals, pricing.ways
+    low, high, count, inverse, paid, ticks = intervals
     intervals_of(windows, lowest, highest, low, high, count)
-    paid, inverse, ticks = np.empty(size), np.empty(size), np.empty(size, dtype=np.int64)
     for i in range(len(windows)):
         for m in range(count[i]):
             paid[i, m] = offer.price * demand[i] * (low[i, m] - lowest[i])
             inverse[i, m] = 1.0 / high[i, m]
             ticks[i, m] = ticks_of(rules.clock, i, low[i, m])
-    intervals = Intervals(low, high, count, inverse, paid, ticks)
-    paths = Paths(np.empty(size), np.empty(size), np.empty(size), np.empty(size))
     before, done, ahead, after = paths
     _from_input(windows, rules.reach, intervals, start, paths)
-    _from_target(windows, rules.reach, intervals, rest, paths)
+    _from_target(windows, rules.reach, intervals, pricing.rest, paths)
     bound, bought = 0.0, offer.price * offer.spare
     for i in range(len(windows)):
         least = _FAR

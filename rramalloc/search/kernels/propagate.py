@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_inline, compiled_maker, compiled_part
+from rramalloc.compiled import compiled_inline, compiled_part
 from rramalloc.search.kernels.clock import ticks_of
-from rramalloc.search.kernels.prices import Offer, Paths, Runs, cut_intervals, price_paths, with_slack
+from rramalloc.search.kernels.prices import Offer, cut_intervals, price_paths, with_slack
 
 _PASSES = 12
 _ROUNDS = 4
@@ -62,8 +62,13 @@ class Times(NamedTuple):
     latest: Any
     ticks: Any
 
+    @classmethod
+    def of(cls, stages: int, checkpoints: int) -> Times:
+        """For so many stages and checkpoints."""
+        return cls(*(np.empty(size, dtype=np.int64) for size in (stages, checkpoints, checkpoints, stages)))
 
-@compiled_inline
+
+@compiled_part
 def _last_at_most(points: Any, low: int, high: int, window: int) -> int:
     """Largest index in low ... high - 1 with points[index] <= window, low - 1 if there is none."""
     while low < high:
@@ -225,7 +230,7 @@ def least_ticks(clock: Any, low: Any, ticks: Any) -> None:
         ticks[i] = ticks_of(clock, i, low[i])
 
 
-@compiled_part
+@compiled_inline
 def _tighten_times(rules: Any, target: int, low: Any, high: Any, times: Any) -> bool:
     """The rules of this module in turn, until none of them tightens the box; False if nothing is left."""
     graph, checkpoints = rules.graph, rules.checkpoints
@@ -254,19 +259,17 @@ def price_count(stages: int) -> int:
     return count
 
 
-@compiled_maker
-def _tighten_prices(rules: Any, target: int, near: int, low: Any, high: Any, times: Any) -> int:
+@compiled_inline
+def _tighten_prices(
+    rules: Any, target: int, near: int, low: Any, high: Any, times: Any, pricing: Any
+) -> int:  # fmt: skip
     """The spare budget is shared by all: each price per array that is violated tightens the box.
 
     Returns the number of the price that bounds best, -1 if nothing is left.
     """
     n, demand, budget = len(low), rules.demand, rules.budget
-    paths = Paths(np.empty(n), np.empty(n), np.empty(n), np.empty(n))
-    pairs = len(rules.reach.producer)
-    runs = Runs(np.empty(pairs), np.empty(pairs), np.empty(n))
-    rest = np.empty(n, dtype=np.int64)
     for i in range(n):
-        rest[i] = target - times.latest[rules.checkpoints.first[i + 1] - 1]
+        pricing.rest[i] = target - times.latest[rules.checkpoints.first[i + 1] - 1]
     begin, end = 0, price_count(n)
     if near >= 0:
         begin, end = max(near - 1, 0), min(near + 2, end)
@@ -281,13 +284,13 @@ def _tighten_prices(rules: Any, target: int, near: int, low: Any, high: Any, tim
         if spare == 0:
             return best
         offer = Offer(target, price, spare)
-        if not price_paths(rules, offer, low, high, times, paths, runs):
+        if not price_paths(rules, offer, low, high, times, pricing.paths, pricing.runs):
             return -1
         spare = share_budget(demand, budget, low, high)
         if spare < 0:
             return -1
         if rules.intervals:
-            bound = cut_intervals(rules, Offer(target, price, spare), low, high, times.start, rest)
+            bound = cut_intervals(rules, Offer(target, price, spare), low, high, times.start, pricing)
             if bound > with_slack(target):
                 return -1
             if bound > highest:
@@ -295,8 +298,10 @@ def _tighten_prices(rules: Any, target: int, near: int, low: Any, high: Any, tim
     return best if share_budget(demand, budget, low, high) >= 0 else -1
 
 
-@compiled
-def propagate(rules: Any, target: int, near: int, low: Any, high: Any, times: Any) -> int:
+@compiled_inline
+def propagate(
+    rules: Any, target: int, near: int, low: Any, high: Any, times: Any, pricing: Any
+) -> int:  # fmt: skip
     """Shrink the box to a fixed point; -1 if no allocation in it meets target and budget.
 
     near: number of the price that bound best before, only its neighbours are tried, -1 for all. Returns the
@@ -307,7 +312,7 @@ def propagate(rules: Any, target: int, near: int, low: Any, high: Any, times: An
         before = width(low, high)
         if not _tighten_times(rules, target, low, high, times):
             return -1
-        best = _tighten_prices(rules, target, near, low, high, times)
+        best = _tighten_prices(rules, target, near, low, high, times, pricing)
         if best < 0:
             return -1
         near = best if near >= 0 else near

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from rramalloc.compiled import compiled, compiled_part
+from rramalloc.compiled import compiled, compiled_inline
 from rramalloc.mapping.packing_kernel import cannot_fit
-from rramalloc.search.kernels.limits import batches_of, copy_to, packing_scratch, placeable
-from rramalloc.search.kernels.propagate import Times, least_ticks, propagate
+from rramalloc.search.kernels.limits import copy_to, packing_scratch, placeable
+from rramalloc.search.kernels.propagate import least_ticks, propagate
 from rramalloc.timing.kernel import NEXT_STEP, batch_starts
 
 NO_ALLOCATION, FOUND, UNDECIDED = 0, 1, 2
@@ -17,7 +18,33 @@ _MOST_ENTRIES = 2**22
 """Copies on the stack of open boxes, where there are many stages; depth 64 per stage where there are few."""
 
 
-@compiled_part
+class OpenBoxes(NamedTuple):
+    """Scratch: low and high of boxes still to be searched, and the price that bound best around each.
+
+    starts, first: of `batch_starts`; packing: of `placeable`.
+    """
+
+    stack: Any
+    near: Any
+    starts: Any
+    first: Any
+    packing: Any
+
+    @classmethod
+    def of(
+        cls, windows: npt.NDArray[np.int64], low: npt.NDArray[np.int64], room: Any, most_nodes: int
+    ) -> OpenBoxes:  # fmt: skip
+        """For so many boxes of at least `low` copies; room: TileRoom or None."""
+        n = len(low)
+        deepest = min(64 * n + 64, 1 + _MOST_ENTRIES // n, most_nodes + 3)
+        return cls(
+            np.empty((deepest, 2, n), dtype=np.int64), np.empty(deepest, dtype=np.int64),
+            np.empty(int((-(-windows // low)).sum()), dtype=np.int64), np.empty(n + 1, dtype=np.int64),
+            packing_scratch(room),
+        )  # fmt: skip
+
+
+@compiled_inline
 def _never_placeable(room: Any, copies: Any, scratch: Any) -> bool:
     """Whether an allocation certainly cannot be placed in tiles."""
     if room is None:
@@ -25,7 +52,7 @@ def _never_placeable(room: Any, copies: Any, scratch: Any) -> bool:
     return cannot_fit(room.sizes, room.kind, copies, room.tiles, room.arrays, scratch)
 
 
-@compiled_part
+@compiled_inline
 def _most_at_stake(demand: Any, low: Any, high: Any) -> int:
     """The stage whose box holds the most arrays, -1 if every box holds one allocation only."""
     chosen, stake = -1, 0
@@ -35,7 +62,7 @@ def _most_at_stake(demand: Any, low: Any, high: Any) -> int:
     return chosen
 
 
-@compiled_part
+@compiled_inline
 def _split(stack: Any, depth: int, low: Any, high: Any, chosen: int) -> None:
     """Both halves of a box, cut at the geometric middle; the one with fewer copies on top."""
     middle = np.int64(np.sqrt(float(low[chosen]) * high[chosen]))
@@ -50,46 +77,43 @@ def _split(stack: Any, depth: int, low: Any, high: Any, chosen: int) -> None:
 
 @compiled
 def refute(
-    rules: Any, room: Any, target: int, low: Any, high: Any, most_nodes: int, found: Any
-) -> tuple[int, int]:  # fmt: skip
-    """Depth-first search of a box (changed) for an allocation that meets the target: (outcome, nodes).
+    rules: Any, room: Any, target: int, price: int, low: Any, high: Any, most_nodes: int, found: Any,
+    boxes: Any, times: Any, pricing: Any,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Depth-first search of a box for an allocation that meets the target: (outcome, nodes, price).
+
+    With most_nodes = 0 the box is not split: low and high are what propagation leaves of it, and `times`
+    tells more; else they are scratch. price: number of the one that bounds best, or near which to look, -1
+    for all.
 
     room: TileRoom or None. Outcome: NO_ALLOCATION (proven), FOUND: one is in `found`, UNDECIDED after
     most_nodes nodes, or because it is not clear whether the one in `found` can be placed in tiles. All
     allocations in a box have at least the copies of its lower corner: where that cannot be placed none can.
     """
-    windows, n, total = rules.graph.windows, len(low), rules.checkpoints.total
-    scratch, doubt = packing_scratch(room), NO_ALLOCATION
-    deepest = min(64 * n + 64, 1 + _MOST_ENTRIES // n)
-    stack, near = np.empty((deepest, 2, n), dtype=np.int64), np.empty(deepest, dtype=np.int64)
-    times = Times(
-        np.empty(n, dtype=np.int64), np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64),
-        np.empty(n, dtype=np.int64),
-    )  # fmt: skip
-    batches = np.int64(0)
-    for i in range(n):
-        batches += batches_of(windows[i], low[i])
-        stack[0, 0, i], stack[0, 1, i] = low[i], high[i]
-    starts, first = np.empty(batches, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
-    near[0] = -1
-    depth, nodes = 1, 0
+    stack, near, starts, first, packing = boxes
+    doubt, depth, nodes = NO_ALLOCATION, 1, 0
+    copy_to(stack[0, 0], low)
+    copy_to(stack[0, 1], high)
+    near[0] = price
     while depth:
-        if nodes >= most_nodes or depth + 2 > deepest:
-            return UNDECIDED, nodes
+        if 0 < most_nodes <= nodes or depth + 2 > len(near):
+            return UNDECIDED, nodes, price
         nodes += 1
         depth -= 1
         copy_to(low, stack[depth, 0])
         copy_to(high, stack[depth, 1])
-        price = propagate(rules, target, near[depth], low, high, times)
-        if price < 0 or _never_placeable(room, low, scratch):
+        price = propagate(rules, target, near[depth], low, high, times, pricing)
+        if price < 0 or _never_placeable(room, low, packing):
             continue
+        if most_nodes == 0:
+            return UNDECIDED, nodes, price
         least_ticks(rules.clock, low, times.ticks)
         if batch_starts(rules.graph, None, times.ticks, low, NEXT_STEP, starts, first) <= target:
-            placed = placeable(room, low, scratch)
+            placed = placeable(room, low, packing)
             if placed or doubt == NO_ALLOCATION:
                 copy_to(found, low)
             if placed:
-                return FOUND, nodes
+                return FOUND, nodes, price
             doubt = UNDECIDED
             continue
         chosen = _most_at_stake(rules.demand, low, high)
@@ -97,4 +121,4 @@ def refute(
             near[depth], near[depth + 1] = price, price
             _split(stack, depth, low, high, chosen)
             depth += 2
-    return doubt, nodes
+    return doubt, nodes, price

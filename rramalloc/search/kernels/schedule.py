@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled_maker, compiled_part
+from rramalloc.compiled import compiled_inline, compiled_part
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Needs, run_stage
+from rramalloc.timing.stage_graph import FlatEdges
 
 
 class Schedule(NamedTuple):
-    """The schedule of an allocation, and room for that of a neighbour.
+    """The schedule of an allocation, and room for that of a neighbour; made empty, and written by `time_all`.
 
     starts: two places for the batch starts of every stage; begin[i]: where those in force stand,
     spare[i]: the other place; finish: of every stage, new_finish: where `moved`, stages whose places the last
@@ -26,8 +27,49 @@ class Schedule(NamedTuple):
     moved: Any
     needs: Any
 
+    @classmethod
+    def of_copies(cls, edges: FlatEdges) -> Schedule:
+        """For stages of fixed blocks that all take one step a batch; needs are not kept."""
+        return cls._of(int(edges.windows.sum()), len(edges.windows), np.dtype(np.int32), None)
+
+    @classmethod
+    def of_modes(cls, edges: FlatEdges) -> Schedule:
+        """Whatever the blocks and the copies; needs are kept."""
+        most = edges.height * edges.width
+        consumers = np.repeat(np.arange(len(most)), np.diff(edges.pointer))
+        first = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(most[consumers], dtype=np.int64)))
+        needs = Needs(first, np.empty(first[-1], dtype=np.int32))
+        return cls._of(int(most.sum()), len(most), np.dtype(np.int64), needs)
+
+    @classmethod
+    def _of(cls, batches: int, n: int, times: np.dtype[Any], needs: Needs | None) -> Schedule:
+        begin, spare, finish, new_finish = np.empty((4, n), dtype=np.int64)
+        starts, moved = np.empty(2 * batches, dtype=times), np.empty(n, dtype=np.bool_)
+        return cls(starts, begin, spare, finish, new_finish, moved, needs)
+
 
 @compiled_part
+def time_all(edges: Any, shapes: Any, ticks: Any, copies: Any, schedule: Any) -> tuple[int, int]:
+    """(makespan, work) of an allocation; edges, shapes, ticks: as for `run_stage`, work: as for `retime`."""
+    begin, spare, n = schedule.begin, schedule.spare, len(copies)
+    place: Any = np.int64(0)
+    makespan, work = 0, n
+    for i in range(n):
+        most = edges.windows[i] if shapes is None else edges.height[i] * edges.width[i]
+        begin[i], spare[i] = place, place + most
+        place += 2 * most
+        finish, batches = run_stage(
+            edges, shapes, ticks, i, copies, begin, begin[i], NEXT_STEP, NEVER, schedule.starts,
+            schedule.needs,
+        )  # fmt: skip
+        schedule.finish[i] = finish
+        work += batches * (1 + edges.pointer[i + 1] - edges.pointer[i])
+        if finish > makespan:
+            makespan = finish
+    return makespan, work
+
+
+@compiled_inline
 def run_apart(
     edges: Any, shapes: Any, ticks: Any, copies: Any, stage: int, limit: int, schedule: Any, needs: Any
 ) -> tuple[int, int]:  # fmt: skip
@@ -105,39 +147,3 @@ def accept(schedule: Any) -> None:
     for i in range(len(schedule.moved)):
         if schedule.moved[i]:
             schedule.finish[i] = schedule.new_finish[i]
-
-
-@compiled_maker
-def new_needs(edges: Any) -> Needs:
-    """Room for what batches need by all edges, whatever the blocks."""
-    first = np.zeros(len(edges.producer) + 1, dtype=np.int64)
-    for i in range(len(edges.height)):
-        for edge in range(edges.pointer[i], edges.pointer[i + 1]):
-            first[edge + 1] = first[edge] + edges.height[i] * edges.width[i]
-    return Needs(first, np.empty(first[-1], dtype=np.int32))
-
-
-@compiled_maker
-def timed(
-    edges: Any, shapes: Any, ticks: Any, copies: Any, time: Any, needs: Any
-) -> tuple[Any, int, int]:  # fmt: skip
-    """(schedule, makespan, work) of an allocation; edges, shapes, ticks, needs: as for `run_stage`.
-
-    time: STEPS or TICKS.
-    """
-    n = len(copies)
-    begin, spare = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    total: Any = np.int64(0)
-    for i in range(n):
-        begin[i] = 2 * total
-        most = edges.windows[i] if shapes is None else edges.height[i] * edges.width[i]
-        spare[i] = begin[i] + most
-        total += most
-    schedule = Schedule(
-        np.empty(2 * total, dtype=time.dtype), begin, spare, np.zeros(n, dtype=np.int64),
-        np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_), needs,
-    )  # fmt: skip
-    none, every = np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.bool_)
-    makespan, work = retime(edges, shapes, ticks, every, none, copies, NEVER, schedule)
-    accept(schedule)
-    return schedule, makespan, work
