@@ -240,7 +240,7 @@ def copies_only(problem: Problem, stage: int, most: int) -> StageModes:
 @lru_cache(maxsize=512)
 def _copies_of(block: tuple[int, ...], demand: int, least: int, most: int) -> StageModes:
     total = block[-1]
-    useful = breakpoints(total, most // demand)
+    useful = breakpoints(total, most // demand if demand else total)  # digital stages take no arrays
     batches = -(-total // useful)
     high = np.where(batches == 1, total, -(-total // np.maximum(batches - 1, 1)) - 1)
     kept = high >= least
