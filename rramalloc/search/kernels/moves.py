@@ -195,7 +195,7 @@ class Scratch(NamedTuple):
     def of(cls, edges: FlatEdges, room: Any) -> Scratch:
         """For menus of a graph; room: as of MenuTables."""
         n = len(edges.height)
-        whole = np.empty((12, n), dtype=np.int64)
+        whole = np.empty((11, n), dtype=np.int64)
         return cls(
             Shapes(*whole[:6]), whole[6], Schedule.of_modes(edges), Deadlines.of(edges),
             State(whole[7], whole[8]), whole[9], np.empty(n), whole[10], np.empty(n + 1, dtype=np.int64),
