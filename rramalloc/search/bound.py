@@ -136,11 +136,8 @@ class Bounder:
 
     def _propagated(self, target: int, box: Box, intervals: int, near: int = -1) -> Shrunk | None:
         low, high = box[0].copy(), box[1].copy()
-        times, pricing = self._scratch(intervals)
-        outcome, _, price = refute(
-            self._rules(intervals), self.problem.limits.room, target, near, low, high, 0, low,
-            self._boxes(low, 0), times, pricing,
-        )  # fmt: skip
+        times = Times.of(self._stages, self._tables.total)
+        outcome, _, price = self._ask(target, low, high, 0, low, times, intervals, near)
         if outcome == NO_ALLOCATION:
             return None
         return Shrunk((low, high), times.start, target - times.latest[self._tables.first[1:] - 1], price)
@@ -209,10 +206,10 @@ class Bounder:
         """
         low, high = self.widest if box is None else box
         found, most_nodes = np.ones(len(low), dtype=np.int64), max(1, most_nodes)
-        outcome, nodes, _ = refute(
-            self._rules(self.intervals), self.problem.limits.room, target, -1, low.copy(), high.copy(),
-            most_nodes, found, self._boxes(low, most_nodes), *self._scratch(self.intervals),
-        )  # fmt: skip
+        times = Times.of(self._stages, self._tables.total)
+        outcome, nodes, _ = self._ask(
+            target, low.copy(), high.copy(), most_nodes, found, times, self.intervals
+        )
         if outcome == Outcome.UNDECIDED.value and self._placed_after_all(found, target):
             outcome = Outcome.FOUND.value
         return Outcome(outcome), int(nodes), found
@@ -223,22 +220,22 @@ class Bounder:
             return False
         return self.problem.fits(found)
 
-    def _boxes(self, low: Replication, most_nodes: int) -> OpenBoxes:
-        """Room for so many boxes of at least so many copies."""
-        return OpenBoxes.of(self.problem.graph.windows, low, self.problem.limits.room, most_nodes)
-
-    def _scratch(self, intervals: int) -> tuple[Times, Pricing]:
-        """Working memory of the kernels."""
-        times = Times.of(self._stages, self._tables.total)
-        return times, Pricing.of(self._stages, len(self._reach.producer), intervals)
-
-    def _rules(self, intervals: int) -> Rules:
-        """The problem in the form that the kernels read."""
-        problem = self.problem
-        return Rules(
+    def _ask(
+        self, target: int, low: Replication, high: Replication, most_nodes: int, found: Replication,
+        times: Times, intervals: int, near: int = -1,
+    ) -> tuple[int, int, int]:  # fmt: skip
+        """As `refute`, with the problem in the form that the kernels read, and their working memory."""
+        problem, room = self.problem, self.problem.limits.room
+        rules = Rules(
             problem.graph.flat_binding, self._clock, self._reach, self._tables, problem.demand,
             problem.budget, intervals,
         )  # fmt: skip
+        boxes = OpenBoxes.of(problem.graph.windows, low, room, most_nodes)
+        pricing = Pricing.of(self._stages, len(self._reach.producer), intervals)
+        outcome, nodes, price = refute(
+            rules, room, target, near, low, high, most_nodes, found, boxes, times, pricing
+        )
+        return outcome, nodes, price
 
 
 @lru_cache(maxsize=4)

@@ -71,6 +71,11 @@ class FlatEdges(NamedTuple):
     column: Ints = _NO_INTS
     table: npt.NDArray[np.int32] = _NO_TABLE
 
+    @property
+    def consumer(self) -> Ints:
+        """Stage that each edge enters, int64."""
+        return np.repeat(np.arange(len(self.windows)), np.diff(self.pointer))
+
     def of(self, edge: int, consumer: int) -> npt.NDArray[np.int32]:
         """The needed blocks of one edge into `consumer`."""
         return self.need[self.offset[edge] : self.offset[edge] + self.windows[consumer]]

@@ -12,7 +12,7 @@ import numpy as np
 
 from rramalloc.compiled import compiled_part
 from rramalloc.search.kernels.limits import batches_of
-from rramalloc.search.kernels.schedule import differ, run_apart
+from rramalloc.search.kernels.schedule import differ, run_apart, two_places
 from rramalloc.timing.kernel import NEVER
 from rramalloc.timing.stage_graph import FlatEdges
 
@@ -37,13 +37,12 @@ class Deadlines(NamedTuple):
     def of(cls, edges: FlatEdges) -> Deadlines:
         """Room for them, whatever the blocks and the copies."""
         n = len(edges.height)
-        users = np.repeat(np.arange(n), np.diff(edges.pointer))
         edge = np.argsort(edges.producer, kind="stable")
         leave = np.bincount(edges.producer, minlength=n)
         pointer = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(leave, dtype=np.int64)))
-        finish = np.empty(2 * int((edges.height * edges.width).sum()), dtype=np.int64)
-        begin, spare = np.empty((2, n), dtype=np.int64)
-        return cls(finish, begin, spare, np.empty(n, dtype=np.bool_), pointer, edge, users[edge])
+        most = edges.height * edges.width
+        finish, moved = np.empty(2 * int(most.sum()), dtype=np.int64), np.empty(n, dtype=np.bool_)
+        return cls(finish, *two_places(most), moved, pointer, edge, edges.consumer[edge])
 
 
 @compiled_part
@@ -51,14 +50,8 @@ def set_deadlines(
     edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, target: int, deadlines: Any
 ) -> None:  # fmt: skip
     """The deadlines of a state under a target; edges, shapes, ticks: as for `run_stage`."""
-    begin, spare, n = deadlines.begin, deadlines.spare, len(copies)
-    place: Any = np.int64(0)
-    for i in range(n):
-        most = edges.height[i] * edges.width[i]
-        begin[i], spare[i] = place, place + most
-        place += 2 * most
-    for i in range(n - 1, -1, -1):
-        _fill(edges, shapes, ticks, copies, needs, target, i, begin[i], deadlines)
+    for i in range(len(copies) - 1, -1, -1):
+        _fill(edges, shapes, ticks, copies, needs, target, i, deadlines.begin[i], deadlines)
 
 
 @compiled_part

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from rramalloc.compiled import compiled_inline, compiled_part
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Needs, run_stage
 from rramalloc.timing.stage_graph import FlatEdges
+
+Ints = npt.NDArray[np.int64]
 
 
 class Schedule(NamedTuple):
@@ -30,34 +33,34 @@ class Schedule(NamedTuple):
     @classmethod
     def of_copies(cls, edges: FlatEdges) -> Schedule:
         """For stages of fixed blocks that all take one step a batch; needs are not kept."""
-        return cls._of(int(edges.windows.sum()), len(edges.windows), np.dtype(np.int32), None)
+        return cls._of(edges.windows, np.dtype(np.int32), None)
 
     @classmethod
     def of_modes(cls, edges: FlatEdges) -> Schedule:
         """Whatever the blocks and the copies; needs are kept."""
         most = edges.height * edges.width
-        consumers = np.repeat(np.arange(len(most)), np.diff(edges.pointer))
-        first = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(most[consumers], dtype=np.int64)))
+        first = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(most[edges.consumer], dtype=np.int64)))
         needs = Needs(first, np.empty(first[-1], dtype=np.int32))
-        return cls._of(int(most.sum()), len(most), np.dtype(np.int64), needs)
+        return cls._of(most, np.dtype(np.int64), needs)
 
     @classmethod
-    def _of(cls, batches: int, n: int, times: np.dtype[Any], needs: Needs | None) -> Schedule:
-        begin, spare, finish, new_finish = np.empty((4, n), dtype=np.int64)
-        starts, moved = np.empty(2 * batches, dtype=times), np.empty(n, dtype=np.bool_)
-        return cls(starts, begin, spare, finish, new_finish, moved, needs)
+    def _of(cls, most: Ints, times: np.dtype[Any], needs: Needs | None) -> Schedule:
+        finish, new_finish = np.empty((2, len(most)), dtype=np.int64)
+        starts, moved = np.empty(2 * int(most.sum()), dtype=times), np.empty(len(most), dtype=np.bool_)
+        return cls(starts, *two_places(most), finish, new_finish, moved, needs)
+
+
+def two_places(most: Ints) -> tuple[Ints, Ints]:
+    """Where two places for so many batches of every stage begin, one after the other."""
+    begin = 2 * (np.cumsum(most) - most)
+    return begin, begin + most
 
 
 @compiled_part
 def time_all(edges: Any, shapes: Any, ticks: Any, copies: Any, schedule: Any) -> tuple[int, int]:
     """(makespan, work) of an allocation; edges, shapes, ticks: as for `run_stage`, work: as for `retime`."""
-    begin, spare, n = schedule.begin, schedule.spare, len(copies)
-    place: Any = np.int64(0)
-    makespan, work = 0, n
-    for i in range(n):
-        most = edges.windows[i] if shapes is None else edges.height[i] * edges.width[i]
-        begin[i], spare[i] = place, place + most
-        place += 2 * most
+    begin, makespan, work = schedule.begin, 0, len(copies)
+    for i in range(len(copies)):
         finish, batches = run_stage(
             edges, shapes, ticks, i, copies, begin, begin[i], NEXT_STEP, NEVER, schedule.starts,
             schedule.needs,
