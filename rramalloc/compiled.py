@@ -8,6 +8,7 @@ the same time need no lock.
 
 from __future__ import annotations
 
+import gc
 import time
 import warnings
 from collections.abc import Callable
@@ -23,10 +24,9 @@ EXPECTED_S = 25
 """Seconds that the first command of a fresh installation compiles for (results/timing.md)."""
 _CHECKSUMS = "rramalloc.sums"
 _LEVEL = 1
-"""Of numba's levels of optimisation, 0 ... 3, for all but what is optimised thoroughly."""
-_MADE: set[Any] = set()
+"""Of LLVM's levels of optimisation, 0 ... 3, for all but what is optimised thoroughly."""
 _THOROUGHLY: set[Any] = set()
-"""Functions made here, and those of them that are optimised fully."""
+"""Functions that are optimised fully."""
 
 
 def compiled(function: Function) -> Function:
@@ -65,7 +65,7 @@ def thoroughly(function: Function) -> Function:
     All else is optimised at a lower level: searches are as fast with it, and a fresh installation compiles
     for a fifth less time.
     """
-    _THOROUGHLY.add(function)
+    _THOROUGHLY.add(function.py_func)  # type: ignore[attr-defined]
     return function
 
 
@@ -179,31 +179,73 @@ compilation = Compilation()
 
 @cache
 def _numba() -> Any:
-    """The compiler, which reports to `compilation`."""
+    """numba, which reports to `compilation` what it compiles."""
     import numba
-    from numba.core import config, event
+    from numba.core import event
 
     class Compiles(event.Listener):  # type: ignore[misc]
-        """Under numba's lock, so that no other compilation sees the levels set here."""
+        """Under numba's lock, so that no other compilation comes between."""
 
         def __init__(self) -> None:
-            self._outer: list[Any] = []
+            self._collects: list[bool] = []
 
         def on_start(self, event: Any) -> None:
             compilation.begin()
-            self._outer.append(config.OPT)
-            function = event.data["dispatcher"]
-            if function in _THOROUGHLY:
-                config.OPT = self._outer[0]
-            elif function in _MADE:
-                config.OPT = type(config.OPT)(min(config.OPT, _LEVEL))
+            self._collects.append(gc.isenabled())
+            gc.disable()  # of a fifth more time: a compiler makes millions of objects that are kept
 
         def on_end(self, event: Any) -> None:
-            config.OPT = self._outer.pop()
+            if self._collects.pop():
+                gc.enable()
             compilation.end()
 
     event.register("numba:compile", Compiles())
     return numba
+
+
+@cache
+def _compiler() -> Any:
+    """The steps of numba's compiler that functions made here need.
+
+    None of them has a closure or an expression over whole arrays, which the steps left out rewrite.
+    """
+    from numba.core.compiler import Compiler
+
+    class Light(Compiler):  # type: ignore[misc]
+        def define_pipelines(self) -> list[Any]:
+            from numba.core.typed_passes import InlineOverloads, NopythonRewrites
+            from numba.core.untyped_passes import InlineClosureLikes
+
+            state, pipelines = self.state, super().define_pipelines()
+            if state.func_id.func not in _THOROUGHLY:
+                state.library = _library_of()(state.targetctx.codegen(), state.func_id.func_qualname)
+                state.library.enable_object_caching()
+            for steps in pipelines:
+                left_out = (InlineClosureLikes, InlineOverloads, NopythonRewrites)
+                steps.passes[:] = [step for step in steps.passes if step[0] not in left_out]
+            return pipelines  # type: ignore[no-any-return]
+
+    return Light
+
+
+@cache
+def _library_of() -> Any:
+    """The class of a function in LLVM's form, optimised once with all that it calls, at the lower level.
+
+    numba's own optimises each function alone, then all at once lightly, and only then fully.
+    """
+    from numba.core import config
+    from numba.core.codegen import JITCodeLibrary
+
+    class Library(JITCodeLibrary):  # type: ignore[misc]
+        def _optimize_functions(self, ll_module: Any) -> None:
+            ll_module.data_layout = self._codegen._data_layout
+
+        def _optimize_final_module(self) -> None:
+            passes, builder = self._codegen._module_pass_manager(opt=min(int(config.OPT), _LEVEL))
+            passes.run(self._final_module, builder)
+
+    return Library
 
 
 @cache
@@ -234,9 +276,11 @@ def _files_of() -> Any:
 
 
 def _compile(function: Function, **more: Any) -> Function:
-    settings = {"nogil": True, "boundscheck": False, "error_model": "numpy", "no_cfunc_wrapper": True} | more
+    settings = {
+        "nogil": True, "boundscheck": False, "error_model": "numpy", "no_cfunc_wrapper": True,
+        "pipeline_class": _compiler(),
+    } | more  # fmt: skip
     made = _numba().njit(**settings)(function)
-    _MADE.add(made)
     with suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
         files = _files_of()(function)
         if compilation.check(Path(files.cache_path)):

@@ -16,14 +16,16 @@ import numpy as np
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.kernels.draws import generator
 from rramalloc.search.kernels.moves import (
-    Cooling,
+    ANNEAL,
+    CLIMB,
+    NS_PER_BATCH,
+    REBALANCE,
+    SHORTEN,
     MenuTables,
+    Run,
     Scratch,
     State,
-    anneal_arrays,
-    grow,
-    rebalance,
-    shorten,
+    search,
 )
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Blocks, Problem, Stop
@@ -31,8 +33,6 @@ from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import Replication
 
-NS_PER_BATCH = 4.0
-"""Of a batch timed: a count of work, not a clock."""
 _COOLINGS = ((0.2, 0.05, 4000), (0.1, 0.02, 500), (0.05, 0.01, 1000))
 """Annealing runs in turn: first and last temperature, as parts of the mean arrays of a stage, and changes of
 every stage. Long hot runs suit deep networks, short and cold ones small budgets; a dozen others on 12
@@ -153,17 +153,18 @@ class Improver:
 
     def _rebalance(self, tables: MenuTables, start: State, weight: float) -> tuple[TimedAllocation, float]:
         """The best allocation on the way to a balance of all stages' slack, and the seconds counted."""
-        current, best = _copy(start), _copy(start)
-        _, batches = rebalance(self._edges, tables, _ROUNDS, weight, current, best, self._scratch)
-        return self.timer.allocation(best), 1e-9 * NS_PER_BATCH * batches
+        best = _copy(start)
+        run = Run(REBALANCE, rounds=_ROUNDS, weight=weight)
+        _, seconds = self._search(tables, run, _copy(start), best)
+        return self.timer.allocation(best), seconds
 
     def _climb(self, tables: MenuTables, seconds: float) -> tuple[TimedAllocation, float]:
         """The best allocation on a climb along critical chains, and the seconds counted."""
         current = self.menu.smallest
         best = _copy(current)
-        most = int(seconds * 1e9 / NS_PER_BATCH)
-        _, batches = grow(self._edges, tables, 0, most, current, best, self._scratch)
-        return self.timer.allocation(best), 1e-9 * NS_PER_BATCH * batches
+        run = Run(CLIMB, most_work=int(seconds * 1e9 / NS_PER_BATCH))
+        _, spent_s = self._search(tables, run, current, best)
+        return self.timer.allocation(best), spent_s
 
     def _restart(self, near: TimedAllocation) -> tuple[TimedAllocation, float]:
         """Rebalance from near an allocation, on one of the staircases."""
@@ -203,16 +204,10 @@ class Improver:
 
         The first keeps more of the incumbent, the second leaves more to the annealing.
         """
-        tables = self._tables[0]
+        run = Run(SHORTEN, target)
         if self._runs % 2:
-            most = int(seconds * 1e9 / NS_PER_BATCH)
-            free = tables._replace(budget=_NO_BUDGET)
-            makespan, batches = grow(
-                self._edges, free, target, most, current, _copy(current), self._scratch
-            )  # fmt: skip
-            return makespan, 1e-9 * NS_PER_BATCH * batches
-        makespan, shorten_ns = shorten(self._edges, tables, target, current, self._scratch)
-        return makespan, 1e-9 * shorten_ns
+            run = Run(CLIMB, target, most_work=int(seconds * 1e9 / NS_PER_BATCH))
+        return self._search(self._tables[0]._replace(budget=_NO_BUDGET), run, current, _copy(current))
 
     def _save_arrays(
         self, current: State, target: int, budget: int, seconds: float
@@ -222,12 +217,15 @@ class Improver:
         hot, cold, changes = _COOLINGS[self._runs % len(_COOLINGS)]
         rounds = min(max(_FEWEST_CHANGES, int(seconds / self._change_s)), changes * stages)
         mean, fewest, tables = budget / stages, _copy(current), self._tables[0]._replace(budget=budget)
-        cooling = Cooling(rounds, hot * mean, cold * mean, target)
-        done, anneal_ns = anneal_arrays(
-            self._edges, tables, cooling, self._rng, current, fewest, self._scratch
-        )
-        self._change_s = 1e-9 * anneal_ns / max(1, done)
-        return self.timer.allocation(fewest), 1e-9 * anneal_ns
+        run = Run(ANNEAL, target, rounds, hot=hot * mean, cold=cold * mean)
+        done, spent_s = self._search(tables, run, current, fewest)
+        self._change_s = spent_s / max(1, done)
+        return self.timer.allocation(fewest), spent_s
+
+    def _search(self, tables: MenuTables, run: Run, current: State, best: State) -> tuple[int, float]:
+        """A compiled search: (makespan, or changes tried, seconds counted)."""
+        result, spent_ns = search(self._edges, tables, run, self._rng, current, best, self._scratch)
+        return result, 1e-9 * spent_ns
 
 
 def _copy(state: State) -> State:

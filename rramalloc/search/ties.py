@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from rramalloc.search.bound import Bounder, Outcome
-from rramalloc.search.improve import NS_PER_BATCH, Timer
+from rramalloc.search.improve import Timer
+from rramalloc.search.kernels.moves import NS_PER_BATCH
 from rramalloc.search.problem import Problem
 from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.simulate import Replication

@@ -272,17 +272,19 @@ def test_annealed_arrays_meet_the_target(tick: int, copies_only: bool) -> None:
         edges, blocks = drawn.problem.graph.flat_extents, drawn.menu.blocks
         scratch = moves.Scratch.of(edges, drawn.tables.room)
         wanted = max(1, int(drawn.makespan * random.choice((0.5, 0.9, 1.0))))
-        if random.random() < 0.5:
-            makespan, _ = moves.shorten(edges, drawn.tables, wanted, drawn.state, scratch)
-        else:
-            unlimited, shortest = drawn.tables._replace(budget=2**60), drawn.copied
-            makespan, _ = moves.grow(edges, unlimited, wanted, 10**9, drawn.state, shortest, scratch)
+        unlimited, shortest, generator = (
+            drawn.tables._replace(budget=2**60),
+            drawn.copied,
+            draws.generator(number),
+        )
+        search = moves.SHORTEN if random.random() < 0.5 else moves.CLIMB
+        run = moves.Run(search, wanted, most_work=10**9)
+        makespan, _ = moves.search(edges, unlimited, run, generator, drawn.state, shortest, scratch)
         assert makespan == drawn.makespan
         target = makespan if makespan > wanted else wanted
         before, best = drawn.arrays, drawn.copied
-        cooling = moves.Cooling(3000, 2.0, 0.1, target)
-        generator = draws.generator(number)
-        moves.anneal_arrays(edges, drawn.tables, cooling, generator, drawn.state, best, scratch)
+        run = moves.Run(moves.ANNEAL, target, 3000, hot=2.0, cold=0.1)
+        moves.search(edges, drawn.tables, run, generator, drawn.state, best, scratch)
         assert drawn.makespan <= target
         drawn.state = best
         assert drawn.makespan <= target

@@ -40,17 +40,27 @@ _SHORTENINGS, _SHORTER = 60, 0.995
 """How often all stages are shortened until a target is met, and the part of their batches left at most."""
 _WORK_PER_CLIMB = 4
 """Of a step of a climb, for each batch."""
-_NS_PER_BATCH, _NS_PER_CHANGE = 4.0, 500.0
+NS_PER_BATCH, _NS_PER_CHANGE = 4.0, 500.0
 """Of a batch timed, and of a change drawn: a count of work, not a clock."""
 
 
-class Cooling(NamedTuple):
-    """One run. hot, cold: first and last temperature, in arrays; target: a makespan that is kept."""
+REBALANCE, CLIMB, SHORTEN, ANNEAL = range(4)
 
-    rounds: int
-    hot: float
-    cold: float
-    target: int
+
+class Run(NamedTuple):
+    """Which search, and its settings; each says which of them it reads.
+
+    target: a makespan; rounds: of the search, at most; weight: of the newest room beside that of the rounds
+    before, 0 ... 1; most_work: batches timed; hot, cold: first and last temperature, in arrays.
+    """
+
+    search: int
+    target: int = 0
+    rounds: int = 0
+    weight: float = 1.0
+    most_work: int = 0
+    hot: float = 1.0
+    cold: float = 1.0
 
 
 class State(NamedTuple):
@@ -100,47 +110,45 @@ def step_with(stairs: Any, i: int, length: int) -> int:
 
 
 @compiled_part
-def _set(menu: Any, state: Any, i: int, block: int, copies: int) -> int:
+def _set(blocks: Any, state: Any, i: int, block: int, copies: int) -> int:
     """Give stage i a mode; the arrays that this adds."""
-    before = arrays_of_mode(menu.blocks, state.block[i], state.copies[i])
-    state.block[i], state.copies[i] = (
-        block,
-        min(max(copies, menu.blocks.least[block]), menu.blocks.most[block]),
-    )
-    return arrays_of_mode(menu.blocks, block, state.copies[i]) - before
+    before = arrays_of_mode(blocks, state.block[i], state.copies[i])
+    state.block[i], state.copies[i] = block, min(max(copies, blocks.least[block]), blocks.most[block])
+    return arrays_of_mode(blocks, block, state.copies[i]) - before
 
 
 @compiled_part
-def _staircase(menu: Any, state: Any, i: int, rng: Any) -> int:
+def _staircase(tall: Any, stairs: Any, block: Any, i: int, rng: Any) -> int:
     """A staircase of stage i: mostly that of the lowest blocks if its block is one, else that of all."""
-    low = i + len(state.block)
-    lowest = menu.blocks.tall[menu.stairs.block[menu.stairs.first[low]]]
-    is_low = menu.blocks.tall[state.block[i]] == lowest
+    low = i + len(block)
+    is_low = tall[block[i]] == tall[stairs.block[stairs.first[low]]]
     return low if is_low == (draw(rng) >= _P_SWITCH) else i
 
 
-@compiled_part
+@compiled_inline
 def _rebatch(menu: Any, state: Any, i: int, batches: int, rng: Any) -> int:
     """Give stage i at most the length of so many of its batches, with its own or the cheapest block.
 
     Returns the arrays that this adds.
     """
-    block = state.block[i]
+    blocks, stairs, block = menu.blocks, menu.stairs, state.block[i]
     if draw(rng) < _P_STAIRS:
         length = batches * ticks_of(menu.clock, block, state.copies[i])
-        step = step_with(menu.stairs, _staircase(menu, state, i, rng), length)
-        return _set(menu, state, i, menu.stairs.block[step], menu.stairs.copies[step])
-    return _set(menu, state, i, block, with_batches(menu.blocks.total[block], batches))
+        step = step_with(stairs, _staircase(blocks.tall, stairs, state.block, i, rng), length)
+        block, copies = stairs.block[step], stairs.copies[step]
+    else:
+        copies = with_batches(blocks.total[block], batches)
+    return _set(blocks, state, i, block, copies)
 
 
-@compiled_part
+@compiled_inline
 def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
     """More batches for stage j, enough to save an array; the arrays that this adds, never more than none."""
     blocks, stairs, block, copies = menu.blocks, menu.stairs, state.block[j], state.copies[j]
     batches = batches_of(blocks.total[block], copies)
     own, wanted = arrays_of_mode(blocks, block, copies), batches + jump(rng, batches, _LONGEST_LOWER)
     if draw(rng) < _P_STAIRS:
-        staircase = _staircase(menu, state, j, rng)
+        staircase = _staircase(blocks.tall, stairs, state.block, j, rng)
         step = step_with(stairs, staircase, wanted * ticks_of(menu.clock, block, copies))
         while step > stairs.first[staircase] and stairs.arrays[step] >= own:
             step -= 1
@@ -152,7 +160,7 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
         copies = max(fewer, blocks.least[block])
     if arrays_of_mode(blocks, block, copies) >= own:
         return 0
-    return _set(menu, state, j, block, copies)
+    return _set(blocks, state, j, block, copies)
 
 
 class MenuTables(NamedTuple):
@@ -217,17 +225,17 @@ def _keep(slots: Any, room: Any, used: int, makespan: int, copies: Any, packing:
 
 
 @compiled_part
-def _show(menu: Any, state: Any, i: int, shapes: Any, ticks: Any) -> None:
+def _show(blocks: Any, clock: Any, state: Any, i: int, shapes: Any, ticks: Any) -> None:
     """Give stage i its block and ticks in the form that timing reads."""
-    set_shape(menu.blocks, state.block[i], i, shapes)
-    ticks[i] = ticks_of(menu.clock, state.block[i], state.copies[i])
+    set_shape(blocks, state.block[i], i, shapes)
+    ticks[i] = ticks_of(clock, state.block[i], state.copies[i])
 
 
 @compiled_part
-def _show_all(menu: Any, state: Any, scratch: Any) -> None:
+def _show_all(blocks: Any, clock: Any, state: Any, shapes: Any, ticks: Any) -> None:
     """Give all stages their blocks and ticks."""
     for i in range(len(state.block)):
-        _show(menu, state, i, scratch.shapes, scratch.ticks)
+        _show(blocks, clock, state, i, shapes, ticks)
 
 
 @compiled_part
@@ -247,29 +255,29 @@ def _change(menu: Any, rng: Any, i: int, state: Any) -> int:
         wanted = batches + (below(rng, 3) - 1) * (jump(rng, batches, _LONGEST_LOWER) - below(rng, 2))
         period = ticks_of(menu.clock, block, copies)
         wanted = wanted * period // ticks_of(menu.clock, other, copies)
-        return _set(menu, state, i, other, with_batches(blocks.total[other], max(wanted, 1)))
+        return _set(blocks, state, i, other, with_batches(blocks.total[other], max(wanted, 1)))
     if kind < _P_FASTER:
         return _rebatch(menu, state, i, max(batches - jump(rng, batches, _LONGEST_RAISE), 1), rng)
     if kind < _P_COPY:
-        return _set(menu, state, i, block, copies + 1 - 2 * below(rng, 2))
+        return _set(blocks, state, i, block, copies + 1 - 2 * below(rng, 2))
     return _lower(menu, state, i, rng)
 
 
-@compiled
-def anneal_arrays(
-    edges: Any, menu: Any, cooling: Any, rng: Any, current: Any, best: Any, scratch: Any
+@compiled_inline
+def _anneal(
+    edges: Any, menu: Any, run: Any, rng: Any, current: Any, best: Any, scratch: Any
 ) -> tuple[int, float]:  # fmt: skip
-    """Anneal the arrays of `current` (changed in place), which meets a target, until they fit the budget.
+    """Anneal the arrays of `current`, which meets the target, until they fit the budget.
 
-    The state that fits, or else takes the fewest arrays, is in `best`. Returns the changes tried and
-    nanoseconds, counted. rng: uint64 of length 1, not 0, the generator's state.
+    The state that fits, or else takes the fewest arrays, is in `best`. Returns the changes tried, at most
+    `rounds`, and nanoseconds.
 
     A change of one stage is timed up to the deadlines of its consumers; only one that is accepted is followed
     through the network.
     """
     shapes, ticks, schedule, deadlines = scratch.shapes, scratch.ticks, scratch.schedule, scratch.deadlines
-    new, packing, target, n = scratch.state, scratch.packing, cooling.target, len(current.block)
-    _show_all(menu, current, scratch)
+    new, packing, target, n = scratch.state, scratch.packing, run.target, len(current.block)
+    _show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     _, work = time_all(edges, shapes, ticks, current.copies, schedule)
     set_deadlines(edges, shapes, ticks, current.copies, schedule.needs, target, deadlines)
     used = used_by(menu.blocks, current)
@@ -277,8 +285,8 @@ def anneal_arrays(
     fits = _fits(menu.budget, menu.room, used, current.copies, packing)
     _save(current, best)
     _save(current, new)
-    while steps < cooling.rounds and not fits:
-        heat = cooling.hot / (1.0 + (cooling.hot / cooling.cold - 1.0) * (steps / cooling.rounds))
+    while steps < run.rounds and not fits:
+        heat = run.hot / (1.0 + (run.hot / run.cold - 1.0) * (steps / run.rounds))
         steps += 1
         i = below(rng, n)
         added = _change(menu, rng, i, new)
@@ -286,12 +294,12 @@ def anneal_arrays(
             continue
         met = added <= 2.0 * draw(rng) * heat
         if met:
-            _show(menu, new, i, shapes, ticks)
+            _show(menu.blocks, menu.clock, new, i, shapes, ticks)
             met, batches = meets(edges, shapes, ticks, new.copies, target, i, schedule, deadlines)
             work += batches
         if not met:
             new.block[i], new.copies[i] = current.block[i], current.copies[i]
-            _show(menu, new, i, shapes, ticks)
+            _show(menu.blocks, menu.clock, new, i, shapes, ticks)
             continue
         scratch.changed[i] = True
         makespan, batches = retime(
@@ -307,18 +315,17 @@ def anneal_arrays(
         if used < fewest or fits:
             fewest = used
             _save(current, best)
-    return steps, _NS_PER_BATCH * work + _NS_PER_CHANGE * steps
+    return steps, NS_PER_BATCH * work + _NS_PER_CHANGE * steps
 
 
-@compiled
-def shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> tuple[int, float]:
-    """More copies for all stages of `current` (changed in place) until it meets a target: (makespan,
-    nanoseconds counted).
+@compiled_inline
+def _shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> tuple[int, float]:
+    """More copies for all stages of `current` until it meets the target: (makespan, nanoseconds).
 
     The makespan is above the target where more copies do not help; arrays may pass the budget.
     """
     blocks, n, ticks, before = menu.blocks, len(current.block), scratch.ticks, scratch.state.copies
-    _show_all(menu, current, scratch)
+    _show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     makespan, work = time_all(edges, scratch.shapes, ticks, current.copies, scratch.schedule)
     batches = scratch.counts
     for i in range(n):
@@ -340,29 +347,28 @@ def shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> t
         accept(scratch.schedule)
         work += timed_now
         copy_to(before, current.copies)
-    return makespan, _NS_PER_BATCH * work
+    return makespan, NS_PER_BATCH * work
 
 
 @compiled_part
-def _wanted(menu: Any, room: Any, extra: int, wanted: Any) -> int:
+def _wanted(stairs: Any, climbed: int, room: Any, extra: int, wanted: Any) -> int:
     """The cheapest mode of every stage for its room + `extra`; the arrays they take."""
     used = 0
     for i in range(len(room)):
-        step = step_with(menu.stairs, menu.climbed + i, max(room[i] + extra, 1))
-        wanted.block[i], wanted.copies[i] = menu.stairs.block[step], menu.stairs.copies[step]
-        used += menu.stairs.arrays[step]
+        step = step_with(stairs, climbed + i, max(room[i] + extra, 1))
+        wanted.block[i], wanted.copies[i] = stairs.block[step], stairs.copies[step]
+        used += stairs.arrays[step]
     return used
 
 
-@compiled
-def rebalance(
-    edges: Any, menu: Any, rounds: int, weight: float, current: Any, best: Any, scratch: Any
-) -> tuple[int, int]:  # fmt: skip
-    """Iterate from `current` (changed in place): (best makespan, batches timed); the best state is in `best`.
+@compiled_inline
+def _rebalance(
+    edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: Any
+) -> tuple[int, float]:  # fmt: skip
+    """Iterate from `current` for so many rounds: (makespan of the best state, nanoseconds); it is in `best`.
 
     Each round simulates exactly, finds when every stage starts and when it must end at the latest, and
     gives it the cheapest mode for that room, lengthened equally for all until the budget is met.
-    weight: of the new room beside the room of the rounds before, 0 ... 1.
     """
     shapes, ticks, schedule, latest = scratch.shapes, scratch.ticks, scratch.schedule, scratch.deadlines
     room, smooth, wanted, n = scratch.room, scratch.smooth, scratch.state, len(current.block)
@@ -370,8 +376,8 @@ def rebalance(
     for i in range(n):
         longest = max(longest, menu.stairs.length[menu.stairs.first[menu.climbed + i]])
     shortest, work = NEVER, 0
-    for turn in range(rounds):
-        _show_all(menu, current, scratch)
+    for turn in range(run.rounds):
+        _show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
         makespan, _ = time_all(edges, shapes, ticks, current.copies, schedule)
         used = used_by(menu.blocks, current)
         _keep(menu.slots, menu.room, used, makespan, current.copies, scratch.packing)
@@ -385,20 +391,20 @@ def rebalance(
             batches = batches_of(shapes.total[i], current.copies[i])
             work += _WORK_PER_BATCH * batches
             own = latest.finish[latest.begin[i] + batches - 1] - schedule.starts[schedule.begin[i]]
-            smooth[i] = own if turn == 0 else weight * own + (1.0 - weight) * smooth[i]
+            smooth[i] = own if turn == 0 else run.weight * own + (1.0 - run.weight) * smooth[i]
             room[i] = np.int64(smooth[i])
             tightest = max(tightest, room[i])
         low, high = 1 - tightest, longest
         while low < high:
             middle = (low + high) // 2
-            if _wanted(menu, room, middle, wanted) <= menu.budget:
+            if _wanted(menu.stairs, menu.climbed, room, middle, wanted) <= menu.budget:
                 high = middle
             else:
                 low = middle + 1
-        if _wanted(menu, room, low, wanted) > menu.budget:
+        if _wanted(menu.stairs, menu.climbed, room, low, wanted) > menu.budget:
             break
         _save(wanted, current)
-    return shortest, work
+    return shortest, NS_PER_BATCH * work
 
 
 @compiled_part
@@ -440,29 +446,29 @@ def _critical_batches(
             batch -= 1
 
 
-@compiled
-def grow(
-    edges: Any, menu: Any, target: int, most_work: int, current: Any, best: Any, scratch: Any
-) -> tuple[int, int]:  # fmt: skip
-    """Climb the staircases from `current` (changed in place) along critical chains: (makespan, work).
+@compiled_inline
+def _climb(
+    edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: Any
+) -> tuple[int, float]:  # fmt: skip
+    """Climb the staircases from `current` along critical chains: (makespan, nanoseconds).
 
     Each round gives arrays to the stage of a critical chain that saves most of its batches there per array,
-    whether or not the makespan falls at once, since stages wait for each other. It ends at the target; the
-    makespan is that of the last state timed, the fastest that fits is in `best`. work: batches timed.
+    whether or not the makespan falls at once, since stages wait for each other. It ends at the target or
+    after `most_work`; the makespan is that of the last state timed, the fastest that fits is in `best`.
     """
     blocks, stairs, shapes, ticks = menu.blocks, menu.stairs, scratch.shapes, scratch.ticks
     starts, first, counts, n = scratch.schedule.starts, scratch.first, scratch.counts, len(current.block)
-    _show_all(menu, current, scratch)
+    _show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     used, makespan, shortest, work = used_by(blocks, current), NEVER, NEVER, 0
     eager: Any = np.bool_(False)  # of numba's type for any truth value: a literal is compiled for once more
-    while work < most_work:
+    while work < run.most_work:
         makespan = batch_starts(edges, shapes, ticks, current.copies, NEXT_STEP, starts, first)
         work += _WORK_PER_CLIMB * first[n]
         _keep(menu.slots, menu.room, used, makespan, current.copies, scratch.packing)
         if makespan < shortest and _fits(menu.budget, menu.room, used, current.copies, scratch.packing):
             shortest = makespan
             _save(current, best)
-        if makespan <= target:
+        if makespan <= run.target:
             break
         _critical_batches(edges, shapes, ticks, current.copies, starts, first, eager, counts)
         eager = not eager
@@ -484,5 +490,23 @@ def grow(
             break
         used += stairs.arrays[step] - arrays_of_mode(blocks, current.block[chosen], current.copies[chosen])
         current.block[chosen], current.copies[chosen] = stairs.block[step], stairs.copies[step]
-        _show(menu, current, chosen, shapes, ticks)
-    return makespan, work
+        _show(menu.blocks, menu.clock, current, chosen, shapes, ticks)
+    return makespan, NS_PER_BATCH * work
+
+
+@compiled
+def search(
+    edges: Any, menu: Any, run: Any, rng: Any, current: Any, best: Any, scratch: Any
+) -> tuple[int, float]:  # fmt: skip
+    """Run one of the searches from `current`, which it changes in place: (makespan, nanoseconds counted).
+
+    Of annealing, the changes tried in place of the makespan. rng: uint64 of length 1, not 0, the generator's
+    state. All are one function, as most of what they call, and of what they are called with, is the same.
+    """
+    if run.search == REBALANCE:
+        return _rebalance(edges, menu, run, current, best, scratch)
+    if run.search == CLIMB:
+        return _climb(edges, menu, run, current, best, scratch)
+    if run.search == SHORTEN:
+        return _shorten(edges, menu, run.target, current, scratch)
+    return _anneal(edges, menu, run, rng, current, best, scratch)
