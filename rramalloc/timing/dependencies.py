@@ -160,11 +160,12 @@ class _Tracer:
     def pull(self, node: Node, inputs: Sequence[Sources]) -> Sources:
         """The sources of a node's output pixels from those of its inputs."""
         output = self._network.shapes[node.name]
-        if len(inputs) == 1 and _keeps_pixels(node) and self._network.input_shape(node) == output:
-            return inputs[0]
         result: Sources = {}
         for name, source in zip(node.inputs, inputs, strict=True):
             shape = self._network.shapes[name]
+            same = _keeps_pixels(node) and shape[1:] == output[1:]
+            if same and len(inputs) == 1:
+                return source
             for stage, extents in source.items():
                 self.entries += len(extents)
                 if self.entries > PULL_LIMIT:
@@ -173,7 +174,9 @@ class _Tracer:
                         f"its nodes read stages in more than {PULL_LIMIT} ways: too many merges of too many "
                         "branches; allocate parts of it one by one",
                     )
-                pulled = tuple(self._extent(node, extent, shape, output) for extent in extents)
+                pulled = extents
+                if not same:
+                    pulled = tuple(self._extent(node, extent, shape, output) for extent in extents)
                 known = result.get(stage)
                 if known is None:
                     result[stage] = union(pulled) if len(pulled) > 1 else pulled

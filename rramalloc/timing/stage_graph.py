@@ -265,7 +265,7 @@ class StageGraph:
         """Of the arrays of one copy of each stage those that an earlier stage has."""
         return int(np.array(arrays)[self.held].sum())
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[Pair, ...]:
         """Block (height, width) of each stage."""
         return tuple(grid.block for grid in self.grids)

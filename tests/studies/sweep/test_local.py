@@ -77,7 +77,7 @@ def test_killed_drivers(
         process = sweeping(cheap, "-o", folder)
         starts += 1
         before = rows_on_disk(folder)
-        if wait_for_rows(folder, min(CHEAP_POINTS, before + random.randint(400, 900)), process):
+        if wait_for_rows(folder, min(CHEAP_POINTS, before + random.randint(300, 550)), process):
             workers = workers_of(process)
             process.send_signal(signal.SIGKILL)
             process.wait()
