@@ -33,8 +33,8 @@ and building the schemas of records later. Half of what is left is importing num
 compiles under one lock for the whole process: two threads do not shorten the first run. What shortened it
 by 30 %, side by side: optimising searches at the lowest level, working memory that Python makes in place of
 compiled code, and fewer functions that are finished on their own and again in their callers. By another
-fifth: no garbage collection while the compiler runs, and one pass of LLVM over a search in place of three.
-A third of that pass is now SROA, which takes apart what functions are called with, tuples of arrays."""
+fifth: no garbage collection while the compiler runs, and two passes of LLVM in place of three.
+A third of what LLVM takes is now SROA, which takes apart what functions are called with, tuples of arrays."""
 RESULT = Path(__file__).resolve().parent / "timing.md"
 
 

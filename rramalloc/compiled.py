@@ -23,8 +23,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 EXPECTED_S = 25
 """Seconds that the first command of a fresh installation compiles for (results/timing.md)."""
 _CHECKSUMS = "rramalloc.sums"
-_LEVEL = 1
-"""Of LLVM's levels of optimisation, 0 ... 3, for all but what is optimised thoroughly."""
+_LEVEL, _THOROUGH = 1, 3
+"""Of LLVM's levels of optimisation, 0 ... 3: for most, and for what is optimised thoroughly."""
 _THOROUGHLY: set[Any] = set()
 """Functions that are optimised fully."""
 
@@ -217,9 +217,9 @@ def _compiler() -> Any:
             from numba.core.untyped_passes import InlineClosureLikes
 
             state, pipelines = self.state, super().define_pipelines()
-            if state.func_id.func not in _THOROUGHLY:
-                state.library = _library_of()(state.targetctx.codegen(), state.func_id.func_qualname)
-                state.library.enable_object_caching()
+            state.library = _library_of()(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library.level = _THOROUGH if state.func_id.func in _THOROUGHLY else _LEVEL
+            state.library.enable_object_caching()
             for steps in pipelines:
                 left_out = (InlineClosureLikes, InlineOverloads, NopythonRewrites)
                 steps.passes[:] = [step for step in steps.passes if step[0] not in left_out]
@@ -230,20 +230,26 @@ def _compiler() -> Any:
 
 @cache
 def _library_of() -> Any:
-    """The class of a function in LLVM's form, optimised once with all that it calls, at the lower level.
+    """The class of a function in LLVM's form, optimised with all that it calls, at a level of its own.
 
-    numba's own optimises each function alone, then all at once lightly, and only then fully.
+    numba's own optimises each function alone before.
     """
     from numba.core import config
     from numba.core.codegen import JITCodeLibrary
 
     class Library(JITCodeLibrary):  # type: ignore[misc]
+        level = _LEVEL
+
         def _optimize_functions(self, ll_module: Any) -> None:
             ll_module.data_layout = self._codegen._data_layout
 
         def _optimize_final_module(self) -> None:
-            passes, builder = self._codegen._module_pass_manager(opt=min(int(config.OPT), _LEVEL))
-            passes.run(self._final_module, builder)
+            highest = config.OPT
+            config.OPT = type(highest)(min(highest, self.level))
+            try:
+                super()._optimize_final_module()
+            finally:
+                config.OPT = highest
 
     return Library
 

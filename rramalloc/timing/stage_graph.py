@@ -7,7 +7,7 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +33,6 @@ EXACTLY = 1 - 1e-12
 Ints = npt.NDArray[np.int64]
 
 
-_NO_INTS: Ints = np.zeros(0, dtype=np.int64)
-_NO_TABLE: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-
-
 class BatchTicks(NamedTuple):
     """Ticks of a batch: the arrays take `least`, the memory `per_copy` for every copy."""
 
@@ -54,7 +50,8 @@ class FlatEdges(NamedTuple):
 
     Where the blocks are still to be chosen (`StageGraph.flat_extents`) there are no such tables, but
     height, width: int64, the grid of each stage in pixels; and for every extent of an edge the rows of its
-    producer from table[row[e]] on, the columns from table[column[e]] on (see Extent).
+    producer from table[row[e]] on, the columns from table[column[e]] on (see Extent). Elsewhere they are
+    None, and nothing of them is compiled.
 
     lag: int64, ticks from the finish of a batch of the producer until the consumer can use its pixels.
     """
@@ -63,13 +60,13 @@ class FlatEdges(NamedTuple):
     pointer: npt.NDArray[np.int32]
     producer: npt.NDArray[np.int32]
     lag: Ints
-    offset: Ints = _NO_INTS
-    need: npt.NDArray[np.int32] = _NO_TABLE
-    height: Ints = _NO_INTS
-    width: Ints = _NO_INTS
-    row: Ints = _NO_INTS
-    column: Ints = _NO_INTS
-    table: npt.NDArray[np.int32] = _NO_TABLE
+    offset: Ints = np.zeros(0, dtype=np.int64)
+    need: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+    height: Any = None
+    width: Any = None
+    row: Any = None
+    column: Any = None
+    table: Any = None
 
     @property
     def consumer(self) -> Ints:
