@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-EXPECTED_S = 25
+EXPECTED_S = 20
 """Seconds that the first command of a fresh installation compiles for (results/timing.md)."""
 _CHECKSUMS = "rramalloc.sums"
 _LEVEL, _THOROUGH = 1, 3
