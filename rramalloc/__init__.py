@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from rramalloc.studies.latency.fit import fit_latency as fit_latency
     from rramalloc.studies.latency.measure import measure_latency as measure_latency
     from rramalloc.studies.pareto import pareto as pareto
+    from rramalloc.studies.reload.plan import ReloadPlan as ReloadPlan
+    from rramalloc.studies.reload.reload import optimize_reload as optimize_reload
     from rramalloc.studies.strategies.evaluate import evaluate as evaluate
     from rramalloc.studies.strategies.evaluation import Evaluation as Evaluation
     from rramalloc.studies.sweep.run import sweep as sweep

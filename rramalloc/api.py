@@ -27,7 +27,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.lazy import homes
-from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_search
@@ -40,7 +40,7 @@ from rramalloc.results.optimize import optimize as optimize_network
 from rramalloc.results.simulation import Simulation, simulate_network
 from rramalloc.search.objective import check_method
 from rramalloc.search.problem import DEFAULT_WORK, Progress, Stop
-from rramalloc.studies.budgets import budget, minimum_arrays
+from rramalloc.studies.budgets import budget_of
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from rramalloc.studies.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
     from rramalloc.studies.compare import compare as compare
     from rramalloc.studies.pareto import pareto as pareto
+    from rramalloc.studies.reload.reload import optimize_reload as optimize_reload
     from rramalloc.studies.strategies.evaluate import evaluate as evaluate
 
 _HOMES = homes(__file__)
@@ -128,7 +129,7 @@ def optimize(
         mapping=options, objective=objective, method=method, seed=seed, target_steps=target,
         target_ns=target_ns, measured=measured_steps(latency_table, source, fc, machine),
     )  # fmt: skip
-    most = _budget(arrays, source, machine, options)
+    most = budget_of(arrays, source, machine, options)
     run: Callable[[Network, Hardware, int, Request, Stop], Allocation] = optimize_network
     if placed:
         from rramalloc.placement.placed import optimize_placed as run
@@ -217,17 +218,6 @@ def convert(
     source = as_network(network, input_shapes, allow_partial=allow_partial, names=names)
     write_json(path, source.to_dict())
     return source
-
-
-def _budget(given: int | str | None, network: Network, hardware: Hardware, options: MappingOptions) -> int:
-    """The arrays that may be used; without a number those of the chip."""
-    if isinstance(given, str):
-        return budget(given, minimum_arrays(network, hardware, options))
-    if given is not None:
-        return given
-    if hardware.chip is None:
-        raise SpecError("arrays", f"must be given, hardware {hardware.name!r} has no [chip] that gives them")
-    return hardware.chip.arrays
 
 
 def _check_objective(

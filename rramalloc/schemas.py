@@ -26,6 +26,7 @@ _RECORDS = {
     "network-fold": "rramalloc.results.filter_folding:NetworkFold",
     "latency": "rramalloc.timing.latency_table:LatencyTable",
     "latency-estimate": "rramalloc.studies.latency.estimate:LatencyEstimate",
+    "reload": "rramalloc.studies.reload.plan:ReloadPlan",
     "pareto": "rramalloc.results.pareto_front:ParetoFront",
     "strategy": "rramalloc.studies.strategies.strategy:Strategy",
     "load-matrix": "rramalloc.studies.strategies.matrices:LoadMatrix",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,12 +21,15 @@ from rramalloc.cli.output import (
 )
 from rramalloc.cli.parameters import Format, Help, parse_budget, parse_input_shapes, passed
 from rramalloc.methods.registry import METHODS
-from rramalloc.units import duration, number_of, plain_quantity
+from rramalloc.units import duration, energy, number_of, plain_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Mapping as MappingOf
 
     from rramalloc.results.allocation import Allocation
+    from rramalloc.search.problem import Stop
+    from rramalloc.studies.reload.plan import ReloadPlan
 
 _TABLE = table_of(
     "layer=name, windows, demand, block, replication, arrays, cycles, NormalOp=normal_op, PreOp=pre_op, "
@@ -33,6 +37,8 @@ _TABLE = table_of(
     texts="name",
     spare="area_um2 energy_pj tail pre_op normal_op op fold utilisation start demand finish cycles windows",
 )
+_WITH_RELOAD = ("reload", "output_format", "output", "quiet")
+"""Options of the command itself that --reload goes with."""
 OPTIMIZE: Help = {
     "arrays": (
         "N|xF",
@@ -42,6 +48,8 @@ OPTIMIZE: Help = {
     "objective": ("NAME", f"What is minimised: {', '.join(OBJECTIVES)}."),
     "target": ("STEPS", "Latency for 'arrays'."),
     "target_ns": ("NS", "Latency for 'arrays'."),
+    "reload": (None, "Write and run the network in segments; needs [write]."),
+    "inputs": ("R", "Inputs that run through a segment each time it is written."),
     "placed": (None, "Count the transfer between tiles, as the arrays would be placed."),
     "bits": ("FILE", "CSV layer,weight_bits,input_bits,sensitivity to choose from."),
     "sensitivity": ("MAX", "Limit of the sum of sensitivities."),
@@ -67,6 +75,8 @@ def optimize(
     target: int | None = None,
     target_ns: float | None = None,
     latency_table: str | None = None,
+    reload: bool = False,
+    inputs: int | None = None,
     placed: bool = False,
     bits: str | None = None,
     sensitivity: float | None = None,
@@ -96,8 +106,14 @@ def optimize(
 
     if arrays is None and as_hardware(hardware, crossbar).chip is None:
         raise typer.BadParameter(f"--arrays is needed: hardware {hardware!r} has no [chip] that gives them")
+    if inputs is not None and not reload:
+        raise typer.BadParameter("--inputs is for --reload")
     with SearchLine(quiet=quiet) as line:
         stop = Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=line.update)
+        if reload:
+            _reload(given, stop)
+            end(stop, line, quiet=quiet)
+            return
         with interruptible(stop):
             allocation = api.optimize(**passed(given, api.optimize), stop=stop)
     if output is not None:
@@ -113,6 +129,56 @@ def optimize(
     print_result(allocation.to_dict, _TABLE, allocation.layers, output_format, summary, quiet=quiet)
     warn(allocation.warnings, quiet=quiet)
     end(stop, line, quiet=quiet)
+
+
+_RELOAD_TABLE = table_of(
+    "first, last, stages, arrays, makespan, interval, write=write_ns, run=run_ns, time=time_ns",
+    texts="first last",
+    spare="interval makespan run_ns write_ns",
+)
+
+
+def _reload(given: MappingOf[str, Any], stop: Stop) -> None:
+    """The command with --reload: a plan of segments in place of an allocation."""
+    from rramalloc import api
+
+    for name, parameter in signature(optimize).parameters.items():
+        of_plan = name in signature(api.optimize_reload).parameters or name in _WITH_RELOAD
+        if not of_plan and given[name] != parameter.default:
+            raise typer.BadParameter(f"--{name.replace('_', '-')} is not for --reload")
+    with interruptible(stop):
+        inputs = 1 if given["inputs"] is None else given["inputs"]
+        call = passed({**given, "inputs": inputs}, api.optimize_reload)
+        plan = api.optimize_reload(**call, stop=stop)
+    if given["output"] is not None:
+        plan.save(given["output"])
+    quiet: bool = given["quiet"]
+    summary = _plan_summary(plan)
+    print_result(plan.to_dict, _RELOAD_TABLE, plan.segments, given["output_format"], summary, quiet=quiet)
+    warn(plan.warnings, quiet=quiet)
+
+
+def _plan_summary(plan: ReloadPlan) -> Iterator[tuple[str, str]]:
+    arrays = plan.arrays
+    yield "network", f"{plan.network.name}, {number_of(len(plan.segments), 'segment')}"
+    yield "hardware", hardware_words(plan.hardware, mapping_words(plan.options))
+    yield "arrays", f"{arrays.used} used at most of {arrays.budget} (all layers need {arrays.minimum})"
+    for name, parts in plan.cut_layers.items():
+        yield "cut layer", f"{name}, {number_of(parts, 'part')}"
+    yield "time", f"{duration(plan.total_ns)} for {number_of(plan.inputs, 'input')} per loading"
+    yield "per input", f"{duration(plan.per_input_ns)}, {plan.throughput_per_s:.6g} inputs/s"
+    yield "writing", f"{duration(plan.write_ns)} of it"
+    yield "lower bound", duration(plan.lower_bound)
+    yield "gap", f"{plan.gap:.2%} from optimal at most"
+    yield "proof", plan.proof
+    for other in plan.other_cuts:
+        words = "as many layers as fit" if other.cuts == "greedy" else "each layer alone"
+        number = number_of(other.segments, "segment")
+        yield "other cuts", f"{words}: {other.ratio:.3f} times as long, {number}"
+    if plan.energy_pj is not None:
+        yield "energy", f"{energy(plan.energy_pj)} an input"
+    yield "search", f"{plan.seconds:.2f} s of work on a reference core"
+    yield from coverage_line(plan.coverage)
 
 
 def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:

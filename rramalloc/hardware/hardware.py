@@ -242,6 +242,33 @@ class Energy(Record):
         return self
 
 
+class Write(Record):
+    """Writing weights into arrays, for networks that are larger than the chip.
+
+    Parameters
+    ----------
+    write_ns_per_row
+        Time to write one wordline of an array; the wordlines of an array are written one after another.
+    write_pj
+        Energy to write one wordline of an array.
+    parallel
+        Arrays that are written at the same time, 1 unless given.
+
+    References
+    ----------
+    docs/sources/model.md 13.
+    """
+
+    write_ns_per_row: NonNegative
+    write_pj: NonNegative | None = None
+    parallel: Count | None = None
+
+    @property
+    def lanes(self) -> int:
+        """Arrays that are written at the same time."""
+        return self.parallel or 1
+
+
 class Digital(Record):
     """Rates of nodes without weights, which take no time of their own where none is given.
 
@@ -300,6 +327,7 @@ class Hardware(ResultRecord):
     chip: Chip | None = None
     energy: Energy | None = None
     counting: Counting | None = None
+    write: Write | None = None
     digital: Digital | None = None
     units: ChipPerformance | None = None
     unconfirmed: FieldNames = ()

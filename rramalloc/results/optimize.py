@@ -86,8 +86,7 @@ def make_problem(
     graph: of this network and fc, if it is there already; measured: as in Request.
     Raises BudgetError, TileError, PlacementError, SpecError.
     """
-    if isinstance(arrays, bool) or not 1 <= arrays <= MAX_ARRAYS:
-        raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
+    check_arrays(arrays)
     graph = timed_graph(network, hardware, mapping, measured, graph)
     demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
     if graph.queues:
@@ -106,6 +105,12 @@ def make_problem(
     if not hardware.chip.straddle:
         problem = replace(problem, tiles=tiles)
     return replace(problem, budget=min(budget, tiles.usable(demand[graph.weighted])))
+
+
+def check_arrays(arrays: int) -> None:
+    """Raise SpecError unless so many arrays can be asked for."""
+    if isinstance(arrays, bool) or not 1 <= arrays <= MAX_ARRAYS:
+        raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
 
 
 def _check_queues(graph: StageGraph, hardware: Hardware, demand: npt.NDArray[np.int64], arrays: int) -> None:
@@ -245,6 +250,11 @@ def checked_allocation(
 def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
     """What is assumed of the hardware, for a budget of `arrays`."""
     warnings = [*left_out(hardware)]
+    if hardware.write is not None:
+        warnings.append(
+            f"hardware {hardware.name}: all weights are in the arrays from the start; what [write] says "
+            f"counts with `optimize --reload` alone"
+        )
     if hardware.unconfirmed:
         warnings.append(f"hardware {hardware.name}: not confirmed: {', '.join(hardware.unconfirmed)}")
     if hardware.chip is not None and arrays > hardware.chip.arrays:

@@ -25,7 +25,6 @@ from rramalloc.search.fewest import makespan_of_candidate
 from rramalloc.search.front import Front, Point, Progress
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Candidate, Problem, Stop
-from rramalloc.timing.simulate import simulate
 from rramalloc.units import duration
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def _cheapest(menu: Menu, steps: int) -> Candidate:
 
 
 def _interval(problem: Problem, candidate: Candidate) -> int:
-    return simulate(problem.in_blocks(candidate.blocks).graph, candidate.replication).interval
+    return problem.timing(candidate).interval
 
 
 @dataclass(order=True)
@@ -190,7 +189,7 @@ def solve_front(objective: Objective, stop: Stop, seed: int, on_progress: Progre
         within = type(objective)(replace(problem, budget=budget))
         candidate = within.solve(replace(share, history=[]), seed)
         seconds += candidate.seconds or 0.0
-        timing = simulate(within.problem.in_blocks(candidate.blocks).graph, candidate.replication)
+        timing = within.problem.timing(candidate)
         arrays = problem.arrays(candidate.replication, candidate.blocks)
         points.append((arrays, within.value(timing), candidate))
         bounds.append((budget, within.bound(candidate)))

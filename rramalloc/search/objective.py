@@ -25,9 +25,10 @@ from rramalloc.search import (
     mode_objectives,
     sequential,
 )
+from rramalloc.search.array_ranges import ArrayRangeSearch, FasterThan
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.bound import bounder_of
-from rramalloc.search.energy import EnergyFloor, EnergySearch, FasterThan
+from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.front import Front, Point
 from rramalloc.search.front import Progress as FrontProgress
 from rramalloc.search.problem import Candidate, Problem, Stop
@@ -91,6 +92,11 @@ class TimeObjective(Objective):
         """The step time where its length depends on the allocation, None where all steps are as long."""
         step_time = self.problem.step_time
         return step_time if step_time is not None and step_time.depends_on_copies else None
+
+    def in_ns(self, value: float) -> float:
+        """A value or a bound of it in ns. Only where a time of a step is given."""
+        step_time = self.problem.step_time
+        return value if self.unit == "ns" or step_time is None else value * step_time.compute_ns
 
     def _step_time_of(self, timing: ExactTiming) -> StepTime | None:
         """The step time with the blocks that an allocation has, None where steps are counted."""
@@ -315,9 +321,9 @@ class LeastEnergy(Objective):
             share = replace(stop, work=work, on_progress=None, history=[])
             latency = Latency(problem)
             candidate = latency.solve(share, seed)
-            return FasterThan(candidate, self._bound_ns(latency, candidate))
+            return FasterThan(candidate, latency.in_ns(latency.bound(candidate)))
 
-        return EnergySearch(self.problem, stop, self.value, self.floor, fastest).run()
+        return ArrayRangeSearch(self.problem, stop, self.value, self.floor, fastest).run()
 
     @override
     def bound(self, candidate: Candidate) -> float:
@@ -331,13 +337,6 @@ class LeastEnergy(Objective):
 
     def _of(self, total: EnergyArea) -> float | None:
         return total.energy_pj
-
-    def _bound_ns(self, latency: Latency, candidate: Candidate) -> float:
-        """Latency in ns that no allocation of a latency problem undercuts."""
-        bound, step_time = latency.bound(candidate), latency.problem.step_time
-        if latency.unit == "ns" or step_time is None:
-            return bound
-        return bound * step_time.compute_ns
 
 
 class LeastEdp(LeastEnergy):

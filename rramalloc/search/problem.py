@@ -17,7 +17,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.metrics import EnergyModel, Metrics
-from rramalloc.timing.simulate import ExactTiming, Replication
+from rramalloc.timing.simulate import ExactTiming, Replication, simulate
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import Unit
 
@@ -125,6 +125,10 @@ class Problem:
         graph = self.graph.in_blocks(blocks)
         step_time = None if self.step_time is None else self.step_time.in_blocks(graph, self.modes.hardware)
         return replace(self, graph=graph, step_time=step_time)
+
+    def timing(self, candidate: Candidate) -> ExactTiming:
+        """Exact timing of an allocation that a method proposes."""
+        return simulate(self.in_blocks(candidate.blocks).graph, candidate.replication)
 
     def fits(self, replication: Replication) -> bool:
         """Whether an allocation keeps to budget and tiles, and to the bounds of every stage."""

@@ -47,6 +47,17 @@ def budget(given: int | str, minimum: int) -> int:
     return int(text)
 
 
+def budget_of(given: int | str | None, network: Network, hardware: Hardware, options: MappingOptions) -> int:
+    """The arrays that a network may use; without a number those of the chip. Raises SpecError."""
+    if isinstance(given, str):
+        return budget(given, minimum_arrays(network, hardware, options))
+    if given is not None:
+        return given
+    if hardware.chip is None:
+        raise SpecError("arrays", f"must be given, hardware {hardware.name!r} has no [chip] that gives them")
+    return hardware.chip.arrays
+
+
 def multiple(text: str) -> Fraction | None:
     """The exact factor in "x1.5"; None if the text is no multiple."""
     return Fraction(text[1:]) if _MULTIPLE.fullmatch(text) else None

@@ -27,7 +27,6 @@ from rramalloc.results.allocation import Allocation
 from rramalloc.results.optimize import Request, checked_allocation, make_problem, objective_of
 from rramalloc.search.objective import within
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
-from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
 COLUMNS = ("layer", "weight_bits", "input_bits", "sensitivity")
@@ -229,7 +228,7 @@ class _BitSearch:
         share = replace(self.stop, work=work, on_progress=None, history=[])
         candidate = objective.solve(share, self.request.seed)
         self.spent_s += max(candidate.seconds or 0.0, SECONDS_PER_WORK)
-        timing = simulate(problem.in_blocks(candidate.blocks).graph, candidate.replication)
+        timing = problem.timing(candidate)
         value = objective.value(timing)
         return _Solved(value * unit, within(value, objective.bound(candidate)) * unit, candidate)
 

@@ -1,0 +1,1 @@
+"""Networks that are larger than the chip: written into the arrays and run in segments, one after another."""

@@ -1,0 +1,178 @@
+"""Layers that alone need more arrays than there are, cut into parts that fit (docs/sources/model.md 13).
+
+A layer is cut by output channels; where not even one fits, by input channels too, whose partial sums are
+added digitally. Groups of a convolution are first dealt out to parts. The parts are layers of their own with
+digital nodes around them, so that whatever reads a network reads a cut one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import WeightMatrix, demand
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.network import MAX_NAME, Network
+from rramalloc.network.node import Concat, Elementwise, Linear, Node, Recurrent, Select, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class CutNetwork:
+    """A network in which every layer fits. parts: of the layers that were cut, by name."""
+
+    network: Network
+    parts: dict[str, int]
+
+
+def cut_to_fit(
+    network: Network, layers: Collection[str], hardware: Hardware, options: MappingOptions, arrays: int
+) -> CutNetwork:
+    """The same network with those of `layers` cut that need more than so many arrays.
+
+    Raises SpecError for a layer of which not even one kernel of one channel fits, and for a recurrence, which
+    needs its whole state in every step.
+    """
+    nodes: list[Node] = []
+    parts: dict[str, int] = {}
+    names = {node.name for node in network.nodes}
+    for node in network.nodes:
+        if isinstance(node, Stage) and node.name in layers:
+            cutter = _Cutter(network, node, hardware, options, arrays, names)
+            if not cutter.fits(cutter.weights.groups, cutter.weights.inputs, cutter.channels):
+                nodes += cutter.cut()
+                parts[node.name] = cutter.parts
+                continue
+        nodes.append(node)
+    if not parts:
+        return CutNetwork(network, parts)
+    alone = [
+        node.model_copy(update={"shares": None}) if isinstance(node, Stage) and node.shares in parts else node
+        for node in nodes
+    ]
+    cut = Network.build(
+        network.name, alone, source=network.source, where=network.where, unmodelled=network.unmodelled,
+        approximations=network.approximations, precomputed=network.precomputed,
+    )  # fmt: skip
+    return CutNetwork(replace(cut, warnings=network.warnings), parts)
+
+
+@dataclass(eq=False)
+class _Cutter:
+    """Cuts one layer. parts: that it was cut into so far; names: of all nodes, which new ones must avoid."""
+
+    network: Network
+    layer: Stage
+    hardware: Hardware
+    options: MappingOptions
+    arrays: int
+    names: set[str]
+    parts: int = 0
+    nodes: list[Node] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.weights = WeightMatrix.of(self.network, self.layer, self.hardware)
+        self.channels = self.layer.outputs // self.weights.groups
+        self._where = f"{self.network.where}: node {self.layer.name[:60]!r}"
+
+    def fits(self, groups: int, inputs: int, outputs: int) -> bool:
+        """Whether so many groups of so many input and output channels fit the arrays."""
+        per_channel = self.weights.outputs // self.channels
+        part = replace(
+            self.weights, groups=groups, inputs=inputs, outputs=outputs * per_channel,
+            columns=outputs * (self.weights.columns // self.channels),
+        )  # fmt: skip
+        return demand(part, self.hardware.crossbar, self.options.mapping, self._where) <= self.arrays
+
+    def cut(self) -> list[Node]:
+        """The nodes that take the place of the layer; the last one has its name."""
+        if isinstance(self.layer, Recurrent):
+            raise SpecError(
+                self._where,
+                f"is a recurrence that needs more than {self.arrays} arrays; every step needs its whole "
+                f"state, so it cannot be cut: use more or larger arrays",
+            )
+        groups, inputs = self.weights.groups, self.weights.inputs
+        together = _most(groups, lambda count: self.fits(count, inputs, self.channels))
+        made = [self._of_groups(count, first * inputs) for first, count in _pieces(groups, max(together, 1))]
+        self._join(made, Concat, self.layer.name)
+        return self.nodes
+
+    def _of_groups(self, groups: int, first: int) -> str:
+        """Parts for so many groups from input channel `first` on; the node that has their output."""
+        inputs, source = self.weights.inputs, self.layer.inputs[0]
+        if groups < self.weights.groups:
+            source = self._select(source, groups * inputs)
+        if groups > 1 or self.fits(1, inputs, self.channels):
+            return self._part(source, groups, groups * self.channels)
+        outputs = _most(self.channels, lambda count: self.fits(1, inputs, count))
+        if outputs:
+            made = [self._part(source, 1, count) for _, count in _pieces(self.channels, outputs)]
+            return self._join(made, Concat)
+        at_once = _most(inputs, lambda count: self.fits(1, count, 1))
+        if not at_once:
+            raise SpecError(
+                self._where,
+                f"one kernel of one channel needs more than the {self.arrays} arrays that may hold it: use "
+                f"more or larger arrays",
+            )
+        sums = []
+        for _, count in _pieces(inputs, at_once):
+            slice_ = self._select(source, count)
+            outputs = _most(self.channels, partial(self.fits, 1, count))
+            made = [self._part(slice_, 1, each) for _, each in _pieces(self.channels, outputs)]
+            sums.append(self._join(made, Concat))
+        return self._join(sums, Elementwise)
+
+    def _part(self, source: str, groups: int, outputs: int) -> str:
+        self.parts += 1
+        changes: dict[str, Any] = {"name": self._name("part"), "inputs": (source,), "shares": None}
+        changes |= {"out_features": outputs} if isinstance(self.layer, Linear) else {"out_channels": outputs}
+        if not isinstance(self.layer, Linear):
+            changes["groups"] = groups
+        return self._add(self.layer.model_copy(update=changes))
+
+    def _select(self, source: str, channels: int) -> str:
+        return self._add(Select(name=self._name("inputs"), inputs=(source,), channels=channels))
+
+    def _join(self, made: list[str], kind: type[Concat | Elementwise], name: str | None = None) -> str:
+        """One node for the outputs of several parts; named as the layer where it has its output."""
+        if len(made) == 1 and name is None:
+            return made[0]
+        inputs = tuple(made)
+        if kind is Concat:
+            return self._add(Concat(name=name or self._name("outputs"), inputs=inputs))
+        return self._add(Elementwise(name=name or self._name("sum"), op="add", inputs=inputs))
+
+    def _add(self, node: Node) -> str:
+        self.nodes.append(node)
+        return node.name
+
+    def _name(self, what: str) -> str:
+        """A name that no node has."""
+        number = 1
+        while (name := f"{self.layer.name[:MAX_NAME]}/{what}{number}") in self.names:
+            number += 1
+        self.names.add(name)
+        return name
+
+
+def _most(limit: int, fits: Callable[[int], bool]) -> int:
+    """The most of 1 ... limit that fit, 0 if none does; what fits fits with less, too."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _pieces(total: int, most: int) -> Iterator[tuple[int, int]]:
+    """(first, count) of pieces of `most`, and what is left."""
+    for first in range(0, total, most):
+        yield first, min(most, total - first)

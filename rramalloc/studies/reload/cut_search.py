@@ -1,0 +1,218 @@
+"""The cuts of a network into segments that are written and run one after another, searched with a bound.
+
+The stages in canonical order are cut into segments. The time of a segment is bounded from below without a
+search, by the wordlines that it writes and the arrays that its batches read; a search for its allocation
+gives a time and a better bound. Dynamic programming over the cuts gives the least time of all segments that
+were searched, and a bound of all cuts from the bounds of all segments. Those on the way with the smallest
+bound, and those of the best plan so far, are searched next, with twice the work each time, until the bound
+reaches the best time or the work is used up.
+
+Source: docs/sources/model.md 13; the problem is that of COMPASS, arXiv 2501.06780, which searches cuts with a
+genetic algorithm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rramalloc.errors import BudgetError, PlacementError, TileError, UnsupportedError
+from rramalloc.hardware.hardware import Hardware, Write
+from rramalloc.mapping.demand import ModeArrays, demands
+from rramalloc.network.network import Network
+from rramalloc.results.optimize import Request, make_problem
+from rramalloc.search.objective import within
+from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.studies.reload.floors import SegmentFloors, Times
+from rramalloc.studies.reload.loaded_run import LoadedRun
+from rramalloc.studies.reload.segment import segment_network
+from rramalloc.studies.reload.writing import Writing
+from rramalloc.timing.clocks import timed_graph
+
+_FIRST_WORK = 2
+_SECONDS_PER_SEGMENT = 0.01
+"""Of making the problem of a segment."""
+
+Cut = tuple[int, int]
+"""Number of the first stage of a segment, and of the first one after it."""
+
+
+@dataclass(eq=False)
+class SearchedSegment:
+    """A segment that was searched. bound_ns: of all its allocations; work: units of the last search."""
+
+    network: Network
+    objective: LoadedRun
+    candidate: Candidate
+    value_ns: float
+    bound_ns: float
+    work: int
+
+
+@dataclass(eq=False)
+class CutSearch:
+    """The cuts of one network. spent_s, plain_s: seconds of work, counted, and those for plain cuts."""
+
+    network: Network
+    hardware: Hardware
+    write: Write
+    arrays: int
+    request: Request
+    stop: Stop
+    inputs: int
+    spent_s: float = 0.0
+    plain_s: float = 0.0
+    searched: dict[Cut, SearchedSegment] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        options, network = self.request.mapping, self.network
+        self.graph = graph = timed_graph(network, self.hardware, options)
+        demand = np.array(demands(network, graph.stages, self.hardware, options), dtype=np.int64)
+        problem = Problem(graph, demand, max(int(demand.sum()), self.arrays))
+        if options.mapping == "sdk":
+            problem = replace(problem, modes=ModeArrays(network, graph.stages, self.hardware))
+        writing = Writing(graph, self.hardware, self.write, options.mapping)
+        self.bounds = SegmentFloors(problem, writing, self.arrays, self._step_ns, self.inputs).times()
+        self.values = [np.full(len(each), math.inf) for each in self.bounds]
+
+    @property
+    def _step_ns(self) -> float:
+        """The shortest step of any stage, or a tick."""
+        if self.hardware.own_clock:
+            return self.hardware.tick_ns
+        return min(self.hardware.of_layer(stage).compute_ns or 0.0 for stage in self.graph.stages)
+
+    def run(self) -> None:
+        """Search the segments of plain cuts, then those that decide the bound and the best plan in turn."""
+        for cuts in (self.greedy, self.layers):
+            for cut in cuts:
+                self._search(cut, _FIRST_WORK)
+        self.plain_s, self.spent_s = self.spent_s, 0.0
+        self._report()
+        turn = 0
+        while self.stop.is_open(self.best_ns, self.bound_ns, self.spent_s):
+            chosen = self._next(self.bounds if turn % 2 == 0 else self.values)
+            chosen = chosen or self._next(self.values if turn % 2 == 0 else self.bounds)
+            if chosen is None:
+                return
+            before = self.searched.get(chosen)
+            self._search(chosen, _FIRST_WORK if before is None else 2 * before.work)
+            self._report()
+            turn += 1
+
+    def _next(self, times: Times) -> Cut | None:
+        """Of the segments on the shortest way one to search: the first of those never searched, or the one
+        whose bound is furthest below its time."""
+        cuts = shortest(times)[1]
+        for cut in cuts:
+            if cut not in self.searched:
+                return cut
+        open_ = [cut for cut in cuts if self.searched[cut].work < self.stop.work]
+        furthest = max(open_, key=lambda cut: self._distance(self.searched[cut]), default=None)
+        return furthest if furthest and self._distance(self.searched[furthest]) > 0 else None
+
+    def _distance(self, searched: SearchedSegment) -> float:
+        return searched.value_ns - searched.bound_ns
+
+    @property
+    def best_ns(self) -> float:
+        """Time of the best plan."""
+        return shortest(self.values)[0]
+
+    @property
+    def bound_ns(self) -> float:
+        """Time that no plan undercuts."""
+        return shortest(self.bounds)[0]
+
+    @property
+    def best(self) -> list[Cut]:
+        """The segments of the best plan."""
+        return shortest(self.values)[1]
+
+    @property
+    def greedy(self) -> list[Cut]:
+        """As many stages as fit with one copy each, then the next ones."""
+        cuts, first = [], 0
+        while first < len(self.bounds):
+            cuts.append((first, first + len(self.bounds[first])))
+            first = cuts[-1][1]
+        return cuts
+
+    @property
+    def layers(self) -> list[Cut]:
+        """Each layer alone, with the digital nodes that follow it."""
+        begin = [0, *(stage for stage in np.flatnonzero(self.graph.weighted).tolist() if stage)]
+        if len(begin) > 1 and not self.graph.weighted[: begin[1]].any():
+            begin.pop(1)
+        return list(zip(begin, [*begin[1:], len(self.bounds)], strict=True))
+
+    def total_ns(self, cuts: Sequence[Cut]) -> float:
+        """Time of segments that were searched."""
+        return sum(self.searched[cut].value_ns for cut in cuts)
+
+    def _search(self, cut: Cut, work: int) -> None:
+        """Search a segment with so many units of work; one that cannot be placed is never chosen again."""
+        first, last = cut
+        known = self.searched.get(cut)
+        if known is not None and known.work >= work:
+            return
+        if known is None:
+            network = self._network(cut)
+            try:
+                objective = self._objective(network)
+            except (BudgetError, TileError, PlacementError, UnsupportedError):
+                if last == first + 1 and self.graph.weighted[first]:
+                    raise
+                self.bounds[first][last - first - 1] = math.inf
+                return
+        else:
+            network, objective = known.network, known.objective
+        share = replace(self.stop, work=work, on_progress=None, history=[], gap=0.0)
+        candidate = objective.solve(share, self.request.seed)
+        self.spent_s += (candidate.seconds or 0.0) + _SECONDS_PER_SEGMENT
+        value_ns = objective.value(objective.problem.timing(candidate))
+        bound_ns = max(objective.bound(candidate), float(self.bounds[first][last - first - 1]))
+        if known is not None:
+            bound_ns = max(bound_ns, known.bound_ns)
+            if known.value_ns <= value_ns:
+                candidate, value_ns = known.candidate, known.value_ns
+        bound_ns = within(value_ns, bound_ns)
+        self.searched[cut] = SearchedSegment(network, objective, candidate, value_ns, bound_ns, work)
+        self.bounds[first][last - first - 1] = bound_ns
+        self.values[first][last - first - 1] = value_ns
+
+    def _network(self, cut: Cut) -> Network:
+        names, (first, last) = self.graph.names, cut
+        name = f"{self.graph.network.name}/{first + 1}-{last}"
+        return segment_network(self.graph.network, set(names), names[first:last], name)
+
+    def _objective(self, network: Network) -> LoadedRun:
+        problem = make_problem(network, self.hardware, self.arrays, self.request.mapping)
+        writing = Writing(problem.graph, self.hardware, self.write, self.request.mapping.mapping)
+        return LoadedRun(problem, writing, self.inputs)
+
+    def _report(self) -> None:
+        best, bound = self.best_ns, self.bound_ns
+        if best < math.inf:
+            self.stop.report(self.plain_s + self.spent_s, round(best), math.floor(bound))
+
+
+def shortest(times: Times) -> tuple[float, list[Cut]]:
+    """The way through all stages with the least time, and its segments; times[a][b - a - 1]: of (a, b)."""
+    n = len(times)
+    least, before = np.full(n + 1, math.inf), np.zeros(n + 1, dtype=np.int64)
+    least[0] = 0.0
+    for first, each in enumerate(times):
+        reached = least[first] + each
+        ends = slice(first + 1, first + 1 + len(each))
+        shorter = reached < least[ends]
+        least[ends][shorter] = reached[shorter]
+        before[ends][shorter] = first
+    cuts, end = [], n
+    while end and least[n] < math.inf:
+        cuts.append((int(before[end]), end))
+        end = int(before[end])
+    return float(least[n]), cuts[::-1]

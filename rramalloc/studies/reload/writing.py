@@ -1,0 +1,113 @@
+"""How long it takes to write the weights of an allocation into its arrays (docs/sources/model.md 13).
+
+The wordlines of an array are written one after another, and so many arrays at the same time as the hardware
+has lanes. Arrays with the most wordlines in use come first: a round of lanes lasts as long as its fullest
+array. With one lane that is the sum over all arrays, with equal arrays wordlines * ceil(arrays / lanes).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from rramalloc.choices import Mapping
+from rramalloc.hardware.hardware import Hardware, Write
+from rramalloc.mapping.demand import WeightMatrix
+from rramalloc.network.geometry import Pair
+from rramalloc.network.node import Stage
+from rramalloc.placement.blocks import CopiesSharing, stored
+from rramalloc.timing.simulate import Replication
+from rramalloc.timing.stage_graph import StageGraph
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Writing:
+    """Writes the stages of one network.
+
+    graph: in any blocks; write: what the hardware says of it; mapping: without folds.
+    """
+
+    graph: StageGraph
+    hardware: Hardware
+    write: Write
+    mapping: Mapping
+    _known: dict[tuple[int, Pair, int], Counter[int]] = field(default_factory=dict, init=False, repr=False)
+
+    def wordlines(self, blocks: tuple[Pair, ...], copies: Replication) -> Counter[int]:
+        """Arrays by the number of their wordlines that are written."""
+        arrays: Counter[int] = Counter()
+        for stage, count in enumerate(copies.tolist()):
+            arrays.update(self.of_stage(stage, blocks[stage], count))
+        return arrays
+
+    def ns(self, arrays: Counter[int]) -> float:
+        """Time to write such arrays."""
+        rows = before = 0
+        for wordlines in sorted(arrays, reverse=True):
+            after = before + arrays[wordlines]
+            rounds = -(-after // self.write.lanes) - -(-before // self.write.lanes)
+            rows, before = rows + wordlines * rounds, after
+        return rows * self.write.write_ns_per_row
+
+    def of_stage(self, stage: int, block: Pair, copies: int) -> Counter[int]:
+        """The same of one stage."""
+        if (stage, block, copies) not in self._known:
+            self._known[stage, block, copies] = self._of_stage(stage, block, copies)
+        return self._known[stage, block, copies]
+
+    def _of_stage(self, stage: int, block: Pair, copies: int) -> Counter[int]:
+        weights = self._weights(stage, block)
+        if weights is None:
+            return Counter()
+        held = stored(weights, self.hardware.crossbar, self.mapping, copies, self.graph.names[stage])
+        if isinstance(held, CopiesSharing):
+            last = len(held) - 1
+            return Counter({held[0].blocks[0].rows: last}) + Counter({held[last].blocks[0].rows: 1})
+        each = Counter(each.rows for each in held.blocks)
+        return Counter({wordlines: copies * count for wordlines, count in each.items()})
+
+    def _weights(self, stage: int, block: Pair) -> WeightMatrix | None:
+        """None of a digital node."""
+        node = self.graph.stages[stage]
+        if not isinstance(node, Stage):
+            return None
+        return WeightMatrix.of(self.graph.network, node, self.hardware, block)
+
+    @cached_property
+    def least_rows(self) -> tuple[int, ...]:
+        """Wordlines of every stage that no allocation undercuts: of one copy of the smallest block."""
+        each = [self.of_stage(stage, block, 1) for stage, block in enumerate(self.graph.blocks)]
+        return tuple(written_rows(arrays) for arrays in each)
+
+    @cached_property
+    def _rows_per_array(self) -> float:
+        """Wordlines that an array has in use at least, in the mean of all arrays that a copy adds.
+
+        With blocks copies share arrays: one holds a whole kernel at least, or is one of several of a kernel,
+        of which all but the last are full.
+        """
+        means = []
+        for stage, block in enumerate(self.graph.blocks):
+            weights = self._weights(stage, block)
+            if weights is not None:
+                half = self.hardware.crossbar.wordlines / 2
+                copy = self.least_rows[stage] / self.of_stage(stage, block, 1).total()
+                means.append(min(half, weights.rows) if self.mapping == "sdk" else copy)
+        return min(means, default=0.0)
+
+    def floor_ns(self, arrays: int, fewest: int) -> float:
+        """Time that no allocation with so many arrays undercuts; fewest: those of one copy of each stage."""
+        rows = float(sum(self.least_rows))
+        if self.mapping == "sdk":
+            rows = max(rows, arrays * self._rows_per_array)
+        else:
+            rows += max(0, arrays - fewest) * self._rows_per_array
+        return rows / self.write.lanes * self.write.write_ns_per_row * (1 - _ROUNDING)
+
+
+def written_rows(arrays: Counter[int]) -> int:
+    """Wordlines of all arrays."""
+    return sum(wordlines * count for wordlines, count in arrays.items())

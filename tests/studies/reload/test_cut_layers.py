@@ -1,0 +1,124 @@
+"""Layers that alone exceed the arrays: what their parts are, and that nothing of them is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import demands
+from rramalloc.mapping.options import DEFAULT_MAPPING
+from rramalloc.network.network import Network
+from rramalloc.network.node import Stage
+from rramalloc.studies.reload.cut_layers import CutNetwork, cut_to_fit
+
+
+def machine() -> Hardware:
+    return Hardware.model_validate({
+        "name": "m", "source": "test", "crossbar": {"wordlines": 8, "bitlines": 6, "cell_bits": 8},
+        "precision": {"weight_bits": 8, "input_bits": 8, "output_bits": 8, "signed": "offset"},
+    })  # fmt: skip
+
+
+def one(op: str = "conv", channels: int = 4, extent: int = 5, **fields: Any) -> Network:
+    nodes = [
+        {"name": "in", "op": "input", "shape": [channels, extent, 1 if op == "recurrent" else extent]},
+        {"name": "a", "op": op, "inputs": ["in"], **fields},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 1, "kernel": 1},
+    ]
+    return Network.build("one", nodes)
+
+
+def cut(network: Network, arrays: int) -> CutNetwork:
+    return cut_to_fit(network, {"a"}, machine(), DEFAULT_MAPPING, arrays)
+
+
+def parts(network: Network) -> list[Stage]:
+    return [stage for stage in network.stages if stage.name != "b"]
+
+
+CASES = [
+    pytest.param(one(out_channels=13, kernel=1), 1, 3, id="outputs: 13 columns in arrays of 6"),
+    pytest.param(one(out_channels=7, kernel=3, pads=1), 5, 2, id="outputs: 36 rows in 5 arrays of 8"),
+    pytest.param(one(out_channels=2, kernel=3), 3, 2, id="inputs: 2 of 4 channels have 18 rows, 3 arrays"),
+    pytest.param(one(out_channels=8, kernel=3), 3, 4, id="inputs and outputs"),
+    pytest.param(
+        one(channels=8, out_channels=8, kernel=3, groups=8), 3, 8, id="groups: 9 rows, 2 arrays each"
+    ),
+    pytest.param(one(channels=8, out_channels=16, kernel=3, groups=2), 4, 6, id="a group too large"),
+    pytest.param(one("linear", out_features=20), 2, 2, id="linear"),
+    pytest.param(
+        one("conv_transpose", out_channels=5, kernel=4, stride=2),
+        4,
+        3,
+        id="transposed, 4 columns each",
+    ),
+]
+
+
+@pytest.mark.parametrize(("network", "arrays", "number"), CASES)
+def test_every_part_fits_and_all_weights_are_there(network: Network, arrays: int, number: int) -> None:
+    result = cut(network, arrays)
+    made = parts(result.network)
+    assert result.parts == {"a": len(made)}
+    assert len(made) == number > 1
+    assert all(need <= arrays for need in demands(result.network, made, machine(), DEFAULT_MAPPING))
+    assert result.network.shapes["a"] == network.shapes["a"]
+
+    def weights(each: Network) -> int:
+        return sum(stage.weight_count(each.shapes[stage.inputs[0]].channels) for stage in each.stages)
+
+    assert weights(result.network) == weights(network)
+    assert {stage.name for stage in network.stages} - {"a"} <= {stage.name for stage in result.network.stages}
+
+
+def test_parts_by_hand() -> None:
+    """One array holds 8 rows and 6 columns: 13 outputs of 4 rows are three parts of 6, 6 and 1."""
+    made = parts(cut(one(out_channels=13, kernel=1), 1).network)
+    assert [(stage.name, stage.outputs) for stage in made] == [("a/part1", 6), ("a/part2", 6), ("a/part3", 1)]
+
+
+def test_partial_sums_are_added() -> None:
+    """3 x 3 kernels of 4 channels have 36 rows; 3 arrays hold 24: two channels, each half both outputs."""
+    network = cut(one(out_channels=2, kernel=3), 3).network
+    nodes = {node.name: node for node in network.nodes}
+    assert nodes["a"].op == "concat"
+    (total,) = nodes["a"].inputs
+    assert nodes[total].op == "add"
+    assert [network.shapes[name].channels for name in nodes[total].inputs] == [2, 2]
+    assert [stage.kernel for stage in parts(network)] == [(3, 3)] * 2
+
+
+def test_layers_that_fit_are_left_alone() -> None:
+    network = one(out_channels=6, kernel=1)
+    assert cut(network, 1) == CutNetwork(network, {})
+
+
+def test_names_are_not_taken_twice() -> None:
+    nodes = [
+        {"name": "in", "op": "input", "shape": [4, 3, 3]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 13, "kernel": 1},
+        {"name": "a/part1", "op": "relu", "inputs": ["a"]},
+    ]
+    names = [node.name for node in cut(Network.build("n", nodes), 1).network.nodes]
+    assert len(set(names)) == len(names)
+    assert {"a/part2", "a/part3", "a/part4"} <= set(names)
+
+
+def test_a_layer_that_shares_weights_with_a_cut_one_stands_alone() -> None:
+    nodes = [
+        {"name": "in", "op": "input", "shape": [4, 3, 3]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 13, "kernel": 1},
+        {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 13, "kernel": 1, "shares": "a"},
+    ]
+    network = cut_to_fit(Network.build("n", nodes), {"a"}, machine(), DEFAULT_MAPPING, 1).network
+    assert next(stage for stage in network.stages if stage.name == "c").shares is None
+
+
+def test_what_cannot_be_cut_says_so() -> None:
+    with pytest.raises(SpecError, match="one kernel of one channel needs more than the 1 arrays"):
+        cut(one(out_channels=2, kernel=3), 1)
+    with pytest.raises(SpecError, match="every step needs its whole state"):
+        cut(one("recurrent", channels=40, hidden=10, gates=4), 2)

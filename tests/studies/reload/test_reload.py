@@ -1,0 +1,375 @@
+"""Plans of segments against every cut and every allocation of small networks, by code of the test alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.strategies import ALL_PIXELS, ANY, random_network, randoms
+
+import rramalloc
+from rramalloc.errors import RramallocError, SpecError, UnsupportedError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.network.network import Network
+from rramalloc.timing.stage_graph import StageGraph
+
+Mode = tuple[tuple[int, int], int, int]
+"""Block, copies, and arrays that they take."""
+ROWS, COLUMNS = 8, 6
+MOST_WAYS = 4000
+SMALL = tuple(op for op in ANY + ALL_PIXELS if op != "input")
+
+
+def machine(**tables: Any) -> Hardware:
+    given: dict[str, Any] = {
+        "name": "m", "source": "test",
+        "crossbar": {"wordlines": ROWS, "bitlines": COLUMNS, "cell_bits": 8},
+        "precision": {"weight_bits": 8, "input_bits": 8, "output_bits": 8, "signed": "offset"},
+        "timing": {"step_ns": 10.0},
+        "write": {"write_ns_per_row": 1.0, "parallel": 1},
+    }  # fmt: skip
+    return Hardware.model_validate(given | tables)
+
+
+def shape_of(stage: Any, channels: int, block: tuple[int, int]) -> tuple[int, int, int]:
+    """Rows and columns of a group, and groups, by the formulas of docs/sources/model.md 3 and 10."""
+    sides = [
+        len({y * stage.stride[axis] + k * stage.dilation[axis] for y in range(block[axis]) for k in range(
+            stage.kernel[axis])})
+        for axis in (0, 1)
+    ]  # fmt: skip
+    groups = stage.groups
+    return channels // groups * sides[0] * sides[1], block[0] * block[1] * stage.outputs // groups, groups
+
+
+def rows_of(shape: tuple[int, int, int], copies: int, *, shared: bool) -> list[int]:
+    """Wordlines in use of every array of some copies."""
+    rows, columns, groups = shape
+    room = min(ROWS // rows, COLUMNS // columns)
+    if shared and room:
+        every, each = copies * groups, 1
+    elif groups > 1 and room:
+        every, each = groups, copies
+    else:
+        high = [ROWS] * (rows // ROWS) + [rows % ROWS] * (rows % ROWS > 0)
+        return high * (-(-columns // COLUMNS) * copies * groups)
+    full, rest = divmod(every, room)
+    return ([room * rows] * full + [rest * rows] * (rest > 0)) * each
+
+
+def write_ns(rows: list[int], hardware: Hardware) -> float:
+    assert hardware.write is not None
+    lanes = hardware.write.parallel or 1
+    fullest = sorted(rows, reverse=True)
+    return sum(fullest[::lanes]) * hardware.write.write_ns_per_row
+
+
+def ticks_of(stage: Any, shape: tuple[int, int, int], hardware: Hardware) -> int:
+    """Ticks of a batch, docs/sources/model.md 11."""
+    timing = hardware.timing
+    assert timing is not None
+    if timing.clock != "own":
+        return 1
+    slots = math.ceil(8 / timing.dac_bits) * math.ceil(min(shape[0], ROWS) / timing.rows_per_read)
+    return max(1, math.ceil(slots * timing.read_ns / timing.tick_ns))
+
+
+class Case:
+    """All modes of all stages, and the exact time of segments, straight from the definitions."""
+
+    def __init__(self, network: Network, hardware: Hardware, arrays: int, mapping: str, inputs: int) -> None:
+        self.hardware, self.arrays, self.mapping, self.inputs = hardware, arrays, mapping, inputs
+        self.graph = StageGraph.build(network)
+        self.network = network
+        self.modes = [list(self._modes(stage)) for stage in range(len(self.graph.stages))]
+
+    def _modes(self, stage: int) -> Iterator[tuple[tuple[int, int], int, list[int]]]:
+        node = self.graph.stages[stage]
+        shape = self.network.shapes[node.name]
+        channels = self.network.shapes[node.inputs[0]].channels
+        sdk = self.mapping == "sdk" and node.op == "conv"
+        sizes = itertools.product(range(1, shape.height + 1), range(1, shape.width + 1)) if sdk else [(1, 1)]
+        for block in sizes:
+            total = -(-shape.height // block[0]) * -(-shape.width // block[1])
+            for copies in range(1, total + 1):
+                rows = rows_of(shape_of(node, channels, block), copies, shared=self.mapping == "sdk")
+                if len(rows) > self.arrays:
+                    break
+                yield block, copies, rows
+
+    def ways(self, first: int, last: int) -> int:
+        return math.prod(len(modes) for modes in self.modes[first:last])
+
+    def best(self, first: int, last: int) -> float:
+        """Least time to write and run stages first ... last - 1."""
+        best = math.inf
+        for chosen in itertools.product(*self.modes[first:last]):
+            rows = [each for mode in chosen for each in mode[2]]
+            if len(rows) <= self.arrays:
+                best = min(best, write_ns(rows, self.hardware) + self.run_ns(first, chosen))
+        return best
+
+    def run_ns(self, first: int, chosen: tuple[Any, ...]) -> float:
+        """The definition of docs/sources/model.md 4 and 11, pixel by pixel of every block's last window."""
+        finish: dict[str, np.ndarray] = {}
+        makespan = interval = 0
+        for stage, (block, copies, _) in enumerate(chosen, first):
+            node = self.graph.stages[stage]
+            shape = self.network.shapes[node.name]
+            ticks = ticks_of(
+                node, shape_of(node, self.network.shapes[node.inputs[0]].channels, block), self.hardware
+            )
+            across = -(-shape.width // block[1])
+            done = np.zeros((shape.height, shape.width), dtype=np.int64)
+            start, batches = -ticks, -(-(-(-shape.height // block[0]) * across) // copies)
+            for batch in range(batches):
+                pixels = [
+                    (y, x)
+                    for y in range(shape.height) for x in range(shape.width)
+                    if (y // block[0] * across + x // block[1]) // copies == batch
+                ]  # fmt: skip
+                ready = max(self._ready(stage, pixel, finish) for pixel in pixels)
+                start = max(start + ticks, ready)
+                for pixel in pixels:
+                    done[pixel] = start + ticks
+            finish[node.name] = done
+            makespan, interval = max(makespan, start + ticks), max(interval, batches * ticks)
+        timing = self.hardware.timing
+        assert timing is not None
+        unit_ns = timing.tick_ns if timing.clock == "own" else timing.step_ns
+        return (makespan + (self.inputs - 1) * interval) * unit_ns
+
+    def _ready(self, stage: int, pixel: tuple[int, int], finish: dict[str, np.ndarray]) -> int:
+        """When all pixels of stages of the segment are there that a window needs, as maxima over a raster."""
+        ready = 0
+        for edge in self.graph.edges:
+            producer = self.graph.names[edge.producer]
+            if edge.consumer == stage and producer in finish:
+                for extent in edge.extents:
+                    row, column = int(extent.rows[pixel[0]]), int(extent.columns[pixel[1]])
+                    if row >= 0 and column >= 0:
+                        ready = max(ready, int(finish[producer][: row + 1, : column + 1].max()))
+        return ready
+
+    def optimum(self) -> float:
+        """Least time of all cuts."""
+        n = len(self.modes)
+        least = [0.0] + [math.inf] * n
+        for last in range(1, n + 1):
+            for first in range(last):
+                if sum(len(modes[0][2]) for modes in self.modes[first:last]) <= self.arrays:
+                    least[last] = min(least[last], least[first] + self.best(first, last))
+        return least[n]
+
+
+def drawn(random: Random, mapping: str, *, own: bool) -> Case:
+    """A network of at least two stages that has few enough allocations to try all."""
+    while True:
+        extent, nodes = (3, 4) if mapping == "sdk" else (4, 6)
+        network = random_network(random, nodes, extent, SMALL)
+        if not 2 <= len(network.stages) <= 4:
+            continue
+        tables: dict[str, Any] = {
+            "write": {
+                "write_ns_per_row": random.choice([0.0, 0.5, 3.0, 40.0]),
+                "parallel": random.choice([1, 2, 5]),
+            }
+        }  # fmt: skip
+        if own:
+            tables["timing"] = {
+                "read_ns": 2.0, "dac_bits": random.choice([2, 8]), "rows_per_read": random.choice([1, 3]),
+                "clock": "own", "tick_ns": 1.0,
+            }  # fmt: skip
+        hardware = machine(**tables)
+        case = Case(network, hardware, 10**6, mapping, 1)
+        single = [len(modes[0][2]) for modes in case.modes]
+        arrays = random.randint(max(single), sum(single) + 4)
+        case = Case(network, hardware, arrays, mapping, random.choice([1, 1, 2, 7, 1000]))
+        if case.ways(0, len(case.modes)) <= MOST_WAYS:
+            return case
+
+
+@pytest.mark.parametrize(
+    ("mapping", "own"), [("im2col", False), ("im2col", True), ("sdk", False), ("sdk", True)]
+)
+@settings(max_examples=12)
+@given(random=randoms)
+def test_no_cuts_and_no_allocation_are_faster_than_the_bound(mapping: Any, own: bool, random: Random) -> None:
+    case = drawn(random, mapping, own=own)
+    plan = rramalloc.optimize_reload(
+        case.network, case.arrays, hardware=case.hardware, mapping=mapping, inputs=case.inputs, work=20
+    )
+    optimum = case.optimum()
+    assert plan.lower_bound <= optimum * (1 + 1e-9)
+    assert plan.total_ns >= optimum * (1 - 1e-9)
+    if plan.gap == 0:
+        assert plan.total_ns == pytest.approx(optimum)
+        assert plan.proof.startswith("proven optimal")
+    assert plan.total_ns <= 1.1 * optimum
+    names = [name for segment in plan.segments for name in segment.allocation.replication]
+    assert sorted(names) == sorted(
+        stage.name for stage in case.network.stages if stage.name in case.graph.names
+    )
+    assert all(segment.arrays <= case.arrays for segment in plan.segments)
+    for segment, network in zip(plan.segments, plan.networks, strict=True):
+        again = rramalloc.simulate(network, segment.allocation)
+        assert (again.makespan, again.interval) == (segment.makespan, segment.interval)
+
+
+def chain(*channels: int, extent: int = 4, kernel: int = 1) -> Network:
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [channels[0], extent, extent]}]
+    for number, outputs in enumerate(channels[1:], 1):
+        nodes.append({
+            "name": f"conv{number}", "op": "conv", "inputs": [nodes[-1]["name"]], "out_channels": outputs,
+            "kernel": kernel, "pads": kernel // 2,
+        })  # fmt: skip
+    return Network.build("chain", nodes)
+
+
+class TestByHand:
+    """Two 1 x 1 convolutions of 8 x 6 weights on 16 windows, one array each, of 8 wordlines in use."""
+
+    NETWORK = chain(8, 6, 6)
+
+    def test_one_array(self) -> None:
+        """conv1 writes 8 rows, conv2 6: 14 ns; each runs 16 steps of 10 ns for one input."""
+        plan = rramalloc.optimize_reload(self.NETWORK, 1, hardware=machine())
+        assert [segment.write_ns for segment in plan.segments] == [8.0, 6.0]
+        assert [segment.run_ns for segment in plan.segments] == [160.0, 160.0]
+        assert plan.total_ns == plan.lower_bound == 334.0
+        assert plan.gap == 0
+        assert plan.proof.startswith("proven optimal")
+
+    def test_two_arrays(self) -> None:
+        """Together they take 17 steps, apart with two copies each 8 steps and twice the rows."""
+        plan = rramalloc.optimize_reload(self.NETWORK, 2, hardware=machine())
+        assert [segment.stages for segment in plan.segments] == [2]
+        assert plan.total_ns == plan.lower_bound == 8.0 + 6.0 + 170.0
+
+    def test_two_arrays_and_many_inputs(self) -> None:
+        """Both ways take 16 steps an input: apart twice the rows are written, and 2 * 8 + 99 * 16 steps."""
+        plan = rramalloc.optimize_reload(self.NETWORK, 2, hardware=machine(), inputs=100)
+        assert plan.total_ns == plan.lower_bound == 14.0 + (17 + 99 * 16) * 10.0
+
+    def test_two_lanes(self) -> None:
+        """Two copies are written in the time of one: apart 14 + 160 ns, together 8 + 170 ns."""
+        write = {"write_ns_per_row": 1.0, "parallel": 2}
+        plan = rramalloc.optimize_reload(self.NETWORK, 2, hardware=machine(write=write))
+        assert [segment.write_ns for segment in plan.segments] == [8.0, 6.0]
+        assert plan.total_ns == plan.lower_bound == 14.0 + 80.0 + 80.0
+
+    def test_energy(self) -> None:
+        """Reads: 16 of one array each; 14 rows; 2 mW of an array for 334 ns; half the rows for one of 2."""
+        energy = {"read_pj": 3.0, "leakage_mw": 2.0}
+        write = {"write_ns_per_row": 1.0, "write_pj": 5.0, "parallel": 1}
+        plan = rramalloc.optimize_reload(self.NETWORK, 1, hardware=machine(energy=energy, write=write))
+        assert (plan.dynamic_pj, plan.write_pj, plan.static_pj) == (96.0, 70.0, 668.0)
+        assert plan.energy_pj == 96.0 + 70.0 + 668.0
+        plan = rramalloc.optimize_reload(
+            self.NETWORK, 1, hardware=machine(energy=energy, write=write), inputs=2
+        )
+        assert plan.write_pj == 35.0
+
+    def test_energy_that_is_not_given_is_not_there(self) -> None:
+        plan = rramalloc.optimize_reload(self.NETWORK, 1, hardware=machine())
+        assert plan.energy_pj is None
+        assert "write_pj" not in plan.to_dict()
+
+
+def test_where_writing_takes_no_time_every_layer_gets_all_arrays() -> None:
+    """Together the two layers take 6 steps on 40 arrays, one after the other 2 each, with 8 copies."""
+    network = chain(3, 4, 4, kernel=3)
+    free = machine(write={"write_ns_per_row": 0.0})
+    plan = rramalloc.optimize_reload(network, 40, hardware=free)
+    assert [segment.makespan for segment in plan.segments] == [2, 2]
+    assert rramalloc.optimize(network, 40, hardware=free).makespan == 6
+
+
+def test_where_writing_takes_long_a_network_that_fits_is_one_segment_with_one_copy() -> None:
+    network = chain(3, 4, 4, kernel=3)
+    slow = machine(write={"write_ns_per_row": 1e6})
+    plan = rramalloc.optimize_reload(network, 40, hardware=slow)
+    (segment,) = plan.segments
+    assert set(segment.allocation.replication.values()) == {1}
+    assert plan.gap == 0
+
+
+def test_same_command_same_plan() -> None:
+    plans = [
+        rramalloc.optimize_reload(
+            "squeezenet", 100, hardware=machine_like_a_chip(), inputs=3, work=20
+        ).to_dict()
+        for _ in range(2)
+    ]
+    assert plans[0] == plans[1]
+
+
+def machine_like_a_chip() -> Hardware:
+    crossbar = {"wordlines": 128, "bitlines": 128, "cell_bits": 4}
+    return machine(crossbar=crossbar, write={"write_ns_per_row": 50.0, "parallel": 4})
+
+
+def test_plain_cuts_are_never_faster() -> None:
+    for inputs in (1, 100):
+        plan = rramalloc.optimize_reload(
+            "resnet18", 300, hardware=machine_like_a_chip(), inputs=inputs, work=20
+        )
+        assert {other.cuts for other in plan.other_cuts} == {"greedy", "layers"}
+        assert all(other.ratio >= 1 for other in plan.other_cuts)
+        assert plan.lower_bound <= plan.total_ns
+
+
+def test_tiles_that_no_copy_may_straddle() -> None:
+    """Two tiles of one array: a layer of two arrays is cut, and every segment can be placed."""
+    chip = {"arrays_per_tile": 1, "straddle": False, "tiles": [1, 2], "chips": [1, 1]}
+    hardware = machine(chip=chip)
+    plan = rramalloc.optimize_reload(chain(16, 6, 6), hardware=hardware)
+    assert plan.cut_layers == {"conv1": 2}
+    for segment, network in zip(plan.segments, plan.networks, strict=True):
+        rramalloc.place(network, segment.allocation)
+
+
+def test_verify_says_equal_for_the_segments() -> None:
+    chip = {"arrays_per_tile": 4, "straddle": True, "tiles": [1, 1], "chips": [1, 1]}
+    plan = rramalloc.optimize_reload(chain(4, 6, 6, kernel=3), 4, hardware=machine(chip=chip))
+    for segment, network in zip(plan.segments, plan.networks, strict=True):
+        assert rramalloc.verify(network, segment.allocation).verdict == "equal"
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("tables", "words"),
+        [
+            ({"write": None}, "write_ns_per_row"),
+            ({"timing": None}, r"\[timing\]"),
+            ({"counting": {"groups": "dense", "classifiers": "host", "row_blocks": "anywhere"}}, "counting"),
+        ],
+    )
+    def test_hardware(self, tables: dict[str, Any], words: str) -> None:
+        with pytest.raises(SpecError, match=words):
+            rramalloc.optimize_reload(chain(4, 4), 4, hardware=machine(**tables))
+
+    @pytest.mark.parametrize(
+        "wrong", [{"inputs": 0}, {"inputs": 10**10}, {"arrays": 0}, {"work": -1}, {"gap": 2}]
+    )
+    def test_arguments(self, wrong: dict[str, Any]) -> None:
+        arguments: dict[str, Any] = {"arrays": 4, "hardware": machine()} | wrong
+        with pytest.raises(RramallocError):
+            rramalloc.optimize_reload(chain(4, 4), **arguments)
+
+    def test_too_many_stages(self) -> None:
+        with pytest.raises(UnsupportedError, match="2000"):
+            rramalloc.optimize_reload(chain(*[1] * 2002, extent=1), 4, hardware=machine())
+
+
+def test_without_reload_a_result_says_that_writing_is_not_counted() -> None:
+    allocation = rramalloc.optimize(chain(4, 4), 4, hardware=machine())
+    assert any("[write]" in warning for warning in allocation.warnings)
+    plan = rramalloc.optimize_reload(chain(4, 4), 4, hardware=machine())
+    assert not any("[write]" in warning for warning in plan.warnings)
