@@ -66,6 +66,7 @@ COMMON: Mapping[str, str] = {
     "copies": "copies of the layer that share the array",
     "critical_path": "segments that the makespan waits for",
     "critical_path_text": "the critical path in words",
+    "write": "how long it takes to write weights, for networks larger than the chip",
     "counting": "how a target counts arrays, where it is not the plain way",
     "coverage": "how much of the network the result is about",
     "crossbar": "size of one array",

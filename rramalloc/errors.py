@@ -104,8 +104,11 @@ class BudgetError(RramallocError):
     """Replication 1 everywhere needs more arrays than the budget.
 
     need: arrays with every layer stored once; have: the budget; demands: (layer, arrays) in network order;
-    chip: arrays of one chip where the chips have fewer than are needed, 0 where the budget is what is short.
+    chip: arrays of one chip where the chips have fewer than are needed, 0 where the budget is what is short;
+    can_reload: whether the hardware says how long it takes to write weights.
     """
+
+    can_reload = False
 
     def __init__(self, need: int, have: int, demands: Sequence[tuple[str, int]], chip: int = 0) -> None:
         super().__init__(need, have, tuple(demands), chip)
@@ -139,8 +142,9 @@ class BudgetError(RramallocError):
                 f"largest layer is {_label(self.largest)!r}: the smallest budget that works is "
                 f"--arrays {self.need}"
             )
+        reload = ", or --reload to write and run the layers in segments" if self.can_reload else ""
         return (
-            f"{short}, or use larger crossbars or more bits per cell\n"
+            f"{short}, or use larger crossbars or more bits per cell{reload}\n"
             f"  {'layer':<{width}}    arrays\n{table}\n  {'needed':<{width}}  {self.need:>8}\n"
             f"  {'budget':<{width}}  {self.have:>8}"
         )

@@ -67,7 +67,11 @@ def optimize(network: Network, hardware: Hardware, arrays: int, request: Request
     Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
     does not survive the check.  Source: docs/sources/model.md.
     """
-    problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
+    try:
+        problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
+    except BudgetError as error:
+        error.can_reload = hardware.write is not None
+        raise
     candidate = propose(problem, request, stop)
     return checked_allocation(hardware, arrays, problem, request, stop, candidate)
 

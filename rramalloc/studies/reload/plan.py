@@ -22,7 +22,7 @@ Ns = Annotated[float, Field(ge=0)]
 class Segment(Record):
     """Consecutive stages that are in the arrays at the same time.
 
-    first, last: of its stages, of which there are `stages`; arrays: used; makespan, interval: of one input,
+    first, last: of its stages; stages: how many; arrays: used; makespan, interval: of one input,
     in steps, or ticks of own clocks; write_ns: to write its weights; run_ns: of all inputs; time_ns: both;
     lower_bound: ns that no allocation of these stages undercuts; network: these stages as a network of their
     own, whose inputs are what earlier segments computed; allocation: of that network, for `simulate`,
@@ -46,8 +46,8 @@ class Segment(Record):
 class OtherCuts(Record):
     """What other cuts come to, with allocations searched for in the same way.
 
-    cuts: "greedy": as many layers as fit with one copy each, then the next ones; "layers": each layer alone;
-    ratio: of their time to that of the plan.
+    cuts: "greedy", as many layers as fit with one copy each, then the next ones, or "layers", each alone;
+    segments: how many; total_ns: their time; ratio: of that to the time of the plan.
     """
 
     cuts: Literal["greedy", "layers"]
@@ -59,13 +59,14 @@ class OtherCuts(Record):
 class ReloadPlan(ResultRecord):
     """How a network runs on fewer arrays than it needs: segment by segment, each written, then run.
 
-    inputs: that run through every segment each time it is written; total_ns: of all of them, per_input_ns: of
-    one in the mean; throughput_per_s: inputs per second; lower_bound: ns that no cuts of the layers in this
-    order and no allocations undercut; gap: (total_ns - lower_bound) / total_ns; proof: what shows the bound,
-    in words; write_ns: in total; arrays: allowed, most of any segment, and what the whole network needs;
-    cut_layers: parts of layers that alone exceed the arrays; other_cuts: plain ways to cut, for comparison;
-    dynamic_pj, write_pj, static_pj, energy_pj: for one input in the mean, None, and left out of files, where
-    the hardware does not give them; seconds: work of the search in seconds of a reference core, counted.
+    inputs: that run through every segment each time it is written; total_ns: time of all of them;
+    per_input_ns: of one in the mean; throughput_per_s: inputs per second; segments: in the order in which
+    they run; lower_bound: ns that no cuts of the layers in this order and no allocations undercut; gap:
+    (total_ns - lower_bound) / total_ns; proof: what shows the bound, in words; write_ns: in total; arrays:
+    allowed, most of any segment, and what the whole network needs; cut_layers: parts of layers that alone
+    exceed the arrays; other_cuts: plain ways to cut, for comparison; dynamic_pj, write_pj, static_pj,
+    energy_pj: for one input in the mean, None, and left out of files, where the hardware does not give them;
+    seconds: work of the search in seconds of a reference core, counted.
     """
 
     rows_in = "segments"

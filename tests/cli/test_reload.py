@@ -1,0 +1,178 @@
+"""`rramalloc optimize --reload`: what it prints, what it writes and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import rramalloc
+from rramalloc.schemas import json_schema
+
+Run = Callable[..., Any]
+
+WRITE = """
+[timing]
+step_ns = 10.0
+[write]
+write_ns_per_row = 5.0
+parallel = 2
+"""
+CHIP = """
+[chip]
+arrays_per_tile = 20
+straddle = true
+tiles = [1, 1]
+chips = [1, 1]
+"""
+
+
+@pytest.fixture
+def hardware(tmp_path: Path) -> Path:
+    plain = rramalloc.load_hardware("plain")
+    text = f"""
+name = "write"
+source = "test"
+[crossbar]
+wordlines = 128
+bitlines = 128
+cell_bits = {plain.crossbar.cell_bits}
+[precision]
+weight_bits = {plain.precision.weight_bits}
+input_bits = 8
+output_bits = 8
+signed = "offset"
+"""
+    path = tmp_path / "write.toml"
+    path.write_text(text + WRITE)
+    return path
+
+
+@pytest.fixture
+def reload(run: Run, hardware: Path) -> Run:
+    """The command for AlexNet on a third of what it needs."""
+
+    def call(*arguments: object, arrays: object = "x0.4") -> Any:
+        return run(
+            "optimize",
+            "alexnet",
+            "--arrays",
+            arrays,
+            "--hardware",
+            hardware,
+            "--reload",
+            "--work",
+            4,
+            *arguments,
+        )
+
+    return call
+
+
+def test_table(reload: Run) -> None:
+    outcome = reload("--inputs", 5)
+    assert outcome.code == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert lines[0].split() == "first last stages arrays makespan interval write run time".split()
+    for label in (
+        "network",
+        "arrays",
+        "time",
+        "per input",
+        "writing",
+        "lower bound",
+        "gap",
+        "proof",
+        "other cuts",
+    ):
+        assert any(line.startswith(label) for line in lines), label
+    assert "for 5 inputs per loading" in outcome.out
+
+
+def test_json_file_and_schema(reload: Run, tmp_path: Path) -> None:
+    outcome = reload("--format", "json", "-o", tmp_path / "plan.json", "-q")
+    document = outcome.json
+    assert document == json.loads((tmp_path / "plan.json").read_text())
+    jsonschema.validate(document, json_schema("reload"))
+    assert document["format"] == "rramalloc-reload/1"
+    assert document["total_ns"] == sum(segment["time_ns"] for segment in document["segments"])
+    assert document["lower_bound"] <= document["total_ns"]
+    assert document["inputs"] == 1
+    assert all(segment["arrays"] <= document["arrays"]["budget"] for segment in document["segments"])
+    assert document["coverage"]["host"] == ["fc6", "fc7", "fc8"]
+    assert rramalloc.ReloadPlan.model_validate_json(json.dumps(document)).to_dict() == document
+
+
+def test_csv_has_a_row_for_every_segment(reload: Run) -> None:
+    rows = reload("--format", "csv").rows
+    assert rows[0]["first"] == "conv1"
+    assert sum(int(row["stages"]) for row in rows) == 5
+
+
+def test_same_command_same_bytes(reload: Run) -> None:
+    first, second = (reload("--format", "json", "--inputs", 3, "--mapping", "sdk").out for _ in range(2))
+    assert first == second
+
+
+def test_arrays_of_the_chip(run: Run, hardware: Path) -> None:
+    hardware.write_text(hardware.read_text() + CHIP)
+    outcome = run("optimize", "alexnet", "--hardware", hardware, "--reload", "--work", 2, "--format", "json")
+    assert outcome.json["arrays"]["budget"] == 20
+    assert set(outcome.json["cut_layers"]) == {"conv2", "conv3", "conv4", "conv5"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--objective", "interval"), "--objective is not for --reload"),
+        (("--target", 5), "--target is not for --reload"),
+        (("--method", "gain"), "--method is not for --reload"),
+        (("--placed",), "--placed is not for --reload"),
+        (("--fold",), "--fold is not for --reload"),
+        (("--figure", "a.svg"), "--figure is not for --reload"),
+        (("--inputs", "many"), "--inputs"),
+    ],
+)
+def test_wrong_usage(reload: Run, arguments: tuple[object, ...], words: str) -> None:
+    outcome = reload(*arguments)
+    assert outcome.code == 2
+    assert words in " ".join(outcome.err.split())
+    assert not outcome.out
+
+
+def test_inputs_without_reload(run: Run) -> None:
+    outcome = run("optimize", "alexnet", "--arrays", 400, "--inputs", 2)
+    assert outcome.code == 2
+    assert "--inputs is for --reload" in outcome.err
+
+
+@pytest.mark.parametrize("number", [0, -3, 10**12])
+def test_number_of_inputs(reload: Run, number: int) -> None:
+    outcome = reload("--inputs", number)
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: inputs: must be from 1 to 1000000000")
+
+
+def test_hardware_without_write(run: Run) -> None:
+    outcome = run("optimize", "alexnet", "--arrays", 80, "--hardware", "isaac-todaes", "--reload")
+    assert outcome.code == 1
+    assert "write_ns_per_row" in outcome.err
+
+
+def test_a_network_that_does_not_fit_is_told_of_reload_where_it_would_help(run: Run, hardware: Path) -> None:
+    outcome = run("optimize", "alexnet", "--arrays", 80, "--hardware", hardware)
+    assert outcome.code == 1
+    assert "or --reload to write and run the layers in segments" in " ".join(outcome.err.split())
+    plain = run("optimize", "alexnet", "--arrays", 80)
+    assert "--reload" not in plain.err
+
+
+def test_a_time_limit_and_no_work_still_give_a_plan(reload: Run) -> None:
+    for arguments in (("--time-limit", 0), ("--work", 0)):
+        outcome = reload("--format", "json", *arguments)
+        assert outcome.code == 0, outcome.err
+        assert outcome.json["lower_bound"] <= outcome.json["total_ns"]
