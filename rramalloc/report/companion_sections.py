@@ -15,7 +15,7 @@ from rramalloc.units import counted, duration, share
 Bars = Sequence[tuple[Key, Sequence[float]]]
 
 
-def _bars(title: str, across: str, up: str, names: Sequence[str], bars: Bars, detail: Detail) -> Chart:
+def stacked_bars(title: str, across: str, up: str, names: Sequence[str], bars: Bars, detail: Detail) -> Chart:
     """A stacked bar for each name, as many as the detail allows."""
     kept = thinned(len(names), max(2, detail.marks // (4 * len(bars))))
     data: Lists = {"place": list(range(len(kept))), "name": [names[at] for at in kept]}
@@ -43,7 +43,7 @@ def evaluation_section(result: EvaluationDocument, detail: Detail) -> Section:
         (Key("compute", BLUE), [task.compute_ns / 1e3 for task in best]),
         (Key("out-transfer", GREEN), [task.out_ns / 1e3 for task in best]),
     )
-    chart = _bars("Time of the tasks", "task", "us", [task.name for task in best], bars, detail)
+    chart = stacked_bars("Time of the tasks", "task", "us", [task.name for task in best], bars, detail)
     tables = [_tasks(f"Tasks under {result.best}", result.tasks, detail)]
     if result.composed is not None:
         tables.append(_tasks("Tasks, each under its best strategy", result.composed.tasks, detail))
@@ -98,7 +98,7 @@ def fold_section(result: FilterFold | NetworkFold, detail: Detail) -> Section:
             (Key("saved", ORANGE), [layer.demand_before - layer.demand_after for layer in result.layers]),
         )
         names = [layer.name for layer in result.layers]
-        blocks = (_bars("Arrays of one copy", "layer", "arrays", names, bars, detail),)
+        blocks = (stacked_bars("Arrays of one copy", "layer", "arrays", names, bars, detail),)
     columns = (
         Column("Layer", value=lambda each: getattr(each, "name", "filter")),
         *columns_of("Filter before, Filter, Stride, Dilation"),
@@ -135,7 +135,7 @@ def latency_section(result: LatencyTable, detail: Detail) -> Section:
         "Noise [ns] float=noise_ns, Lowest [ns] float=low_ns, Highest [ns] float=high_ns, Runs int=n, "
         "Flags=flag_text"
     )
-    chart = (_bars("Latency of the layers", "layer", "us", names, bars, detail),) if layers else ()
+    chart = (stacked_bars("Latency of the layers", "layer", "us", names, bars, detail),) if layers else ()
     device = next((row.device for row in result.rows if row.device), "unknown device")
     return Section(
         title="Measured latencies",

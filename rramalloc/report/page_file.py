@@ -26,6 +26,7 @@ from rramalloc.report.comparison_section import comparison_section
 from rramalloc.report.front_section import front_section
 from rramalloc.report.html import escaped, pairs_html, section_html, table_html
 from rramalloc.report.placement_section import placement_section
+from rramalloc.report.reload_section import reload_section
 from rramalloc.report.section import LEVELS, Detail, Section, Table
 from rramalloc.report.sweep_section import sweep_section
 from rramalloc.report.timed import Networks, Timed, time_allocation, time_simulation
@@ -37,6 +38,7 @@ from rramalloc.results.pareto_front import ParetoFront
 from rramalloc.results.simulation import Simulation
 from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.studies.chiplet.cost import ChipletCost
+from rramalloc.studies.reload.plan import ReloadPlan
 from rramalloc.studies.strategies.evaluation import Evaluation, EvaluationDocument
 from rramalloc.studies.sweep.rows import SweepDocument
 from rramalloc.studies.sweep.run import read_sweep
@@ -52,6 +54,7 @@ SECTIONS: dict[type[Record], Callable[..., Section]] = {
     SweepDocument: sweep_section,
     Tuning: tuning_section,
     Placement: placement_section,
+    ReloadPlan: reload_section,
     ChipletCost: chiplet_section,
     ChipletSchedule: schedule_section,
     EvaluationDocument: evaluation_section,
@@ -78,11 +81,11 @@ def report(
 ) -> str:
     """The HTML of a page that shows results, written to `output` if that is given.
 
-    files: of allocations, simulations, comparisons, Pareto fronts, sweeps (or their folders), placements,
-    chiplet costs and schedules, evaluations, folds and latency tables (JSON), identified by their `format`;
-    or the records themselves; networks: files, names or networks, from which stalls, buffers and the
-    critical path of an allocation come; those that ship are found without; date, command: shown as they are
-    given, nothing is shown of the clock.
+    files: of allocations, simulations, comparisons, Pareto fronts, sweeps (or their folders), plans of
+    segments, placements, chiplet costs and schedules, evaluations, folds and latency tables (JSON),
+    identified by their `format`; or the records themselves; networks: files, names or networks, from which
+    stalls, buffers and the critical path of an allocation come; those that ship are found without; date,
+    command: shown as they are given, nothing is shown of the clock.
     The page loads nothing, is at most 2 MB, and the same input gives the same bytes.
     Raises FileError, SpecError, UnknownNameError; then nothing is written.
     """

@@ -18,6 +18,8 @@ import rramalloc
 from rramalloc.api import report
 from rramalloc.columns import Column
 from rramalloc.errors import FileError, RramallocError, SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.report.html import escaped, safe_json, table_html
 from rramalloc.report.page_file import SIZE_LIMIT_BYTES
@@ -188,6 +190,26 @@ def test_records_are_shown_as_files_are(tiny: dict[str, Path]) -> None:
     assert "(Allocation)" in report([allocation])
     with pytest.raises(SpecError, match="cannot show"):
         report([allocation.network])
+
+
+def test_a_plan_of_segments_is_shown(tmp_path: Path) -> None:
+    """As a record and as a file alike, with names as text: its segments, and plain cuts beside them."""
+    names = (HOSTILE[0], HOSTILE[1], "third")
+    network = write_network(tmp_path / "n.json", names)
+    tables = load_hardware("plain").to_dict() | {
+        "timing": {"step_ns": 10.0}, "write": {"write_ns_per_row": 5.0, "write_pj": 1.0},
+        "energy": {"read_pj": 2.0, "leakage_mw": 1.0},
+    }  # fmt: skip
+    hardware = Hardware.model_validate(tables)
+    plan = rramalloc.optimize_reload(network, "x0.7", hardware=hardware, inputs=4, work=2)
+    plan.save(tmp_path / "plan.json")
+    page = report([tmp_path / "plan.json"])
+    assert page.count("<figure") == report([plan]).count("<figure") == 1
+    assert not any(name in page for name in names[:2])
+    assert "in segments" in page
+    assert escaped(names[0]) in page
+    for words in ("Per input", "4 inputs per loading", "greedy", "layers", "Energy"):
+        assert words in page
 
 
 def test_what_companion_methods_write_is_shown(tmp_path: Path) -> None:
