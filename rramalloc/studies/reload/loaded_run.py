@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cached_property
 
+import numpy as np
 from typing_extensions import override
 
 from rramalloc.errors import SpecError
@@ -21,6 +23,8 @@ _STEPS, _MOST_TRIED = 3, 400
 """Steps of a staircase that are tried in each direction, and modes that are tried before the last round."""
 _SECONDS_PER_STAGE = 1e-4
 """Of timing an allocation in other blocks."""
+_SECONDS_PER_MODE = 1e-5
+"""Of the time of a mode of a stage alone."""
 _ROUNDING = 1e-9
 
 
@@ -68,6 +72,9 @@ class LoadedRun(Objective):
             best = min(candidates, key=lambda candidate: self.run_ns(problem.timing(candidate)))
             return FasterThan(replace(best, seconds=seconds), bound_ns)
 
+        if self._alone:
+            return self._fastest_mode()
+
         def search(problem: Problem) -> Candidate:
             return ArrayRangeSearch(problem, stop, self.value, self.floor, fastest).run()
 
@@ -82,6 +89,31 @@ class LoadedRun(Objective):
         faster = min(best, alone, key=lambda candidate: self.value(self.problem.timing(candidate)))
         return self._descend(replace(faster, seconds=seconds))
 
+    @property
+    def _alone(self) -> bool:
+        """Whether there is one stage, whose batches take as long whatever its copies."""
+        step_time = self.problem.step_time
+        return len(self.problem.demand) == 1 and step_time is not None and not step_time.depends_on_copies
+
+    def _fastest_mode(self) -> Candidate:
+        """The best mode of a single stage: its makespan and interval are the time of its batches.
+
+        Copies alone that write more wordlines and take longer than others are no better in any round,
+        so this is the optimum of them; with blocks it need not be.
+        """
+        best, best_ns, (stairs,) = None, math.inf, self._stairs
+        modes = stairs.near(0, len(stairs.modes.length))
+        for (block, copies), length in modes:
+            written = self.writing.ns(self.writing.of_stage(0, block, copies))
+            candidate = Candidate(np.array([copies], dtype=np.int64), 1, "every mode tried", blocks=(block,))
+            value = written + self.inputs * Latency(self.problem).in_ns(length)
+            if value < best_ns and self.problem.holds(candidate.replication, candidate.blocks):
+                best, best_ns = candidate, value
+        if best is None:
+            raise AssertionError("one copy fits")
+        bound = best_ns if self.problem.modes is None else None
+        return replace(best, seconds=len(modes) * _SECONDS_PER_MODE, objective_bound=bound)
+
     def _descend(self, candidate: Candidate) -> Candidate:
         """A local optimum: no stage with a mode near its own on the staircase of wordlines is faster."""
         problem, tried, improved = self.problem, 0, True
@@ -91,7 +123,7 @@ class LoadedRun(Objective):
             for stage, stairs in enumerate(self._stairs):
                 timing = problem.timing(candidate)
                 length = int(timing.batches[stage] * timing.cycles[stage])
-                for block, copies in stairs.near(length, _STEPS):
+                for (block, copies), _ in stairs.near(length, _STEPS):
                     blocks, replication = list(timing.graph.blocks), candidate.replication.copy()
                     blocks[stage], replication[stage] = block, copies
                     trial = replace(candidate, blocks=tuple(blocks), replication=replication)

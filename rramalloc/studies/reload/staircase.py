@@ -56,17 +56,17 @@ class Staircase:
         at = int(np.searchsorted(self.modes.length, longest, side="right")) - 1
         return Least(0, int(self.arrays[at]), int(self.rows[at])) if at >= 0 else Least(1, 0, 0)
 
-    def near(self, length: int, steps: int) -> list[tuple[Pair, int]]:
-        """Modes (block, copies) that write fewer wordlines than all faster ones, about as long as `length`.
+    def near(self, length: int, steps: int) -> list[tuple[tuple[Pair, int], int]]:
+        """Modes (block, copies) that write fewer wordlines than all faster ones, with their length.
 
-        So many steps of the staircase in both directions.
+        Those about as long as `length`: so many steps of the staircase in both directions.
         """
         falls = np.concatenate(([True], self.rows[1:] < self.rows[:-1]))
         rows = np.flatnonzero(falls)
         at = int(np.searchsorted(self.modes.length[rows], length))
         modes = self.modes.take(rows[max(0, at - steps) : at + steps + 1])
         blocks = zip(modes.tall.tolist(), modes.wide.tolist(), strict=True)
-        return list(zip(blocks, modes.low.tolist(), strict=True))
+        return list(zip(zip(blocks, modes.low.tolist(), strict=True), modes.length.tolist(), strict=True))
 
 
 def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) -> Ints:
