@@ -13,6 +13,7 @@ genetic algorithm.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -54,7 +55,11 @@ class SearchedSegment:
 
 @dataclass(eq=False)
 class CutSearch:
-    """The cuts of one network. spent_s, plain_s: seconds of work, counted, and those for plain cuts."""
+    """The cuts of one network.
+
+    alone: the same with copies alone, where this one is over modes: what it found is tried here too;
+    spent_s, plain_s: seconds of work, counted, and those for plain cuts and copies alone.
+    """
 
     network: Network
     hardware: Hardware
@@ -63,6 +68,7 @@ class CutSearch:
     request: Request
     stop: Stop
     inputs: int
+    alone: CutSearch | None = None
     spent_s: float = 0.0
     plain_s: float = 0.0
     searched: dict[Cut, SearchedSegment] = field(default_factory=dict)
@@ -76,6 +82,8 @@ class CutSearch:
             problem = replace(problem, modes=ModeArrays(network, graph.stages, self.hardware))
         writing = Writing(graph, self.hardware, self.write, options.mapping)
         self.bounds = SegmentFloors(problem, writing, self.arrays, self._step_ns, self.inputs).times()
+        if not all(len(each) for each in self.bounds):
+            raise AssertionError("layers that do not fit are cut before")
         self.values = [np.full(len(each), math.inf) for each in self.bounds]
 
     @property
@@ -87,21 +95,36 @@ class CutSearch:
 
     def run(self) -> None:
         """Search the segments of plain cuts, then those that decide the bound and the best plan in turn."""
-        for cuts in (self.greedy, self.layers):
+        before = 0.0 if self.alone is None else self.alone.spent_s + self.alone.plain_s
+        for cuts in (self.greedy, self.layers, self.alone.best if self.alone else []):
             for cut in cuts:
                 self._search(cut, _FIRST_WORK)
-        self.plain_s, self.spent_s = self.spent_s, 0.0
+        self.plain_s, self.spent_s = before + self.spent_s, 0.0
         self._report()
-        turn = 0
+        ways = itertools.cycle((self._promising, self._bounding, self._promising, self._best_so_far))
         while self.stop.is_open(self.best_ns, self.bound_ns, self.spent_s):
-            chosen = self._next(self.bounds if turn % 2 == 0 else self.values)
-            chosen = chosen or self._next(self.values if turn % 2 == 0 else self.bounds)
+            chosen = next(ways)() or self._promising() or self._bounding() or self._best_so_far()
             if chosen is None:
                 return
-            before = self.searched.get(chosen)
-            self._search(chosen, _FIRST_WORK if before is None else 2 * before.work)
+            known = self.searched.get(chosen)
+            self._search(chosen, _FIRST_WORK if known is None else 2 * known.work)
             self._report()
-            turn += 1
+
+    def _promising(self) -> Cut | None:
+        """A segment of the fastest plan there could be if those not searched were as fast as their bound."""
+        times = [
+            np.where(values < math.inf, values, bounds)
+            for values, bounds in zip(self.values, self.bounds, strict=True)
+        ]
+        return next((cut for cut in shortest(times)[1] if cut not in self.searched), None)
+
+    def _bounding(self) -> Cut | None:
+        """A segment of the plan that the bound of all plans comes from."""
+        return self._next(self.bounds)
+
+    def _best_so_far(self) -> Cut | None:
+        """A segment of the best plan."""
+        return self._next(self.values)
 
     def _next(self, times: Times) -> Cut | None:
         """Of the segments on the shortest way one to search: the first of those never searched, or the one
@@ -173,12 +196,17 @@ class CutSearch:
         share = replace(self.stop, work=work, on_progress=None, history=[], gap=0.0)
         candidate = objective.solve(share, self.request.seed)
         self.spent_s += (candidate.seconds or 0.0) + _SECONDS_PER_SEGMENT
-        value_ns = objective.value(objective.problem.timing(candidate))
         bound_ns = max(objective.bound(candidate), float(self.bounds[first][last - first - 1]))
+        candidates = [candidate]
         if known is not None:
+            candidates.append(known.candidate)
             bound_ns = max(bound_ns, known.bound_ns)
-            if known.value_ns <= value_ns:
-                candidate, value_ns = known.candidate, known.value_ns
+        elif self.alone is not None and cut in self.alone.searched:
+            copies = self.alone.searched[cut].candidate
+            candidates.append(objective.improved(replace(copies, blocks=objective.problem.graph.blocks)))
+        values = [objective.value(objective.problem.timing(each)) for each in candidates]
+        value_ns = min(values)
+        candidate = candidates[values.index(value_ns)]
         bound_ns = within(value_ns, bound_ns)
         self.searched[cut] = SearchedSegment(network, objective, candidate, value_ns, bound_ns, work)
         self.bounds[first][last - first - 1] = bound_ns

@@ -75,19 +75,7 @@ class LoadedRun(Objective):
         if self._alone:
             return self._fastest_mode()
 
-        def search(problem: Problem) -> Candidate:
-            return ArrayRangeSearch(problem, stop, self.value, self.floor, fastest).run()
-
-        best = search(self.problem)
-        if self.problem.modes is None:
-            return best
-        alone = search(replace(self.problem, modes=None))  # copies alone are modes too
-        seconds = (best.seconds or 0.0) + (alone.seconds or 0.0)
-        alone = replace(
-            alone, blocks=self.problem.graph.blocks, proof=best.proof, objective_bound=best.objective_bound
-        )
-        faster = min(best, alone, key=lambda candidate: self.value(self.problem.timing(candidate)))
-        return self._descend(replace(faster, seconds=seconds))
+        return self.improved(ArrayRangeSearch(self.problem, stop, self.value, self.floor, fastest).run())
 
     @property
     def _alone(self) -> bool:
@@ -114,8 +102,10 @@ class LoadedRun(Objective):
         bound = best_ns if self.problem.modes is None else None
         return replace(best, seconds=len(modes) * _SECONDS_PER_MODE, objective_bound=bound)
 
-    def _descend(self, candidate: Candidate) -> Candidate:
-        """A local optimum: no stage with a mode near its own on the staircase of wordlines is faster."""
+    def improved(self, candidate: Candidate) -> Candidate:
+        """A local optimum over modes: none near that of a stage on its staircase of wordlines is faster."""
+        if self.problem.modes is None:
+            return candidate
         problem, tried, improved = self.problem, 0, True
         best = self.value(problem.timing(candidate))
         while improved and tried < _MOST_TRIED:

@@ -126,6 +126,11 @@ def optimize_reload(
         cut = cut_to_fit(source, {layer.name for layer in graph.layers}, machine, options, together)
         plain = machine.model_copy(update={"write": None})  # what [write] says is used here
         search = CutSearch(cut.network, plain, write, there, request, ending, inputs)
+        if mapping == "sdk":
+            copies = replace(request, mapping=options.changed(mapping="im2col"))
+            ahead = replace(ending, on_progress=None, history=[])
+            search.alone = CutSearch(cut.network, plain, write, there, copies, ahead, inputs)
+            search.alone.run()
         search.run()
         return _plan(source, graph, machine, given, cut.parts, search)
 
