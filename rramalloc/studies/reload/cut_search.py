@@ -45,7 +45,6 @@ Cut = tuple[int, int]
 class SearchedSegment:
     """A segment that was searched. bound_ns: of all its allocations; work: units of the last search."""
 
-    network: Network
     objective: LoadedRun
     candidate: Candidate
     value_ns: float
@@ -183,16 +182,15 @@ class CutSearch:
         if known is not None and known.work >= work:
             return
         if known is None:
-            network = self._network(cut)
             try:
-                objective = self._objective(network)
+                objective = self.objective(cut)
             except (BudgetError, TileError, PlacementError, UnsupportedError):
                 if last == first + 1 and self.graph.weighted[first]:
                     raise
                 self.bounds[first][last - first - 1] = math.inf
                 return
         else:
-            network, objective = known.network, known.objective
+            objective = known.objective
         share = replace(self.stop, work=work, on_progress=None, history=[], gap=0.0)
         candidate = objective.solve(share, self.request.seed)
         self.spent_s += (candidate.seconds or 0.0) + _SECONDS_PER_SEGMENT
@@ -208,16 +206,15 @@ class CutSearch:
         value_ns = min(values)
         candidate = candidates[values.index(value_ns)]
         bound_ns = within(value_ns, bound_ns)
-        self.searched[cut] = SearchedSegment(network, objective, candidate, value_ns, bound_ns, work)
+        self.searched[cut] = SearchedSegment(objective, candidate, value_ns, bound_ns, work)
         self.bounds[first][last - first - 1] = bound_ns
         self.values[first][last - first - 1] = value_ns
 
-    def _network(self, cut: Cut) -> Network:
+    def objective(self, cut: Cut) -> LoadedRun:
+        """What a segment minimises. Raises BudgetError, TileError, PlacementError, UnsupportedError."""
         names, (first, last) = self.graph.names, cut
-        name = f"{self.graph.network.name}/{first + 1}-{last}"
-        return segment_network(self.graph.network, set(names), names[first:last], name)
-
-    def _objective(self, network: Network) -> LoadedRun:
+        name = f"{self.network.name}/{first + 1}-{last}"
+        network = segment_network(self.network, set(names), names[first:last], name)
         problem = make_problem(network, self.hardware, self.arrays, self.request.mapping)
         writing = Writing(problem.graph, self.hardware, self.write, self.request.mapping.mapping)
         return LoadedRun(problem, writing, self.inputs)

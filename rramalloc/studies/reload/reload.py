@@ -230,7 +230,7 @@ def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
         run_ns=run_ns,
         time_ns=write_ns + run_ns,
         lower_bound=searched.bound_ns,
-        network=NetworkDocument.model_validate_json(json.dumps(searched.network.to_dict())),
+        network=NetworkDocument.model_validate_json(json.dumps(problem.graph.network.to_dict())),
         allocation=allocation,
     )
     return segment, written_rows(written)

@@ -16,13 +16,17 @@ from laws.strategies import ALL_PIXELS, ANY, random_network, randoms
 import rramalloc
 from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
+from rramalloc.results.optimize import Request
+from rramalloc.search.problem import Stop
+from rramalloc.studies.reload.cut_search import CutSearch
 from rramalloc.timing.stage_graph import StageGraph
 
 Mode = tuple[tuple[int, int], int, int]
 """Block, copies, and arrays that they take."""
 ROWS, COLUMNS = 8, 6
-MOST_WAYS = 4000
+MOST_WAYS = 2500
 SMALL = tuple(op for op in ANY + ALL_PIXELS if op != "input")
 
 
@@ -220,6 +224,44 @@ def test_no_cuts_and_no_allocation_are_faster_than_the_bound(mapping: Any, own: 
     for segment, network in zip(plan.segments, plan.networks, strict=True):
         again = rramalloc.simulate(network, segment.allocation)
         assert (again.makespan, again.interval) == (segment.makespan, segment.interval)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "own"), [("im2col", False), ("im2col", True), ("sdk", False), ("sdk", True)]
+)
+@settings(max_examples=15)
+@given(random=randoms)
+def test_no_segment_is_faster_than_its_bounds(mapping: Any, own: bool, random: Random) -> None:
+    """Neither than the bound that takes no search, nor than that of little work."""
+    case = drawn(random, mapping, own=own)
+    write = case.hardware.write
+    assert write is not None
+    request = Request(mapping=DEFAULT_MAPPING.changed(mapping=mapping))
+    plain = case.hardware.model_copy(update={"write": None})
+    search = CutSearch(case.network, plain, write, case.arrays, request, Stop(), case.inputs)
+    for first, floors in enumerate(search.bounds):
+        for length, floor in enumerate(floors.tolist(), 1):
+            best = case.best(first, first + length)
+            assert floor <= best
+            objective = search.objective((first, first + length))
+            candidate = objective.solve(Stop(work=random.choice([1, 4])), 0)
+            assert objective.bound(candidate) <= best * (1 + 1e-9)
+            assert objective.value(objective.problem.timing(candidate)) >= best * (1 - 1e-9)
+
+
+def test_floors_by_hand() -> None:
+    """Weights of 8 x 6 for 16 windows, then of 6 x 6 for 4; two arrays, 1 ns a wordline, 10 ns a step.
+
+    Alone the first takes 8 steps with two copies, 16 + 80 ns, the second 2 steps, 12 + 20. Together each has
+    one copy: no interval is below 16.
+    """
+    nodes = chain(8, 6, 6).to_dict()["nodes"]
+    nodes[2]["stride"] = [2, 2]
+    hardware = machine()
+    assert hardware.write is not None
+    plain = hardware.model_copy(update={"write": None})
+    search = CutSearch(Network.build("n", nodes), plain, hardware.write, 2, Request(), Stop(), 1)
+    assert [pytest.approx(times.tolist()) for times in search.bounds] == [[96.0, 174.0], [32.0]]
 
 
 def chain(*channels: int, extent: int = 4, kernel: int = 1) -> Network:
