@@ -25,6 +25,7 @@ from rramalloc.hardware.hardware import Hardware, Write
 from rramalloc.mapping.demand import ModeArrays, demands
 from rramalloc.network.network import Network
 from rramalloc.results.optimize import Request, make_problem
+from rramalloc.results.recheck import recheck_bound
 from rramalloc.search.objective import within
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.studies.reload.floors import SegmentFloors, Times
@@ -206,6 +207,7 @@ class CutSearch:
         value_ns = min(values)
         candidate = candidates[values.index(value_ns)]
         bound_ns = within(value_ns, bound_ns)
+        recheck_bound(value_ns, bound_ns, "ns", f"the search of a segment of {self.network.name[:60]!r}")
         self.searched[cut] = SearchedSegment(objective, candidate, value_ns, bound_ns, work)
         self.bounds[first][last - first - 1] = bound_ns
         self.values[first][last - first - 1] = value_ns
