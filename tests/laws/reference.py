@@ -6,9 +6,10 @@ Slow on purpose, and without a line from rramalloc.timing: nodes and shapes go i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from types import MappingProxyType
 
@@ -74,7 +75,7 @@ def needed_pixels(node: Node, pixel: Pixel, source: Shape) -> list[Pixel]:
         return [(r, c) for r in sorted({at // source.width for at in own}) for c in range(source.width)]
     if isinstance(node, Upsample):
         rows, columns = (
-            _around(node, axis, at, extent)
+            _around(node.mode, node.coordinates, node.scale[axis], at, extent)
             for axis, at, extent in ((0, y, source.height), (1, x, source.width))
         )
         return [(r, c) for r in rows for c in columns]
@@ -85,20 +86,20 @@ def needed_pixels(node: Node, pixel: Pixel, source: Shape) -> list[Pixel]:
     return [(y, x)]
 
 
-def _around(node: Upsample, axis: int, at: int, extent: int) -> list[int]:
+@cache
+def _around(mode: str, coordinates: str, factor: int, at: int, extent: int) -> Sequence[int]:
     """Source pixels less than one pixel (cubic: two) from an output pixel's position, clipped."""
-    factor = node.scale[axis]
-    if node.mode == "nearest":
-        return [at // factor]
+    if mode == "nearest":
+        return (at // factor,)
     position = Fraction(at, factor)
-    if node.coordinates == "half_pixel":
+    if coordinates == "half_pixel":
         position = (at + Fraction(1, 2)) / factor - Fraction(1, 2)
-    elif node.coordinates == "align_corners":
+    elif coordinates == "align_corners":
         position = Fraction(at * (extent - 1), extent * factor - 1) if extent > 1 else Fraction(0)
-    reach = 1 if position.denominator == 1 or node.mode == "linear" else 2
+    reach = 1 if position.denominator == 1 or mode == "linear" else 2
     near = [q for q in range(-4, extent + 4) if abs(q - position) < reach]
     clipped = [min(max(q, 0), extent - 1) for q in near]
-    return list(range(min(clipped), max(clipped) + 1))
+    return range(min(clipped), max(clipped) + 1)
 
 
 @dataclass(frozen=True)

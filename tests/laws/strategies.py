@@ -7,6 +7,7 @@ single stages of one window, for which every law is trivial.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -14,13 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
+from rramalloc.network.node import Node
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import makespan_of_each
-from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, StageGraph
+from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, StageGraph, timed_stages
 
 CHAIN = ("conv", "conv", "conv", "conv", "maxpool", "relu", "upsample")
 ANY = (
@@ -41,6 +44,7 @@ ANY = (
 )
 ALL_PIXELS = ("global_avgpool", "flatten", "barrier", "global_maxpool")
 MOST_ALLOCATIONS = 20_000
+_NODE: TypeAdapter[Any] = TypeAdapter(Node)
 
 
 class Seeded(Random):
@@ -65,17 +69,23 @@ def random_network(
     Names are such that canonical order and file order differ.
     """
     items = [_input("in0", random, extent)]
-    network = Network.build("random", items)
+    shapes = {"in0": _shape(items[0], {})}
     for index in range(1, random.randint((nodes + 1) // 2, nodes) + 1):
         name = f"{random.choice('zab')}{index}"
-        item = _node(random.choice(ops), name, random, network, extent, chain=ops == CHAIN)
-        grown = Network.build("random", [*items, item])
-        if grown.shapes[name].pixels <= 2 * extent * extent:
-            items, network = [*items, item], grown
+        item = _node(random.choice(ops), name, random, shapes, extent, chain=ops == CHAIN)
+        shape = _shape(item, shapes)
+        if shape.pixels <= 2 * extent * extent:
+            items, shapes[name] = [*items, item], shape
     if not any(item["op"] == "conv" for item in items):
         last = items[-1]["name"]
         items.append({"name": "last", "op": "conv", "inputs": [last], "out_channels": 2, "kernel": 1})
     return Network.build("random", items, source="generated")
+
+
+def _shape(item: dict[str, Any], shapes: Mapping[str, Shape]) -> Shape:
+    """Of the output: a network of all nodes so far would check those again for each that is added."""
+    node: Node = _NODE.validate_python(item)
+    return node.output_shape([shapes[name] for name in node.inputs])
 
 
 def _input(name: str, random: Random, extent: int) -> dict[str, Any]:
@@ -86,13 +96,13 @@ def _input(name: str, random: Random, extent: int) -> dict[str, Any]:
 
 
 def _node(
-    op: str, name: str, random: Random, network: Network, extent: int, *, chain: bool
+    op: str, name: str, random: Random, shapes: Mapping[str, Shape], extent: int, *, chain: bool
 ) -> dict[str, Any]:
     if op == "input":
         return _input(name, random, extent)
-    known = [node.name for node in network.nodes]
+    known = list(shapes)
     source = known[-1] if chain or random.random() < 0.6 else random.choice(known[-4:])
-    shape = network.shapes[source]
+    shape = shapes[source]
     node: dict[str, Any] = {"name": name, "op": op, "inputs": [source]}
     if op in ("conv", "maxpool", "avgpool"):
         node |= _window(random, shape)
@@ -102,7 +112,7 @@ def _node(
         else:
             node["ceil_mode"] = random.random() < 0.5
     elif op in ("add", "mul", "concat"):
-        node["inputs"] = [source, *_partners(op, random, network, shape)]
+        node["inputs"] = [source, *_partners(op, random, shapes, shape)]
     elif op == "upsample":
         node["scale"] = random.choice(([1, 2], [2, 1], [2, 2], [3, 2]))
         node["mode"] = random.choice(("nearest", "linear", "cubic"))
@@ -168,11 +178,11 @@ def _window(random: Random, shape: Shape) -> dict[str, Any]:
     return {"kernel": kernel, "stride": stride, "dilation": dilation, "pads": before + after}
 
 
-def _partners(op: str, random: Random, network: Network, shape: Shape) -> list[str]:
+def _partners(op: str, random: Random, shapes: Mapping[str, Shape], shape: Shape) -> list[str]:
     grid = (shape.height, shape.width)
     fitting = [
         name
-        for name, other in network.shapes.items()
+        for name, other in shapes.items()
         if (other.height, other.width) in (grid, (1, 1))
         and (op == "concat" or other.channels in (shape.channels, 1))
     ]
@@ -269,16 +279,24 @@ def random_problem(
 ) -> Enumerated:
     """At least two stages and, nine times in ten, a choice of hundreds of allocations."""
     while True:
-        graph = StageGraph.build(random_network(random, nodes, extent, ops))
-        demand = np.array([random.randint(1, 6) for _ in graph.stages], dtype=np.int64)
+        network = random_network(random, nodes, extent, ops)
+        windows = _windows(network)
+        demand = np.array([random.randint(1, 6) for _ in windows], dtype=np.int64)
         spare = random.choice((random.randint(1, 30), random.randint(20, 200)))
-        ways = _ways(graph.windows, demand, spare)
+        ways = _ways(windows, demand, spare)
         while sum(ways[: spare + 1]) > MOST_ALLOCATIONS:
             spare -= 1
         enough = sum(ways[: spare + 1]) >= 300 or random.random() < 0.1
-        if 2 <= len(graph.stages) <= stages and graph.windows.max() > 3 and enough:
-            problem = Problem(graph, demand, int(demand.sum()) + spare)
+        if 2 <= len(windows) <= stages and windows.max() > 3 and enough:
+            problem = Problem(StageGraph.build(network), demand, int(demand.sum()) + spare)
             return enumerate_all(Clocks(random.randrange(2**30), tick).of(problem) if tick else problem)
+
+
+def _windows(network: Network) -> npt.NDArray[np.int64]:
+    """Of the stages that a StageGraph will have: three of four networks are refused for what these say."""
+    names = {stage.name for stage in timed_stages(network, "host")}
+    stages = [node for node in network.canonical_nodes if node.name in names]
+    return np.array([network.shapes[stage.name].pixels for stage in stages], dtype=np.int64)
 
 
 def enumerate_all(problem: Problem) -> Enumerated:
