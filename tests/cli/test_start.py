@@ -46,19 +46,23 @@ def simulation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, st
     return folder, allocation, first.stdout
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_damaged_cache_is_compiled_again(kind: str, simulation: tuple[Path, Path, str]) -> None:
+@pytest.mark.parametrize("first", [0, 2])
+def test_damaged_cache_is_compiled_again(first: int, simulation: tuple[Path, Path, str]) -> None:
+    """Each of the files in another way, an index and a file of code in every way: all are written anew."""
     cache, allocation, expected = simulation
-    files = [*cache.rglob("*.nbi"), *cache.rglob("*.nbc")]
-    assert files
-    for file in files:
-        file.write_bytes(DAMAGE[kind](file.read_bytes()))
+    files = [*sorted(cache.rglob("*.nbi")), *sorted(cache.rglob("*.nbc"))]
+    assert len(files) == len(DAMAGE)
+    kinds = [*DAMAGE][first:] + [*DAMAGE][:first]
+    damaged = {file: DAMAGE[kind](file.read_bytes()) for file, kind in zip(files, kinds, strict=True)}
+    for file, content in damaged.items():
+        file.write_bytes(content)
     for note in ("was damaged: it is compiled again\n", ""):
         ended = command("simulate", "alexnet", "--allocation", allocation, cache=cache)
         assert (ended.returncode, ended.stdout) == (0, expected)
         assert ended.stderr.startswith("note: compiled code in") == bool(note)
         told = ended.stderr.splitlines(keepends=True)
         assert "".join(line for line in told if not line.startswith("compiling once")).endswith(note)
+        assert [file for file, content in damaged.items() if file.read_bytes() == content] == []
 
 
 def test_cache_of_another_version(simulation: tuple[Path, Path, str]) -> None:

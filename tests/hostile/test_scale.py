@@ -20,16 +20,25 @@ MOST_COUNTED_S = 1.0
 """Of one unit of work, 0.05 s, and of what is begun with it and ends only with a result."""
 LIMIT_BYTES = 2 * 10**9
 MANY = 50_000
-CHILD = """
-import resource, sys, time
+SERVER = """
+import json, os, signal, sys
+import rramalloc.api, rramalloc.cli.optimize_command
 from rramalloc.cli.main import main
-begun = time.process_time()
-try:
-    main()
-finally:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(f"@{time.process_time() - begun} {peak}", file=sys.stderr)
+
+for line in sys.stdin:
+    messages, limit_s, *arguments = json.loads(line)
+    child = os.fork()
+    if not child:
+        signal.alarm(limit_s)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.open(messages, os.O_WRONLY | os.O_CREAT), 2)
+        sys.argv = ["rramalloc", *arguments]
+        sys.exit(main())
+    _, status, used = os.wait4(child, 0)
+    print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, flush=True)
 """
+"""Runs each command in a process forked from this one, so that the package is imported once for all."""
+Limited = Callable[..., tuple[int, str]]
 Nodes = Iterator[dict[str, Any]]
 
 
@@ -171,17 +180,27 @@ def save(nodes: Nodes, folder: Path) -> Path:
     return path
 
 
-def limited(*arguments: str) -> tuple[int, str]:
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Limited]:
     """Run a command in a process of its own; its code and message. Fails beyond memory or without an end."""
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, *arguments],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=10 * HANG_S, check=False,
-    )  # fmt: skip
-    message, _, used = done.stderr.rpartition("@")
-    seconds, peak = map(float, used.split())
-    assert seconds < HANG_S, f"{seconds} s of processor time"
-    assert peak < LIMIT_BYTES, f"{peak / 1e9} GB"
-    return done.returncode, message
+    messages = tmp_path_factory.mktemp("messages") / "stderr"
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+    def call(*arguments: str) -> tuple[int, str]:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        messages.unlink(missing_ok=True)
+        server.stdin.write(json.dumps([str(messages), round(10 * HANG_S), *arguments]) + "\n")
+        server.stdin.flush()
+        code, seconds, peak = map(float, server.stdout.readline().split())
+        assert seconds < HANG_S, f"{seconds} s of processor time"
+        assert peak < LIMIT_BYTES, f"{peak / 1e9} GB"
+        return int(code), messages.read_text()
+
+    yield call
+    server.communicate()
 
 
 def check(outcome: tuple[int, str], expected: int) -> None:
@@ -195,7 +214,7 @@ def check(outcome: tuple[int, str], expected: int) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIMIZED)
-def test_optimize(name: str, tmp_path: Path) -> None:
+def test_optimize(name: str, tmp_path: Path, limited: Limited) -> None:
     nodes, code = OPTIMIZED[name]
     path, result = save(nodes(), tmp_path), tmp_path / "result.json"
     outcome = limited("optimize", str(path), "--arrays", "30000", "--work", "1", "--quiet", "-o", str(result))
@@ -205,7 +224,7 @@ def test_optimize(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", INSPECTED)
-def test_inspect(name: str, tmp_path: Path) -> None:
+def test_inspect(name: str, tmp_path: Path, limited: Limited) -> None:
     nodes, code = INSPECTED[name]
     check(limited("inspect", str(save(nodes(), tmp_path))), code)
 
@@ -222,7 +241,9 @@ def test_sizes_beyond_any_machine(name: str, tmp_path: Path, behaves: Callable[.
         assert outcome.out == ""
 
 
-def test_simulate_of_a_residual_network_whose_edges_cannot_be_listed(tmp_path: Path) -> None:
+def test_simulate_of_a_residual_network_whose_edges_cannot_be_listed(
+    tmp_path: Path, limited: Limited
+) -> None:
     """Every stage reads all sums before it: 25 million edges, of which the timing needs 10,000."""
     copies = tmp_path / "copies.json"
     copies.write_text('{"replication": {}}')
@@ -246,20 +267,25 @@ def test_smallest_budget_is_told_and_works(tmp_path: Path, run: Callable[..., An
 
 
 HEAD = '{"format": "rramalloc-network/1", "name": "n", "nodes": '
-ZEROS = "[" + "0," * 10_000_000 + "0]"
-FLOODS = {
-    "nodes of the wrong type": HEAD + ZEROS + "}",
-    "inputs of the wrong type": HEAD + '[{"name": "huge", "op": "add", "inputs": ' + ZEROS + "}]}",
-    "unknown fields": HEAD + '[{"op": "add",' + ",".join(f'"{n}":0' for n in range(2_000_000)) + "}]}",
-    "nodes without fields": HEAD + "[" + '{"op":"conv"},' * 190_000 + "{}]}",
+
+
+def zeros() -> str:
+    return "[" + "0," * 10_000_000 + "0]"
+
+
+FLOODS: dict[str, Callable[[], str]] = {
+    "nodes of the wrong type": lambda: zeros() + "}",
+    "inputs of the wrong type": lambda: '[{"name": "huge", "op": "add", "inputs": ' + zeros() + "}]}",
+    "unknown fields": lambda: '[{"op": "add",' + ",".join(f'"{n}":0' for n in range(2_000_000)) + "}]}",
+    "nodes without fields": lambda: "[" + '{"op":"conv"},' * 190_000 + "{}]}",
 }
 
 
 @pytest.mark.parametrize("name", FLOODS)
-def test_millions_of_faults(name: str, tmp_path: Path) -> None:
+def test_millions_of_faults(name: str, tmp_path: Path, limited: Limited) -> None:
     """A message tells the first few; the rest takes no memory."""
     path = tmp_path / "huge.json"
-    path.write_text(FLOODS[name])
+    path.write_text(HEAD + FLOODS[name]())
     outcome = limited("inspect", str(path))
     check(outcome, 1)
     assert len(outcome[1]) < 500

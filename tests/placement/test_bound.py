@@ -52,29 +52,25 @@ def random_flows(random: Random, stages: int) -> Flows:
     )
 
 
-def cost_of(flows: Flows, mesh: Mesh, groups: list[tuple[int, int]], tiles: tuple[int, ...]) -> float:
-    """groups: (stage, arrays), one tile each."""
-    sites, total = mesh.all_sites().tolist(), np.zeros(flows.stages)
+def least(flows: Flows, mesh: Mesh, groups: list[tuple[int, int]], room: int) -> float:
+    """By every way to put the groups, (stage, arrays) in one tile each, into tiles."""
+    sites, total = [tuple(site) for site in mesh.all_sites().tolist()], np.zeros(flows.stages)
+    apart = np.array([[hops(mesh, one, other) for other in sites] for one in sites])
     for stage, arrays in groups:
         total[stage] += arrays
-    cost = 0.0
+    tiles = np.array(list(product(range(mesh.count), repeat=len(groups))))
+    held = np.zeros((len(tiles), mesh.count))
+    for group, (_, arrays) in enumerate(groups):
+        held[np.arange(len(tiles)), tiles[:, group]] += arrays
+    tiles = tiles[held.max(axis=1) <= room]
+    cost = np.zeros(len(tiles))
     for p, c, sent in zip(flows.producer, flows.consumer, flows.size_bytes, strict=True):
-        for (one, n), a in zip(groups, tiles, strict=True):
-            for (other, m), b in zip(groups, tiles, strict=True):
-                if (one, other) == (p, c):
-                    apart = hops(mesh, tuple(sites[a]), tuple(sites[b]))
-                    cost += sent * apart * n * m / (total[p] * total[c])
-    return cost
-
-
-def least(flows: Flows, mesh: Mesh, groups: list[tuple[int, int]], room: int) -> float:
-    """By every way to put the groups into tiles."""
-    found = np.inf
-    for tiles in product(range(mesh.count), repeat=len(groups)):
-        held = np.bincount(tiles, [arrays for _, arrays in groups], mesh.count)
-        if held.max() <= room:
-            found = min(found, cost_of(flows, mesh, groups, tiles))
-    return float(found)
+        for one, (producer, n) in enumerate(groups):
+            for other, (consumer, m) in enumerate(groups):
+                if (producer, consumer) == (p, c):
+                    share = sent * n * m / (total[p] * total[c])
+                    cost += share * apart[tiles[:, one], tiles[:, other]]
+    return float(cost.min(initial=np.inf))
 
 
 @settings(max_examples=120, deadline=None)
