@@ -16,14 +16,18 @@ from pathlib import Path
 MARK = "==== "
 SILENCE_S = 200
 RUN_ALL = (
-    "import json, sys\nfrom rramalloc.cli.main import main\n"
+    "import fcntl, json, os, struct, sys, termios\nfrom rramalloc.cli.main import main\n"
     "for words in json.loads(sys.argv[1]):\n"
+    "    if words[0] == 'columns':\n"
+    "        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack('HHHH', 24, words[1], 0, 0))\n"
+    "        os.chdir(words[2])\n"
+    "        continue\n"
     f"    print({MARK!r} + words[0], flush=True)\n"
     "    sys.argv = ['rramalloc', *words[1:]]\n"
     "    try: main()\n"
     "    except SystemExit as ended: print('exit', ended.code, flush=True)\n"
 )
-"""Runs several commands one after the other: [[label, word, ...], ...]."""
+"""Runs commands in turn: [label, word, ...]; ["columns", columns, folder] is for all that follow."""
 ONE = "from rramalloc.cli.main import main; main()"
 
 

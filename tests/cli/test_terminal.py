@@ -84,25 +84,35 @@ def long_network() -> dict[str, Any]:
 
 
 class Told(dict[int | None, dict[str, str]]):
-    """What every command shows, by columns of the terminal, None for a pipe; run when first asked for."""
+    """What every command shows, by columns of the terminal, None for a pipe; run when first asked for.
+
+    One process shows all widths of a terminal, whose width changes meanwhile.
+    """
 
     def __init__(self, folders: pytest.TempPathFactory) -> None:
         self._folders = folders
 
     def __missing__(self, columns: int | None) -> dict[str, str]:
-        words = json.dumps([[label, *RUN_BY.get(label, label).split(), *more] for label, *more in COMMANDS])
+        words = [[label, *RUN_BY.get(label, label).split(), *more] for label, *more in COMMANDS]
         if columns is None:
             shown = subprocess.run(
-                [sys.executable, "-c", RUN_ALL, words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                text=True, cwd=self._folder(), env=environment({"PYTHONUNBUFFERED": "1"}), timeout=300,
-                check=True,
+                [sys.executable, "-c", RUN_ALL, json.dumps(words)], stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, text=True, cwd=self._folder(), timeout=300, check=True,
+                env=environment({"PYTHONUNBUFFERED": "1"}),
             ).stdout  # fmt: skip
+            parts = shown.split(MARK)[1:]
+            self._keep(None, parts)
         else:
-            shown = Terminal(RUN_ALL, [words], columns, self._folder()).read()
-        parts = [part.partition("\n") for part in shown.split(MARK)[1:]]
-        self[columns] = {label: text for label, _, text in parts}
-        assert list(self[columns]) == [label for label, *_ in COMMANDS]
+            asked = [part for width in WIDTHS for part in (["columns", width, str(self._folder())], *words)]
+            parts = Terminal(RUN_ALL, [json.dumps(asked)], 40, self._folder()).read().split(MARK)[1:]
+            for number, width in enumerate(WIDTHS):
+                self._keep(width, parts[number * len(words) : (number + 1) * len(words)])
         return self[columns]
+
+    def _keep(self, columns: int | None, parts: list[str]) -> None:
+        texts = [part.partition("\n") for part in parts]
+        self[columns] = {label: text for label, _, text in texts}
+        assert list(self[columns]) == [label for label, *_ in COMMANDS]
 
     def _folder(self) -> Path:
         made = self._folders.mktemp("terminal")

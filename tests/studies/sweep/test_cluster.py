@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -28,6 +29,8 @@ if not hasattr(compute, "whole"):  # a preload is run twice
 compute.row_of = lambda point, *rest: compute.whole(point, *rest) if point.seed != 13 else os.abort()
 """
 OTHER_VERSION = "from rramalloc.studies.sweep import compute; compute.__version__ = '0.0.1'"
+SECOND_DEATH = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
+"""A batch is lost with the second worker that dies over it, not the fourth: each start takes a second."""
 NO_PACKAGE = "import sys; sys.modules['rramalloc.studies.sweep.compute'] = None"
 
 
@@ -45,8 +48,9 @@ def cluster(tmp_path: Path, start: Started) -> Cluster:
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
     loopback = ("--host", "127.0.0.1", "--no-dashboard")
     scheduler = start(
-        "-m", "distributed.cli.dask_scheduler", "--port", 0, *loopback, "--scheduler-file", file, **quiet
-    )
+        "-m", "distributed.cli.dask_scheduler", "--port", 0, *loopback, "--scheduler-file", file, **quiet,
+        env=os.environ | SECOND_DEATH,
+    )  # fmt: skip
     for _ in range(PATIENCE_S * 20):
         if file.exists() and file.read_text().endswith("}"):
             break
@@ -77,7 +81,7 @@ def test_killed_worker_and_killed_driver(
     first.wait()
     kept = rows_on_disk(folder)
     assert 400 <= kept < CHEAP_POINTS
-    cluster.worker()
+    cluster.worker("--no-nanny")
     second = sweeping(cheap, "-o", folder, "--scheduler", cluster.address)
     _, err = second.communicate(timeout=PATIENCE_S)
     assert second.returncode == 0, err
@@ -88,7 +92,7 @@ def test_killed_worker_and_killed_driver(
 
 
 def test_lost_scheduler(cluster: Cluster, cheap: Path, tmp_path: Path, sweeping: Started) -> None:
-    cluster.worker("--preload", DAWDLE)
+    cluster.worker("--no-nanny", "--preload", DAWDLE)
     folder = tmp_path / "rows"
     process = sweeping(cheap, "-o", folder, "--scheduler", cluster.address)
     assert wait_for_rows(folder, 100, process)
