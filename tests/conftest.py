@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,17 @@ def pytest_configure(config: pytest.Config) -> None:
     codes = [process.wait() for process in started]
     if any(codes):
         raise pytest.UsageError("what compiles ahead of the tests has failed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """What is collected stays until the end: the garbage collector need not go through it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
