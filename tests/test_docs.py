@@ -8,6 +8,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,7 @@ from rramalloc.hardware.loader import preset_names
 from rramalloc.methods.registry import METHODS
 from rramalloc.network.shipped import shipped_names
 from rramalloc.schemas import json_schema, schema_names
+from rramalloc.studies.latency.measure import Repetition
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
@@ -34,6 +36,14 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 ELSEWHERE = {"networks": "shipped", "presets": "shipped", "schema": "shipped"}
 """Commands that share a page."""
 FIGURE = re.compile(r"\]\(figures/([\w-]+\.svg)\)")
+
+
+@dataclass(frozen=True)
+class Few(Repetition):
+    """Executions of a run unless a command says otherwise."""
+
+    least: int = 5
+    most: int = 5
 
 
 def text_of(page: Path) -> str:
@@ -51,7 +61,9 @@ def hooks() -> ModuleType:
 
 
 @EACH_PAGE
-def test_page_can_be_followed(page: Path, tmp_path: Path) -> None:
+def test_page_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real device is timed a few times only: nothing is said of how long it takes."""
+    monkeypatch.setattr("rramalloc.studies.latency.measure.Repetition", Few)
     text = text_of(page)
     assert follow(text, tmp_path, DOCS / "examples") > 0
     for figure in FIGURE.findall(text):

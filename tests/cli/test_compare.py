@@ -134,18 +134,22 @@ def test_budgets_must_be_given(run: Run, tiny: Path) -> None:
     assert run("compare", tiny).code == 2
 
 
-def test_same_command_same_bytes(start: Start, tmp_path: Path) -> None:
-    """Other hash seed, other folder: not one byte differs, neither in the file nor in the figure."""
-    results = []
-    for seed in ("1", "2"):
-        output, figure = tmp_path / f"{seed}.json", tmp_path / f"{seed}.svg"
-        process = start(
-            "compare", "alexnet", "--arrays", "x2", "--work", 3, "-o", output, "--figure", figure, "--format",
-            "json", "-q", env={"PYTHONHASHSEED": seed}, cwd=tmp_path,
-        )  # fmt: skip
-        out, err = process.communicate()
-        assert (process.returncode, err) == (0, "")
-        results.append((out, output.read_bytes(), figure.read_bytes()))
+def test_same_command_same_bytes(start: Start, run: Run, tmp_path: Path) -> None:
+    """Other hash seed, other process: not one byte differs, neither in the file nor in the figure."""
+
+    def words(name: str) -> tuple[object, ...]:
+        files = ("-o", tmp_path / f"{name}.json", "--figure", tmp_path / f"{name}.svg")
+        return ("compare", "alexnet", "--arrays", "x2", "--work", 3, *files, "--format", "json", "-q")
+
+    other = start(*words("other"), env={"PYTHONHASHSEED": "1"}, cwd=tmp_path)
+    out, err = other.communicate()
+    assert (other.returncode, err) == (0, "")
+    here = run(*words("here"))
+    assert (here.code, here.err) == (0, "")
+    results = [
+        (text, (tmp_path / f"{name}.json").read_bytes(), (tmp_path / f"{name}.svg").read_bytes())
+        for name, text in (("other", out), ("here", here.out))
+    ]
     assert results[0] == results[1]
     assert results[0][0].encode() == results[0][1]
     every = [method_named(name) for name in METHODS]

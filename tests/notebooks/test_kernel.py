@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from notebooks.kernel import of_cells, run
@@ -18,42 +18,60 @@ CALLS = (
     "rramalloc.pareto('alexnet', 200{})",
     "rramalloc.sweep(spec, 'swept', jobs=1{})",
 )
+WITH_PROGRESS = [call.format("") for call in CALLS]
+WITHOUT = [call.replace("swept", "again").format(", progress=False") for call in CALLS]
+TAKEN_OVER = "rramalloc.optimize('alexnet', 400, on_progress=lambda best, bound: None)"
+CHART = "rramalloc.simulate('alexnet', {}).plot.timeline()"
+
+
+class Cells(NamedTuple):
+    """Outputs of the cells of one notebook by their source, and the texts that each showed meanwhile."""
+
+    outputs: dict[str, list[Any]]
+    shown: dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Cells:
+    sources = [BEGIN, *WITH_PROGRESS, *WITHOUT, TAKEN_OVER, CHART]
+    shown: dict[str, list[str]] = {source: [] for source in sources}
+
+    class Watched(nbclient.NotebookClient):
+        def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+            if msg["msg_type"] in ("display_data", "update_display_data"):
+                shown[sources[cell_index]].append(msg["content"]["data"]["text/plain"])
+            return super().process_message(msg, cell, cell_index)
+
+    notebook = run(of_cells(*sources), tmp_path_factory.mktemp("notebook"), client=Watched)
+    return Cells({source: outputs(notebook, number) for number, source in enumerate(sources)}, shown)
 
 
 def outputs(notebook: Any, cell: int) -> list[Any]:
     return [output for output in notebook.cells[cell].outputs if output.output_type != "stream"]
 
 
-def test_progress_is_a_line_that_is_empty_in_the_end(tmp_path: Path) -> None:
-    notebook = run(of_cells(BEGIN, *(call.format("") for call in CALLS)), tmp_path)
-    for cell in range(1, len(CALLS) + 1):
-        line, result = outputs(notebook, cell)
-        assert line["data"] == {"text/plain": "", "text/html": ""}
-        assert "<table" in result["data"]["text/html"]
+@pytest.mark.parametrize("call", WITH_PROGRESS)
+def test_progress_is_a_line_that_is_empty_in_the_end(call: str, cells: Cells) -> None:
+    line, result = cells.outputs[call]
+    assert line["data"] == {"text/plain": "", "text/html": ""}
+    assert "<table" in result["data"]["text/html"]
 
 
-def test_progress_can_be_turned_off_and_taken_over(tmp_path: Path) -> None:
-    off = [call.format(", progress=False") for call in CALLS]
-    taken = "rramalloc.optimize('alexnet', 400, on_progress=lambda best, bound: None)"
-    notebook = run(of_cells(BEGIN, *off, taken), tmp_path)
-    for cell in range(1, len(off) + 2):
-        assert [output.output_type for output in outputs(notebook, cell)] == ["execute_result"]
+@pytest.mark.parametrize("call", [*WITHOUT, TAKEN_OVER])
+def test_progress_can_be_turned_off_and_taken_over(call: str, cells: Cells) -> None:
+    assert [output.output_type for output in cells.outputs[call]] == ["execute_result"]
 
 
-def test_the_line_tells_best_and_bound(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_the_line_tells_best_and_bound(cells: Cells) -> None:
+    optimizing, comparing = (cells.shown[call] for call in WITH_PROGRESS[:2])
+    assert any(line.startswith("best ") and ", bound " in line for line in optimizing + comparing)
+    assert "1/2  auto with 400 arrays" in comparing
+    assert comparing[-1] == ""
 
-    class Watched(nbclient.NotebookClient):
-        def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
-            if msg["msg_type"] in ("display_data", "update_display_data"):
-                told.append(msg["content"]["data"]["text/plain"])
-            return super().process_message(msg, cell, cell_index)
 
-    notebook = of_cells(BEGIN, CALLS[0].format(""), CALLS[1].format(""))
-    Watched(notebook, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
-    assert any(line.startswith("best ") and ", bound " in line for line in told)
-    assert "1/2  auto with 400 arrays" in told
-    assert told[-1] == ""
+def test_charts_are_shown_once(cells: Cells) -> None:
+    (picture,) = cells.outputs[CHART]
+    assert set(picture["data"]) == {"image/svg+xml", "text/plain"}
 
 
 def test_errors_show_their_message_and_the_lines_of_the_user(tmp_path: Path) -> None:
@@ -71,10 +89,3 @@ def test_errors_show_their_message_and_the_lines_of_the_user(tmp_path: Path) -> 
     ]
     assert notebook.cells[3].outputs[0]["data"]["text/plain"] == "161"
     assert len(notebook.cells[4].outputs[0]["traceback"]) > 2, "other errors look as ever"
-
-
-def test_charts_are_shown_once(tmp_path: Path) -> None:
-    draw = "rramalloc.simulate('alexnet', {}).plot.timeline()"
-    notebook = run(of_cells(BEGIN, draw), tmp_path)
-    (picture,) = outputs(notebook, 1)
-    assert set(picture["data"]) == {"image/svg+xml", "text/plain"}

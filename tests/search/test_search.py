@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import cache
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -58,28 +59,23 @@ def test_vgg16_on_1024_arrays() -> None:
     assert allocation.gap == 0
 
 
+@cache
+def long_chain(stages: int) -> StageGraph:
+    nodes: list[dict[str, Any]] = [{"name": "input", "op": "input", "shape": [16, 16, 16]}]
+    for stage in range(stages):
+        layer = {"op": "conv", "inputs": [nodes[-1]["name"]], "out_channels": 16, "kernel": 3, "pads": 1}
+        nodes.append({"name": f"c{stage}"} | layer)
+    return StageGraph.build(Network.build("chain", nodes, source="generated"))
+
+
 @pytest.mark.parametrize("copies", [2.0, 5.0, 50.0])
 def test_the_work_allowed_holds_at_every_budget(copies: float) -> None:
     """A long chain of equal stages, where every one of the many moves times almost the whole chain.
 
     3,000 stages at 5 copies each once took 9.9 s where 1 s was allowed, 10,000 stages 104 s.
     """
-    nodes: list[dict[str, Any]] = [{"name": "input", "op": "input", "shape": [16, 16, 16]}]
-    for stage in range(3000):
-        before = nodes[-1]["name"]
-        nodes.append(
-            {
-                "name": f"c{stage}",
-                "op": "conv",
-                "inputs": [before],
-                "out_channels": 16,
-                "kernel": 3,
-                "pads": 1,
-            }
-        )
-    graph = StageGraph.build(Network.build("chain", nodes, source="generated"))
     demand = np.full(3000, 2, dtype=np.int64)
-    chain = Problem(graph, demand, int(copies * demand.sum()))
+    chain = Problem(long_chain(3000), demand, int(copies * demand.sum()))
     candidate = auto.solve(chain, Stop(work=20, cores=1), 0)
     assert candidate.seconds is not None
     assert candidate.seconds <= 2 * 20 * SECONDS_PER_WORK
