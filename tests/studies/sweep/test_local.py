@@ -145,15 +145,15 @@ def test_two_drivers_and_the_status(cheap: Path, tmp_path: Path, sweeping: Start
     assert (after.done, after.failed, after.points_per_s, after.left_s) == (CHEAP_POINTS, 0, None, None)
 
 
-def small_sweep(folder: Path, seeds: int = 40) -> SweepResult:
+def small_sweep(folder: Path, jobs: int = 1) -> SweepResult:
     (folder / "tiny.json").write_text(network())
     spec = {
         "networks": str(folder / "tiny.json"),
         "arrays": 5,
         "methods": "none",
-        "seeds": list(range(seeds)),
+        "seeds": list(range(40)),
     }
-    return rramalloc.sweep(spec, folder / "rows", jobs=2)
+    return rramalloc.sweep(spec, folder / "rows", jobs=jobs)
 
 
 def test_a_point_that_kills_its_worker_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_a_point_that_kills_its_worker_is_a_row(tmp_path: Path, monkeypatch: pyt
     )
     end = "compute.row_of = row_of\ncompute.serve(int(sys.argv[1]))"
     monkeypatch.setattr(workers, "_CODE", WORKER + poison + end)
-    result = small_sweep(tmp_path)
+    result = small_sweep(tmp_path, jobs=2)
     assert [row["seed"] for row in result.rows()] == list(range(40))
     assert [row["seed"] for row in result.rows() if row["error"]] == [13]
     assert result.reasons() == [
@@ -182,7 +182,7 @@ def test_what_a_solver_prints_is_no_answer(tmp_path: Path, monkeypatch: pytest.M
 def test_workers_that_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "_CODE", "import sys; sys.exit(7)")
     with pytest.raises(WorkerError, match="code 7"):
-        small_sweep(tmp_path)
+        small_sweep(tmp_path, jobs=2)
 
 
 def test_a_larger_sweep_computes_what_is_new(tmp_path: Path) -> None:
