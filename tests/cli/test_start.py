@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from hashlib import blake2b
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,9 @@ def test_damaged_cache_is_compiled_again(first: int, simulation: tuple[Path, Pat
     """Each of the files in another way, an index and a file of code in every way: all are written anew."""
     cache, allocation, expected = simulation
     files = [*sorted(cache.rglob("*.nbi")), *sorted(cache.rglob("*.nbc"))]
-    assert len(files) == len(DAMAGE)
-    kinds = [*DAMAGE][first:] + [*DAMAGE][:first]
-    damaged = {file: DAMAGE[kind](file.read_bytes()) for file, kind in zip(files, kinds, strict=True)}
+    assert len(files) >= len(DAMAGE)
+    kinds = cycle([*DAMAGE][first:] + [*DAMAGE][:first])
+    damaged = {file: DAMAGE[kind](file.read_bytes()) for file, kind in zip(files, kinds, strict=False)}
     for file, content in damaged.items():
         file.write_bytes(content)
     for note in ("was damaged: it is compiled again\n", ""):
