@@ -230,6 +230,23 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
     return _listed(blocks, most)
 
 
+def modes_of(problem: Problem, stage: int, most: int) -> StageModes:
+    """The modes of a stage of a problem with up to `most` arrays: blocks and copies, or copies alone.
+
+    Each with the ticks of its batches, and with no more copies than the stage may have.
+    """
+    if problem.modes is None:
+        each = copies_only(problem, stage, most)
+    else:
+        each = stage_modes(problem.modes, stage, most)
+    if problem.graph.clocks is not None:
+        each = each.with_clock(partial(problem.graph.clocks, stage))
+    copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
+    if copies < problem.graph.windows[stage]:
+        each = each.with_copies(np.full(len(each.blocks), copies))
+    return each
+
+
 def copies_only(problem: Problem, stage: int, most: int) -> StageModes:
     """The modes of a stage whose copies all compute the block of the graph, up to so many arrays."""
     grid, demand = problem.graph.grids[stage], int(problem.demand[stage])
@@ -363,19 +380,9 @@ class Menu:
         most_ns: only modes whose own memory access takes no longer in a step; most_length: only modes
         whose batches take no longer together. Raises BudgetError if the modes left do not fit the budget.
         """
-        spare, clocks = problem.budget - problem.minimum, problem.graph.clocks
-        stages = []
+        spare, stages = problem.budget - problem.minimum, []
         for stage in range(len(problem.demand)):
-            most_arrays = int(problem.demand[stage]) + spare
-            if problem.modes is None:
-                each = copies_only(problem, stage, most_arrays)
-            else:
-                each = stage_modes(problem.modes, stage, most_arrays)
-            if clocks is not None:
-                each = each.with_clock(partial(clocks, stage))
-            copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
-            if copies < problem.graph.windows[stage]:
-                each = each.with_copies(np.full(len(each.blocks), copies))
+            each = modes_of(problem, stage, int(problem.demand[stage]) + spare)
             if most_ns is not None:
                 per_copy = access_ns_of(problem, stage, each.blocks)
                 most = np.floor(most_ns / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rramalloc.network.geometry import Pair
-from rramalloc.search.menu import Modes, StageModes, copies_only, stage_modes
+from rramalloc.search.menu import Modes, StageModes, modes_of
 from rramalloc.search.problem import Problem
 from rramalloc.studies.reload.writing import Writing
 from rramalloc.timing.stage_graph import Ints
@@ -39,13 +39,7 @@ class Staircase:
     @classmethod
     def of(cls, problem: Problem, writing: Writing, stage: int, most: int) -> Staircase:
         """Of the modes of a stage of a problem with up to `most` arrays."""
-        graph, on_arrays = problem.graph, bool(problem.demand[stage])
-        if problem.modes is None or not on_arrays:
-            listed = copies_only(problem, stage, most)
-        else:
-            listed = stage_modes(problem.modes, stage, most)
-        if (clocks := graph.clocks) is not None:
-            listed = listed.with_clock(lambda block: clocks(stage, block))
+        listed = modes_of(problem, stage, most)
         rows = _rows(problem, writing, stage, listed)
         order = np.lexsort((rows, listed.modes.length))
         modes, rows = listed.modes.take(order), rows[order]
@@ -71,7 +65,7 @@ class Staircase:
 
 def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) -> Ints:
     """Wordlines that the copies of every mode take."""
-    if problem.modes is None or not problem.demand[stage]:
+    if problem.modes is None:
         return listed.modes.low * writing.least_rows[stage]
     bitlines = writing.hardware.crossbar.bitlines
     blocks = [problem.modes.of(stage, (int(tall), int(wide))) for tall, wide in listed.blocks[:, :2]]

@@ -367,6 +367,48 @@ def test_plain_cuts_are_never_faster() -> None:
         assert plan.lower_bound <= plan.total_ns
 
 
+def test_a_recurrence_has_one_copy_in_a_segment_of_its_own() -> None:
+    """A state of 4 in 4 steps: 4 x 16 weights are 3 arrays, 4 wordlines each; 2 x 16 before it another 3."""
+    nodes = [
+        {"name": "in", "op": "input", "shape": [2, 4, 1]},
+        {"name": "lstm", "op": "recurrent", "inputs": ["in"], "hidden": 4, "gates": 4},
+    ]
+    for mapping in ("im2col", "sdk"):
+        plan = rramalloc.optimize_reload(Network.build("lstm", nodes), 4, hardware=machine(), mapping=mapping)
+        assert [segment.allocation.replication for segment in plan.segments] == [
+            {"lstm/projection": 1}, {"lstm": 1},
+        ]  # fmt: skip
+        assert plan.total_ns == (6 + 40) + (12 + 40)
+        assert mapping == "sdk" or plan.gap == 0
+
+
+def test_digital_nodes_with_a_rate_run_in_their_segment() -> None:
+    """16 windows of one tick, pooled one pixel after the other in 5 ticks each, then a second layer alone."""
+    nodes = chain(8, 6, 6).to_dict()["nodes"]
+    pool = {"name": "pool", "op": "maxpool", "inputs": ["conv1"], "kernel": 2, "stride": 2}
+    nodes[2:] = [pool, nodes[2] | {"inputs": ["pool"]}]
+    hardware = machine(
+        timing={"step_ns": 1.0, "clock": "own", "tick_ns": 1.0}, digital={"ns_per_pixel": {"maxpool": 5.0}}
+    )
+    plan = rramalloc.optimize_reload(Network.build("n", nodes), 1, hardware=hardware)
+    assert [(segment.first, segment.last) for segment in plan.segments] in (
+        [("conv1", "pool"), ("conv2", "conv2")], [("conv1", "conv1"), ("pool", "conv2")],
+    )  # fmt: skip
+    assert plan.lower_bound <= plan.total_ns
+    assert {name for segment in plan.segments for name in segment.allocation.replication} == {
+        "conv1",
+        "conv2",
+    }
+
+
+def test_classifiers_on_the_arrays_are_cut_too() -> None:
+    plan = rramalloc.optimize_reload(
+        "alexnet", 100, hardware=machine_like_a_chip(), fc="crossbar", inputs=4, work=2
+    )
+    assert {"fc6", "fc7"} <= set(plan.cut_layers)
+    assert plan.coverage.complete
+
+
 def test_tiles_that_no_copy_may_straddle() -> None:
     """Two tiles of one array: a layer of two arrays is cut, and every segment can be placed."""
     chip = {"arrays_per_tile": 1, "straddle": False, "tiles": [1, 2], "chips": [1, 1]}
