@@ -61,6 +61,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("swept")
     spec = {"name": HOSTILE, "networks": "alexnet", "arrays": [100, 200], "methods": "uniform"}
     swept = rramalloc.sweep(spec, folder, jobs=1)
+    writable = Hardware.model_validate(hardware.to_dict() | {"write": {"write_ns_per_row": 5.0}})
     described = describe_network(network, hardware, "im2col", "host").description
     found = (
         network, hardware, allocation, placement, table, swept, rramalloc.sweep_status(folder),
@@ -72,6 +73,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         rramalloc.evaluate(network, ChipPerformance(**worked.CHIP), allocations={HOSTILE: 2}),
         export(network, allocation, "pimcomp"), rramalloc.chiplet_compare([described, described]),
         rramalloc.chiplet_optimize(network, hardware=hardware, work=0), rramalloc.tune(network, 4, Steps()),
+        rramalloc.optimize_reload(network, 4, hardware=writable),
     )  # fmt: skip
     return {type(result).__name__: result for result in found}
 
@@ -79,7 +81,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 KINDS = (
     "Allocation", "ChipletComparison", "ChipletCost", "ChipletSchedule", "Comparison",
     "Evaluation", "Export", "FilterFold", "Hardware", "Inspection",
-    "LatencyEstimate", "LatencyTable", "Network", "NetworkFold", "ParetoFront", "Placement", "Simulation",
+    "LatencyEstimate", "LatencyTable", "Network", "NetworkFold", "ParetoFront", "Placement", "ReloadPlan",
+    "Simulation",
     "SweepResult", "SweepStatus", "Tuning", "Verification",
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from cli.conftest import Run
 from studies.tune.toys import SUM, script
@@ -140,13 +141,14 @@ def test_an_interruption_writes_the_best_so_far(start: Start, tiny: Path, tmp_pa
 
 def test_an_interruption_before_any_answer(start: Start, tiny: Path, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
-    text = f"import time\nopen({str(begun)!r}, 'w').close()\ntime.sleep(1000)\n"
+    text = f"import os, time\nopen({str(begun)!r}, 'w').write(f'{{os.getpid()}} ')\ntime.sleep(1000)\n"
     process = start("tune", tiny, *options(tmp_path, text))
-    while not begun.exists():
+    while not (begun.exists() and begun.read_text().endswith(" ")):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     process.communicate()
     assert process.returncode == 130
+    assert not psutil.pid_exists(int(begun.read_text())), "the simulator runs on"
 
 
 def test_a_tool_of_another_package(

@@ -106,10 +106,16 @@ class ChildProcess:
 
     timeout_s: float
     _ended: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+    _running: set[subprocess.Popen[bytes]] = field(default_factory=set, compare=False, repr=False)
 
     def interrupt(self) -> None:
-        """End every running command, and those that begin later at once."""
+        """End every running command, and those that begin later at once.
+
+        The program may end before the threads that wait for them go on.
+        """
         self._ended.set()
+        for process in tuple(self._running):
+            _end(process)
 
     def run(self, command: Sequence[str]) -> str:
         """The end of what a command prints. Raises SimulatorError if it fails or takes too long."""
@@ -123,6 +129,7 @@ class ChildProcess:
             )
         except OSError as error:
             raise SimulatorError(f"{command[0]} cannot be started: {error.strerror or error}") from None
+        self._running.add(process)
         out, err = _Tail(process.stdout), _Tail(process.stderr)
         end_s = time.monotonic() + self.timeout_s
         code: int | None = None
@@ -132,10 +139,11 @@ class ChildProcess:
                     code = process.wait(_POLL_S)
         finally:
             _end(process)
+            self._running.discard(process)
         text, said = out.text(), err.text()
+        if code != 0 and self._ended.is_set():
+            raise InterruptedError
         if code is None:
-            if self._ended.is_set():
-                raise InterruptedError
             raise SimulatorError(f"no answer within {self.timeout_s:g} s")
         if code != 0:
             last = (said.strip() or text.strip()).splitlines()[-1:]
