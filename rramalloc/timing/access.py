@@ -62,7 +62,7 @@ class StepTime:
         clocks a step is a tick.
         """
         if hardware.own_clock:
-            return cls(hardware.tick_ns, np.zeros(len(graph.stages)), shared=False)
+            return cls(hardware.tick_ns, _access_ns_per_copy(graph, hardware), shared=False)
         if measured is not None:
             compute_ns = measured.longest_ns
         elif hardware.compute_ns is not None:
@@ -145,8 +145,11 @@ class Absolute(NamedTuple):
 
 
 def _access_ns_per_copy(graph: StageGraph, hardware: Hardware) -> npt.NDArray[np.float64]:
-    """Time the memory needs per copy of each stage and step, 0 without a memory description."""
-    if hardware.memory is None:
+    """Time the memory needs per copy of each stage and step, 0 without a memory description.
+
+    Also where stages have their own clocks: their batches take that time, and ticks are always as long.
+    """
+    if hardware.memory is None or hardware.own_clock:
         return np.zeros(len(graph.stages))
     moved = [
         bytes_of_block(graph.network, stage, grid.block, hardware)

@@ -92,6 +92,17 @@ def test_ticks_of_a_mode(tmp_path: Any) -> None:
     assert ticks_of_a_batch(graph, [1, 1], ((2, 2), (1, 1)))[0] == 8 * 2 * 16
 
 
+@pytest.mark.parametrize("mapping", ["im2col", "sdk"])
+def test_memory_makes_batches_longer_and_ticks_no_longer(tmp_path: Any, mapping: Any) -> None:
+    memory = {"bandwidth_gb_s": 0.5, "reuse": "none", "scope": "per_layer"}
+    network, hardware = chain(tmp_path), machine(**READ, tick_ns=2.0, memory=memory)
+    allocation = rramalloc.optimize(network, 100, hardware=hardware, mapping=mapping, work=2)
+    assert allocation.tick_ns == 2.0
+    assert allocation.latency_ns == 2.0 * allocation.makespan
+    again = rramalloc.simulate(network, allocation)
+    assert (again.makespan, again.latency_ns) == (allocation.makespan, allocation.latency_ns)
+
+
 def test_kernel_split_reads_the_channels_of_a_position(tmp_path: Any) -> None:
     """3 and 16 rows are read at once, 27 and 128 in 2 and 8 turns of 16; whole kernels: 14 of 9 rows."""
     split = timed_graph(
