@@ -76,7 +76,7 @@ class CutSearch:
 
     def __post_init__(self) -> None:
         options, network = self.request.mapping, self.network
-        self.graph = graph = timed_graph(network, self.hardware, options)
+        self.graph = graph = timed_graph(network, self._alone_in_segments, options)
         demand = np.array(demands(network, graph.stages, self.hardware, options), dtype=np.int64)
         problem = Problem(graph, demand, max(int(demand.sum()), self.arrays))
         if options.mapping == "sdk":
@@ -86,6 +86,15 @@ class CutSearch:
         if not all(len(each) for each in self.bounds):
             raise AssertionError("layers that do not fit are cut before")
         self.values = [np.full(len(each), math.inf) for each in self.bounds]
+
+    @property
+    def _alone_in_segments(self) -> Hardware:
+        """The hardware on which no stage is slower than in any segment: alone it has all of the bandwidth."""
+        memory = self.hardware.memory
+        if memory is None or memory.scope == "per_layer":
+            return self.hardware
+        alone = memory.model_copy(update={"scope": "per_layer"})
+        return self.hardware.model_copy(update={"memory": alone})
 
     @property
     def _step_ns(self) -> float:

@@ -23,10 +23,18 @@ from rramalloc.search.problem import Stop
 from rramalloc.studies.reload.cut_search import CutSearch
 from rramalloc.timing.stage_graph import StageGraph
 
-Mode = tuple[tuple[int, int], int, int]
-"""Block, copies, and arrays that they take."""
 ROWS, COLUMNS = 8, 6
 MOST_WAYS = 1500
+KINDS = (
+    ("im2col", ""),
+    ("im2col", "own"),
+    ("im2col", "memory"),
+    ("sdk", ""),
+    ("sdk", "own"),
+    ("sdk", "memory"),
+)
+EACH_KIND = pytest.mark.parametrize(("mapping", "clock"), KINDS)
+"""Mappings with common steps, with own clocks, and with own clocks and a bandwidth that stages share."""
 SMALL = tuple(op for op in ANY + ALL_PIXELS if op != "input")
 
 
@@ -74,14 +82,21 @@ def write_ns(rows: list[int], hardware: Hardware) -> float:
     return sum(fullest[::lanes]) * hardware.write.write_ns_per_row
 
 
-def ticks_of(stage: Any, shape: tuple[int, int, int], hardware: Hardware) -> int:
-    """Ticks of a batch, docs/sources/model.md 11."""
-    timing = hardware.timing
+def ticks_of(
+    stage: Any, channels: int, block: tuple[int, int], copies: int, stages: int, hardware: Hardware
+) -> int:  # fmt: skip
+    """Ticks of a batch, docs/sources/model.md 7 and 11; stages: that share the bandwidth."""
+    timing, memory = hardware.timing, hardware.memory
     assert timing is not None
     if timing.clock != "own":
         return 1
-    slots = math.ceil(8 / timing.dac_bits) * math.ceil(min(shape[0], ROWS) / timing.rows_per_read)
-    return max(1, math.ceil(slots * timing.read_ns / timing.tick_ns))
+    rows, columns, groups = shape_of(stage, channels, block)
+    slots = math.ceil(8 / timing.dac_bits) * math.ceil(min(rows, ROWS) / timing.rows_per_read)
+    access_ns = 0.0
+    if memory is not None:
+        moved = copies * (rows + columns) * groups
+        access_ns = moved * (stages if memory.scope == "shared" else 1) / memory.bandwidth_gb_s
+    return max(1, math.ceil(max(slots * timing.read_ns, access_ns) / timing.tick_ns))
 
 
 class Case:
@@ -126,9 +141,8 @@ class Case:
         for stage, (block, copies, _) in enumerate(chosen, first):
             node = self.graph.stages[stage]
             shape = self.network.shapes[node.name]
-            ticks = ticks_of(
-                node, shape_of(node, self.network.shapes[node.inputs[0]].channels, block), self.hardware
-            )
+            channels = self.network.shapes[node.inputs[0]].channels
+            ticks = ticks_of(node, channels, block, copies, len(chosen), self.hardware)
             across = -(-shape.width // block[1])
             done = np.zeros((shape.height, shape.width), dtype=np.int64)
             start, batches = -ticks, -(-(-(-shape.height // block[0]) * across) // copies)
@@ -172,7 +186,7 @@ class Case:
         return least[n]
 
 
-def drawn(random: Random, mapping: str, *, own: bool) -> Case:
+def drawn(random: Random, mapping: str, clock: str) -> Case:
     """A network of at least two stages that has few enough allocations to try all."""
     while True:
         extent, nodes = (3, 4) if mapping == "sdk" else (4, 6)
@@ -185,11 +199,14 @@ def drawn(random: Random, mapping: str, *, own: bool) -> Case:
                 "parallel": random.choice([1, 2, 5]),
             }
         }  # fmt: skip
-        if own:
+        if clock:
             tables["timing"] = {
                 "read_ns": 2.0, "dac_bits": random.choice([2, 8]), "rows_per_read": random.choice([1, 3]),
                 "clock": "own", "tick_ns": 1.0,
             }  # fmt: skip
+        if clock == "memory":
+            bandwidth = random.choice([0.5, 2.0, 10.0])
+            tables["memory"] = {"bandwidth_gb_s": bandwidth, "reuse": "none", "scope": "shared"}
         hardware = machine(**tables)
         case = Case(network, hardware, 10**6, mapping, 1)
         single = [len(modes[0][2]) for modes in case.modes]
@@ -199,13 +216,13 @@ def drawn(random: Random, mapping: str, *, own: bool) -> Case:
             return case
 
 
-@pytest.mark.parametrize(
-    ("mapping", "own"), [("im2col", False), ("im2col", True), ("sdk", False), ("sdk", True)]
-)
+@EACH_KIND
 @settings(max_examples=10)
 @given(random=randoms)
-def test_no_cuts_and_no_allocation_are_faster_than_the_bound(mapping: Any, own: bool, random: Random) -> None:
-    case = drawn(random, mapping, own=own)
+def test_no_cuts_and_no_allocation_are_faster_than_the_bound(
+    mapping: Any, clock: str, random: Random
+) -> None:
+    case = drawn(random, mapping, clock)
     plan = rramalloc.optimize_reload(
         case.network, case.arrays, hardware=case.hardware, mapping=mapping, inputs=case.inputs, work=20
     )
@@ -226,14 +243,12 @@ def test_no_cuts_and_no_allocation_are_faster_than_the_bound(mapping: Any, own: 
         assert (again.makespan, again.interval) == (segment.makespan, segment.interval)
 
 
-@pytest.mark.parametrize(
-    ("mapping", "own"), [("im2col", False), ("im2col", True), ("sdk", False), ("sdk", True)]
-)
+@EACH_KIND
 @settings(max_examples=15)
 @given(random=randoms)
-def test_no_segment_is_faster_than_its_bounds(mapping: Any, own: bool, random: Random) -> None:
+def test_no_segment_is_faster_than_its_bounds(mapping: Any, clock: str, random: Random) -> None:
     """Neither than the bound that takes no search, nor than that of little work."""
-    case = drawn(random, mapping, own=own)
+    case = drawn(random, mapping, clock)
     write = case.hardware.write
     assert write is not None
     request = Request(mapping=DEFAULT_MAPPING.changed(mapping=mapping))
