@@ -54,7 +54,7 @@ signed = "offset"
 
 @pytest.fixture
 def reload(run: Run, hardware: Path) -> Run:
-    """The command for AlexNet on a third of what it needs."""
+    """The command for AlexNet on two fifths of what it needs."""
 
     def call(*arguments: object, arrays: object = "x0.4") -> Any:
         return run(

@@ -97,12 +97,12 @@ class _Cutter:
             )
         groups, inputs = self.weights.groups, self.weights.inputs
         together = _most(groups, lambda count: self.fits(count, inputs, self.channels))
-        made = [self._of_groups(count, first * inputs) for first, count in _pieces(groups, max(together, 1))]
+        made = [self._of_groups(count) for count in _pieces(groups, max(together, 1))]
         self._join(made, Concat, self.layer.name)
         return self.nodes
 
-    def _of_groups(self, groups: int, first: int) -> str:
-        """Parts for so many groups from input channel `first` on; the node that has their output."""
+    def _of_groups(self, groups: int) -> str:
+        """Parts for the next so many groups; the node that has their output."""
         inputs, source = self.weights.inputs, self.layer.inputs[0]
         if groups < self.weights.groups:
             source = self._select(source, groups * inputs)
@@ -110,7 +110,7 @@ class _Cutter:
             return self._part(source, groups, groups * self.channels)
         outputs = _most(self.channels, lambda count: self.fits(1, inputs, count))
         if outputs:
-            made = [self._part(source, 1, count) for _, count in _pieces(self.channels, outputs)]
+            made = [self._part(source, 1, count) for count in _pieces(self.channels, outputs)]
             return self._join(made, Concat)
         at_once = _most(inputs, lambda count: self.fits(1, count, 1))
         if not at_once:
@@ -120,10 +120,10 @@ class _Cutter:
                 f"more or larger arrays",
             )
         sums = []
-        for _, count in _pieces(inputs, at_once):
+        for count in _pieces(inputs, at_once):
             slice_ = self._select(source, count)
             outputs = _most(self.channels, partial(self.fits, 1, count))
-            made = [self._part(slice_, 1, each) for _, each in _pieces(self.channels, outputs)]
+            made = [self._part(slice_, 1, each) for each in _pieces(self.channels, outputs)]
             sums.append(self._join(made, Concat))
         return self._join(sums, Elementwise)
 
@@ -172,7 +172,7 @@ def _most(limit: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _pieces(total: int, most: int) -> Iterator[tuple[int, int]]:
-    """(first, count) of pieces of `most`, and what is left."""
+def _pieces(total: int, most: int) -> Iterator[int]:
+    """Pieces of `most`, and what is left."""
     for first in range(0, total, most):
-        yield first, min(most, total - first)
+        yield min(most, total - first)

@@ -18,6 +18,8 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +36,11 @@ from rramalloc.studies.reload.loaded_run import LoadedRun
 from rramalloc.studies.reload.segment import segment_network
 from rramalloc.studies.reload.writing import Writing
 from rramalloc.timing.clocks import timed_graph
+from rramalloc.timing.stage_graph import StageGraph
 
 _FIRST_WORK = 2
+_TURNS = (0, 1, 0, 2)
+"""Whose segment is searched in turn: 0 the plan that could be fastest, 1 that of least bound, 2 the best."""
 _SECONDS_PER_SEGMENT = 0.01
 """Of making the problem of a segment."""
 
@@ -53,16 +58,22 @@ class SearchedSegment:
     bound_ns: float
     work: int
 
+    @property
+    def open_ns(self) -> float:
+        """Time that more work might save."""
+        return self.value_ns - self.bound_ns
+
 
 @dataclass(eq=False)
 class CutSearch:
     """The cuts of one network.
 
-    alone: the same with copies alone, where this one is over modes: what it found is tried here too;
+    graph: of all its stages, with clocks that no segment is faster than once it is made; alone: the same with
+    copies alone, where this one is over modes: what it found is tried here too;
     spent_s, plain_s: seconds of work, counted, and those for plain cuts and copies alone.
     """
 
-    network: Network
+    graph: StageGraph
     hardware: Hardware
     write: Write
     arrays: int
@@ -76,7 +87,7 @@ class CutSearch:
 
     def __post_init__(self) -> None:
         options, network = self.request.mapping, self.network
-        self.graph = graph = timed_graph(network, self._alone_in_segments, options)
+        self.graph = graph = timed_graph(network, self._alone_in_segments, options, graph=self.graph)
         demand = np.array(demands(network, graph.stages, self.hardware, options), dtype=np.int64)
         problem = Problem(graph, demand, max(int(demand.sum()), self.arrays))
         if options.mapping == "sdk":
@@ -110,15 +121,19 @@ class CutSearch:
             for cut in cuts:
                 self._search(cut, _FIRST_WORK)
         self.plain_s, self.spent_s = before + self.spent_s, 0.0
-        self._report()
-        ways = itertools.cycle((self._promising, self._bounding, self._promising, self._best_so_far))
-        while self.stop.is_open(self.best_ns, self.bound_ns, self.spent_s):
-            chosen = next(ways)() or self._promising() or self._bounding() or self._best_so_far()
+        for turn in itertools.count():
+            best, least = shortest(self.values), shortest(self.bounds)
+            if best.ns < math.inf:
+                spent_s = self.plain_s + self.spent_s
+                self.stop.report(spent_s, round(best.ns), math.floor(least.ns))
+            if not self.stop.is_open(best.ns, least.ns, self.spent_s):
+                return
+            ways = (self._promising, partial(self._next, least.cuts), partial(self._next, best.cuts))
+            chosen = ways[_TURNS[turn % len(_TURNS)]]() or next(filter(None, (way() for way in ways)), None)
             if chosen is None:
                 return
             known = self.searched.get(chosen)
             self._search(chosen, _FIRST_WORK if known is None else 2 * known.work)
-            self._report()
 
     def _promising(self) -> Cut | None:
         """A segment of the fastest plan there could be if those not searched were as fast as their bound."""
@@ -126,44 +141,37 @@ class CutSearch:
             np.where(values < math.inf, values, bounds)
             for values, bounds in zip(self.values, self.bounds, strict=True)
         ]
-        return next((cut for cut in shortest(times)[1] if cut not in self.searched), None)
+        return next((cut for cut in shortest(times).cuts if cut not in self.searched), None)
 
-    def _bounding(self) -> Cut | None:
-        """A segment of the plan that the bound of all plans comes from."""
-        return self._next(self.bounds)
-
-    def _best_so_far(self) -> Cut | None:
-        """A segment of the best plan."""
-        return self._next(self.values)
-
-    def _next(self, times: Times) -> Cut | None:
-        """Of the segments on the shortest way one to search: the first of those never searched, or the one
-        whose bound is furthest below its time."""
-        cuts = shortest(times)[1]
+    def _next(self, cuts: Sequence[Cut]) -> Cut | None:
+        """Of the segments of a plan the first that was never searched, or the one whose bound is furthest
+        below its time, if it may be searched with more work."""
         for cut in cuts:
             if cut not in self.searched:
                 return cut
         open_ = [cut for cut in cuts if self.searched[cut].work < self.stop.work]
-        furthest = max(open_, key=lambda cut: self._distance(self.searched[cut]), default=None)
-        return furthest if furthest and self._distance(self.searched[furthest]) > 0 else None
+        furthest = max(open_, key=lambda cut: self.searched[cut].open_ns, default=None)
+        return furthest if furthest and self.searched[furthest].open_ns > 0 else None
 
-    def _distance(self, searched: SearchedSegment) -> float:
-        return searched.value_ns - searched.bound_ns
+    @property
+    def network(self) -> Network:
+        """What is cut."""
+        return self.graph.network
 
     @property
     def best_ns(self) -> float:
         """Time of the best plan."""
-        return shortest(self.values)[0]
+        return shortest(self.values).ns
 
     @property
     def bound_ns(self) -> float:
         """Time that no plan undercuts."""
-        return shortest(self.bounds)[0]
+        return shortest(self.bounds).ns
 
     @property
     def best(self) -> list[Cut]:
         """The segments of the best plan."""
-        return shortest(self.values)[1]
+        return shortest(self.values).cuts
 
     @property
     def greedy(self) -> list[Cut]:
@@ -231,14 +239,16 @@ class CutSearch:
         writing = Writing(problem.graph, self.hardware, self.write, self.request.mapping.mapping)
         return LoadedRun(problem, writing, self.inputs)
 
-    def _report(self) -> None:
-        best, bound = self.best_ns, self.bound_ns
-        if best < math.inf:
-            self.stop.report(self.plain_s + self.spent_s, round(best), math.floor(bound))
+
+class Way(NamedTuple):
+    """Segments that hold all stages, and their time; none, and infinite, where there is no way."""
+
+    ns: float
+    cuts: list[Cut]
 
 
-def shortest(times: Times) -> tuple[float, list[Cut]]:
-    """The way through all stages with the least time, and its segments; times[a][b - a - 1]: of (a, b)."""
+def shortest(times: Times) -> Way:
+    """The way with the least time; times[a][b - a - 1]: of segment (a, b)."""
     n = len(times)
     least, before = np.full(n + 1, math.inf), np.zeros(n + 1, dtype=np.int64)
     least[0] = 0.0
@@ -252,4 +262,4 @@ def shortest(times: Times) -> tuple[float, list[Cut]]:
     while end and least[n] < math.inf:
         cuts.append((int(before[end]), end))
         end = int(before[end])
-    return float(least[n]), cuts[::-1]
+    return Way(float(least[n]), cuts[::-1])

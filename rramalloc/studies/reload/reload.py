@@ -13,7 +13,7 @@ from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware, Write
 from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.demand import demands
+from rramalloc.mapping.demand import least_arrays
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network, NetworkDocument
@@ -34,6 +34,7 @@ from rramalloc.studies.reload.cut_search import Cut, CutSearch
 from rramalloc.studies.reload.plan import OtherCuts, ReloadPlan, Segment
 from rramalloc.studies.reload.writing import written_rows
 from rramalloc.timing.clocks import timed_graph
+from rramalloc.timing.metrics import EnergyModel
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -125,11 +126,12 @@ def optimize_reload(
             together = there if chip.straddle else min(there, chip.arrays_per_tile)
         cut = cut_to_fit(source, {layer.name for layer in graph.layers}, machine, options, together)
         plain = machine.model_copy(update={"write": None})  # what [write] says is used here
-        search = CutSearch(cut.network, plain, write, there, request, ending, inputs)
+        whole = timed_graph(cut.network, machine, options) if cut.parts else graph
+        search = CutSearch(whole, plain, write, there, request, ending, inputs)
         if mapping == "sdk":
             copies = replace(request, mapping=options.changed(mapping="im2col"))
             ahead = replace(ending, on_progress=None, history=[])
-            search.alone = CutSearch(cut.network, plain, write, there, copies, ahead, inputs)
+            search.alone = CutSearch(whole, plain, write, there, copies, ahead, inputs)
             search.alone.run()
         search.run()
         return _plan(source, graph, machine, given, cut.parts, search)
@@ -167,7 +169,7 @@ def _plan(
     if total_ns - bound_ns <= _EQUAL * total_ns:
         bound_ns = total_ns
     coverage = Coverage.of(network, graph.names)
-    need = sum(demands(network, graph.stages, hardware, search.request.mapping))
+    need = least_arrays(network, graph.stages, hardware, search.request.mapping)
     others: list[tuple[Literal["greedy", "layers"], list[Cut]]] = [
         ("greedy", search.greedy), ("layers", search.layers),
     ]  # fmt: skip
@@ -253,16 +255,16 @@ def _energy(
     hardware: Hardware, search: CutSearch, segments: Sequence[Segment], rows: int, total_ns: float
 ) -> dict[str, float | None]:
     """Energy for one input in the mean by the names of its fields, what is not given None."""
-    energy, write_pj, inputs = hardware.energy, search.write.write_pj, search.inputs
+    write_pj, inputs = search.write.write_pj, search.inputs
     parts = [segment.allocation.dynamic_pj for segment in segments]
     given = [part for part in parts if part is not None]
     dynamic = math.fsum(given) if len(given) == len(parts) else None
     writing = None if write_pj is None else rows * write_pj / inputs
     static = None
-    if energy is not None and energy.leakage_mw is not None:
-        used = max(segment.arrays for segment in segments)
-        leaking = used if hardware.chip is None else max(used, hardware.chip.arrays)
-        static = energy.leakage_mw * leaking * total_ns / inputs
+    model = EnergyModel(search.graph, hardware, search.request.mapping)
+    if model.energy.leakage_mw is not None:
+        leaking = model.leaking_arrays(max(segment.arrays for segment in segments))
+        static = model.energy.leakage_mw * leaking * total_ns / inputs
     every = None
     if dynamic is not None and writing is not None and static is not None:
         every = dynamic + writing + static

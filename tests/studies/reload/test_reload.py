@@ -253,7 +253,7 @@ def test_no_segment_is_faster_than_its_bounds(mapping: Any, clock: str, random: 
     assert write is not None
     request = Request(mapping=DEFAULT_MAPPING.changed(mapping=mapping))
     plain = case.hardware.model_copy(update={"write": None})
-    search = CutSearch(case.network, plain, write, case.arrays, request, Stop(), case.inputs)
+    search = CutSearch(case.graph, plain, write, case.arrays, request, Stop(), case.inputs)
     for first, floors in enumerate(search.bounds):
         for length, floor in enumerate(floors.tolist(), 1):
             best = case.best(first, first + length)
@@ -275,7 +275,9 @@ def test_floors_by_hand() -> None:
     hardware = machine()
     assert hardware.write is not None
     plain = hardware.model_copy(update={"write": None})
-    search = CutSearch(Network.build("n", nodes), plain, hardware.write, 2, Request(), Stop(), 1)
+    search = CutSearch(
+        StageGraph.build(Network.build("n", nodes)), plain, hardware.write, 2, Request(), Stop(), 1
+    )
     assert [pytest.approx(times.tolist()) for times in search.bounds] == [[96.0, 174.0], [32.0]]
 
 
