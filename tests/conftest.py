@@ -37,6 +37,7 @@ tiled = Hardware.model_validate(plain | chip)
 COPIES = """
 for hardware in ("plain", tiled):
     rramalloc.optimize("alexnet", 200, hardware=hardware, work=1, progress=False)
+rramalloc.optimize("squeezenet", 432, work=10, progress=False)
 """
 MODES = """
 import numpy as np

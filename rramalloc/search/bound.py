@@ -6,12 +6,14 @@ import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from rramalloc.search.kernels.clock import Clock
-from rramalloc.search.kernels.prices import Pricing
-from rramalloc.search.kernels.propagate import Rules, Times
+from rramalloc.search.kernels.prices import Pricing, ways_to_end
+from rramalloc.search.kernels.propagate import Rules, Times, price_of
 from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, OpenBoxes, refute
 from rramalloc.search.lookups import Checkpoints, Reach, checkpoints, clock_of, reach
 from rramalloc.search.problem import Problem
@@ -47,15 +49,33 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shrunk:
-    """A box after propagation: least start of every stage, and least ticks from its finish to the end.
+    """A box after propagation: times of its stages, and least ticks from their finish to the end.
 
     price: number of the price per array that bound best, to begin with in parts of the box.
     """
 
     box: Box
-    start: Replication
+    times: Times
     rest: Replication
     price: int
+
+    @property
+    def start(self) -> Replication:
+        """Least start of every stage."""
+        start: Replication = self.times.start
+        return start
+
+
+class WaysToEnd(NamedTuple):
+    """Intervals of copies of every stage, as in Intervals, and least ticks and payments from the start of the
+    stage to the end (ahead) and from its finish (after), its own payment left out: float64.
+    """
+
+    low: Replication
+    high: Replication
+    size: Replication
+    ahead: npt.NDArray[np.float64]
+    after: npt.NDArray[np.float64]
 
 
 @dataclass(eq=False)
@@ -140,7 +160,40 @@ class Bounder:
         outcome, _, price = self._ask(target, low, high, 0, low, times, intervals, near)
         if outcome == NO_ALLOCATION:
             return None
-        return Shrunk((low, high), times.start, target - times.latest[self._tables.first[1:] - 1], price)
+        return Shrunk((low, high), times, target - times.latest[self._tables.first[1:] - 1], price)
+
+    def _rules(self, intervals: int) -> Rules:
+        problem = self.problem
+        return Rules(
+            problem.graph.flat_binding, self._clock, self._reach, self._tables, problem.demand,
+            problem.budget, intervals,
+        )  # fmt: skip
+
+    def price(self, target: int, number: int) -> float:
+        """Ticks per array of a price by its number."""
+        return price_of(target, self.problem.budget, number)
+
+    def ways_to_end(self, price: float, left: Shrunk) -> WaysToEnd:
+        """What the rest takes after every stage of a box, with a price in ticks for every array."""
+        pricing = Pricing.of(self._stages, len(self._reach.producer), self.intervals)
+        pricing.rest[:] = left.rest
+        ways_to_end(self._rules(self.intervals), price, *left.box, pricing)
+        low, high, size = pricing.intervals[:3]
+        return WaysToEnd(low, high, size, pricing.ways.ahead, pricing.ways.after)
+
+    def latest(self, left: Shrunk, stage: int, windows: Replication) -> Replication:
+        """Latest finish of windows of a stage with which a box can meet its target."""
+        points = self._tables.points[self._tables.first[stage] : self._tables.first[stage + 1]]
+        after = np.searchsorted(points, windows)
+        batches = (points[after] - windows) // left.box[1][stage]
+        latest: Replication = left.times.latest[self._tables.first[stage] + after]
+        least: Replication = batches * left.times.ticks[stage]
+        return latest - least
+
+    def ticks(self, stage: int, copies: Replication) -> Replication:
+        """Ticks of a batch of a stage with so many copies."""
+        ticks: Replication = self._clock.of_each(np.full(len(copies), stage), copies)
+        return ticks
 
     def root_bound(self, known: int = 1, makespan: int | None = None) -> int:
         """Smallest target that propagation alone does not refute; a little less where a box takes long.
@@ -225,12 +278,8 @@ class Bounder:
         times: Times, intervals: int, near: int = -1,
     ) -> tuple[int, int, int]:  # fmt: skip
         """As `refute`, with the problem in the form that the kernels read, and their working memory."""
-        problem, room = self.problem, self.problem.limits.room
-        rules = Rules(
-            problem.graph.flat_binding, self._clock, self._reach, self._tables, problem.demand,
-            problem.budget, intervals,
-        )  # fmt: skip
-        boxes = OpenBoxes.of(problem.graph.windows, low, room, most_nodes)
+        rules, room = self._rules(intervals), self.problem.limits.room
+        boxes = OpenBoxes.of(self.problem.graph.windows, low, room, most_nodes)
         pricing = Pricing.of(self._stages, len(self._reach.producer), intervals)
         outcome, nodes, price = refute(
             rules, room, target, near, low, high, most_nodes, found, boxes, times, pricing

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from rramalloc.search.bound import Bounder, Box, Outcome, bounder_of, width
+from rramalloc.search.diagram import Diagram
 from rramalloc.search.path_program import Floats
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.search.relaxation import Relaxation
@@ -36,6 +38,18 @@ FINEST = 4096
 """Parts of the makespan below which two targets are one where times are ticks."""
 _SHARE = 0.2
 """Part of the work left that a single relaxation may take."""
+_LEVELS = (250, 256), (500, 256), (500, 512), (1000, 512), (2000, 512), (2000, 1024)
+"""States of a diagram and points of a stage: diagrams that take longer and longer."""
+_LEVEL_COST, _TARGETS = 1.9, 12
+"""How much longer than those before, and targets that the first level after a trial should have time for."""
+_FIRST_PART, _GRAIN = 3, 12
+"""Parts of the gap that are the first stride of a level, and the last one."""
+_FIRST_SHARE, _DIAGRAM_SHARE, _HOPELESS = 0.06, 0.4, 6
+"""Parts of the work left that the trial may take, and other diagrams; after so many targets in turn that
+resisted no other is tried."""
+_FRUITFUL, _RESISTED, _BEFORE_DIAGRAMS_S = 10.0, 0.7, 0.05
+"""Seconds of work on diagrams for each on other proofs, times a factor for each target that resisted last;
+and how long the others are alone before."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,9 +77,20 @@ class Tightener:
 
     def __post_init__(self) -> None:
         self.relaxation = Relaxation(self.bounder.problem)
+        self.round_s = 3e-5 * len(self.bounder.problem.demand) ** 2
+        """What a round of the next target may take: as of the last one; at first a guess by the stages."""
+
+    def affordable(self, target: int, left_s: float) -> bool:
+        """Whether a target has not been tightened yet and there is time for it."""
+        return target not in self._boxes and self.round_s <= _SHARE * left_s
 
     def tighten(self, target: int) -> Tight:
         """Shrink the box of a target as far as it goes."""
+        tight = self._tighten(target)
+        self.round_s = tight.seconds / max(1, tight.rounds)
+        return tight
+
+    def _tighten(self, target: int) -> Tight:
         box = self.box(target)
         bound, copies, seconds, rounds = 1, None, self.bounder.sweep_seconds, 0
         near = -1
@@ -86,15 +111,6 @@ class Tightener:
                 break
         self._boxes[target] = box
         return Tight(bound, box, copies, seconds, rounds)
-
-    def knows(self, target: int) -> bool:
-        """Whether the box of exactly this target has been tightened."""
-        return target in self._boxes
-
-    @property
-    def guessed_seconds(self) -> float:
-        """What tightening the first target may take, from the number of stages."""
-        return 3e-5 * len(self.bounder.problem.demand) ** 2
 
     def box(self, target: int) -> Box:
         """The tightest box known to hold every allocation that meets the target."""
@@ -186,12 +202,89 @@ class Branching:
 
 
 @dataclass(eq=False)
+class Diagrams:
+    """Targets between the bound and the shortest one that resisted, refuted by decision diagrams.
+
+    A first small diagram tells what level there is time for; where bound and resisting target come close
+    together, the next level follows.
+    """
+
+    tightener: Tightener
+    seconds: float = 0.0
+    nodes: int = 0
+    _level: int = 0
+    _resisting: int = 0
+    """The shortest target that resisted the diagrams of this level, 0 if none has."""
+    _resisted: int = 0
+    """Targets in turn that resisted."""
+    _longest_s: float = 0.0
+    _of_points: dict[int, Diagram] = field(default_factory=dict)
+
+    def fits(self, left_s: float) -> bool:
+        """Whether another target is worth a try in so many seconds of work."""
+        return self._level < len(_LEVELS) and self._longest_s <= _DIAGRAM_SHARE * left_s and self._tractable
+
+    @property
+    def weight(self) -> float:
+        """Seconds of work on diagrams for each on other proofs: less while they refute no target."""
+        return _FRUITFUL * _RESISTED**self._resisted
+
+    def target(self, bound: int, makespan: int) -> int:
+        """The next target, from the bound to below the makespan."""
+        limit = min(self._resisting or makespan, makespan)
+        return bound + (limit - bound - 1) // (2 if self._resisting else _FIRST_PART)
+
+    def raised(self, target: int, bound: int, makespan: int, left_s: float) -> int:
+        """A bound at least as high, from a diagram of what is left of a target."""
+        bounder = self.tightener.bounder
+        self.seconds += bounder.sweep_seconds
+        left = bounder.shrunk(target, self.tightener.box(target))
+        if left is None:
+            return target + 1
+        first = self.nodes == 0
+        most_s = (_FIRST_SHARE if first else _DIAGRAM_SHARE) * left_s
+        answer = self._diagram.refute(target, left, _LEVELS[self._level][0], most_s)
+        self.nodes += 1
+        self.seconds += answer.seconds
+        self._longest_s = max(self._longest_s, answer.seconds)
+        if answer.proven:
+            self._resisted, bound = 0, target + 1
+        else:
+            self._resisted, self._resisting = self._resisted + 1, target
+        if first:
+            levels = int(math.log(max(1.0, left_s / (_TARGETS * answer.seconds)), _LEVEL_COST))
+            self._go_up(min(levels, len(_LEVELS) - 1) if answer.seconds <= most_s else len(_LEVELS))
+        elif self._resisted == _HOPELESS:
+            self._go_up(len(_LEVELS))
+        elif self._resisting and self._resisting - bound <= (makespan - bound) // _GRAIN:
+            self._go_up(1)
+        return bound
+
+    def _go_up(self, levels: int) -> None:
+        """Go on with larger diagrams."""
+        self._level += levels
+        self._longest_s *= _LEVEL_COST**levels
+        self._resisting = 0
+
+    @property
+    def _diagram(self) -> Diagram:
+        """Of this level."""
+        points = _LEVELS[self._level][1]
+        return self._of_points.setdefault(points, Diagram(self.tightener.bounder, points))
+
+    @cached_property
+    def _tractable(self) -> bool:
+        return self._diagram.tractable
+
+
+@dataclass(eq=False)
 class Prover:
     """The `LowerSide` of one problem."""
 
     problem: Problem
-    nodes: int = 0
     first_s: float = 0.0
+    _nodes: int = 0
+    _other_s: float = 0.0
     _effort: int = _FIRST_EFFORT
     _stride: int = 1
     _begun: bool = False
@@ -201,7 +294,7 @@ class Prover:
     def __post_init__(self) -> None:
         self.bounder = bounder_of(self.problem)
         self._tightener = Tightener(self.bounder)
-        self._relaxed_s = self._tightener.guessed_seconds
+        self._diagrams = Diagrams(self._tightener)
 
     def root(self, known: int, makespan: int) -> tuple[int, tuple[TimedAllocation, ...]]:
         """A first bound by propagation alone, and the lower corners of the boxes just above it."""
@@ -210,34 +303,59 @@ class Prover:
         boxes = [self.bounder.box(bound + bound * percent // 100) for percent in percents]
         return bound, tuple(self._timed(box[0]) for box in boxes if box is not None)
 
-    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
-        """As `LowerSide.run`.
+    @property
+    def nodes(self) -> int:
+        """As of `LowerSide`."""
+        return self._nodes + self._diagrams.nodes
 
-        Targets go up in growing strides as long as they are refuted, and in shorter ones when one resists;
-        not in single ticks where stages have their own clocks and times are long.
-        """
+    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
+        """As `LowerSide.run`. Diagrams take the larger part of the work once other proofs take long."""
         self._found, spent = [], 0.0
         if not self._begun:
             self._begun = True
             bound, spent = self._tighten(bound, makespan - 1, left_s, stop)
+            self._other_s += spent
         while bound < makespan and not self._found_at_most(bound) and not stop.out_of_time:
-            self._stride = max(self._stride, self._finest(makespan))
-            target = min(bound + self._stride, makespan) - 1
-            bound, took = self._tighten(bound, target, left_s - spent, stop)
-            spent += took
-            outcome = Outcome.REFUTED
-            if bound <= target:
-                outcome, took = self._decide(target, left_s - spent, stop)
+            due_s = self._diagrams.weight * (self._other_s - _BEFORE_DIAGRAMS_S)
+            if self._diagrams.seconds < due_s and self._diagrams.fits(left_s - spent):
+                bound, took = self._by_diagram(bound, makespan, left_s - spent, stop)
                 spent += took
-            if outcome is Outcome.REFUTED:
-                bound, self._stride = max(bound, target + 1), 2 * self._stride
-            elif self._stride > self._finest(makespan):
-                self._stride //= 4
-            elif outcome is Outcome.UNDECIDED:
-                self._effort *= 2
+            else:
+                bound, took = self._climb(bound, makespan, left_s - spent, stop)
+                self._other_s += took
+                spent += took
             if spent >= seconds:
                 break
         return ProofTurn(bound, tuple(self._found), spent)
+
+    def _by_diagram(self, bound: int, makespan: int, left_s: float, stop: Stop) -> tuple[int, float]:
+        """Refute one more target by a diagram, if it can: (bound, seconds)."""
+        target, before = self._diagrams.target(bound, makespan), self._diagrams.seconds
+        bound, spent = self._tighten(bound, target, left_s, stop)
+        if bound <= target:
+            bound = self._diagrams.raised(target, bound, makespan, left_s - spent)
+        return bound, spent + self._diagrams.seconds - before
+
+    def _climb(self, bound: int, makespan: int, left_s: float, stop: Stop) -> tuple[int, float]:
+        """Refute or meet one more target by tightening and branching: (bound, seconds).
+
+        Targets go up in growing strides as long as they are refuted, and in shorter ones when one resists;
+        not in single ticks where stages have their own clocks and times are long.
+        """
+        self._stride = max(self._stride, self._finest(makespan))
+        target = min(bound + self._stride, makespan) - 1
+        bound, spent = self._tighten(bound, target, left_s, stop)
+        outcome = Outcome.REFUTED
+        if bound <= target:
+            outcome, took = self._decide(target, left_s - spent, stop)
+            spent += took
+        if outcome is Outcome.REFUTED:
+            bound, self._stride = max(bound, target + 1), 2 * self._stride
+        elif self._stride > self._finest(makespan):
+            self._stride //= 4
+        elif outcome is Outcome.UNDECIDED:
+            self._effort *= 2
+        return bound, spent
 
     def _finest(self, makespan: int) -> int:
         """The shortest stride."""
@@ -255,10 +373,10 @@ class Prover:
         node_s = self.bounder.node_seconds
         effort = max(1, min(self._effort, int(left_s / node_s)))
         box, spent = self._tightener.box(target), 0.0
-        outcome, deep = Outcome.UNDECIDED, self._relaxed_s <= _SHARE * left_s
+        outcome, deep = Outcome.UNDECIDED, self._tightener.round_s <= _SHARE * left_s
         if not deep or target not in self._branchings or len(self.problem.demand) <= _FEW_STAGES:
             outcome, nodes, found = self.bounder.decide(target, effort, box)
-            self.nodes += nodes
+            self._nodes += nodes
             spent = nodes * node_s + self.bounder.sweep_seconds
             if outcome is Outcome.FOUND:
                 self._found.append(self._timed(found))
@@ -266,19 +384,17 @@ class Prover:
             return outcome, spent
         if target not in self._branchings:
             self._branchings[target] = Branching(self.bounder, self._tightener.relaxation, target, box)
-        turn = self._branchings[target].run(max(effort * node_s, _DEEP_NODES * self._relaxed_s), stop)
-        self.nodes += turn.nodes
+        turn = self._branchings[target].run(max(effort * node_s, _DEEP_NODES * self._tightener.round_s), stop)
+        self._nodes += turn.nodes
         if turn.found is not None:
             self._found.append(self._timed(turn.found))
         return turn.outcome, spent + turn.seconds
 
     def _tighten(self, bound: int, target: int, left_s: float, stop: Stop) -> tuple[int, float]:
         """Relax the box of a target, once, if there is time for it: (bound, seconds)."""
-        affordable = self._relaxed_s <= _SHARE * left_s and not stop.out_of_time
-        if target < bound or self._tightener.knows(target) or not affordable:
+        if target < bound or not self._tightener.affordable(target, left_s) or stop.out_of_time:
             return bound, 0.0
         tight = self._tightener.tighten(target)
-        self._relaxed_s = tight.seconds / max(1, tight.rounds)
         if tight.copies is not None:
             self._found.append(self._timed(np.floor(tight.copies + 1e-9).astype(np.int64)))
         return max(bound, tight.bound), tight.seconds

@@ -18,6 +18,7 @@ from rramalloc.errors import TargetError
 from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, fewest, interval, path_program, relaxation
 from rramalloc.search.bound import Bounder, Outcome
+from rramalloc.search.diagram import Diagram
 from rramalloc.search.problem import Candidate, Stop
 from rramalloc.search.prove import Branching, Tightener
 from rramalloc.timing.simulate import makespan_of_each
@@ -159,6 +160,47 @@ def test_relaxations_never_exclude_what_exists(ops: tuple[str, ...], tick: int, 
             assert len(meeting) == 0
         else:
             assert ((meeting >= tight.box[0]) & (meeting <= tight.box[1])).all()
+
+
+@AND_LONG_TIMES
+@settings(max_examples=80)
+@given(data=st.data())
+def test_diagrams_never_refute_what_exists(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
+    """Of any width, with any points, of any box: a target is refuted only if no allocation in it meets it."""
+    case = data.draw(enumerated(ops=ops, tick=tick))
+    bounder = Bounder(case.problem)
+    diagrams = {points: Diagram(bounder, points) for points in (1, 3, 8, 256)}
+    one, two = (case.allocations[data.draw(st.integers(0, len(case.allocations) - 1))] for _ in range(2))
+    for box in (bounder.widest, (np.minimum(one, two), np.maximum(one, two))):
+        inside = ((case.allocations >= box[0]) & (case.allocations <= box[1])).all(axis=1)
+        best = int(case.makespans[inside].min())
+        for target in {max(1, best - 1), best, best + 1, int(case.makespans.max())}:
+            left = bounder.shrunk(target, box)
+            if left is None:
+                assert target < best
+                continue
+            points, width = (data.draw(st.sampled_from(values)) for values in ((1, 3, 8, 256), (1, 4, 500)))
+            answer = diagrams[points].refute(target, left, width, math.inf)
+            assert answer.seconds > 0
+            assert not answer.proven or target < best
+
+
+@PROBLEMS
+@settings(max_examples=60)
+@given(data=st.data())
+def test_diagrams_of_single_allocations_are_exact(
+    ops: tuple[str, ...], tick: int, data: st.DataObject
+) -> None:
+    """With a point at every window nothing is lost where nothing is to be chosen."""
+    case = data.draw(enumerated(ops=ops, tick=tick))
+    number = data.draw(st.integers(0, len(case.allocations) - 1))
+    row, makespan_of_row = case.allocations[number], int(case.makespans[number])
+    bounder = Bounder(case.problem)
+    diagram = Diagram(bounder, int(case.problem.graph.windows.max()))
+    for target in {makespan_of_row, max(1, makespan_of_row - 1)}:
+        left = bounder.shrunk(target, (row, row))
+        refuted = left is None or diagram.refute(target, left, 1, math.inf).proven
+        assert refuted == (target < makespan_of_row)
 
 
 @settings(max_examples=60)

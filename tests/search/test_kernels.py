@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -13,12 +14,26 @@ import pytest
 from hypothesis import given, settings
 from laws.strategies import Clocks, random_blocks, random_network, random_problem, random_replication, randoms
 
+import rramalloc
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
 from rramalloc.search.archive import Archive, Slots, keep
-from rramalloc.search.kernels import climb, cuts, deadlines, draws, limits, moves, prices, propagate, schedule
+from rramalloc.search.bound import Bounder
+from rramalloc.search.diagram import Diagram
+from rramalloc.search.kernels import (
+    climb,
+    cuts,
+    deadlines,
+    diagram,
+    draws,
+    limits,
+    moves,
+    prices,
+    propagate,
+    schedule,
+)
 from rramalloc.search.lookups import checkpoints, reach
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
@@ -442,3 +457,79 @@ def test_keeping_the_fastest() -> None:
     ):  # fmt: skip
         KEEP(slots, np.int64(arrays), np.int64(makespan), np.array(copies))
         assert slots.copies[0].tolist() == kept
+
+
+def random_states(draw: np.random.Generator) -> diagram.States:
+    """Of up to two groups, many of them alike."""
+    count, width, groups = (int(draw.integers(1, most)) for most in (60, 9, 3))
+    finish = np.sort(draw.integers(0, 12, (count, width)), axis=1)
+    return diagram.States(
+        draw.integers(1, 9, count), finish, draw.random((count, groups)), draw.integers(1, 5, (count, groups))
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(random=randoms)
+def test_states_are_covered_and_merged(random: Random) -> None:
+    """By the first centre, in the order of arrays, that is no later than a slack allows; merged to minima."""
+    draw = np.random.default_rng(random.getrandbits(32))
+    states, slack, room = random_states(draw), random.randint(0, 3), random.randint(1, 60)
+    count, width = states.finish.shape
+    order = np.argsort(states.arrays, kind="stable")
+    telling = draw.integers(0, width, 3 * random.randint(1, 2))
+    expected, first = list[int](), list[int]()
+    for j in order.tolist():
+        covering = [k for k, c in enumerate(expected) if (states.finish[c] <= states.finish[j] + slack).all()]
+        if not covering:
+            expected.append(j)
+        first.append(covering[0] if covering else len(expected) - 1)
+    near = np.empty((3, room + diagram.LANES), dtype=np.int64)
+    centres, centre, work = np.empty(room, np.int64), np.empty(count, np.int64), np.zeros(3, dtype=np.int64)
+    kept = diagram.cover(states, order, telling, slack, near, centres, centre, work)
+    assert work[2] > 0 or count == 1
+    if len(expected) > room:
+        assert kept == room + 1
+        return
+    assert centres[:kept].tolist() == expected
+    assert centre[order].tolist() == first
+    merged = diagram.States.of(kept, width, states.ticks.shape[1])
+    diagram.merge(states, kept, centres, centre, merged)
+    for k in range(kept):
+        for own, all_of_them in zip(merged, states, strict=True):
+            assert (own[k] == all_of_them[centre == k].min(axis=0)).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(random=randoms)
+def test_points_and_groups_of_diagrams(random: Random) -> None:
+    """The first and the last window are points; later stages wait for all stages of a group alike."""
+    chosen = Diagram(Bounder(small(random)), random.randint(1, 9))
+    graph = chosen.bounder.problem.graph
+    points, edges = chosen.points, graph.flat_binding
+    for i, windows in enumerate(graph.windows.tolist()):
+        own = points.window[points.first[i] : points.first[i + 1]]
+        assert own[[0, -1]].tolist() == [0, windows - 1]
+        assert (np.diff(own) > 0).all()
+        for w in range(windows):
+            assert points.at[points.at_first[i] + w] == np.flatnonzero(own <= w)[-1]
+    uses = list(enumerate(zip(edges.producer.tolist(), edges.consumer.tolist(), strict=True)))
+    for i, groups in enumerate(chosen.groups):
+        later = {
+            p: {(c, *edges.of(e, c).tolist()) for e, (q, c) in uses if q == p and c > i} for p in range(i + 1)
+        }
+        assert sorted(p for own in groups for p in own) == [p for p in later if later[p]]
+        for own in groups:
+            assert all(later[p] == later[own[0]] for p in own)
+
+
+def test_a_diagram_gives_up() -> None:
+    """After the first stage past the seconds it may take, without a claim."""
+    problem = make_problem(rramalloc.load("squeezenet"), load_hardware("plain"), 216)
+    bounder = Bounder(problem)
+    target = bounder.root_bound() + 20
+    left = bounder.shrunk(target, bounder.widest)
+    assert left is not None
+    whole = Diagram(bounder, 64).refute(target, left, 100, math.inf)
+    short = Diagram(bounder, 64).refute(target, left, 100, 0.0)
+    assert not short.proven
+    assert short.seconds < whole.seconds

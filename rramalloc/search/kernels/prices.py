@@ -316,20 +316,34 @@ def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, path
 
 
 @compiled_inline
+def _fill_intervals(rules: Any, price: float, lowest: Any, highest: Any, intervals: Any) -> None:
+    """Cut every box into intervals, with a price in ticks for every array beyond the least."""
+    low, high, count, inverse, paid, ticks = intervals
+    intervals_of(rules.graph.windows, lowest, highest, low, high, count)
+    for i in range(len(count)):
+        for m in range(count[i]):
+            paid[i, m] = price * rules.demand[i] * (low[i, m] - lowest[i])
+            inverse[i, m] = 1.0 / high[i, m]
+            ticks[i, m] = ticks_of(rules.clock, i, low[i, m])
+
+
+@compiled
+def ways_to_end(rules: Any, price: float, lowest: Any, highest: Any, pricing: Any) -> None:
+    """Write pricing.ways.ahead and .after of all intervals of a box, with pricing.rest given."""
+    _fill_intervals(rules, price, lowest, highest, pricing.intervals)
+    _from_target(rules.graph.windows, rules.reach, pricing.intervals, pricing.rest, pricing.ways)
+
+
+@compiled_inline
 def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any, pricing: Any) -> float:
     """Cut intervals off both ends of every box at one price per array; the bound the price gives.
 
     start[i]: least start of stage i. If the bound of the makespan is above the target, no allocation in the
     box meets it, and the box is left as it is.
     """
-    windows, demand, intervals, paths = rules.graph.windows, rules.demand, pricing.intervals, pricing.ways
-    low, high, count, inverse, paid, ticks = intervals
-    intervals_of(windows, lowest, highest, low, high, count)
-    for i in range(len(windows)):
-        for m in range(count[i]):
-            paid[i, m] = offer.price * demand[i] * (low[i, m] - lowest[i])
-            inverse[i, m] = 1.0 / high[i, m]
-            ticks[i, m] = ticks_of(rules.clock, i, low[i, m])
+    windows, intervals, paths = rules.graph.windows, pricing.intervals, pricing.ways
+    low, high, count, _, paid, _ = intervals
+    _fill_intervals(rules, offer.price, lowest, highest, intervals)
     before, done, ahead, after = paths
     _from_input(windows, rules.reach, intervals, start, paths)
     _from_target(windows, rules.reach, intervals, pricing.rest, paths)

@@ -260,6 +260,15 @@ def price_count(stages: int) -> int:
 
 
 @compiled_inline
+def price_of(target: int, budget: int, number: int) -> float:
+    """Ticks per array of a price by its number."""
+    price = target * _CHEAPEST / budget
+    for _ in range(number):
+        price *= _RATIO
+    return price
+
+
+@compiled_inline
 def _tighten_prices(
     rules: Any, target: int, near: int, low: Any, high: Any, times: Any, pricing: Any
 ) -> int:  # fmt: skip
@@ -275,9 +284,7 @@ def _tighten_prices(
         begin, end = max(near - 1, 0), min(near + 2, end)
     best, highest = begin, -1.0
     for number in range(begin, end):
-        price = target * _CHEAPEST / budget
-        for _ in range(number):
-            price *= _RATIO
+        price = price_of(target, budget, number)
         spare = share_budget(demand, budget, low, high)
         if spare < 0:
             return -1

@@ -1,0 +1,305 @@
+"""Relaxed decision diagrams: refute a target for all allocations of a box at once, stage by stage.
+
+Other bounds average over allocations, or look at one path of stages. A diagram keeps every choice whole: it
+goes from stage to stage with all allocations of the stages so far that may still meet the target, as a
+limited number of states (kernels/diagram.py). More states and more points bound deeper and take longer.
+
+Source: docs/sources/model.md 4; Andersen, Hadzic, Hooker and Tiedemann, A constraint store based on
+multivalued decision diagrams, CP 2007, doi 10.1007/978-3-540-74970-7_11; Bergman, Cire, van Hoeve and Hooker,
+Decision Diagrams for Optimization, 2016, doi 10.1007/978-3-319-42849-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from rramalloc.mapping.modes import BlockGrid
+from rramalloc.search.bound import Bounder, Shrunk, WaysToEnd
+from rramalloc.search.kernels import diagram as kernels
+from rramalloc.search.kernels.diagram import Carry, Choices, Limits, Points, States, Table
+from rramalloc.search.kernels.prices import with_slack
+from rramalloc.search.path_program import Floats, Ints
+
+_MOST_CHOICES = 100
+"""Intervals of copies of a stage."""
+_MOST_ALIVE, _MOST_GROUPS = 32, 4
+"""Stages that later ones wait for in the mean, and groups of them at most, where diagrams are tried."""
+_ROOM = 4
+"""States found before they are merged, in widths."""
+_FINEST = 8192
+"""Part of the target up to which finishes count as equal at once."""
+_FIRST_SLACK = 2048
+"""The same of the first slack that is tried beyond none."""
+_NEAR_PRICES = 2
+"""Prices on either side of the best one that states are held to."""
+_NS_PER_CANDIDATE, _NS_PER_POINT, _NS_PER_CENTRE, _NS_PER_FINISH = 100.0, 2.0, 4.0, 2.0
+_S_PER_LAYER = 4e-4
+"""Time of a candidate, of a point of one, of a centre that a state is compared with, of a finish that is
+kept, and of a layer: a count of work, not a clock."""
+
+
+Stages = tuple[int, ...]
+
+
+class Refutation(NamedTuple):
+    """Whether no allocation of a box meets a target, as proven, and the seconds it took, counted."""
+
+    proven: bool
+    seconds: float
+
+
+@dataclass(eq=False)
+class Diagram:
+    """Diagrams of the boxes of one problem. most_points: of a stage."""
+
+    bounder: Bounder
+    most_points: int
+
+    def refute(self, target: int, left: Shrunk, width: int, most_s: float) -> Refutation:
+        """Whether no allocation in what propagation left of a box meets the target.
+
+        width: states of a layer at most; most_s: seconds after which it gives up, counted.
+        """
+        walk = _Walk(self, target, left, width)
+        for states in walk.layers():
+            if states == 0 or walk.seconds > most_s:
+                return Refutation(states == 0, walk.seconds)
+        return Refutation(False, walk.seconds)
+
+    @cached_property
+    def points(self) -> Points:
+        """The points of all stages."""
+        grids = self.bounder.problem.graph.grids
+        chosen = [_points_of(grid, self.most_points) for grid in grids]
+        at = [np.searchsorted(own, np.arange(own[-1] + 1), side="right") - 1 for own in chosen]
+        return Points(
+            np.concatenate(chosen),
+            np.cumsum([0, *map(len, chosen)]),
+            np.concatenate(at).astype(np.int32),
+            np.cumsum([0, *map(len, at)]),
+        )
+
+    def size(self, group: Stages) -> int:
+        """Points of each stage of a group."""
+        return int(self.points.first[group[0] + 1] - self.points.first[group[0]])
+
+    @cached_property
+    def tractable(self) -> bool:
+        """Whether not too many stages are waited for at a time."""
+        edges = self.bounder.problem.graph.flat_binding
+        last = np.arange(len(edges.windows))
+        np.maximum.at(last, edges.producer, edges.consumer)
+        alive = int((last - np.arange(len(last))).sum())
+        return alive <= _MOST_ALIVE * len(last) and max(map(len, self.groups)) <= _MOST_GROUPS
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Stages, ...], ...]:
+        """After every stage, those that later ones wait for. Stages with the same points that the same ones
+        wait for in the same way are together: the latest of them is all that counts.
+        """
+        graph = self.bounder.problem.graph
+        edges = graph.flat_binding
+        uses: list[list[tuple[int, int, int]]] = [[] for _ in graph.stages]
+        for e, consumer in enumerate(edges.consumer.tolist()):
+            uses[edges.producer[e]].append((consumer, int(edges.offset[e]), int(edges.lag[e])))
+        after = []
+        live: list[int] = []
+        for i in range(len(uses)):
+            live = [p for p in (*live, i) if uses[p] and uses[p][-1][0] > i]
+            together: dict[object, list[int]] = {}
+            for p in live:
+                grid = graph.grids[p]
+                later = tuple(use for use in uses[p] if use[0] > i)
+                together.setdefault((later, grid.total, grid.columns), []).append(p)
+            after.append(tuple(map(tuple, together.values())))
+        return tuple(after)
+
+
+def _points_of(grid: BlockGrid, most: int) -> Ints:
+    """The first and the last window of a grid, and others spread evenly over its rows."""
+    if grid.total <= most:
+        return np.arange(grid.total)
+    if grid.rows <= most:
+        each = most // grid.rows
+        ends = np.arange(1, each + 1) * grid.columns // each
+        chosen = (np.arange(grid.rows)[:, None] * grid.columns + ends - 1).ravel()
+    else:
+        chosen = np.linspace(1, grid.rows, most).astype(np.int64) * grid.columns - 1
+    return np.unique(np.append(chosen, (0, grid.total - 1)))
+
+
+def _intervals(windows: int, low: int, high: int) -> tuple[Ints, Ints]:
+    """Fewest and most copies of each choice: every number if there are few, or every number of batches."""
+    if high - low < _MOST_CHOICES:
+        each = np.arange(low, high + 1)
+        return each, each
+    batches = np.arange(-(-windows // low), -(-windows // high) - 1, -1)
+    if len(batches) <= _MOST_CHOICES:
+        first = np.maximum(-(-windows // batches), low)
+    else:
+        first = np.unique(np.geomspace(low, high + 1, _MOST_CHOICES + 1).astype(np.int64)[:-1])
+        first[0] = low
+    return first, np.append(first[1:] - 1, high)
+
+
+@dataclass(eq=False)
+class _Walk:
+    """A diagram of one box, made from the first stage to the last."""
+
+    diagram: Diagram
+    target: int
+    left: Shrunk
+    width: int
+    seconds: float = 0.0
+    _slack: int = 0
+
+    def __post_init__(self) -> None:
+        self._bounder = bounder = self.diagram.bounder
+        self._problem = problem = bounder.problem
+        best = self.left.price
+        numbers = range(max(0, best - _NEAR_PRICES), best + _NEAR_PRICES + 1)
+        prices = [bounder.price(self.target, number) for number in numbers]
+        self._prices = np.array(prices)
+        self._ways = [bounder.ways_to_end(price, self.left) for price in prices]
+        self.seconds += len(prices) * bounder.node_seconds
+        self._least = np.cumsum(self.left.box[0] * problem.demand)
+        self._work = np.zeros(3, dtype=np.int64)
+
+    def layers(self) -> Iterator[int]:
+        """Number of states after every stage; none where the target is refuted."""
+        states, groups = States.of(1, 0, 0), tuple[Stages, ...]()
+        states.arrays[0] = 0
+        for stage, following in enumerate(self.diagram.groups):
+            places = self._places(groups)
+            choices = self._choices(stage, groups, places)
+            carry = self._carry(stage, groups, following)
+            states = self._next_states(stage, choices, carry, states, following)
+            yield len(states.arrays)
+            groups = following
+
+    def _places(self, groups: tuple[Stages, ...]) -> Ints:
+        """Where the finishes of every group begin in a state, and their number."""
+        places: Ints = np.cumsum([0, *map(self.diagram.size, groups)])
+        return places
+
+    def _choices(self, stage: int, groups: tuple[Stages, ...], places: Ints) -> Choices:
+        graph, points = self._problem.graph.flat_binding, self.diagram.points
+        low, high = _intervals(
+            int(graph.windows[stage]), int(self.left.box[0][stage]), int(self.left.box[1][stage])
+        )
+        entries: dict[tuple[int, int, int], int] = {}
+        for edge in range(graph.pointer[stage], graph.pointer[stage + 1]):
+            group = next(g for g, own in enumerate(groups) if graph.producer[edge] in own)
+            entries.setdefault((group, int(graph.offset[edge]), int(graph.lag[edge])), edge)
+        of_group, _, lag = np.array([*entries], dtype=np.int64).reshape(-1, 3).T.copy()
+        size = int(points.first[stage + 1] - points.first[stage])
+        times, looked_up = (len(low), size), (len(low), len(entries), size + 1)
+        choices = Choices(
+            low, high, self._bounder.ticks(stage, low), low * self._problem.demand[stage],
+            np.empty(times, dtype=np.int64), np.empty(times, dtype=np.int64), of_group, lag,
+            np.empty(looked_up, dtype=np.int64), np.empty(looked_up, dtype=np.int64),
+        )  # fmt: skip
+        edges = np.array([*entries.values()], dtype=np.int64)
+        kernels.fill_choices(graph, points, stage, edges, places[of_group], choices)
+        self.seconds += 1e-9 * _NS_PER_FINISH * (choices.base.size + choices.at.size)
+        return choices
+
+    def _limits(self, stage: int, choices: Choices) -> Limits:
+        """What states after a stage must keep to, whatever the later stages do."""
+        least = self._least
+        begin, end = self.diagram.points.first[stage], self.diagram.points.first[stage + 1]
+        spare = self._problem.budget - int(least[-1])
+        ahead, after = (
+            np.array(
+                [_least_of_each(ways, getattr(ways, name)[stage], stage, choices) for ways in self._ways]
+            )
+            for name in ("ahead", "after")
+        )
+        return Limits(
+            self._bounder.latest(self.left, stage, self.diagram.points.window[begin:end]),
+            int(self.left.times.start[stage]), int(least[stage]) + spare,
+            self._prices, with_slack(self.target) + self._prices * (spare + int(least[stage])), ahead, after,
+        )  # fmt: skip
+
+    def _carry(self, stage: int, groups: tuple[Stages, ...], following: tuple[Stages, ...]) -> Carry:
+        old, new = self._places(groups), self._places(following)
+        pieces = [
+            (old[g], new[h], self.diagram.size(own), g, h)
+            for g, own in enumerate(groups)
+            for h, other in enumerate(following)
+            if set(own) & set(other)
+        ]
+        columns = np.array(pieces, dtype=np.int64).reshape(-1, 5)
+        source, goal, length, old_group, new_group = columns.T.copy()
+        own_group = next((h for h, other in enumerate(following) if stage in other), -1)
+        own = int(new[own_group]) if own_group >= 0 else -1
+        return Carry(source, goal, length, old_group, new_group, own, own_group)
+
+    def _next_states(
+        self, stage: int, choices: Choices, carry: Carry, states: States, groups: tuple[Stages, ...]
+    ) -> States:
+        """The states after a stage, merged to as many as there may be."""
+        places = self._places(groups)
+        room, finishes = _ROOM * self.width, int(places[-1])
+        new = States.of(room, finishes, len(groups))
+        slots = 1 << (2 * room).bit_length()
+        features = np.array([p for a, b in pairwise(places) for p in (a, (a + b) // 2, b - 1)])
+        table = Table(
+            np.empty(slots, dtype=np.uint64), np.full(slots, -1), features.astype(np.int64),
+            min(1.0, _FINEST / self.target), np.empty(finishes, dtype=np.int64),
+            np.empty(choices.base.shape[1], dtype=np.int64),
+        )  # fmt: skip
+        limits = self._limits(stage, choices)
+        telling = np.roll(features, -3 * max(0, carry.own_group))
+        at, before = np.array([len(states.arrays), 0, 0, 0]), self._work.copy()
+        self._slack //= 2
+        while True:
+            count = kernels.expand(choices, limits, states, carry, table, new, at, self._work)
+            merged = self._merged(new, count, telling)
+            if at[1] == at[0]:
+                break
+            at[3] = len(merged.arrays)
+            for column, kept in zip(new, merged, strict=True):
+                column[: at[3]] = kept
+            table.number[:] = -1
+        spent = self._work - before
+        self.seconds += _S_PER_LAYER + 1e-9 * (
+            _NS_PER_CANDIDATE * int(spent[0])
+            + _NS_PER_POINT * (1 + len(choices.group)) * int(spent[1])
+            + _NS_PER_CENTRE * int(spent[2])
+            + _NS_PER_FINISH * merged.finish.size
+        )
+        return merged
+
+    def _merged(self, states: States, count: int, telling: Ints) -> States:
+        """The first `count` states, merged with the least slack that leaves no more than the width."""
+        states = States(*(own[:count] for own in states))
+        if count < 2:
+            return states
+        order = np.lexsort((states.finish.sum(axis=1), states.arrays))
+        near = np.empty((3, self.width + kernels.LANES), dtype=np.int64)
+        centres, centre = np.empty(self.width, dtype=np.int64), np.empty(count, dtype=np.int64)
+        while True:
+            kept = kernels.cover(states, order, telling, self._slack, near, centres, centre, self._work)
+            if kept <= self.width:
+                break
+            self._slack = max(2 * self._slack, 1, self.target // _FIRST_SLACK)
+        merged = States.of(kept, states.finish.shape[1], states.ticks.shape[1])
+        kernels.merge(states, kept, centres, centre, merged)
+        return merged
+
+
+def _least_of_each(ways: WaysToEnd, times: Floats, stage: int, choices: Choices) -> Floats:
+    """The least time of the intervals of a stage that each choice shares copies with."""
+    size = ways.size[stage]
+    first = np.searchsorted(ways.high[stage, :size], choices.low)
+    last = np.searchsorted(ways.low[stage, :size], choices.high, side="right")
+    ends = np.stack([first, last], axis=1).ravel()
+    least: Floats = np.minimum.reduceat(np.append(times[:size], np.inf), ends)[::2]
+    return least
