@@ -231,6 +231,8 @@ class Diagrams:
 
     def target(self, bound: int, makespan: int) -> int:
         """The next target, from the bound to below the makespan."""
+        if self._resisting <= bound:  # it was refuted otherwise
+            self._resisting = 0
         limit = min(self._resisting or makespan, makespan)
         return bound + (limit - bound - 1) // (2 if self._resisting else _FIRST_PART)
 

@@ -37,6 +37,7 @@ from rramalloc.search.kernels import (
 from rramalloc.search.lookups import checkpoints, reach
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
+from rramalloc.search.prove import Diagrams, Tightener
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, run_stage
 from rramalloc.timing.simulate import makespan_of, simulate
 
@@ -520,6 +521,17 @@ def test_points_and_groups_of_diagrams(random: Random) -> None:
         assert sorted(p for own in groups for p in own) == [p for p in later if later[p]]
         for own in groups:
             assert all(later[p] == later[own[0]] for p in own)
+
+
+def test_targets_of_diagrams_are_above_the_bound() -> None:
+    """A target that resisted diagrams may be refuted by other proofs: then it bounds the next one no more."""
+    problem = make_problem(rramalloc.load("squeezenet"), load_hardware("plain"), 216)
+    diagrams, bound, makespan = Diagrams(Tightener(Bounder(problem))), 400, 600
+    for target in (520, 520):  # optimal are 499 steps; the first diagram is a trial
+        bound = diagrams.raised(target, bound, makespan, 10.0)
+    assert bound == 400
+    for higher in range(bound, makespan):
+        assert higher <= diagrams.target(higher, makespan) < makespan
 
 
 def test_a_diagram_gives_up() -> None:
