@@ -25,11 +25,13 @@ from rramalloc.search.kernels import diagram as kernels
 from rramalloc.search.kernels.diagram import Carry, Choices, Limits, Points, States, Table
 from rramalloc.search.kernels.prices import with_slack
 from rramalloc.search.path_program import Floats, Ints
+from rramalloc.search.problem import Stop
 
 _MOST_CHOICES = 100
 """Intervals of copies of a stage."""
-_MOST_ALIVE, _MOST_GROUPS = 32, 4
-"""Stages that later ones wait for in the mean, and groups of them at most, where diagrams are tried."""
+_MOST_WINDOWS, _MOST_ALIVE, _MOST_GROUPS = 2**23, 32, 4
+"""Where diagrams are tried at most: windows of all stages, stages that later ones wait for in the mean, and
+groups of them."""
 _ROOM = 4
 """States found before they are merged, in widths."""
 _FINEST = 8192
@@ -61,14 +63,15 @@ class Diagram:
     bounder: Bounder
     most_points: int
 
-    def refute(self, target: int, left: Shrunk, width: int, most_s: float) -> Refutation:
+    def refute(self, target: int, left: Shrunk, width: int, most_s: float, stop: Stop) -> Refutation:
         """Whether no allocation in what propagation left of a box meets the target.
 
-        width: states of a layer at most; most_s: seconds after which it gives up, counted.
+        width: states of a layer at most; most_s: seconds after which it gives up, counted, as it does when
+        the time is up.
         """
         walk = _Walk(self, target, left, width)
         for states in walk.layers():
-            if states == 0 or walk.seconds > most_s:
+            if states == 0 or walk.seconds > most_s or stop.out_of_time:
                 return Refutation(states == 0, walk.seconds)
         return Refutation(False, walk.seconds)
 
@@ -77,11 +80,13 @@ class Diagram:
         """The points of all stages."""
         grids = self.bounder.problem.graph.grids
         chosen = [_points_of(grid, self.most_points) for grid in grids]
-        at = [np.searchsorted(own, np.arange(own[-1] + 1), side="right") - 1 for own in chosen]
+        at = [
+            np.repeat(np.arange(len(own), dtype=np.int32), np.diff(own, append=own[-1] + 1)) for own in chosen
+        ]
         return Points(
             np.concatenate(chosen),
             np.cumsum([0, *map(len, chosen)]),
-            np.concatenate(at).astype(np.int32),
+            np.concatenate(at),
             np.cumsum([0, *map(len, at)]),
         )
 
@@ -91,12 +96,14 @@ class Diagram:
 
     @cached_property
     def tractable(self) -> bool:
-        """Whether not too many stages are waited for at a time."""
+        """Whether there are not too many windows, nor stages that are waited for at a time."""
         edges = self.bounder.problem.graph.flat_binding
         last = np.arange(len(edges.windows))
         np.maximum.at(last, edges.producer, edges.consumer)
         alive = int((last - np.arange(len(last))).sum())
-        return alive <= _MOST_ALIVE * len(last) and max(map(len, self.groups)) <= _MOST_GROUPS
+        if alive > _MOST_ALIVE * len(last) or int(edges.windows.sum()) > _MOST_WINDOWS:
+            return False
+        return max(map(len, self.groups)) <= _MOST_GROUPS
 
     @cached_property
     def groups(self) -> tuple[tuple[Stages, ...], ...]:
@@ -104,19 +111,24 @@ class Diagram:
         wait for in the same way are together: the latest of them is all that counts.
         """
         graph = self.bounder.problem.graph
-        edges = graph.flat_binding
-        uses: list[list[tuple[int, int, int]]] = [[] for _ in graph.stages]
-        for e, consumer in enumerate(edges.consumer.tolist()):
-            uses[edges.producer[e]].append((consumer, int(edges.offset[e]), int(edges.lag[e])))
+        edges, consumer = graph.flat_binding, graph.flat_binding.consumer
+        later: list[list[int]] = [[] for _ in graph.stages]
+        """Of each stage, for every consumer from the last one on, a number of it and the later ones."""
+        numbers: dict[object, int] = {}
+        for edge in range(len(edges.producer) - 1, -1, -1):
+            own = later[edges.producer[edge]]
+            use = int(consumer[edge]), int(edges.offset[edge]), int(edges.lag[edge])
+            own.append(numbers.setdefault((use, own[-1] if own else 0), len(numbers) + 1))
         after = []
         live: list[int] = []
-        for i in range(len(uses)):
-            live = [p for p in (*live, i) if uses[p] and uses[p][-1][0] > i]
+        for i in range(len(later)):
+            for edge in range(edges.pointer[i], edges.pointer[i + 1]):
+                later[edges.producer[edge]].pop()
+            live = [p for p in (*live, i) if later[p]]
             together: dict[object, list[int]] = {}
             for p in live:
                 grid = graph.grids[p]
-                later = tuple(use for use in uses[p] if use[0] > i)
-                together.setdefault((later, grid.total, grid.columns), []).append(p)
+                together.setdefault((later[p][-1], grid.total, grid.columns), []).append(p)
             after.append(tuple(map(tuple, together.values())))
         return tuple(after)
 
@@ -139,9 +151,9 @@ def _intervals(windows: int, low: int, high: int) -> tuple[Ints, Ints]:
     if high - low < _MOST_CHOICES:
         each = np.arange(low, high + 1)
         return each, each
-    batches = np.arange(-(-windows // low), -(-windows // high) - 1, -1)
-    if len(batches) <= _MOST_CHOICES:
-        first = np.maximum(-(-windows // batches), low)
+    most, fewest = -(-windows // low), -(-windows // high)
+    if most - fewest < _MOST_CHOICES:
+        first = np.maximum(-(-windows // np.arange(most, fewest - 1, -1)), low)
     else:
         first = np.unique(np.geomspace(low, high + 1, _MOST_CHOICES + 1).astype(np.int64)[:-1])
         first[0] = low

@@ -236,7 +236,7 @@ class Diagrams:
         limit = min(self._resisting or makespan, makespan)
         return bound + (limit - bound - 1) // (2 if self._resisting else _FIRST_PART)
 
-    def raised(self, target: int, bound: int, makespan: int, left_s: float) -> int:
+    def raised(self, target: int, bound: int, makespan: int, left_s: float, stop: Stop) -> int:
         """A bound at least as high, from a diagram of what is left of a target."""
         bounder = self.tightener.bounder
         self.seconds += bounder.sweep_seconds
@@ -245,7 +245,7 @@ class Diagrams:
             return target + 1
         first = self.nodes == 0
         most_s = (_FIRST_SHARE if first else _DIAGRAM_SHARE) * left_s
-        answer = self._diagram.refute(target, left, _LEVELS[self._level][0], most_s)
+        answer = self._diagram.refute(target, left, _LEVELS[self._level][0], most_s, stop)
         self.nodes += 1
         self.seconds += answer.seconds
         self._longest_s = max(self._longest_s, answer.seconds)
@@ -335,7 +335,7 @@ class Prover:
         target, before = self._diagrams.target(bound, makespan), self._diagrams.seconds
         bound, spent = self._tighten(bound, target, left_s, stop)
         if bound <= target:
-            bound = self._diagrams.raised(target, bound, makespan, left_s - spent)
+            bound = self._diagrams.raised(target, bound, makespan, left_s - spent, stop)
         return bound, spent + self._diagrams.seconds - before
 
     def _climb(self, bound: int, makespan: int, left_s: float, stop: Stop) -> tuple[int, float]:

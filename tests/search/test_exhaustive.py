@@ -180,7 +180,7 @@ def test_diagrams_never_refute_what_exists(ops: tuple[str, ...], tick: int, data
                 assert target < best
                 continue
             points, width = (data.draw(st.sampled_from(values)) for values in ((1, 3, 8, 256), (1, 4, 500)))
-            answer = diagrams[points].refute(target, left, width, math.inf)
+            answer = diagrams[points].refute(target, left, width, math.inf, Stop())
             assert answer.seconds > 0
             assert not answer.proven or target < best
 
@@ -199,7 +199,7 @@ def test_diagrams_of_single_allocations_are_exact(
     diagram = Diagram(bounder, int(case.problem.graph.windows.max()))
     for target in {makespan_of_row, max(1, makespan_of_row - 1)}:
         left = bounder.shrunk(target, (row, row))
-        refuted = left is None or diagram.refute(target, left, 1, math.inf).proven
+        refuted = left is None or diagram.refute(target, left, 1, math.inf, Stop()).proven
         assert refuted == (target < makespan_of_row)
 
 

@@ -36,7 +36,7 @@ from rramalloc.search.kernels import (
 )
 from rramalloc.search.lookups import checkpoints, reach
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Problem, Stop
 from rramalloc.search.prove import Diagrams, Tightener
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, run_stage
 from rramalloc.timing.simulate import makespan_of, simulate
@@ -528,7 +528,7 @@ def test_targets_of_diagrams_are_above_the_bound() -> None:
     problem = make_problem(rramalloc.load("squeezenet"), load_hardware("plain"), 216)
     diagrams, bound, makespan = Diagrams(Tightener(Bounder(problem))), 400, 600
     for target in (520, 520):  # optimal are 499 steps; the first diagram is a trial
-        bound = diagrams.raised(target, bound, makespan, 10.0)
+        bound = diagrams.raised(target, bound, makespan, 10.0, Stop())
     assert bound == 400
     for higher in range(bound, makespan):
         assert higher <= diagrams.target(higher, makespan) < makespan
@@ -541,7 +541,7 @@ def test_a_diagram_gives_up() -> None:
     target = bounder.root_bound() + 20
     left = bounder.shrunk(target, bounder.widest)
     assert left is not None
-    whole = Diagram(bounder, 64).refute(target, left, 100, math.inf)
-    short = Diagram(bounder, 64).refute(target, left, 100, 0.0)
+    whole = Diagram(bounder, 64).refute(target, left, 100, math.inf, Stop())
+    short = Diagram(bounder, 64).refute(target, left, 100, 0.0, Stop())
     assert not short.proven
     assert short.seconds < whole.seconds
