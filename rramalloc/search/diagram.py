@@ -40,8 +40,8 @@ _FIRST_SLACK = 2048
 """The same of the first slack that is tried beyond none."""
 _NEAR_PRICES = 2
 """Prices on either side of the best one that states are held to."""
-_NS_PER_CANDIDATE, _NS_PER_POINT, _NS_PER_CENTRE, _NS_PER_FINISH = 100.0, 2.0, 4.0, 2.0
-_S_PER_LAYER = 4e-4
+_NS_PER_CANDIDATE, _NS_PER_POINT, _NS_PER_CENTRE, _NS_PER_FINISH = 80.0, 1.6, 3.2, 1.6
+_S_PER_LAYER = 3e-4
 """Time of a candidate, of a point of one, of a centre that a state is compared with, of a finish that is
 kept, and of a layer: a count of work, not a clock."""
 

@@ -44,10 +44,10 @@ _LEVEL_COST, _TARGETS = 1.9, 12
 """How much longer than those before, and targets that the first level after a trial should have time for."""
 _FIRST_PART, _GRAIN = 3, 12
 """Parts of the gap that are the first stride of a level, and the last one."""
-_FIRST_SHARE, _DIAGRAM_SHARE, _HOPELESS = 0.06, 0.4, 6
+_FIRST_SHARE, _DIAGRAM_SHARE, _HOPELESS = 0.1, 0.4, 6
 """Parts of the work left that the trial may take, and other diagrams; after so many targets in turn that
 resisted no other is tried."""
-_FRUITFUL, _RESISTED, _BEFORE_DIAGRAMS_S = 10.0, 0.7, 0.05
+_FRUITFUL, _RESISTED, _BEFORE_DIAGRAMS_S = 10.0, 0.7, 0.25
 """Seconds of work on diagrams for each on other proofs, times a factor for each target that resisted last;
 and how long the others are alone before."""
 
