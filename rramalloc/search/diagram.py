@@ -229,7 +229,10 @@ class _Walk:
         spare = self._problem.budget - int(least[-1])
         ahead, after = (
             np.array(
-                [_least_of_each(ways, getattr(ways, name)[stage], stage, choices) for ways in self._ways]
+                [
+                    least_of_each(ways, getattr(ways, name)[stage], stage, choices.low, choices.high)
+                    for ways in self._ways
+                ]
             )
             for name in ("ahead", "after")
         )
@@ -307,11 +310,11 @@ class _Walk:
         return merged
 
 
-def _least_of_each(ways: WaysToEnd, times: Floats, stage: int, choices: Choices) -> Floats:
-    """The least time of the intervals of a stage that each choice shares copies with."""
+def least_of_each(ways: WaysToEnd, times: Floats, stage: int, low: Ints, high: Ints) -> Floats:
+    """The least time of the intervals of a stage that share copies with each choice of low ... high."""
     size = ways.size[stage]
-    first = np.searchsorted(ways.high[stage, :size], choices.low)
-    last = np.searchsorted(ways.low[stage, :size], choices.high, side="right")
+    first = np.searchsorted(ways.high[stage, :size], low)
+    last = np.searchsorted(ways.low[stage, :size], high, side="right")
     ends = np.stack([first, last], axis=1).ravel()
     least: Floats = np.minimum.reduceat(np.append(times[:size], np.inf), ends)[::2]
     return least

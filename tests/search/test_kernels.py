@@ -20,8 +20,8 @@ from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
 from rramalloc.search.archive import Archive, Slots, keep
-from rramalloc.search.bound import Bounder
-from rramalloc.search.diagram import Diagram
+from rramalloc.search.bound import Bounder, WaysToEnd
+from rramalloc.search.diagram import Diagram, least_of_each
 from rramalloc.search.kernels import (
     climb,
     cuts,
@@ -521,6 +521,15 @@ def test_points_and_groups_of_diagrams(random: Random) -> None:
         assert sorted(p for own in groups for p in own) == [p for p in later if later[p]]
         for own in groups:
             assert all(later[p] == later[own[0]] for p in own)
+
+
+def test_a_choice_takes_the_least_of_its_intervals() -> None:
+    """Ways to the end of 1-2, 3-4, 5-9 and 10-20 copies of a stage, and choices that share some with them."""
+    low, high, size = np.array([[1, 3, 5, 10]]), np.array([[2, 4, 9, 20]]), np.array([4])
+    times = np.array([[9.0, 5.0, 7.0, 6.0]])
+    ways = WaysToEnd(low, high, size, times, times)
+    first, last = np.array([1, 2, 3, 6, 5, 1]), np.array([1, 3, 8, 9, 20, 20])
+    assert least_of_each(ways, times[0], 0, first, last).tolist() == [9.0, 5.0, 5.0, 7.0, 6.0, 5.0]
 
 
 def test_targets_of_diagrams_are_above_the_bound() -> None:
