@@ -45,7 +45,6 @@ _S_PER_LAYER = 3e-4
 """Time of a candidate, of a point of one, of a centre that a state is compared with, of a finish that is
 kept, and of a layer: a count of work, not a clock."""
 
-
 Stages = tuple[int, ...]
 
 
@@ -112,8 +111,8 @@ class Diagram:
         """
         graph = self.bounder.problem.graph
         edges, consumer = graph.flat_binding, graph.flat_binding.consumer
+        # of each stage, for every consumer from the last one on, a number of it and those after it
         later: list[list[int]] = [[] for _ in graph.stages]
-        """Of each stage, for every consumer from the last one on, a number of it and the later ones."""
         numbers: dict[object, int] = {}
         for edge in range(len(edges.producer) - 1, -1, -1):
             own = later[edges.producer[edge]]
@@ -264,9 +263,11 @@ class _Walk:
         room, finishes = _ROOM * self.width, int(places[-1])
         new = States.of(room, finishes, len(groups))
         slots = 1 << (2 * room).bit_length()
-        features = np.array([p for a, b in pairwise(places) for p in (a, (a + b) // 2, b - 1)])
+        features = np.array(
+            [place for a, b in pairwise(places) for place in (a, (a + b) // 2, b - 1)], dtype=np.int64
+        )
         table = Table(
-            np.empty(slots, dtype=np.uint64), np.full(slots, -1), features.astype(np.int64),
+            np.empty(slots, dtype=np.uint64), np.full(slots, -1), features,
             min(1.0, _FINEST / self.target), np.empty(finishes, dtype=np.int64),
             np.empty(choices.base.shape[1], dtype=np.int64),
         )  # fmt: skip

@@ -2,8 +2,9 @@
 
 `Tightener` shrinks the box of a target by propagation and relaxation in turn, until it shrinks no more.
 `Branching` is branch and bound with the linear relaxation in every node: few nodes, each cut deep; the open
-boxes of a target are kept, so that the search goes on where it stopped. `Prover` chooses targets, and spends
-its turns on quick nodes of compiled branch and bound first, then on these.
+boxes of a target are kept, so that the search goes on where it stopped. `Diagrams` refutes targets by relaxed
+decision diagrams. `Prover` chooses targets, and spends its turns on quick nodes of compiled branch and bound
+first, then on these.
 """
 
 from __future__ import annotations
