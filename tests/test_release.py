@@ -46,7 +46,7 @@ TEXT, DOI = {"type": "string", "minLength": 1}, {"type": "string", "pattern": r"
 REFERENCE = {
     "type": "object", "additionalProperties": False, "required": ["type", "title", "authors", "notes"],
     "properties": {
-        "type": {"enum": ["article", "conference-paper"]}, "title": TEXT, "authors": AUTHORS,
+        "type": {"enum": ["article", "book", "conference-paper"]}, "title": TEXT, "authors": AUTHORS,
         "year": {"type": "integer", "minimum": 1950}, "volume": {"type": "integer"}, "issue": TEXT,
         "journal": TEXT, "collection-title": TEXT, "notes": TEXT, "doi": DOI,
         "url": {"type": "string", "pattern": "^https://"},
@@ -113,7 +113,7 @@ def sources() -> Iterator[str]:
     """DOIs, arXiv numbers and venues that the docstrings of methods name."""
     for path in sorted((ROOT / "rramalloc").rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        yield from re.findall(r"doi (10\.\d+/[\w.:/]*\w)", text)
+        yield from re.findall(r"doi\s(10\.\d+/[\w.:/-]*\w)", text)
         yield from re.findall(r"arXiv:? (\d{4}\.\d{5})", text)
 
 
