@@ -68,7 +68,8 @@ class Shrunk:
 
 class WaysToEnd(NamedTuple):
     """Intervals of copies of every stage, as in Intervals, and least ticks and payments from the start of the
-    stage to the end (ahead) and from its finish (after), its own payment left out: float64.
+    stage to the end (ahead) and from its finish (after), its own payment left out: float64 (prices, stages,
+    intervals).
     """
 
     low: Replication
@@ -173,13 +174,16 @@ class Bounder:
         """Ticks per array of a price by its number."""
         return price_of(target, self.problem.budget, number)
 
-    def ways_to_end(self, price: float, left: Shrunk) -> WaysToEnd:
-        """What the rest takes after every stage of a box, with a price in ticks for every array."""
+    def ways_to_end(self, prices: npt.NDArray[np.float64], left: Shrunk) -> WaysToEnd:
+        """What the rest takes after every stage of a box, with prices in ticks for every array."""
         pricing = Pricing.of(self._stages, len(self._reach.producer), self.intervals)
         pricing.rest[:] = left.rest
-        ways_to_end(self._rules(self.intervals), price, *left.box, pricing)
+        ahead, after = np.empty((2, len(prices), self._stages, self.intervals))
+        for number, price in enumerate(prices):
+            ways_to_end(self._rules(self.intervals), price, *left.box, pricing)
+            ahead[number], after[number] = pricing.ways.ahead, pricing.ways.after
         low, high, size = pricing.intervals[:3]
-        return WaysToEnd(low, high, size, pricing.ways.ahead, pricing.ways.after)
+        return WaysToEnd(low, high, size, ahead, after)
 
     def latest(self, left: Shrunk, stage: int, windows: Replication) -> Replication:
         """Latest finish of windows of a stage with which a box can meet its target."""

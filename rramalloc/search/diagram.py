@@ -48,6 +48,25 @@ kept, and of a layer: a count of work, not a clock."""
 Stages = tuple[int, ...]
 
 
+class Layer(NamedTuple):
+    """What is the same at a stage in all diagrams of a problem; int64.
+
+    edges, places: of every entry of `Choices` an edge, and where the finishes of its producer begin in a
+    state; group, lag: as in `Choices`; finishes, groups: of a state after the stage; features: as in `Table`,
+    three of every group; telling: the same, those of the stage itself first.
+    """
+
+    edges: Ints
+    places: Ints
+    group: Ints
+    lag: Ints
+    carry: Carry
+    finishes: int
+    groups: int
+    features: Ints
+    telling: Ints
+
+
 class Refutation(NamedTuple):
     """Whether no allocation of a box meets a target, as proven, and the seconds it took, counted."""
 
@@ -69,7 +88,7 @@ class Diagram:
         the time is up.
         """
         walk = _Walk(self, target, left, width)
-        for states in walk.layers():
+        for states in walk.counts():
             if states == 0 or walk.seconds > most_s or stop.out_of_time:
                 return Refutation(states == 0, walk.seconds)
         return Refutation(False, walk.seconds)
@@ -88,10 +107,6 @@ class Diagram:
             np.concatenate(at),
             np.cumsum([0, *map(len, at)]),
         )
-
-    def size(self, group: Stages) -> int:
-        """Points of each stage of a group."""
-        return int(self.points.first[group[0] + 1] - self.points.first[group[0]])
 
     @cached_property
     def tractable(self) -> bool:
@@ -130,6 +145,50 @@ class Diagram:
                 together.setdefault((later[p][-1], grid.total, grid.columns), []).append(p)
             after.append(tuple(map(tuple, together.values())))
         return tuple(after)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """One for every stage."""
+        before = ((), *self.groups[:-1])
+        return tuple(
+            self._layer(stage, *groups) for stage, groups in enumerate(zip(before, self.groups, strict=True))
+        )
+
+    def _layer(self, stage: int, groups: tuple[Stages, ...], following: tuple[Stages, ...]) -> Layer:
+        """Of a stage, with the groups before and after it."""
+        graph, old, new = (
+            self.bounder.problem.graph.flat_binding,
+            self._places(groups),
+            self._places(following),
+        )
+        entries: dict[tuple[int, int, int], int] = {}
+        for edge in range(graph.pointer[stage], graph.pointer[stage + 1]):
+            number = next(g for g, own in enumerate(groups) if graph.producer[edge] in own)
+            entries.setdefault((number, int(graph.offset[edge]), int(graph.lag[edge])), edge)
+        group, _, lag = np.array([*entries], dtype=np.int64).reshape(-1, 3).T.copy()
+        pieces = [
+            (old[g], new[h], old[g + 1] - old[g], g, h)
+            for g, own in enumerate(groups)
+            for h, other in enumerate(following)
+            if set(own) & set(other)
+        ]
+        source, goal, length, old_group, new_group = np.array(pieces, dtype=np.int64).reshape(-1, 5).T.copy()
+        own_group = next((h for h, other in enumerate(following) if stage in other), -1)
+        own_place = int(new[own_group]) if own_group >= 0 else -1
+        features = np.array(
+            [place for a, b in pairwise(new) for place in (a, (a + b) // 2, b - 1)], dtype=np.int64
+        )
+        return Layer(
+            np.array([*entries.values()], dtype=np.int64), old[group], group, lag,
+            Carry(source, goal, length, old_group, new_group, own_place, own_group),
+            int(new[-1]), len(following), features, np.roll(features, -3 * max(0, own_group)),
+        )  # fmt: skip
+
+    def _places(self, groups: tuple[Stages, ...]) -> Ints:
+        """Where the finishes of every group begin in a state, and their number."""
+        size = np.diff(self.points.first)
+        places: Ints = np.cumsum([0, *(size[own[0]] for own in groups)])
+        return places
 
 
 def _points_of(grid: BlockGrid, most: int) -> Ints:
@@ -175,114 +234,68 @@ class _Walk:
         self._problem = problem = bounder.problem
         best = self.left.price
         numbers = range(max(0, best - _NEAR_PRICES), best + _NEAR_PRICES + 1)
-        prices = [bounder.price(self.target, number) for number in numbers]
-        self._prices = np.array(prices)
-        self._ways = [bounder.ways_to_end(price, self.left) for price in prices]
-        self.seconds += len(prices) * bounder.node_seconds
+        self._prices = np.array([bounder.price(self.target, number) for number in numbers])
+        self._ways = bounder.ways_to_end(self._prices, self.left)
+        self.seconds += len(numbers) * bounder.node_seconds
         self._least = np.cumsum(self.left.box[0] * problem.demand)
         self._work = np.zeros(3, dtype=np.int64)
 
-    def layers(self) -> Iterator[int]:
+    def counts(self) -> Iterator[int]:
         """Number of states after every stage; none where the target is refuted."""
-        states, groups = States.of(1, 0, 0), tuple[Stages, ...]()
+        states = States.of(1, 0, 0)
         states.arrays[0] = 0
-        for stage, following in enumerate(self.diagram.groups):
-            places = self._places(groups)
-            choices = self._choices(stage, groups, places)
-            carry = self._carry(stage, groups, following)
-            states = self._next_states(stage, choices, carry, states, following)
+        for stage, layer in enumerate(self.diagram.layers):
+            states = self._next_states(stage, layer, states)
             yield len(states.arrays)
-            groups = following
 
-    def _places(self, groups: tuple[Stages, ...]) -> Ints:
-        """Where the finishes of every group begin in a state, and their number."""
-        places: Ints = np.cumsum([0, *map(self.diagram.size, groups)])
-        return places
-
-    def _choices(self, stage: int, groups: tuple[Stages, ...], places: Ints) -> Choices:
+    def _choices(self, stage: int, layer: Layer) -> Choices:
         graph, points = self._problem.graph.flat_binding, self.diagram.points
         low, high = _intervals(
             int(graph.windows[stage]), int(self.left.box[0][stage]), int(self.left.box[1][stage])
         )
-        entries: dict[tuple[int, int, int], int] = {}
-        for edge in range(graph.pointer[stage], graph.pointer[stage + 1]):
-            group = next(g for g, own in enumerate(groups) if graph.producer[edge] in own)
-            entries.setdefault((group, int(graph.offset[edge]), int(graph.lag[edge])), edge)
-        of_group, _, lag = np.array([*entries], dtype=np.int64).reshape(-1, 3).T.copy()
         size = int(points.first[stage + 1] - points.first[stage])
-        times, looked_up = (len(low), size), (len(low), len(entries), size + 1)
+        times, looked_up = (len(low), size), (len(low), len(layer.edges), size + 1)
         choices = Choices(
             low, high, self._bounder.ticks(stage, low), low * self._problem.demand[stage],
-            np.empty(times, dtype=np.int64), np.empty(times, dtype=np.int64), of_group, lag,
+            np.empty(times, dtype=np.int64), np.empty(times, dtype=np.int64), layer.group, layer.lag,
             np.empty(looked_up, dtype=np.int64), np.empty(looked_up, dtype=np.int64),
         )  # fmt: skip
-        edges = np.array([*entries.values()], dtype=np.int64)
-        kernels.fill_choices(graph, points, stage, edges, places[of_group], choices)
+        kernels.fill_choices(graph, points, stage, layer.edges, layer.places, choices)
         self.seconds += 1e-9 * _NS_PER_FINISH * (choices.base.size + choices.at.size)
         return choices
 
     def _limits(self, stage: int, choices: Choices) -> Limits:
         """What states after a stage must keep to, whatever the later stages do."""
-        least = self._least
         begin, end = self.diagram.points.first[stage], self.diagram.points.first[stage + 1]
-        spare = self._problem.budget - int(least[-1])
-        ahead, after = (
-            np.array(
-                [
-                    least_of_each(ways, getattr(ways, name)[stage], stage, choices.low, choices.high)
-                    for ways in self._ways
-                ]
-            )
-            for name in ("ahead", "after")
-        )
+        most = self._problem.budget - int(self._least[-1]) + int(self._least[stage])
         return Limits(
             self._bounder.latest(self.left, stage, self.diagram.points.window[begin:end]),
-            int(self.left.times.start[stage]), int(least[stage]) + spare,
-            self._prices, with_slack(self.target) + self._prices * (spare + int(least[stage])), ahead, after,
+            int(self.left.times.start[stage]), most,
+            self._prices, with_slack(self.target) + self._prices * most,
+            *least_of_each(self._ways, stage, choices.low, choices.high),
         )  # fmt: skip
 
-    def _carry(self, stage: int, groups: tuple[Stages, ...], following: tuple[Stages, ...]) -> Carry:
-        old, new = self._places(groups), self._places(following)
-        pieces = [
-            (old[g], new[h], self.diagram.size(own), g, h)
-            for g, own in enumerate(groups)
-            for h, other in enumerate(following)
-            if set(own) & set(other)
-        ]
-        columns = np.array(pieces, dtype=np.int64).reshape(-1, 5)
-        source, goal, length, old_group, new_group = columns.T.copy()
-        own_group = next((h for h, other in enumerate(following) if stage in other), -1)
-        own = int(new[own_group]) if own_group >= 0 else -1
-        return Carry(source, goal, length, old_group, new_group, own, own_group)
-
-    def _next_states(
-        self, stage: int, choices: Choices, carry: Carry, states: States, groups: tuple[Stages, ...]
-    ) -> States:
+    def _next_states(self, stage: int, layer: Layer, states: States) -> States:
         """The states after a stage, merged to as many as there may be."""
-        places = self._places(groups)
-        room, finishes = _ROOM * self.width, int(places[-1])
-        new = States.of(room, finishes, len(groups))
+        room, before = _ROOM * self.width, self._work.copy()
+        choices = self._choices(stage, layer)
+        new = States.of(room, layer.finishes, layer.groups)
         slots = 1 << (2 * room).bit_length()
-        features = np.array(
-            [place for a, b in pairwise(places) for place in (a, (a + b) // 2, b - 1)], dtype=np.int64
-        )
         table = Table(
-            np.empty(slots, dtype=np.uint64), np.full(slots, -1), features,
-            min(1.0, _FINEST / self.target), np.empty(finishes, dtype=np.int64),
+            np.empty(slots, dtype=np.uint64), np.full(slots, -1), layer.features,
+            min(1.0, _FINEST / self.target), np.empty(layer.finishes, dtype=np.int64),
             np.empty(choices.base.shape[1], dtype=np.int64),
         )  # fmt: skip
-        limits = self._limits(stage, choices)
-        telling = np.roll(features, -3 * max(0, carry.own_group))
-        at, before = np.array([len(states.arrays), 0, 0, 0]), self._work.copy()
+        limits, at, count = self._limits(stage, choices), np.zeros(2, dtype=np.int64), 0
         self._slack //= 2
         while True:
-            count = kernels.expand(choices, limits, states, carry, table, new, at, self._work)
-            merged = self._merged(new, count, telling)
-            if at[1] == at[0]:
+            count = kernels.expand(choices, limits, states, layer.carry, table, new, count, at, self._work)
+            merged = self._merged(new, count, layer.telling)
+            if at[0] == len(states.arrays):
                 break
-            at[3] = len(merged.arrays)
+            count = len(merged.arrays)
             for column, kept in zip(new, merged, strict=True):
-                column[: at[3]] = kept
+                column[:count] = kept
             table.number[:] = -1
         spent = self._work - before
         self.seconds += _S_PER_LAYER + 1e-9 * (
@@ -306,16 +319,22 @@ class _Walk:
             if kept <= self.width:
                 break
             self._slack = max(2 * self._slack, 1, self.target // _FIRST_SLACK)
-        merged = States.of(kept, states.finish.shape[1], states.ticks.shape[1])
-        kernels.merge(states, kept, centres, centre, merged)
+        merged = States(*(own[centres[:kept]] for own in states))
+        kernels.merge(states, centre, merged)
         return merged
 
 
-def least_of_each(ways: WaysToEnd, times: Floats, stage: int, low: Ints, high: Ints) -> Floats:
-    """The least time of the intervals of a stage that share copies with each choice of low ... high."""
+def least_of_each(ways: WaysToEnd, stage: int, low: Ints, high: Ints) -> tuple[Floats, Floats]:
+    """The least times of the intervals of a stage that share copies with each choice of low ... high.
+
+    Ahead and after, a row for every price.
+    """
     size = ways.size[stage]
     first = np.searchsorted(ways.high[stage, :size], low)
     last = np.searchsorted(ways.low[stage, :size], high, side="right")
-    ends = np.stack([first, last], axis=1).ravel()
-    least: Floats = np.minimum.reduceat(np.append(times[:size], np.inf), ends)[::2]
-    return least
+    ends, none = np.stack([first, last], axis=1).ravel(), np.full((len(ways.ahead), 1), np.inf)
+    ahead, after = (
+        np.minimum.reduceat(np.append(times[:, stage, :size], none, axis=1), ends, axis=1)[:, ::2]
+        for times in (ways.ahead, ways.after)
+    )
+    return ahead, after

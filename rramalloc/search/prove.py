@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -219,11 +218,14 @@ class Diagrams:
     _resisted: int = 0
     """Targets in turn that resisted."""
     _longest_s: float = 0.0
-    _of_points: dict[int, Diagram] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._diagram = Diagram(self.tightener.bounder, _LEVELS[0][1])
 
     def fits(self, left_s: float) -> bool:
         """Whether another target is worth a try in so many seconds of work."""
-        return self._level < len(_LEVELS) and self._longest_s <= _DIAGRAM_SHARE * left_s and self._tractable
+        quick = self._longest_s <= _DIAGRAM_SHARE * left_s
+        return self._level < len(_LEVELS) and quick and self._diagram.tractable
 
     @property
     def weight(self) -> float:
@@ -268,16 +270,8 @@ class Diagrams:
         self._level += levels
         self._longest_s *= _LEVEL_COST**levels
         self._resisting = 0
-
-    @property
-    def _diagram(self) -> Diagram:
-        """Of this level."""
-        points = _LEVELS[self._level][1]
-        return self._of_points.setdefault(points, Diagram(self.tightener.bounder, points))
-
-    @cached_property
-    def _tractable(self) -> bool:
-        return self._diagram.tractable
+        if self._level < len(_LEVELS) and self._diagram.most_points != _LEVELS[self._level][1]:
+            self._diagram = Diagram(self.tightener.bounder, _LEVELS[self._level][1])
 
 
 @dataclass(eq=False)

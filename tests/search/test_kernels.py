@@ -493,8 +493,8 @@ def test_states_are_covered_and_merged(random: Random) -> None:
         return
     assert centres[:kept].tolist() == expected
     assert centre[order].tolist() == first
-    merged = diagram.States.of(kept, width, states.ticks.shape[1])
-    diagram.merge(states, kept, centres, centre, merged)
+    merged = diagram.States(*(own[centres[:kept]] for own in states))
+    diagram.merge(states, centre, merged)
     for k in range(kept):
         for own, all_of_them in zip(merged, states, strict=True):
             assert (own[k] == all_of_them[centre == k].min(axis=0)).all()
@@ -527,9 +527,12 @@ def test_a_choice_takes_the_least_of_its_intervals() -> None:
     """Ways to the end of 1-2, 3-4, 5-9 and 10-20 copies of a stage, and choices that share some with them."""
     low, high, size = np.array([[1, 3, 5, 10]]), np.array([[2, 4, 9, 20]]), np.array([4])
     times = np.array([[9.0, 5.0, 7.0, 6.0]])
-    ways = WaysToEnd(low, high, size, times, times)
+    ways = WaysToEnd(low, high, size, np.stack([times, 2 * times]), np.stack([3 * times, times]))
     first, last = np.array([1, 2, 3, 6, 5, 1]), np.array([1, 3, 8, 9, 20, 20])
-    assert least_of_each(ways, times[0], 0, first, last).tolist() == [9.0, 5.0, 5.0, 7.0, 6.0, 5.0]
+    ahead, after = least_of_each(ways, 0, first, last)
+    least = np.array([9.0, 5.0, 5.0, 7.0, 6.0, 5.0])
+    assert ahead.tolist() == [least.tolist(), (2 * least).tolist()]
+    assert after.tolist() == [(3 * least).tolist(), least.tolist()]
 
 
 def test_targets_of_diagrams_are_above_the_bound() -> None:

@@ -256,64 +256,84 @@ def _slot_of(table: Any) -> int:
     return int(slot)
 
 
+@compiled_inline
+def _fill_row(old: Any, carry: Any, s: int, table: Any) -> None:
+    """Write the finishes of a successor of state s, whose stage finishes as in table.own, to table.row."""
+    row, own = table.row, table.own
+    for x in range(len(row)):
+        row[x] = 0
+    for x in range(len(carry.source)):
+        for r in range(carry.length[x]):
+            place = carry.target[x] + r
+            row[place] = max(row[place], old.finish[s, carry.source[x] + r])
+    if carry.own >= 0:
+        for r in range(len(own)):
+            row[carry.own + r] = max(row[carry.own + r], own[r])
+
+
+@compiled_inline
+def _add_row(new: Any, count: int, arrays: int, table: Any) -> int:
+    """Make a state of table.row, or part of one of the `count` there are: which one."""
+    slot = _slot_of(table)
+    j = table.number[slot]
+    if j < 0:
+        table.number[slot] = count
+        new.arrays[count] = arrays
+        for x in range(len(table.row)):
+            new.finish[count, x] = table.row[x]
+        for g in range(new.ticks.shape[1]):
+            new.inverse[count, g], new.ticks[count, g] = 1.0, _LATE
+        return count
+    new.arrays[j] = min(new.arrays[j], arrays)
+    for x in range(len(table.row)):
+        new.finish[j, x] = min(new.finish[j, x], table.row[x])
+    return int(j)
+
+
+@compiled_inline
+def _keep_paces(choices: Any, old: Any, carry: Any, s: int, c: int, new: Any, j: int) -> None:
+    """Let state j be no slower between points than what follows state s by choice c."""
+    for x in range(len(carry.source)):
+        g, h = carry.new_group[x], carry.old_group[x]
+        new.inverse[j, g] = min(new.inverse[j, g], old.inverse[s, h])
+        new.ticks[j, g] = min(new.ticks[j, g], old.ticks[s, h])
+    if carry.own >= 0:
+        g = carry.own_group
+        new.inverse[j, g] = min(new.inverse[j, g], 1.0 / choices.high[c])
+        new.ticks[j, g] = min(new.ticks[j, g], choices.ticks[c])
+
+
 @thoroughly
 @compiled
-def expand(choices: Any, limits: Any, old: Any, carry: Any, table: Any, new: Any, at: Any, work: Any) -> int:
-    """Add the successors of all states to `new`, from at = (states of old, state, choice, states of new) on.
+def expand(
+    choices: Any, limits: Any, old: Any, carry: Any, table: Any, new: Any, count: int, at: Any, work: Any
+) -> int:
+    """Add the successors of all states to the `count` in `new`, from at = (state, choice) on; how many then.
 
-    Ends early where `new` is full, with `at` where to go on; returns the number of new states. work: int64,
-    candidates and points looked at are added to it.
+    Ends early where `new` is full, with `at` where to go on. work: int64, candidates and points looked at are
+    added to it.
     """
-    states, s, c, count = at[0], at[1], at[2], at[3]
-    room, own = len(new.arrays), table.own
-    while s < states:
+    s, c, room = at[0], at[1], len(new.arrays)
+    while s < len(old.arrays):
         while c < len(choices.low):
             arrays = old.arrays[s] + choices.arrays[c]
             if arrays > limits.arrays:
                 break
             if count == room:
-                at[1], at[2], at[3] = s, c, count
+                at[0], at[1] = s, c
                 return count
-            passed, seen = _passes(choices, limits, old, s, c, arrays, own)
+            passed, seen = _passes(choices, limits, old, s, c, arrays, table.own)
             work[0] += 1
             work[1] += seen
             if passed:
-                for x in range(len(table.row)):
-                    table.row[x] = 0
-                for x in range(len(carry.source)):
-                    for r in range(carry.length[x]):
-                        place = carry.target[x] + r
-                        table.row[place] = max(table.row[place], old.finish[s, carry.source[x] + r])
-                if carry.own >= 0:
-                    for r in range(len(own)):
-                        table.row[carry.own + r] = max(table.row[carry.own + r], own[r])
-                slot = _slot_of(table)
-                j = table.number[slot]
-                if j < 0:
-                    j = count
-                    count += 1
-                    table.number[slot] = j
-                    new.arrays[j] = arrays
-                    for x in range(len(table.row)):
-                        new.finish[j, x] = table.row[x]
-                    for g in range(new.ticks.shape[1]):
-                        new.inverse[j, g], new.ticks[j, g] = 1.0, _LATE
-                else:
-                    new.arrays[j] = min(new.arrays[j], arrays)
-                    for x in range(len(table.row)):
-                        new.finish[j, x] = min(new.finish[j, x], table.row[x])
-                for x in range(len(carry.source)):
-                    g, h = carry.new_group[x], carry.old_group[x]
-                    new.inverse[j, g] = min(new.inverse[j, g], old.inverse[s, h])
-                    new.ticks[j, g] = min(new.ticks[j, g], old.ticks[s, h])
-                if carry.own >= 0:
-                    g = carry.own_group
-                    new.inverse[j, g] = min(new.inverse[j, g], 1.0 / choices.high[c])
-                    new.ticks[j, g] = min(new.ticks[j, g], choices.ticks[c])
+                _fill_row(old, carry, s, table)
+                j = _add_row(new, count, arrays, table)
+                _keep_paces(choices, old, carry, s, c, new, j)
+                count = max(count, j + 1)
             c += 1
         c = 0
         s += 1
-    at[1], at[2], at[3] = s, c, count
+    at[0], at[1] = s, c
     return count
 
 
@@ -378,15 +398,8 @@ def cover(
 
 
 @compiled
-def merge(states: Any, count: int, centres: Any, centre: Any, merged: Any) -> None:
-    """Make one state of every centre and what it covers. count: of centres; merged: States, written."""
-    for k in range(count):
-        c = centres[k]
-        merged.arrays[k] = states.arrays[c]
-        for r in range(states.finish.shape[1]):
-            merged.finish[k, r] = states.finish[c, r]
-        for g in range(states.ticks.shape[1]):
-            merged.inverse[k, g], merged.ticks[k, g] = states.inverse[c, g], states.ticks[c, g]
+def merge(states: Any, centre: Any, merged: Any) -> None:
+    """Merge every state into its centre, which `merged` holds."""
     for j in range(len(centre)):
         k = centre[j]
         for r in range(states.finish.shape[1]):
