@@ -1,11 +1,13 @@
-"""The upper side of `auto`: rebalancing, climbing and annealing over the modes of a menu, all exactly timed.
+"""The upper side of `auto`: rebalancing, climbing, annealing and beams over a menu, all exactly timed.
 
 Starts are rebalanced by the slack of every stage. Then the incumbent is shortened, whatever arrays that
 takes, and changes of single stages save arrays as long as the shorter makespan holds, until the budget does.
+Over modes, beams choose all stages anew for a shorter makespan, guided by each new incumbent.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +16,8 @@ from functools import partial
 import numpy as np
 
 from rramalloc.search.archive import NO_SLOTS, Slots
+from rramalloc.search.beam import BeamSearch, least_target
+from rramalloc.search.kernels.beam import NO_ALLOCATION
 from rramalloc.search.kernels.draws import generator
 from rramalloc.search.kernels.moves import (
     ANNEAL,
@@ -28,7 +32,7 @@ from rramalloc.search.kernels.moves import (
     search,
 )
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import Blocks, Problem, Stop
+from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Problem, Stop
 from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import Replication
@@ -51,6 +55,9 @@ _FEWEST_CHANGES, _NS_PER_STAGE, _IDLE_S = 200, 50.0, 0.01
 """Changes of an annealing run at least; what one takes for each stage, until runs tell; and what counts for a
 run that no copies can begin."""
 _NO_BUDGET = 2**60
+_BEAMS, _OVER_BUDGET, _BEAM_SHARE = 3, 0.05, 0.2
+"""Beams in turn that may miss the budget by this part of it with no fewer arrays than the last, whose find
+guides the next; and the part of all work that one may take."""
 
 
 @dataclass(eq=False)
@@ -79,6 +86,64 @@ class Timer:
 
 
 @dataclass(eq=False)
+class _Beams:
+    """Beams over modes for a shorter makespan than an incumbent's, until they miss the budget too often.
+
+    ambition: part of the makespan that the next one is to save.
+    """
+
+    timer: Timer
+    tables: MenuTables
+    scratch: Scratch
+    ambition: float = _AMBITION
+    _search: BeamSearch | None = None
+    _incumbent: tuple[int, int] = (0, 0)
+    _guide: TimedAllocation | None = None
+    _misses: int = 0
+    _least: int = _NO_BUDGET
+
+    def left_for(self, best: TimedAllocation, most_s: float) -> bool:
+        """Whether one is to be tried for this incumbent; none that takes longer."""
+        if best.key != self._incumbent:
+            self._incumbent, self._guide, self._misses, self._least = best.key, None, 0, _NO_BUDGET
+        return self._misses < _BEAMS and self.pays(best.makespan, most_s)
+
+    def pays(self, longest: int, most_s: float) -> bool:
+        """Whether a beam is expected to take so long at most; longest: no later target is longer."""
+        return self.timer.problem.modes is not None and self._until(longest).expected_s <= most_s
+
+    def next(self, best: TimedAllocation, enough: int) -> tuple[TimedAllocation | None, float]:
+        """A shorter allocation that may pass the budget a little, None if none is found; seconds counted."""
+        budget, guide, last = self.timer.problem.budget, self._guide or best, max(enough, best.makespan - 1)
+        target = max(int(best.makespan * (1 - self.ambition)), least_target(guide.makespan), enough)
+        target = min(target, last)
+        trial, seconds = self.run(guide, target, int(budget * (1 + _OVER_BUDGET)))
+        if trial is not None and trial.arrays <= budget:
+            self.ambition = min(_BOLDER * self.ambition, _AMBITION)
+            return trial, seconds
+        self.ambition = max(_HUMBLER * self.ambition, LEAST_AMBITION)
+        if target == last:
+            fewer = trial is not None and trial.arrays < self._least
+            self._misses = 0 if fewer else self._misses + 1
+        if trial is not None:
+            self._guide, self._least = trial, min(self._least, trial.arrays)
+        return trial, seconds
+
+    def run(self, guide: TimedAllocation, target: int, most: int) -> tuple[TimedAllocation | None, float]:
+        """The fewest arrays found for a target, None if more than `most`, and the seconds counted."""
+        state = self.timer.menu.state(guide.blocks, guide.copies)
+        arrays, seconds = self._until(target).run(state, target, most)
+        return self.timer.allocation(state) if arrays < NO_ALLOCATION else None, seconds
+
+    def _until(self, longest: int) -> BeamSearch:
+        """The search for targets that are no longer than the first one."""
+        if self._search is None:
+            edges, menu = self.timer.problem.graph.flat_extents, self.timer.menu
+            self._search = BeamSearch(edges, menu, self.tables, self.scratch, longest)
+        return self._search
+
+
+@dataclass(eq=False)
 class Improver:
     """Rebalances and anneals; what it draws goes on from turn to turn.
 
@@ -94,6 +159,8 @@ class Improver:
     rebalancing: float = _REBALANCING
     _starts: deque[Callable[[], tuple[TimedAllocation, float]]] = field(default_factory=deque)
     _runs: int = 0
+    _beam_pace: float = math.inf
+    _anneal_pace: float = math.inf
 
     def __post_init__(self) -> None:
         self.timer = Timer(self.problem, self.menu)
@@ -104,6 +171,7 @@ class Improver:
         self._tables = [self.menu.tables(self.problem, self.slots, low=low) for low in staircases]
         self._edges = self.problem.graph.flat_extents
         self._scratch = Scratch.of(self._edges, self._tables[0].room)
+        self._beams = _Beams(self.timer, self._tables[0], self._scratch)
 
     def begin_at(self, starts: Sequence[State], climb_s: float = 0.0) -> None:
         """Rebalance these starts before anything else, then climb from the fewest arrays for so long."""
@@ -127,8 +195,14 @@ class Improver:
         while spent < seconds and best.makespan > enough and not stop.out_of_time:
             if spent < self.rebalancing * seconds:
                 trial, took = self._starts.popleft()() if self._starts else self._restart(best)
+            elif self._beam_pace >= self._anneal_pace and self._beams.left_for(
+                best, _BEAM_SHARE * stop.work * SECONDS_PER_WORK
+            ):
+                trial, took = self._beam(best, enough)
+                self._beam_pace = _pace(self._beam_pace, best, trial, took)
             else:
                 trial, took = self._anneal(best, enough, seconds - spent)
+                self._anneal_pace = _pace(self._anneal_pace, best, trial, took)
             spent += took + _SMALLEST_COUNT_S
             if trial.key < best.key and self.problem.holds(trial.copies, trial.blocks):
                 best = trial
@@ -141,11 +215,16 @@ class Improver:
 
         It ends early at `enough` arrays.
         """
-        spent = 0.0
+        spent, guided = 0.0, 0
         while spent < seconds and found.arrays > enough and not stop.out_of_time:
-            self._runs += 1
-            current = self.menu.state(found.blocks, found.copies)
-            trial, took = self._save_arrays(current, target, enough, seconds - spent)
+            if found.arrays != guided and self._beams.pays(target, seconds):
+                guided = found.arrays
+                fewer, took = self._beams.run(found, target, found.arrays - 1)
+                trial = fewer or found
+            else:
+                self._runs += 1
+                current = self.menu.state(found.blocks, found.copies)
+                trial, took = self._save_arrays(current, target, enough, seconds - spent)
             spent += took + _SMALLEST_COUNT_S
             if trial.arrays < found.arrays and self.problem.holds(trial.copies, trial.blocks):
                 found = trial
@@ -199,6 +278,16 @@ class Improver:
         self.ambition = min(max(ambition, LEAST_AMBITION), _AMBITION)
         return found, spent_s
 
+    def _beam(self, best: TimedAllocation, enough: int) -> tuple[TimedAllocation, float]:
+        """Choose all stages anew for less time, and anneal the arrays if they pass the budget."""
+        trial, spent_s = self._beams.next(best, enough)
+        if trial is not None and trial.arrays > self.problem.budget:
+            self._runs += 1
+            target, current = max(enough, best.makespan - 1), self.menu.state(trial.blocks, trial.copies)
+            trial, took_s = self._save_arrays(current, target, self.problem.budget, spent_s)
+            spent_s += took_s
+        return best if trial is None or trial.arrays > self.problem.budget else trial, spent_s
+
     def _shorten(self, current: State, target: int, seconds: float) -> tuple[int, float]:
         """More arrays until a target is met, in turn for critical chains and for all stages alike.
 
@@ -226,6 +315,12 @@ class Improver:
         """A compiled search: (makespan, or changes tried, seconds counted)."""
         result, spent_ns = search(self._edges, tables, run, self._rng, current, best, self._scratch)
         return result, 1e-9 * spent_ns
+
+
+def _pace(before: float, best: TimedAllocation, trial: TimedAllocation, seconds: float) -> float:
+    """Makespan saved in a second, over the last runs; infinite before the first."""
+    saved = (best.makespan - trial.makespan) / (seconds + _SMALLEST_COUNT_S)
+    return saved if before == math.inf else (before + saved) / 2
 
 
 def _copy(state: State) -> State:

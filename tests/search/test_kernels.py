@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -20,9 +22,11 @@ from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
 from rramalloc.search.archive import Archive, Slots, keep
+from rramalloc.search.beam import BeamSearch
 from rramalloc.search.bound import Bounder, WaysToEnd
 from rramalloc.search.diagram import Diagram, least_of_each
 from rramalloc.search.kernels import (
+    beam,
     climb,
     cuts,
     deadlines,
@@ -315,6 +319,171 @@ def test_annealed_arrays_meet_the_target(tick: int, copies_only: bool) -> None:
             kept += 1
     assert fitted >= 5
     assert kept >= 25 * copies_only
+
+
+@dataclass(eq=False)
+class PlainBeam:
+    """A beam search over pixels and dictionaries; the guide is the state of `drawn`."""
+
+    drawn: DrawnModes
+    search: BeamSearch
+    target: int
+    most: int
+    unit: int
+
+    def __post_init__(self) -> None:
+        self.edges, self.modes = self.drawn.problem.graph.flat_extents, self.search._modes
+        self.grids, self.latest = self.drawn.problem.graph.grids, self.drawn.latest(self.target)
+        self.guide = list(zip(*(column.tolist() for column in self.drawn.state), strict=True))
+        self.ticks = cache(self.ticks_of)
+        self.batches = cache(self.batches_of)
+        self.side = 2 * self.search._beam.reach + 1
+
+    def ticks_of(self, i: int, block: int, copies: int) -> int:
+        """Ticks of a batch of stage i."""
+        blocks, each = list(self.drawn.blocks), self.drawn.state.copies.copy()
+        blocks[i], each[i] = self.drawn.menu.block(block), copies
+        ticks = self.drawn.problem.graph.batch_ticks(each, tuple(blocks))
+        return 1 if ticks is None else int(ticks[i])
+
+    def batches_of(self, i: int, block: int, copies: int) -> list[list[tuple[int, int]]]:
+        """The pixels of every batch of stage i."""
+        grid = self.grids[i].recut(self.drawn.menu.block(block))
+        batches: list[list[tuple[int, int]]] = [[] for _ in range(-(-grid.total // copies))]
+        for y, x in product(range(grid.height), range(grid.width)):
+            row, column = (y + grid.phase[0]) // grid.block[0], (x + grid.phase[1]) // grid.block[1]
+            batches[(row * grid.columns + column) // copies].append((y, x))
+        return batches
+
+    def needed(self, edge: int, y: int, x: int) -> tuple[int, int] | None:
+        """The last pixel of its producer that a pixel needs by an edge."""
+        pixel = (
+            int(self.edges.table[self.edges.row[edge] + y]),
+            int(self.edges.table[self.edges.column[edge] + x]),
+        )
+        return pixel if min(pixel) >= 0 else None
+
+    def finish(
+        self, k: int, mode: tuple[int, int], done: list[dict[tuple[int, int], int]]
+    ) -> tuple[int, dict[tuple[int, int], int]]:
+        """When stage k ends, and when each of its pixels is computed, after what is done before."""
+        time, pixels, ticks = 0, dict[tuple[int, int], int](), self.ticks(k, *mode)
+        for batch in self.batches(k, *mode):
+            start = time
+            for edge in range(int(self.edges.pointer[k]), int(self.edges.pointer[k + 1])):
+                for y, x in batch:
+                    needed = self.needed(edge, y, x)
+                    if needed is not None:
+                        ready = done[int(self.edges.producer[edge])][needed]
+                        start = max(start, ready + int(self.edges.lag[edge]))
+            time = start + ticks
+            pixels.update(dict.fromkeys(batch, time))
+        return time, pixels
+
+    def dues(self, p: int, k: int) -> list[tuple[tuple[int, int], int, int]]:
+        """Pixels of stage p that stages after k need, until when, and in which part."""
+        until: dict[tuple[int, int], int] = {}
+        for edge, u in enumerate(self.edges.consumer.tolist()):
+            if int(self.edges.producer[edge]) != p or u <= k:
+                continue
+            before = self.ticks(u, *self.guide[u]) + int(self.edges.lag[edge])
+            for batch, latest in zip(self.batches(u, *self.guide[u]), self.latest[u], strict=True):
+                for y, x in batch:
+                    needed = self.needed(edge, y, x)
+                    if needed is not None:
+                        until[needed] = min(until.get(needed, 2**62), latest - before)
+        kept = {
+            pixel: time
+            for pixel, time in until.items()
+            if not any(
+                other != pixel and other[0] >= pixel[0] and other[1] >= pixel[1] and later <= time
+                for other, later in until.items()
+            )
+        }
+        halves = [(pixel, time, int(2 * pixel[0] >= self.grids[p].height)) for pixel, time in kept.items()]
+        return [due if due[0] != max(kept) else (*due[:2], 2) for due in halves]
+
+    def run(self) -> int:
+        """The fewest arrays found, NO_ALLOCATION for none."""
+        states: list[tuple[int, list[dict[tuple[int, int], int]]]] = [(0, [])]
+        first, reach = self.modes.first.tolist(), self.search._beam.reach
+        for k in range(len(self.grids)):
+            dues = [(p, *due) for p in range(k + 1) for due in self.dues(p, k)]
+            cells: dict[tuple[int, ...], tuple[int, list[dict[tuple[int, int], int]]]] = {}
+            for used, done in states:
+                for row in range(first[k], first[k + 1]):
+                    total = used + int(self.modes.arrays[row])
+                    if total + int(self.modes.rest[k]) > self.most:
+                        continue
+                    mode = int(self.modes.block[row]), int(self.modes.copies[row])
+                    end, pixels = self.finish(k, mode, done)
+                    after, late = [*done, pixels], [-(2**62)] * 3
+                    for p, pixel, time, part in dues:
+                        late[part] = max(late[part], after[p][pixel] - time)
+                    cell = tuple(max(0, reach + math.ceil(each / self.unit)) for each in late)
+                    better = cell not in cells or total < cells[cell][0]
+                    if better and end <= self.target and max(cell) < self.side:
+                        cells[cell] = total, after
+            states = [
+                state
+                for cell, state in sorted(cells.items(), key=lambda item: item[0])
+                if all(
+                    state[0] <= used
+                    for other, (used, _) in cells.items()
+                    if all(a <= b for a, b in zip(other, cell, strict=True))
+                )
+            ]
+        return min((used for used, _ in states), default=beam.NO_ALLOCATION)
+
+
+def guided(drawn: DrawnModes) -> BeamSearch:
+    """A beam search whose modes hold those of the state, which become random ones of them."""
+    edges = drawn.problem.graph.flat_extents
+    scratch = moves.Scratch.of(edges, drawn.tables.room)
+    search = BeamSearch(edges, drawn.menu, drawn.tables, scratch, 2**40)
+    for i in range(len(drawn.state.block)):
+        row = drawn.random.randrange(int(search._modes.first[i]), int(search._modes.first[i + 1]))
+        drawn.state.block[i], drawn.state.copies[i] = search._modes.block[row], search._modes.copies[row]
+    return search
+
+
+@pytest.mark.parametrize("tick", [0, 5])
+@settings(max_examples=40, deadline=None)
+@given(random=randoms)
+def test_a_beam_never_loses_its_guide(tick: int, random: Random) -> None:
+    """What it finds meets the target with no more arrays than a guide that meets it, whatever the units."""
+    drawn = DrawnModes(random, tick)
+    search = guided(drawn)
+    target, before = drawn.makespan + random.choice((0, 0, 1, 7)), drawn.arrays
+    arrays, _ = search.run(drawn.state, target, before + random.choice((0, 2, 9)))
+    assert arrays == drawn.arrays <= before
+    assert drawn.makespan <= target
+
+
+@pytest.mark.parametrize("tick", [0, 5])
+@settings(max_examples=15, deadline=None)
+@given(random=randoms)
+def test_beams(tick: int, random: Random) -> None:
+    """States, latenesses and what is kept, as by their definition."""
+    drawn = DrawnModes(random, tick)
+    search = guided(drawn)
+    reach, unit = random.choice((1, 2, 3)), random.choice((1, 1, 3))
+    cells = beam.Cells(*np.zeros((4, (2 * reach + 1) ** 3), dtype=np.int64))
+    search._beam = search._beam._replace(reach=reach, cells=cells)
+    target = max(1, drawn.makespan - random.choice((-1, 0, 1, 2, 4)))
+    most = drawn.arrays + random.choice((-2, 0, 3))
+    expected = PlainBeam(drawn, search, target, most, unit).run()
+    edges, before = drawn.problem.graph.flat_extents, drawn.copied
+    scratch = moves.Scratch.of(edges, drawn.tables.room)
+    aim = beam.Aim(target, most, unit)
+    arrays, _ = beam.beam_search(edges, drawn.tables, search._modes, aim, drawn.state, scratch, search._beam)
+    assert arrays == expected
+    if arrays < beam.NO_ALLOCATION:
+        assert drawn.makespan <= target
+        assert arrays == drawn.arrays <= most
+    else:
+        assert (drawn.state.block == before.block).all()
+        assert (drawn.state.copies == before.copies).all()
 
 
 @settings(max_examples=60, deadline=None)

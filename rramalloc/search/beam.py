@@ -1,0 +1,139 @@
+"""Beam search over modes: fewer arrays for a target, guided by an allocation (see kernels/beam.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.search.kernels.beam import PARTS, Aim, Beam, BeamModes, Cells, Dues, Trace, beam_search
+from rramalloc.search.kernels.moves import MenuTables, Scratch, State
+from rramalloc.search.menu import Menu, StageModes
+from rramalloc.timing.kernel import Shapes
+from rramalloc.timing.stage_graph import FlatEdges
+
+Ints = npt.NDArray[np.int64]
+
+_NEAR = 0.15
+"""Part by which a mode may take more arrays than another that is as fast and no taller: which of them makes
+other stages wait less depends on theirs."""
+_REACH = 7
+"""Latenesses told apart."""
+_PARTS_OF_TARGET = 400
+"""Latenesses are counted in such parts of the target where that is more than a step."""
+_S_PER_MODE = 3e-5
+"""Of a beam before the first one: for a hundred states of each stage, and 0.3 us for each."""
+_MOST_STATES, _MOST_KEPT = 2**11, 2**23
+"""States that are kept of a stage; and of all stages, and starts of their batches."""
+
+
+@dataclass(eq=False)
+class BeamSearch:
+    """Beam searches over the modes of a menu.
+
+    tables: of the menu; scratch: which others may use between two searches; most_length: no target is longer;
+    expected_s: seconds that the next one takes, counted.
+    """
+
+    edges: FlatEdges
+    menu: Menu
+    tables: MenuTables
+    scratch: Scratch
+    most_length: int
+    expected_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._modes, self._longest = _modes(self.menu, self.most_length)
+        self.expected_s = _S_PER_MODE * len(self._modes.block)
+
+    @cached_property
+    def _beam(self) -> Beam:
+        return _working_memory(self.edges, self._longest)
+
+    def run(self, guide: State, target: int, most: int) -> tuple[int, float]:
+        """Fewest arrays found, at most `most`, that meet a target, written over the guide; seconds counted.
+
+        NO_ALLOCATION if there is none: then the guide stays.
+        """
+        aim = Aim(target, most, _unit(target))
+        arrays, spent_ns = beam_search(
+            self.edges, self.tables, self._modes, aim, guide, self.scratch, self._beam
+        )
+        self.expected_s = 1e-9 * spent_ns
+        return arrays, self.expected_s
+
+
+def least_target(makespan: int) -> int:
+    """The shortest target that a guide with this makespan can lead to."""
+    return makespan - _REACH * _unit(makespan)
+
+
+def _unit(target: int) -> int:
+    return max(1, target // _PARTS_OF_TARGET)
+
+
+def _modes(menu: Menu, most_length: int) -> tuple[BeamModes, Ints]:
+    """The modes of all stages, and the most batches of any of each stage."""
+    rows_of, each = dict[int, Ints](), list[Ints]()  # equal stages share their modes
+    for i, stage in enumerate(menu.stages):
+        first, end = menu.blocks.first[i], menu.blocks.first[i + 1]
+        if id(stage) not in rows_of:
+            kept = np.stack([menu.blocks.tall[first:end], menu.blocks.wide[first:end]], axis=1)
+            rows_of[id(stage)] = _modes_of(stage, kept, most_length)
+        each.append(rows_of[id(stage)] + np.array([first, 0, 0, 0]))
+    block, copies, arrays = np.concatenate(each)[:, :3].T.copy()
+    fewest = np.array([rows[0, 2] for rows in each])
+    longest = np.array([rows[:, 3].max() for rows in each])
+    first_row = np.cumsum([0, *map(len, each)])
+    return BeamModes(first_row, block, copies, arrays, fewest.sum() - np.cumsum(fewest)), longest
+
+
+def _modes_of(stage: StageModes, kept: Ints, most_length: int) -> Ints:
+    """Number among the kept blocks, copies, arrays and batches of a stage's modes, by rising arrays."""
+    code, kept_code = (tall_wide @ np.array([2**32, 1]) for tall_wide in (stage.blocks[:, :2], kept))
+    number, order = np.full(len(code), -1), np.argsort(code)
+    number[order[np.searchsorted(code[order], kept_code)]] = np.arange(len(kept))
+    own = stage.take((number[stage.block] >= 0) & (stage.modes.length <= most_length))
+    m, near = own.modes, np.zeros(len(own.block), dtype=np.bool_)
+    order = np.lexsort((m.arrays, m.length))
+    until = np.searchsorted(m.length[order], m.length, side="right") - 1
+    for tall in np.unique(m.tall):
+        fewest = np.minimum.accumulate(np.where(m.tall <= tall, m.arrays, 2**60)[order])
+        near |= (m.tall == tall) & (m.arrays <= (1 + _NEAR) * fewest[until])
+    rows = np.stack([number[own.block], m.low, m.arrays, m.batches], axis=1)[near]
+    return rows[np.lexsort((rows[:, 0], rows[:, 3], rows[:, 2]))]
+
+
+def _working_memory(edges: FlatEdges, longest: Ints) -> Beam:
+    """Room for the states of stages with at most so many batches."""
+    n, area = len(longest), edges.height * edges.width
+    last, oldest = np.arange(n), np.arange(n + 1)
+    np.maximum.at(last, edges.producer, edges.consumer)
+    for i in range(n - 1, -1, -1):
+        oldest[i + 1 : last[i] + 1] = i
+    slot, slots = np.zeros(n, dtype=np.int64), list[int]()  # slots: the stage in each, reused once it is dead
+    for k in range(n):
+        free = next((at for at, stage in enumerate(slots) if last[stage] < k), len(slots))
+        slots[free : free + 1] = [k]
+        slot[k] = free
+    room = int(longest.max())
+    width = min(_MOST_STATES, max(1, _MOST_KEPT // max(n, room * len(slots)) - 1))
+    by_stage, cells = np.zeros((9, n), dtype=np.int64), (2 * _REACH + 1) ** PARTS
+    return Beam(
+        shapes=Shapes(*by_stage[:6]),
+        ticks=by_stage[6],
+        copies=by_stage[7],
+        begin=by_stage[8],
+        starts=np.zeros((width + 1) * room * len(slots), dtype=np.int64),
+        place=slot * (width + 1) * room,
+        longest=longest,
+        oldest=oldest,
+        pixels=np.zeros(int(area.max()), dtype=np.int64),
+        late=np.zeros(2 * PARTS, dtype=np.int64),
+        dues=Dues(*np.zeros((5, int(area.sum())), dtype=np.int64)),
+        cells=Cells(*np.zeros((4, cells), dtype=np.int64)),
+        trace=Trace(*(np.zeros(size, dtype=np.int64) for size in [(n, width)] * 4 + [n])),
+        reach=_REACH,
+    )
