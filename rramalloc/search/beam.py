@@ -16,9 +16,6 @@ from rramalloc.timing.stage_graph import FlatEdges
 
 Ints = npt.NDArray[np.int64]
 
-_NEAR = 0.15
-"""Part by which a mode may take more arrays than another that is as fast and no taller: which of them makes
-other stages wait less depends on theirs."""
 _REACH = 7
 """Latenesses told apart."""
 _PARTS_OF_TARGET = 400
@@ -34,7 +31,8 @@ class BeamSearch:
     """Beam searches over the modes of a menu.
 
     tables: of the menu; scratch: which others may use between two searches; most_length: no target is longer;
-    expected_s: seconds that the next one takes, counted.
+    near: part by which a mode may take more arrays than another that is as fast and no taller, since which of
+    them makes other stages wait less depends on theirs; expected_s: counted seconds of the next search.
     """
 
     edges: FlatEdges
@@ -42,10 +40,11 @@ class BeamSearch:
     tables: MenuTables
     scratch: Scratch
     most_length: int
+    near: float
     expected_s: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._modes, self._longest = _modes(self.menu, self.most_length)
+        self._modes, self._longest = _modes(self.menu, self.most_length, self.near)
         self.expected_s = _S_PER_MODE * len(self._modes.block)
 
     @cached_property
@@ -74,14 +73,14 @@ def _unit(target: int) -> int:
     return max(1, target // _PARTS_OF_TARGET)
 
 
-def _modes(menu: Menu, most_length: int) -> tuple[BeamModes, Ints]:
+def _modes(menu: Menu, most_length: int, near: float) -> tuple[BeamModes, Ints]:
     """The modes of all stages, and the most batches of any of each stage."""
     rows_of, each = dict[int, Ints](), list[Ints]()  # equal stages share their modes
     for i, stage in enumerate(menu.stages):
         first, end = menu.blocks.first[i], menu.blocks.first[i + 1]
         if id(stage) not in rows_of:
             kept = np.stack([menu.blocks.tall[first:end], menu.blocks.wide[first:end]], axis=1)
-            rows_of[id(stage)] = _modes_of(stage, kept, most_length)
+            rows_of[id(stage)] = _modes_of(stage, kept, most_length, near)
         each.append(rows_of[id(stage)] + np.array([first, 0, 0, 0]))
     block, copies, arrays = np.concatenate(each)[:, :3].T.copy()
     fewest = np.array([rows[0, 2] for rows in each])
@@ -90,19 +89,19 @@ def _modes(menu: Menu, most_length: int) -> tuple[BeamModes, Ints]:
     return BeamModes(first_row, block, copies, arrays, fewest.sum() - np.cumsum(fewest)), longest
 
 
-def _modes_of(stage: StageModes, kept: Ints, most_length: int) -> Ints:
+def _modes_of(stage: StageModes, kept: Ints, most_length: int, near: float) -> Ints:
     """Number among the kept blocks, copies, arrays and batches of a stage's modes, by rising arrays."""
     code, kept_code = (tall_wide @ np.array([2**32, 1]) for tall_wide in (stage.blocks[:, :2], kept))
     number, order = np.full(len(code), -1), np.argsort(code)
     number[order[np.searchsorted(code[order], kept_code)]] = np.arange(len(kept))
     own = stage.take((number[stage.block] >= 0) & (stage.modes.length <= most_length))
-    m, near = own.modes, np.zeros(len(own.block), dtype=np.bool_)
+    m, wanted = own.modes, np.zeros(len(own.block), dtype=np.bool_)
     order = np.lexsort((m.arrays, m.length))
     until = np.searchsorted(m.length[order], m.length, side="right") - 1
     for tall in np.unique(m.tall):
         fewest = np.minimum.accumulate(np.where(m.tall <= tall, m.arrays, 2**60)[order])
-        near |= (m.tall == tall) & (m.arrays <= (1 + _NEAR) * fewest[until])
-    rows = np.stack([number[own.block], m.low, m.arrays, m.batches], axis=1)[near]
+        wanted |= (m.tall == tall) & (m.arrays <= (1 + near) * fewest[until])
+    rows = np.stack([number[own.block], m.low, m.arrays, m.batches], axis=1)[wanted]
     return rows[np.lexsort((rows[:, 0], rows[:, 3], rows[:, 2]))]
 
 

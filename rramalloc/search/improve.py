@@ -55,9 +55,11 @@ _FEWEST_CHANGES, _NS_PER_STAGE, _IDLE_S = 200, 50.0, 0.01
 """Changes of an annealing run at least; what one takes for each stage, until runs tell; and what counts for a
 run that no copies can begin."""
 _NO_BUDGET = 2**60
-_BEAMS, _OVER_BUDGET, _BEAM_SHARE = 3, 0.05, 0.2
-"""Beams in turn that may miss the budget by this part of it with no fewer arrays than the last, whose find
-guides the next; and the part of all work that one may take."""
+_NEAR = (0.1, 0.3)
+"""How much dearer than the cheapest the modes of beams may be: first, and once these miss the budget."""
+_OVER_BUDGET, _BEAM_SHARE, _BEAM_HUMBLER = 0.05, 0.2, 0.25
+"""Part of the budget by which a beam may pass it, to guide the next one; part of all work that one may take;
+and as `_HUMBLER` for beams."""
 
 
 @dataclass(eq=False)
@@ -87,7 +89,7 @@ class Timer:
 
 @dataclass(eq=False)
 class _Beams:
-    """Beams over modes for a shorter makespan than an incumbent's, until they miss the budget too often.
+    """Beams over modes for a shorter makespan than an incumbent's, until one step less misses the budget.
 
     ambition: part of the makespan that the next one is to save.
     """
@@ -99,14 +101,18 @@ class _Beams:
     _search: BeamSearch | None = None
     _incumbent: tuple[int, int] = (0, 0)
     _guide: TimedAllocation | None = None
-    _misses: int = 0
+    _step: int = 0
+    _missed: bool = False
     _least: int = _NO_BUDGET
 
     def left_for(self, best: TimedAllocation, most_s: float) -> bool:
         """Whether one is to be tried for this incumbent; none that takes longer."""
         if best.key != self._incumbent:
-            self._incumbent, self._guide, self._misses, self._least = best.key, None, 0, _NO_BUDGET
-        return self._misses < _BEAMS and self.pays(best.makespan, most_s)
+            self._incumbent, self._guide, self._missed, self._least = best.key, None, False, _NO_BUDGET
+        if self._missed and self._step + 1 < len(_NEAR):
+            self._step, self._search, self._guide, self._missed = self._step + 1, None, None, False
+            self.ambition = _AMBITION
+        return not self._missed and self.pays(best.makespan, most_s)
 
     def pays(self, longest: int, most_s: float) -> bool:
         """Whether a beam is expected to take so long at most; longest: no later target is longer."""
@@ -121,10 +127,8 @@ class _Beams:
         if trial is not None and trial.arrays <= budget:
             self.ambition = min(_BOLDER * self.ambition, _AMBITION)
             return trial, seconds
-        self.ambition = max(_HUMBLER * self.ambition, LEAST_AMBITION)
-        if target == last:
-            fewer = trial is not None and trial.arrays < self._least
-            self._misses = 0 if fewer else self._misses + 1
+        self.ambition = max(_BEAM_HUMBLER * self.ambition, LEAST_AMBITION)
+        self._missed = target == last and (trial is None or trial.arrays >= self._least)
         if trial is not None:
             self._guide, self._least = trial, min(self._least, trial.arrays)
         return trial, seconds
@@ -139,7 +143,7 @@ class _Beams:
         """The search for targets that are no longer than the first one."""
         if self._search is None:
             edges, menu = self.timer.problem.graph.flat_extents, self.timer.menu
-            self._search = BeamSearch(edges, menu, self.tables, self.scratch, longest)
+            self._search = BeamSearch(edges, menu, self.tables, self.scratch, longest, _NEAR[self._step])
         return self._search
 
 

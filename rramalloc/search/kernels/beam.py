@@ -60,7 +60,8 @@ class Aim(NamedTuple):
 class Dues(NamedTuple):
     """Pixels that stages to come need, one row each, int64: of which stage, where, until when, in which part.
 
-    time: latest finish of the batch that computes the pixel.
+    time: latest finish of the batch that computes the pixel; part: the last pixel of a stage is a part of its
+    own, each of the others counts for the half of the rows that the next one is in.
     """
 
     stage: Any
@@ -172,7 +173,7 @@ def _add_dues(edges: Any, guide: Any, scratch: Any, p: int, k: int, beam: Any, c
                 dues.stage[count], dues.row[count], dues.column[count] = p, y, x
                 dues.time[count], dues.part[count] = pixels[pixel], part
                 count += 1
-                part = _SECOND_HALF if 2 * y >= height else _FIRST_HALF
+                part = _SECOND_HALF if 2 * y >= height else _FIRST_HALF  # of the one before it
             else:
                 pixels[pixel] = implied
     return count
