@@ -124,7 +124,7 @@ class _Beams:
         target = max(int(best.makespan * (1 - self.ambition)), least_target(guide.makespan), enough)
         target = min(target, last)
         trial, seconds = self.run(guide, target, int(budget * (1 + _OVER_BUDGET)))
-        if trial is not None and trial.arrays <= budget:
+        if trial is not None and self.timer.problem.holds(trial.copies, trial.blocks):
             self.ambition = min(_BOLDER * self.ambition, _AMBITION)
             return trial, seconds
         self.ambition = max(_BEAM_HUMBLER * self.ambition, LEAST_AMBITION)
@@ -203,10 +203,8 @@ class Improver:
                 best, _BEAM_SHARE * stop.work * SECONDS_PER_WORK
             ):
                 trial, took = self._beam(best, enough)
-                self._beam_pace = _pace(self._beam_pace, best, trial, took)
             else:
                 trial, took = self._anneal(best, enough, seconds - spent)
-                self._anneal_pace = _pace(self._anneal_pace, best, trial, took)
             spent += took + _SMALLEST_COUNT_S
             if trial.key < best.key and self.problem.holds(trial.copies, trial.blocks):
                 best = trial
@@ -274,12 +272,13 @@ class Improver:
         if makespan <= target:
             trial, took_s = self._save_arrays(current, target, self.problem.budget, seconds)
             spent_s += took_s
-            if trial.arrays <= self.problem.budget:
+            if self.problem.holds(trial.copies, trial.blocks):
                 found = trial
         else:
             spent_s = max(spent_s, _IDLE_S)
         ambition = self.ambition * (_HUMBLER if found is best else _BOLDER)
         self.ambition = min(max(ambition, LEAST_AMBITION), _AMBITION)
+        self._anneal_pace = _pace(self._anneal_pace, best, found, spent_s)
         return found, spent_s
 
     def _beam(self, best: TimedAllocation, enough: int) -> tuple[TimedAllocation, float]:
@@ -290,7 +289,9 @@ class Improver:
             target, current = max(enough, best.makespan - 1), self.menu.state(trial.blocks, trial.copies)
             trial, took_s = self._save_arrays(current, target, self.problem.budget, spent_s)
             spent_s += took_s
-        return best if trial is None or trial.arrays > self.problem.budget else trial, spent_s
+        found = best if trial is None or not self.problem.holds(trial.copies, trial.blocks) else trial
+        self._beam_pace = _pace(self._beam_pace, best, found, spent_s)
+        return found, spent_s
 
     def _shorten(self, current: State, target: int, seconds: float) -> tuple[int, float]:
         """More arrays until a target is met, in turn for critical chains and for all stages alike.

@@ -16,11 +16,14 @@ from rramalloc.errors import PlacementError, SolverError, TileError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods.registry import method_named
 from rramalloc.results.optimize import make_problem
 from rramalloc.results.recheck import recheck_placement
 from rramalloc.search import auto, fewest, interval, repair, sequential
+from rramalloc.search.improve import Improver
+from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import makespan_of
 
@@ -136,3 +139,19 @@ def test_no_more_arrays_than_the_chips_have() -> None:
     assert allocation.arrays.budget == 5000
     assert allocation.arrays.used <= 1500
     assert any("1500" in warning for warning in allocation.warnings)
+
+
+def test_beams_whose_finds_cannot_be_placed_leave_work_for_annealing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A beam finds the same again as long as its guide stays, so it must not be tried for ever."""
+    hardware = load_hardware("plain").with_crossbar(256, 256)
+    problem = make_problem(load("resnet18"), hardware, 386, MappingOptions(mapping="sdk"))
+    menu = Menu.of(problem)
+    improver = Improver(problem, menu, 0)
+    best = improver.timer.allocation(menu.cheapest(menu.smallest_interval(problem))[0])
+    annealed = []
+    anneal = Improver._anneal
+    monkeypatch.setattr(Improver, "_anneal", lambda *given: annealed.append(1) or anneal(*given))
+    monkeypatch.setattr(Problem, "holds", lambda *_: False)
+    same, _ = improver.run(best, 1, 3.0, Stop())
+    assert same is best
+    assert len(annealed) > 5
