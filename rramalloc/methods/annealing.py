@@ -24,7 +24,7 @@ import numpy as np
 from rramalloc.compiled import compiled, compiled_maker, compiled_part
 from rramalloc.methods.method import Method, clipped
 from rramalloc.search.kernels.limits import Limits, arrays_of, copy_to
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication
 
 _ORDER = 0.6
@@ -160,7 +160,7 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
     random = np.random.Generator(np.random.PCG64(seed))
     each_s = 1e-9 * _NS_PER_STAGE * len(start) * CANDIDATES * MOVES
     seconds = 0.0
-    allowed = stop.work * SECONDS_PER_WORK
+    allowed = stop.work_s
     while value > 0 and heat > hot / RANGE and seconds < allowed and not stop.out_of_time:
         cooled(limits, problem.graph.windows, heat, MOVES, random, rows, values)
         heat *= COOLING

@@ -14,7 +14,7 @@ from __future__ import annotations
 from rramalloc.methods.method import Method
 from rramalloc.search.kernels.climb import climb
 from rramalloc.search.kernels.schedule import Schedule
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem, Stop
 
 _S_PER_BATCH = 4e-9
 
@@ -24,7 +24,7 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
 
     Tiles are not looked at: with a chip the allocation may have to be repaired.
     """
-    allowed, best = int(stop.work * SECONDS_PER_WORK / _S_PER_BATCH), problem.smallest.copy()
+    allowed, best = int(stop.work_s / _S_PER_BATCH), problem.smallest.copy()
     edges = problem.graph.flat_binding
     schedule = Schedule.of_copies(edges)
     work = climb(edges, problem.limits, allowed, problem.smallest.copy(), best, schedule)

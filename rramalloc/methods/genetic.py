@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from rramalloc.methods.balance import with_margins
 from rramalloc.methods.method import Method
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication, makespan_of_each
 
 POPULATIONS = (100, 200)
@@ -78,7 +78,7 @@ class _Evolution:
         """A population after all iterations, the fittest first."""
         population = founders[self.draw.integers(len(founders), size=size)]
         for _ in range(ITERATIONS):
-            if self.stop.out_of_time or self.seconds >= self.stop.work * SECONDS_PER_WORK:
+            if self.stop.out_of_time or self.seconds >= self.stop.work_s:
                 self.stopped = True
                 break
             survivors = self._survivors(self.by_fitness(population))

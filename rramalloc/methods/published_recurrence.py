@@ -37,7 +37,7 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.methods.method import Method
 from rramalloc.search import bandwidth, interval
 from rramalloc.search.kernels.limits import copy_to
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.published import ChainLayer, chain_layers
 from rramalloc.timing.simulate import Replication
 from rramalloc.units import duration
@@ -551,12 +551,12 @@ class _TargetSearch:
     @property
     def _work_left(self) -> int:
         """Layers that may still be examined."""
-        left_s = self.stop.work * SECONDS_PER_WORK - self.spent_s
+        left_s = self.stop.work_s - self.spent_s
         return int(left_s / (1e-9 * _NS_PER_LAYER_LOOKED_AT))
 
     @property
     def _out_of_work(self) -> bool:
-        return self.stop.out_of_time or self.spent_s >= self.stop.work * SECONDS_PER_WORK
+        return self.stop.out_of_time or self.spent_s >= self.stop.work_s
 
     def _done(self) -> bool:
         return self._out_of_work or self.stop.close_enough(self.steps, self.bound)

@@ -19,7 +19,7 @@ from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_prove import OVERTIME_S, ModeProver
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.search.prove import Prover
 from rramalloc.search.ties import break_tie, trim
 from rramalloc.search.turns import LowerSide, ProofTurn, TimedAllocation
@@ -80,7 +80,7 @@ def solve_to_target(
     search.run()
     words = search.words()
     if not problem.on_menu and target == 0 and search.bound >= search.best.makespan and not stop.out_of_time:
-        best, proven, seconds = break_tie(search.improver.timer, search.best, stop.work * SECONDS_PER_WORK)
+        best, proven, seconds = break_tie(search.improver.timer, search.best, stop.work_s)
         search.spent_s += seconds
         words += "; no other is as fast with fewer arrays" if proven else ""
     else:
@@ -209,14 +209,14 @@ class AutoSearch:
     @property
     def allowed_s(self) -> float:
         """Seconds of work that the search may take."""
-        return self._share * self.stop.work * SECONDS_PER_WORK
+        return self._share * self.stop.work_s
 
     @property
     def _stalled(self) -> bool:
         if self.problem.modes is None:
             return False
         share = _STALLED if self._branches else _STALLED_CHAIN
-        least_s = max(share * self.stop.work * SECONDS_PER_WORK, _STALLED_TURNS * self._turn_s)
+        least_s = max(share * self.stop.work_s, _STALLED_TURNS * self._turn_s)
         return self.spent_s - self._improved_s >= least_s
 
     def _done(self) -> bool:

@@ -11,7 +11,7 @@ from rramalloc.search.bound import Bounder
 from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import ModeBounder
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import makespan_of
 
 _WORK_PER_BUDGET, _ANNEALING = 8, 0.3
@@ -28,7 +28,7 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     first = solve_to_target(problem, stop, seed, target, menu=menu)
     if makespan_of_candidate(problem, first) > target:
         raise TargetError(target, first.lower_bound, problem.time_unit, proven=first.lower_bound > target)
-    improver, allowed_s = Improver(problem, menu, seed), stop.work * SECONDS_PER_WORK
+    improver, allowed_s = Improver(problem, menu, seed), stop.work_s
     found = improver.timer.of_blocks(first.blocks or problem.graph.blocks, first.replication)
     proven = low = _fewest_possible(problem, target, found.arrays)
     found, spent_s = improver.fewer_arrays(found, target, low, _ANNEALING * allowed_s, stop)

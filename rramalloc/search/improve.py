@@ -32,7 +32,7 @@ from rramalloc.search.kernels.moves import (
     search,
 )
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Problem, Stop
+from rramalloc.search.problem import Blocks, Problem, Stop
 from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import Replication
@@ -200,7 +200,7 @@ class Improver:
             if spent < self.rebalancing * seconds:
                 trial, took = self._starts.popleft()() if self._starts else self._restart(best)
             elif self._beam_pace >= self._anneal_pace and self._beams.left_for(
-                best, _BEAM_SHARE * stop.work * SECONDS_PER_WORK
+                best, _BEAM_SHARE * stop.work_s
             ):
                 trial, took = self._beam(best, enough)
             else:

@@ -236,6 +236,11 @@ class Stop:
     _started: float = field(default_factory=clock)
 
     @property
+    def work_s(self) -> float:
+        """Seconds of a reference core that the work allowed stands for."""
+        return self.work * SECONDS_PER_WORK
+
+    @property
     def seconds(self) -> float:
         """Seconds since the search began, without those of compilation."""
         return clock() - self._started
@@ -252,7 +257,7 @@ class Stop:
     def is_open(self, best: float, bound: float, spent_s: float) -> bool:
         """Whether a search over ranges goes on: the gap is beyond the one wanted and all rounding."""
         close = best - bound <= max(self.gap, _ROUNDING) * best
-        return not (close or self.out_of_time or spent_s >= self.work * SECONDS_PER_WORK)
+        return not (close or self.out_of_time or spent_s >= self.work_s)
 
     def ends(self, best: int, bound: int, target: int, spent_s: float) -> bool:
         """Whether a search ends after so many seconds of work: for an answer, a proof, or what it may take.
@@ -265,7 +270,7 @@ class Stop:
             or 0 < target < bound
             or self.close_enough(best, bound)
             or self.out_of_time
-            or spent_s >= self.work * SECONDS_PER_WORK
+            or spent_s >= self.work_s
         )
 
     def reason(self, best: int, bound: int) -> str | None:

@@ -27,7 +27,7 @@ from rramalloc.errors import SpecError
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.search import repair
 from rramalloc.search.menu import Menu, access_ns_of
-from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Candidate, Problem, Stop
+from rramalloc.search.problem import Blocks, Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime
 from rramalloc.units import duration
 
@@ -239,7 +239,7 @@ class LeastSum:
 
     @property
     def _out_of_work(self) -> bool:
-        allowed = self.stop.work * SECONDS_PER_WORK
+        allowed = self.stop.work_s
         return self._given_up or self.stop.out_of_time or self.seconds >= allowed
 
 

@@ -189,7 +189,7 @@ class _BitSearch:
         return 1.0 if not counts or problem.step_time is None else problem.step_time.compute_ns
 
     def _open(self) -> bool:
-        if self.stop.out_of_time or self.spent_s >= self.stop.work * SECONDS_PER_WORK:
+        if self.stop.out_of_time or self.spent_s >= self.stop.work_s:
             return self.best is None and not self.stop.out_of_time
         best = math.inf if self.best is None else self.best.value
         return best - self.nodes[0].bound > max(self.stop.gap, _CLOSE) * best

@@ -17,7 +17,7 @@ from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.network.network import Network
 from rramalloc.records import Record, check_effort
 from rramalloc.result import ResultRecord, frame_of
-from rramalloc.search.problem import DEFAULT_WORK, SECONDS_PER_WORK, Stop
+from rramalloc.search.problem import DEFAULT_WORK, Stop
 from rramalloc.studies.chiplet.cost import SCHEDULE, ChipletCost, described_cost, read_description
 from rramalloc.studies.chiplet.describe import describe_network
 from rramalloc.studies.chiplet.description import Description
@@ -234,7 +234,7 @@ class _Run:
 
     def run(self, on_progress: Progress | None) -> GroupSchedule:
         """The best schedule within the work."""
-        search, work_s = self.search, self.stop.work * SECONDS_PER_WORK
+        search, work_s = self.search, self.stop.work_s
         starts = self._starts()
         search.spent_s = 0.0
         small = len(self.problem.names) <= MOST_PROVEN
