@@ -77,11 +77,9 @@ def _modes(menu: Menu, most_length: int, near: float) -> tuple[BeamModes, Ints]:
     """The modes of all stages, and the most batches of any of each stage."""
     rows_of, each = dict[int, Ints](), list[Ints]()  # equal stages share their modes
     for i, stage in enumerate(menu.stages):
-        first, end = menu.blocks.first[i], menu.blocks.first[i + 1]
         if id(stage) not in rows_of:
-            kept = np.stack([menu.blocks.tall[first:end], menu.blocks.wide[first:end]], axis=1)
-            rows_of[id(stage)] = _modes_of(stage, kept, most_length, near)
-        each.append(rows_of[id(stage)] + np.array([first, 0, 0, 0]))
+            rows_of[id(stage)] = _modes_of(stage, menu.numbers[i], most_length, near)
+        each.append(rows_of[id(stage)] + np.array([menu.blocks.first[i], 0, 0, 0]))
     block, copies, arrays = np.concatenate(each)[:, :3].T.copy()
     fewest = np.array([rows[0, 2] for rows in each])
     longest = np.array([rows[:, 3].max() for rows in each])
@@ -89,11 +87,8 @@ def _modes(menu: Menu, most_length: int, near: float) -> tuple[BeamModes, Ints]:
     return BeamModes(first_row, block, copies, arrays, fewest.sum() - np.cumsum(fewest)), longest
 
 
-def _modes_of(stage: StageModes, kept: Ints, most_length: int, near: float) -> Ints:
-    """Number among the kept blocks, copies, arrays and batches of a stage's modes, by rising arrays."""
-    code, kept_code = (tall_wide @ np.array([2**32, 1]) for tall_wide in (stage.blocks[:, :2], kept))
-    number, order = np.full(len(code), -1), np.argsort(code)
-    number[order[np.searchsorted(code[order], kept_code)]] = np.arange(len(kept))
+def _modes_of(stage: StageModes, number: Ints, most_length: int, near: float) -> Ints:
+    """Block, copies, arrays, batches of a stage's modes, by rising arrays; number: as in `Menu.numbers`."""
     own = stage.take((number[stage.block] >= 0) & (stage.modes.length <= most_length))
     m, wanted = own.modes, np.zeros(len(own.block), dtype=np.bool_)
     order = np.lexsort((m.arrays, m.length))
@@ -108,8 +103,7 @@ def _modes_of(stage: StageModes, kept: Ints, most_length: int, near: float) -> I
 def _working_memory(edges: FlatEdges, longest: Ints) -> Beam:
     """Room for the states of stages with at most so many batches."""
     n, area = len(longest), edges.height * edges.width
-    last, oldest = np.arange(n), np.arange(n + 1)
-    np.maximum.at(last, edges.producer, edges.consumer)
+    last, oldest = edges.last_consumer, np.arange(n + 1)
     for i in range(n - 1, -1, -1):
         oldest[i + 1 : last[i] + 1] = i
     slot, slots = np.zeros(n, dtype=np.int64), list[int]()  # slots: the stage in each, reused once it is dead
@@ -119,12 +113,12 @@ def _working_memory(edges: FlatEdges, longest: Ints) -> Beam:
         slot[k] = free
     room = int(longest.max())
     width = min(_MOST_STATES, max(1, _MOST_KEPT // max(n, room * len(slots)) - 1))
-    by_stage, cells = np.zeros((9, n), dtype=np.int64), (2 * _REACH + 1) ** PARTS
+    by_stage, cells = np.zeros((10, n), dtype=np.int64), (2 * _REACH + 1) ** PARTS
     return Beam(
-        shapes=Shapes(*by_stage[:6]),
-        ticks=by_stage[6],
-        copies=by_stage[7],
-        begin=by_stage[8],
+        state=State(*by_stage[:2]),
+        shapes=Shapes(*by_stage[2:8]),
+        ticks=by_stage[8],
+        begin=by_stage[9],
         starts=np.zeros((width + 1) * room * len(slots), dtype=np.int64),
         place=slot * (width + 1) * room,
         longest=longest,

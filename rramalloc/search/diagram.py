@@ -112,8 +112,7 @@ class Diagram:
     def tractable(self) -> bool:
         """Whether there are not too many windows, nor stages that are waited for at a time."""
         edges = self.bounder.problem.graph.flat_binding
-        last = np.arange(len(edges.windows))
-        np.maximum.at(last, edges.producer, edges.consumer)
+        last = edges.last_consumer
         alive = int((last - np.arange(len(last))).sum())
         if alive > _MOST_ALIVE * len(last) or int(edges.windows.sum()) > _MOST_WINDOWS:
             return False

@@ -286,12 +286,16 @@ def _listed(blocks: Ints, most: int) -> StageModes:
 
 @dataclass(frozen=True, eq=False)
 class Menu:
-    """What a search over modes chooses from. stages: everything, `blocks` and `stairs` what is kept of it."""
+    """What a search over modes chooses from. stages: everything, `blocks` and `stairs` what is kept of it.
+
+    numbers: for each stage and every row of its blocks the place among its kept ones, -1 for none.
+    """
 
     stages: tuple[StageModes, ...]
     blocks: Blocks
     stairs: Stairs
     clock: Clock
+    numbers: tuple[Ints, ...]
     unrestricted: bool = True
 
     def tables(self, problem: Problem, slots: Slots = NO_SLOTS, *, low: bool = False) -> MenuTables:
@@ -400,7 +404,7 @@ class Menu:
     def _joined(cls, stages: tuple[StageModes, ...], unrestricted: bool) -> Menu:
         first, blocks, clocks = [0], list[Ints](), []
         stairs, low_stairs = list[Ints](), list[Ints]()
-        kept_of = dict[int, _Kept]()  # equal stages share their modes
+        numbers, kept_of = list[Ints](), dict[int, _Kept]()  # equal stages share their modes
         for each in stages:
             if id(each) not in kept_of:
                 kept_of[id(each)] = _Kept.of(each)
@@ -410,6 +414,7 @@ class Menu:
             low_stairs.append(kept.low_stairs + numbers_from)
             blocks.append(kept.blocks)
             clocks.append(kept.clock)
+            numbers.append(kept.number)
             first.append(first[-1] + len(kept.blocks))
         stairs += low_stairs
         return cls(
@@ -420,6 +425,7 @@ class Menu:
                 np.concatenate([clock.least for clock in clocks]),
                 np.concatenate([clock.per_copy for clock in clocks]),
             ),
+            tuple(numbers),
             unrestricted,
         )
 
@@ -448,12 +454,16 @@ def access_ns_of(problem: Problem, stage: int, blocks: Ints) -> npt.NDArray[np.f
 
 
 class _Kept(NamedTuple):
-    """What a menu keeps of a stage: columns of Stairs and of Blocks but `first`; numbers begin at 0."""
+    """What a menu keeps of a stage: columns of Stairs and of Blocks but `first`; numbers begin at 0.
+
+    number: of every row of `StageModes.blocks`, -1 if it is not kept.
+    """
 
     stairs: Ints
     low_stairs: Ints
     blocks: Ints
     clock: Clock
+    number: Ints
 
     @classmethod
     def of(cls, each: StageModes) -> _Kept:
@@ -468,7 +478,7 @@ class _Kept(NamedTuple):
         np.maximum.at(most, each.block, modes.high)
         blocks = np.column_stack([each.blocks[kept], least[kept], most[kept]])
         clock = Clock(each.clock.least[kept], each.clock.per_copy[kept])
-        return cls(steps[rows], steps[low], blocks, clock)
+        return cls(steps[rows], steps[low], blocks, clock, number)
 
 
 def _kept_blocks(each: StageModes, on_stairs: Ints) -> Ints:

@@ -142,23 +142,33 @@ def run_stage(
 
 
 @compiled_part
-def needed_block(edges: Any, shapes: Any, edge: int, stage: int, p: int, last: int) -> int:
-    """Last block of producer p that blocks 0 ... `last` of a stage need by one extent, -1 for none."""
+def needed_pixels(edges: Any, shapes: Any, edge: int, stage: int, last: int) -> tuple[int, int, int, int]:
+    """Row and column of the last pixel that block `last` of a stage needs by one extent, -1 for none.
+
+    Then those of the last pixel that the rows of blocks above it need.
+    """
     row, column = last // shapes.columns[stage], last % shapes.columns[stage]
     end = (row + 1) * shapes.tall[stage] - shapes.top[stage]
     bottom = edges.table[edges.row[edge] + min(end, edges.height[stage]) - 1]
     end = (column + 1) * shapes.wide[stage] - shapes.left[stage]
     right = edges.table[edges.column[edge] + min(end, edges.width[stage]) - 1]
+    above = -1
+    if row > 0:
+        above = edges.table[edges.row[edge] + row * shapes.tall[stage] - shapes.top[stage] - 1]
+    return bottom, right, above, edges.table[edges.column[edge] + edges.width[stage] - 1]
+
+
+@compiled_part
+def needed_block(edges: Any, shapes: Any, edge: int, stage: int, p: int, last: int) -> int:
+    """Last block of producer p that blocks 0 ... `last` of a stage need by one extent, -1 for none."""
+    bottom, right, above, above_right = needed_pixels(edges, shapes, edge, stage, last)
     needed = -1
     if bottom >= 0 and right >= 0:
         needed = (bottom + shapes.top[p]) // shapes.tall[p] * shapes.columns[p]
         needed += (right + shapes.left[p]) // shapes.wide[p]
-    if row > 0:  # the end of the row of blocks above
-        above = edges.table[edges.row[edge] + row * shapes.tall[stage] - shapes.top[stage] - 1]
-        right = edges.table[edges.column[edge] + edges.width[stage] - 1]
-        if above >= 0:
-            whole = (above + shapes.top[p]) // shapes.tall[p] * shapes.columns[p]
-            needed = max(needed, whole + (right + shapes.left[p]) // shapes.wide[p])
+    if above >= 0:
+        whole = (above + shapes.top[p]) // shapes.tall[p] * shapes.columns[p]
+        needed = max(needed, whole + (above_right + shapes.left[p]) // shapes.wide[p])
     return needed
 
 

@@ -73,6 +73,13 @@ class FlatEdges(NamedTuple):
         """Stage that each edge enters, int64."""
         return np.repeat(np.arange(len(self.windows)), np.diff(self.pointer))
 
+    @property
+    def last_consumer(self) -> Ints:
+        """Last stage that reads each stage, itself if none does, int64."""
+        last = np.arange(len(self.windows))
+        np.maximum.at(last, self.producer, self.consumer)
+        return last
+
     def of(self, edge: int, consumer: int) -> npt.NDArray[np.int32]:
         """The needed blocks of one edge into `consumer`."""
         return self.need[self.offset[edge] : self.offset[edge] + self.windows[consumer]]

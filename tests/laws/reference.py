@@ -13,6 +13,7 @@ from functools import cache
 from itertools import product
 from types import MappingProxyType
 
+from rramalloc.mapping.modes import BlockGrid
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import (
@@ -36,6 +37,16 @@ Window = tuple[str, int]
 def pixels(shape: Shape) -> list[Pixel]:
     """All pixels of a grid in raster order."""
     return list(product(range(shape.height), range(shape.width)))
+
+
+@cache
+def windows_of(grid: BlockGrid) -> list[list[Pixel]]:
+    """The windows (row, column) of every block."""
+    held: list[list[Pixel]] = [[] for _ in range(grid.total)]
+    for y, x in product(range(grid.height), range(grid.width)):
+        row, column = (y + grid.phase[0]) // grid.block[0], (x + grid.phase[1]) // grid.block[1]
+        held[row * grid.columns + column].append((y, x))
+    return held
 
 
 def needed_pixels(node: Node, pixel: Pixel, source: Shape) -> list[Pixel]:

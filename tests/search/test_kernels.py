@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import product
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -14,6 +14,7 @@ import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from laws.reference import windows_of
 from laws.strategies import Clocks, random_blocks, random_network, random_problem, random_replication, randoms
 
 import rramalloc
@@ -348,12 +349,8 @@ class PlainBeam:
 
     def batches_of(self, i: int, block: int, copies: int) -> list[list[tuple[int, int]]]:
         """The pixels of every batch of stage i."""
-        grid = self.grids[i].recut(self.drawn.menu.block(block))
-        batches: list[list[tuple[int, int]]] = [[] for _ in range(-(-grid.total // copies))]
-        for y, x in product(range(grid.height), range(grid.width)):
-            row, column = (y + grid.phase[0]) // grid.block[0], (x + grid.phase[1]) // grid.block[1]
-            batches[(row * grid.columns + column) // copies].append((y, x))
-        return batches
+        blocks = windows_of(self.grids[i].recut(self.drawn.menu.block(block)))
+        return [list(chain(*blocks[first : first + copies])) for first in range(0, len(blocks), copies)]
 
     def needed(self, edge: int, y: int, x: int) -> tuple[int, int] | None:
         """The last pixel of its producer that a pixel needs by an edge."""

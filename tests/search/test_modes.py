@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import product
 from random import Random
 from typing import Any, NamedTuple
@@ -12,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from laws.reference import windows_of
 from laws.strategies import Clocks, random_network, randoms
 
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
+from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.results.optimize import make_problem
 from rramalloc.search import auto, mode_prove, sequential
@@ -52,16 +52,6 @@ class Solved:
     ways: list[tuple[int, int, tuple[Mode, ...]]]
     """(makespan, arrays, modes) of every allocation within the budget."""
     clocks: Clocks | None = None
-
-
-@cache
-def windows_of(grid: BlockGrid) -> list[list[tuple[int, int]]]:
-    """The windows (row, column) of every block."""
-    held: list[list[tuple[int, int]]] = [[] for _ in range(grid.total)]
-    for y, x in product(range(grid.height), range(grid.width)):
-        row, column = (y + grid.phase[0]) // grid.block[0], (x + grid.phase[1]) // grid.block[1]
-        held[row * grid.columns + column].append((y, x))
-    return held
 
 
 def makespan_with_clocks(problem: Problem, modes: tuple[Mode, ...], clocks: Clocks) -> int:

@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline, compiled_part
-from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.deadlines import set_deadlines
 from rramalloc.search.kernels.limits import batches_of
-from rramalloc.search.kernels.moves import set_shape
+from rramalloc.search.kernels.moves import show, show_all
 from rramalloc.search.kernels.schedule import time_all
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, run_stage
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, needed_pixels, run_stage
 
 NO_ALLOCATION = 2**60
 """Arrays where no allocation was found that meets the target."""
@@ -100,17 +99,17 @@ class Trace(NamedTuple):
 class Beam(NamedTuple):
     """Working memory, and how much is kept.
 
-    shapes, ticks, copies, begin: of the state that is looked at, by stage; starts: of all states that are
-    still read, those of stage k from place[k] on, longest[k] for each state; oldest[k]: the first stage that
-    stage k or a later one reads, n + 1 of them; pixels: times of one stage; late: of a state, then of its
-    parent.
+    state: a State, that which is looked at; shapes, ticks, begin: of its stages; starts: of all states that
+    are still read, those of stage k from place[k] on, longest[k] for each state; oldest[k]: the first stage
+    that stage k or a later one reads, n + 1 of them; pixels: times of one stage; late: of a state, then of
+    its parent.
 
     reach: latenesses from -reach to reach are told apart, later ones are dropped.
     """
 
+    state: Any
     shapes: Any
     ticks: Any
-    copies: Any
     begin: Any
     starts: Any
     place: Any
@@ -129,20 +128,15 @@ def _note(edges: Any, guide: Any, scratch: Any, at: int, p: int, pixels: Any) ->
     """Note until when the consumer of an edge of `deadlines` needs which pixels of stage p."""
     shapes, deadlines = scratch.shapes, scratch.deadlines
     edge, u, width = deadlines.edge[at], deadlines.user[at], edges.width[p]
-    tall, wide, top, left = shapes.tall[u], shapes.wide[u], shapes.top[u], shapes.left[u]
-    bottom, right, before = edges.height[u] - 1, edges.width[u] - 1, scratch.ticks[u] + edges.lag[edge]
+    before = scratch.ticks[u] + edges.lag[edge]
     for batch in range(batches_of(shapes.total[u], guide.copies[u])):
         time = deadlines.finish[deadlines.begin[u] + batch] - before
         last = min((batch + 1) * guide.copies[u], shapes.total[u]) - 1
-        row, column = last // shapes.columns[u], last % shapes.columns[u]
-        for above in range(2):  # the batch's last block, then the end of the row of blocks above it
-            y, x = min((row + 1 - above) * tall - top - 1, bottom), right
-            if not above:
-                x = min((column + 1) * wide - left - 1, right)
-            if y >= 0:
-                y, x = edges.table[edges.row[edge] + y], edges.table[edges.column[edge] + x]
-                if y >= 0 and x >= 0:
-                    pixels[y * width + x] = min(pixels[y * width + x], time)
+        bottom, right, above, above_right = needed_pixels(edges, shapes, edge, u, last)
+        if bottom >= 0 and right >= 0:
+            pixels[bottom * width + right] = min(pixels[bottom * width + right], time)
+        if above >= 0 and above_right >= 0:
+            pixels[above * width + above_right] = min(pixels[above * width + above_right], time)
 
 
 @compiled_part
@@ -182,12 +176,12 @@ def _add_dues(edges: Any, guide: Any, scratch: Any, p: int, k: int, beam: Any, c
 @compiled_inline
 def _raise_late(beam: Any, low: int, high: int, at: int) -> None:
     """Raise the latenesses late[at] ... by those of dues `low` ... `high` - 1."""
-    shapes, dues, late = beam.shapes, beam.dues, beam.late
+    shapes, copies, dues, late = beam.shapes, beam.state.copies, beam.dues, beam.late
     p: Any = np.int64(-1)
     for due in range(low, high):
         if dues.stage[due] != p:
             p = dues.stage[due]
-            per_tall, per_wide, inverse = 1.0 / shapes.tall[p], 1.0 / shapes.wide[p], 1.0 / beam.copies[p]
+            per_tall, per_wide, inverse = 1.0 / shapes.tall[p], 1.0 / shapes.wide[p], 1.0 / copies[p]
             above, beside, columns = shapes.top[p] + 0.5, shapes.left[p] + 0.5, shapes.columns[p]
             begin, period = beam.begin[p], beam.ticks[p]
         block = np.int64((dues.row[due] + above) * per_tall) * columns
@@ -201,10 +195,8 @@ def _raise_late(beam: Any, low: int, high: int, at: int) -> None:
 @compiled_part
 def _choose(menu: Any, modes: Any, k: int, row: int, begin: int, beam: Any) -> None:
     """Give stage k a mode in the state that is looked at."""
-    block, copies = modes.block[row], modes.copies[row]
-    set_shape(menu.blocks, block, k, beam.shapes)
-    beam.copies[k], beam.begin[k] = copies, begin
-    beam.ticks[k] = ticks_of(menu.clock, block, copies)
+    beam.state.block[k], beam.state.copies[k], beam.begin[k] = modes.block[row], modes.copies[row], begin
+    show(menu.blocks, menu.clock, beam.state, k, beam.shapes, beam.ticks)
 
 
 @compiled_part
@@ -219,9 +211,8 @@ def _load(menu: Any, modes: Any, k: int, state: int, beam: Any) -> None:
 @compiled_part
 def _run(edges: Any, k: int, begin: int, limit: int, beam: Any) -> tuple[int, int]:
     """Time stage k of the state that is looked at: as `run_stage`."""
-    return run_stage(
-        edges, beam.shapes, beam.ticks, k, beam.copies, beam.begin, begin, NEXT_STEP, limit, beam.starts, None
-    )
+    shapes, ticks, copies, starts = beam.shapes, beam.ticks, beam.state.copies, beam.starts
+    return run_stage(edges, shapes, ticks, k, copies, beam.begin, begin, NEXT_STEP, limit, starts, None)
 
 
 @compiled_inline
@@ -325,9 +316,7 @@ def beam_search(
     NO_ALLOCATION if none is found, and nanoseconds counted.
     """
     n, trace, shapes, ticks = len(current.block), beam.trace, scratch.shapes, scratch.ticks
-    for i in range(n):
-        set_shape(menu.blocks, current.block[i], i, shapes)
-        ticks[i] = ticks_of(menu.clock, current.block[i], current.copies[i])
+    show_all(menu.blocks, menu.clock, current, shapes, ticks)
     _, work = time_all(edges, shapes, ticks, current.copies, scratch.schedule)
     needs, deadlines = scratch.schedule.needs, scratch.deadlines
     set_deadlines(edges, shapes, ticks, current.copies, needs, aim.target, deadlines)

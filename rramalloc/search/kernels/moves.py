@@ -225,17 +225,17 @@ def _keep(slots: Any, room: Any, used: int, makespan: int, copies: Any, packing:
 
 
 @compiled_part
-def _show(blocks: Any, clock: Any, state: Any, i: int, shapes: Any, ticks: Any) -> None:
+def show(blocks: Any, clock: Any, state: Any, i: int, shapes: Any, ticks: Any) -> None:
     """Give stage i its block and ticks in the form that timing reads."""
     set_shape(blocks, state.block[i], i, shapes)
     ticks[i] = ticks_of(clock, state.block[i], state.copies[i])
 
 
 @compiled_part
-def _show_all(blocks: Any, clock: Any, state: Any, shapes: Any, ticks: Any) -> None:
+def show_all(blocks: Any, clock: Any, state: Any, shapes: Any, ticks: Any) -> None:
     """Give all stages their blocks and ticks."""
     for i in range(len(state.block)):
-        _show(blocks, clock, state, i, shapes, ticks)
+        show(blocks, clock, state, i, shapes, ticks)
 
 
 @compiled_part
@@ -277,7 +277,7 @@ def _anneal(
     """
     shapes, ticks, schedule, deadlines = scratch.shapes, scratch.ticks, scratch.schedule, scratch.deadlines
     new, packing, target, n = scratch.state, scratch.packing, run.target, len(current.block)
-    _show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
+    show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     _, work = time_all(edges, shapes, ticks, current.copies, schedule)
     set_deadlines(edges, shapes, ticks, current.copies, schedule.needs, target, deadlines)
     used = used_by(menu.blocks, current)
@@ -294,12 +294,12 @@ def _anneal(
             continue
         met = added <= 2.0 * draw(rng) * heat
         if met:
-            _show(menu.blocks, menu.clock, new, i, shapes, ticks)
+            show(menu.blocks, menu.clock, new, i, shapes, ticks)
             met, batches = meets(edges, shapes, ticks, new.copies, target, i, schedule, deadlines)
             work += batches
         if not met:
             new.block[i], new.copies[i] = current.block[i], current.copies[i]
-            _show(menu.blocks, menu.clock, new, i, shapes, ticks)
+            show(menu.blocks, menu.clock, new, i, shapes, ticks)
             continue
         scratch.changed[i] = True
         makespan, batches = retime(
@@ -325,7 +325,7 @@ def _shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> 
     The makespan is above the target where more copies do not help; arrays may pass the budget.
     """
     blocks, n, ticks, before = menu.blocks, len(current.block), scratch.ticks, scratch.state.copies
-    _show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
+    show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     makespan, work = time_all(edges, scratch.shapes, ticks, current.copies, scratch.schedule)
     batches = scratch.counts
     for i in range(n):
@@ -377,7 +377,7 @@ def _rebalance(
         longest = max(longest, menu.stairs.length[menu.stairs.first[menu.climbed + i]])
     shortest, work = NEVER, 0
     for turn in range(run.rounds):
-        _show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
+        show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
         makespan, _ = time_all(edges, shapes, ticks, current.copies, schedule)
         used = used_by(menu.blocks, current)
         _keep(menu.slots, menu.room, used, makespan, current.copies, scratch.packing)
@@ -458,7 +458,7 @@ def _climb(
     """
     blocks, stairs, shapes, ticks = menu.blocks, menu.stairs, scratch.shapes, scratch.ticks
     starts, first, counts, n = scratch.schedule.starts, scratch.first, scratch.counts, len(current.block)
-    _show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
+    show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     used, makespan, shortest, work = used_by(blocks, current), NEVER, NEVER, 0
     eager: Any = np.bool_(False)  # of numba's type for any truth value: a literal is compiled for once more
     while work < run.most_work:
@@ -490,7 +490,7 @@ def _climb(
             break
         used += stairs.arrays[step] - arrays_of_mode(blocks, current.block[chosen], current.copies[chosen])
         current.block[chosen], current.copies[chosen] = stairs.block[step], stairs.copies[step]
-        _show(menu.blocks, menu.clock, current, chosen, shapes, ticks)
+        show(menu.blocks, menu.clock, current, chosen, shapes, ticks)
     return makespan, NS_PER_BATCH * work
 
 
