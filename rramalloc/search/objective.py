@@ -38,6 +38,8 @@ from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import Unit
 
 _ROUNDING = 1e-9
+_MOST_STEPS = 2**53 - 2
+"""Of a target in ns: more than any makespan, and exact as a float."""
 _ROOT_WORK = 12
 """Units of search for the bound of an energy that no search was made for."""
 
@@ -258,7 +260,13 @@ class FewestArrays(Objective):
             raise SpecError(
                 "target_ns", "the hardware's [memory] changes the step time: give --target in steps"
             )
-        return int(target_ns / step_time.compute_ns)
+        return steps_within(target_ns, step_time.compute_ns)
+
+
+def steps_within(target_ns: float, step_ns: float) -> int:
+    """Most steps that take at most a time, as a latency in ns is computed; a quotient may round past them."""
+    steps = int(min(target_ns, _MOST_STEPS * step_ns) / step_ns) if step_ns else _MOST_STEPS
+    return next(some for some in (steps + 1, steps, steps - 1) if some * step_ns <= target_ns)
 
 
 class Sequential(TimeObjective):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from rramalloc.csv_rows import csv_rows
-from rramalloc.errors import BudgetError, SpecError
+from rramalloc.errors import BudgetError, SolverError, SpecError
 from rramalloc.files import read_text
 from rramalloc.hardware.hardware import MAX_BITS, Hardware
 from rramalloc.network.network import Network
@@ -89,6 +89,8 @@ def optimize_bits(
         raise SpecError("sensitivity", f"must be at least {least:g}, the sum of the least of all layers")
     search = _BitSearch(network, hardware, arrays, request, stop, names, table, most_sensitivity)
     search.run()
+    if search.best is None and search.nodes:
+        raise SolverError("no bits that fit were found in time: raise --time-limit or --arrays")
     if search.best is None:
         raise search.unfit or BudgetError(0, arrays, [])
     best = search.best
@@ -191,8 +193,9 @@ class _BitSearch:
     def _open(self) -> bool:
         if self.stop.out_of_time or self.spent_s >= self.stop.work_s:
             return self.best is None and not self.stop.out_of_time
-        best = math.inf if self.best is None else self.best.value
-        return best - self.nodes[0].bound > max(self.stop.gap, _CLOSE) * best
+        if self.best is None:  # inf - bound > share * inf is never true
+            return True
+        return self.best.value - self.nodes[0].bound > max(self.stop.gap, _CLOSE) * self.best.value
 
     def _add(self, options: tuple[int | None, ...], bound: float, work: int) -> None:
         """Bound all choices that agree with these, and try one of them."""

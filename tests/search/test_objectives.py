@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from laws.strategies import ANY, Enumerated, enumerate_all, random_network, randoms
 
 from rramalloc.api import evaluate, optimize
@@ -17,6 +19,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.results.optimize import make_problem
+from rramalloc.search.objective import steps_within
 
 STEP_NS = 10.0
 
@@ -196,6 +199,15 @@ def test_arrays(random: Random) -> None:
     if case.optimum > 1:
         with pytest.raises(TargetError):
             optimize(network, budget, **options, target=case.optimum - 1)
+
+
+@settings(max_examples=2000)
+@given(steps=st.integers(1, 2**45), step_ns=st.floats(1e-200, 1e200))
+def test_a_latency_is_a_target_of_as_many_steps(steps: int, step_ns: float) -> None:
+    """And the float below it is one of a step less: a quotient may round to either side."""
+    latency_ns = steps * step_ns
+    assert steps_within(latency_ns, step_ns) == steps
+    assert steps_within(math.nextafter(latency_ns, 0), step_ns) == steps - 1
 
 
 @settings(max_examples=20)

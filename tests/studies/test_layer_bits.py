@@ -115,6 +115,21 @@ def test_fewer_bits_buy_copies(tmp_path: Path) -> None:
     assert more.gap == least.gap == 0
 
 
+def test_the_choice_with_the_fewest_bits_of_each_kind_need_not_exist(tmp_path: Path) -> None:
+    """Weights of 2 bits take 10 rows and 8 columns: one array; of 6 bits, which save most, 24 columns."""
+    nodes = [
+        {"name": "in", "op": "input", "shape": [2, 5, 1]},
+        {"name": "a", "op": "linear", "inputs": ["in"], "out_features": 8},
+    ]
+    path = tmp_path / "bits.csv"
+    path.write_text(f"{HEADER}\na,2,8,2\na,6,2,3\n")
+    network = Network.build("one", nodes)
+    for arrays in (1, 2):
+        found = rramalloc.optimize(network, arrays, hardware=machine(), bits=path, fc="crossbar")
+        assert (found.bits, found.arrays.used) == ({"a": (2, 8)}, arrays)
+    assert rramalloc.optimize(network, 3, hardware=machine(), bits=path, fc="crossbar").bits == {"a": (6, 2)}
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
