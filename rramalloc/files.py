@@ -10,7 +10,7 @@ import stat
 import tempfile
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Self
 
@@ -231,6 +231,57 @@ def make_folder(path: str | os.PathLike[str]) -> None:
         os.makedirs(path, exist_ok=True)
 
 
+def check_folder(path: str | os.PathLike[str], is_ours: Callable[[Path], bool]) -> None:
+    """Raise FileError unless `path` is free, an empty folder, or one that `is_ours` gives away as a whole."""
+    shown, target = os.fspath(path), Path(path)
+    with file_errors(shown):
+        if target.is_symlink():
+            raise FileError(shown, "is a link, which is not followed: name the folder itself or a new one")
+        if not target.exists():
+            return
+        if not target.is_dir():
+            raise FileError(shown, "exists and is no folder: name a new folder")
+        if target.samefile("."):
+            raise FileError(shown, "is the current folder, and is written as a whole: name a new folder")
+        names = folder_names(path)
+        if names and not is_ours(target):
+            words = "which no earlier run left there as it is: name a new or an empty folder"
+            raise FileError(shown, f"holds {names[0][:60]!r}, {words}")
+
+
+def write_folder(
+    path: str | os.PathLike[str], texts: Mapping[str, str], is_ours: Callable[[Path], bool]
+) -> None:
+    """Write a folder of text files whole or not at all: new folder beside it, fsync, rename.
+
+    is_ours: whether a folder that is there may be replaced, with all that it holds. Raises FileError.
+    """
+    check_folder(path, is_ours)
+    with file_errors(os.fspath(path)), contextlib.ExitStack() as stack:
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new, old = (
+            Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name[:80]}.", suffix=".tmp"))
+            for _ in range(2)
+        )
+        for draft in (new, old):
+            stack.callback(shutil.rmtree, draft, ignore_errors=True)
+        for name, text in texts.items():
+            if name != os.path.basename(name) or name in ("", ".", ".."):
+                raise FileError(name, "is no name of a file within one folder")
+            write_text(new / name, text)
+        new.chmod(0o777 & ~_mask())
+        if target.exists():
+            os.rename(target, old)
+        try:
+            os.rename(new, target)
+        except BaseException:
+            if not target.exists():
+                os.rename(old, target)
+            raise
+        sync_folder(target.parent)
+
+
 def folder_names(path: str | os.PathLike[str]) -> list[str]:
     """Names in a folder, sorted. Raises FileError."""
     with file_errors(os.fspath(path)):
@@ -302,9 +353,14 @@ def _mode(target: Path) -> int:
     """Permissions of the file that is replaced, or those a plain `open` would give."""
     if target.exists():
         return stat.S_IMODE(target.stat().st_mode)
+    return 0o666 & ~_mask()
+
+
+def _mask() -> int:
+    """Permissions that this process gives to no new file."""
     mask = os.umask(0)
     os.umask(mask)
-    return 0o666 & ~mask
+    return mask
 
 
 def _reason(error: Exception) -> str:

@@ -26,7 +26,7 @@ def _is_target(name: str) -> str:
 EXPORT: Help = {
     **OF_ALLOCATION,
     "to": ("TOOL", "The tool to write for; a name that does not exist lists all.", _is_target),
-    "output": ("FILE|DIR", "A folder where the tool takes several files."),
+    "output": ("FILE|DIR", "A new folder where the tool takes several files."),
     "check": (None, "Only list what the tool rounds, ignores or counts otherwise."),
     "placement": ("FILE", "Placement to add, for csv and json."),
 }
@@ -53,7 +53,10 @@ def export(
     """
     given = locals()
     from rramalloc import api
+    from rramalloc.export.bundle import check_target
 
+    if output is not None and not check:
+        check_target(output, (network, allocation, placement, hardware))
     made = api.export(**passed(given, api.export), target=to)
     if check:
         _print_remarks(made, quiet=quiet)

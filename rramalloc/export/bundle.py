@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from rramalloc.errors import SpecError
-from rramalloc.files import make_folder, read_text, to_json, write_text
+from rramalloc.errors import FileError, SpecError
+from rramalloc.files import (
+    check_folder,
+    folder_names,
+    read_bytes,
+    read_text,
+    to_json,
+    write_folder,
+    write_text,
+)
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.results.allocation import NetworkId
@@ -16,6 +26,9 @@ from rramalloc.units import counted
 Kind = Literal["rounded", "ignored", "changed", "note"]
 _RUNS = Path(__file__).parent / "runs"
 _SCRIPT_LIMIT_BYTES = 1_000_000
+_FOLDER_FILE_LIMIT_BYTES = 2**30  # of a file that is compared with its seal; larger than any export
+_SEAL = "Written by rramalloc; sha256 of all files up to this line: "
+"""The last line of README.md, by which an export recognises an earlier one that nobody has changed."""
 
 
 class Remark(Record):
@@ -77,25 +90,24 @@ class Export(ResultRecord):
 
     @classmethod
     def of(cls, target: str, network: NetworkId, bundle: Bundle) -> Export:
-        """The files of a bundle; where they are for a tool that is run, with a README.md of the folder."""
+        """The files of a bundle; if they are several, with a README.md of their folder."""
         files = bundle.files
-        if bundle.command:
-            files = (*files, ExportedFile(name="README.md", text=_readme(target, network, bundle)))
+        if len(files) > 1:
+            text = _readme(target, network, bundle)
+            contents = {file.name: file.text.encode() for file in files} | {"README.md": text.encode()}
+            files = (*files, ExportedFile(name="README.md", text=f"{text}{_SEAL}{_digest(contents)}\n"))
         return cls(target=target, network=network, files=files, remarks=bundle.remarks)
 
     def save(self, path: str | os.PathLike[str]) -> tuple[Path, ...]:
-        """Write the file, or the files into the folder `path`, each whole or not at all.
+        """Write the file, or the files as the folder `path`, whole or not at all.
 
-        Raises FileError.
+        Raises FileError, also for a folder that is neither empty nor an export as it was written.
         """
         if len(self.files) == 1:
             write_text(path, self.files[0].text)
             return (Path(path),)
-        make_folder(path)
-        written = tuple(Path(path) / file.name for file in self.files)
-        for target, file in zip(written, self.files, strict=True):
-            write_text(target, file.text)
-        return written
+        write_folder(path, {file.name: file.text for file in self.files}, _is_export)
+        return tuple(Path(path) / file.name for file in self.files)
 
     def single_text(self) -> str:
         """The text of an export that is one file. Raises SpecError if it is several."""
@@ -111,14 +123,43 @@ class Export(ResultRecord):
         return f"{self.network.name} for {self.target}", f"{names}; {counted(len(self.remarks), 'remark')}"
 
 
+def check_target(path: str, inputs: Iterable[str | None]) -> None:
+    """Raise FileError before the work if a folder `path` cannot be replaced, or holds one of the inputs."""
+    if not os.path.isdir(path):
+        return
+    check_folder(path, _is_export)
+    for name in inputs:
+        if name is not None and Path(path).resolve() in Path(name).resolve().parents:
+            raise FileError(path, f"holds {name[-60:]!r}, which is read by this command: name a new folder")
+
+
+def _is_export(folder: Path) -> bool:
+    """Return True if a folder holds an export and nothing else, all of it as it was written."""
+    names = folder_names(folder)
+    if "README.md" not in names or not all((folder / name).is_file() for name in names):
+        return False
+    if any((folder / name).is_symlink() for name in names):
+        return False
+    contents = {name: read_bytes(folder / name, _FOLDER_FILE_LIMIT_BYTES) for name in names}
+    contents["README.md"], _, seal = contents["README.md"].rpartition(_SEAL.encode())
+    return seal == f"{_digest(contents)}\n".encode()
+
+
+def _digest(contents: dict[str, bytes]) -> str:
+    parts = (f"{name}:{hashlib.sha256(contents[name]).hexdigest()}" for name in sorted(contents))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
 def _readme(target: str, network: NetworkId, bundle: Bundle) -> str:
-    """What is in the folder, the command that runs it, and all remarks."""
-    lines = [f"# {network.name} for {target}", "", "From a checkout of the tool to its figures:", ""]
-    lines += ["```sh", bundle.command, "```", "", "| file | what it is |", "|---|---|"]
+    """What is in the folder, the command that runs it if there is one, and all remarks."""
+    lines = [f"# {network.name} for {target}", ""]
+    if bundle.command:
+        lines += ["From a checkout of the tool to its figures:", "", "```sh", bundle.command, "```", ""]
+    lines += ["| file | what it is |", "|---|---|"]
     lines += [f"| `{file.name}` | {file.about} |" for file in bundle.files]
     if bundle.remarks:
         lines += ["", "What the tool counts or does in another way than rramalloc:", ""]
         lines += [
             f"- {remark.layer or 'all layers'} ({remark.kind}): {remark.text}" for remark in bundle.remarks
         ]
-    return "\n".join([*lines, "", f"Network: {network.name}, sha256 {network.sha256}.", ""])
+    return "\n".join([*lines, "", f"Network: {network.name}, sha256 {network.sha256}.", "", ""])

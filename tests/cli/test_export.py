@@ -39,6 +39,33 @@ def test_several_files_go_to_a_folder(run: Run, tiny: Path, allocation: Path, tm
     assert (quiet.code, quiet.err) == (0, "")
 
 
+def test_a_folder_with_other_files_is_refused_before_the_work(
+    run: Run, tiny: Path, allocation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is read, so that an allocation that is none does not matter: the folder is the fault."""
+    (tmp_path / "README.md").write_text("my project")
+    allocation.write_text("no allocation")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    for folder, told in ((".", "is the current folder"), (tmp_path / "empty" / "..", "is the current folder"),
+                         ("..", "name a new or an empty folder")):  # fmt: skip
+        outcome = run("export", tiny, "--allocation", allocation, "--to", "pimsyn", "-o", folder)
+        assert (outcome.code, told in outcome.err) == (1, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*before, "empty"])
+
+
+def test_an_export_that_is_read_is_not_replaced(
+    run: Run, tiny: Path, allocation: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    words = ("--allocation", allocation, "--to", "pimsyn", "-o", folder)
+    assert run("export", tiny, *words).code == 0
+    outcome = run("export", folder / "network.json", *words)
+    assert (outcome.code, "is read by this command" in outcome.err) == (1, True)
+    assert run("export", tiny, *words).code == 0
+
+
 def test_several_files_without_a_folder(run: Run, tiny: Path, allocation: Path) -> None:
     told = run("export", tiny, "--allocation", allocation, "--to", "mnsim")
     assert (told.code, told.out) == (1, "")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from export.nets import machine, residual, subject
@@ -13,7 +16,7 @@ from export.nets import machine, residual, subject
 import rramalloc
 import rramalloc.api as api
 from rramalloc.errors import FileError, SpecError, UnknownNameError, UnsupportedError
-from rramalloc.export.bundle import Bundle, Export
+from rramalloc.export.bundle import Bundle, Export, ExportedFile
 from rramalloc.export.discovery import target_names
 from rramalloc.export.export import export_subject, subject_of
 from rramalloc.export.subject import Subject
@@ -104,6 +107,100 @@ def test_several_files_need_a_folder(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("x")
     with pytest.raises(FileError, match="exists"):
         made.save(tmp_path / "taken")
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+            for path in sorted(folder.rglob("*"))}  # fmt: skip
+
+
+def test_an_export_replaces_an_earlier_one_as_a_whole(tmp_path: Path) -> None:
+    """Files of another tool do not stay behind, nor drafts beside the folder; an empty folder will do."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    export_subject(subject(residual()), "mnsim").save(folder)
+    made = export_subject(subject(residual(), {}, machine(128, 128)), "pimsyn")
+    made.save(folder)
+    assert sorted(contents(folder)) == sorted(file.name for file in made.files)
+    assert list(contents(tmp_path)) == ["out", *sorted(f"out/{file.name}" for file in made.files)]
+
+
+def others_file(folder: Path) -> None:
+    (folder / "notes.txt").write_text("mine")
+
+
+def edited_file(folder: Path) -> None:
+    (folder / "run.py").write_text("mine")
+
+
+def edited_readme(folder: Path) -> None:
+    path = folder / "README.md"
+    path.write_text("mine\n" + path.read_text())
+
+
+def missing_file(folder: Path) -> None:
+    (folder / "run.py").unlink()
+
+
+def link_to_a_file(folder: Path) -> None:
+    (folder / "run.py").rename(folder.parent / "run.py")
+    (folder / "run.py").symlink_to(folder.parent / "run.py")
+
+
+def folder_within(folder: Path) -> None:
+    (folder / "results").mkdir()
+
+
+def link_to_a_folder(folder: Path) -> None:
+    folder.rename(folder.parent / "elsewhere")
+    folder.symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [others_file, edited_file, edited_readme, missing_file, link_to_a_file, folder_within, link_to_a_folder],
+)
+def test_an_export_keeps_what_no_export_made(change: Callable[[Path], None], tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    export_subject(subject(residual()), "mnsim").save(folder)
+    change(folder)
+    before = contents(tmp_path)
+    with pytest.raises(FileError, match=r"name a new|name the folder itself"):
+        export_subject(subject(residual(), {}, machine(128, 128)), "pimsyn").save(folder)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("broken", ["os.fsync", "rramalloc.files.os.replace", "os.rename"])
+def test_a_fault_leaves_the_earlier_export(
+    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step fails in turn, so also the rename between taking the old folder away and bringing the new."""
+    made = export_subject(subject(residual()), "mnsim")
+    made.save(tmp_path / "out")
+    before, working, left = contents(tmp_path), getattr(os, broken.rpartition(".")[2]), [0]
+
+    def fail(*arguments: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise OSError(28, "No space left on device")
+        return working(*arguments)
+
+    for step in range(1, 3):
+        left[0] = step
+        with monkeypatch.context() as patch:
+            patch.setattr(broken, fail)
+            with pytest.raises(FileError, match="no space left on device"):
+                made.save(tmp_path / "out")
+        assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["../a.txt", "/a.txt", "sub/a.txt", ".."])
+def test_files_of_an_export_stay_within_its_folder(name: str, tmp_path: Path) -> None:
+    made = export_subject(subject(residual()), "mnsim")
+    wrong = made.model_copy(update={"files": (*made.files, ExportedFile(name=name, text="x"))})
+    with pytest.raises(FileError, match="is no name of a file within one folder"):
+        wrong.save(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_json_is_plain_text_for_names_of_any_kind() -> None:

@@ -28,6 +28,7 @@ def main() -> None:
     sys.path[:0] = [str(checkout), str(HERE)]
     take_the_place_of_torch()
     os.chdir(checkout)
+    sys.dont_write_bytecode = True  # the folder stays as it was written, so that a new export may replace it
     import network as exported  # type: ignore[import-not-found]
     from MNSIM.Latency_Model import Model_latency as timing  # type: ignore[import-not-found]
     from MNSIM.Mapping_Model import Tile_connection_graph as mapping  # type: ignore[import-not-found]
