@@ -1,11 +1,13 @@
-"""Public names, packages and entry points whose code is imported when it is used: starts stay instant."""
+"""Names, entry points and extras whose code is imported when it is used: starts stay instant."""
 
 from __future__ import annotations
 
 import ast
+import shlex
 import sys
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -57,3 +59,27 @@ def load_foreign(group: str, name: str, kind: str) -> Any:
     except (ImportError, AttributeError) as error:
         words = f"the entry point {point.value!r} cannot be imported: {error}"
         raise SpecError(f"{kind} {name!r}", words) from error
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that installs an extra from where this package came from: no index has it."""
+    source = Path(__file__).resolve().parents[1]
+    if not (source / "pyproject.toml").is_file():
+        source = _installed_from()
+    where = "" if source.is_absolute() else " (in the folder of rramalloc's source)"
+    return f"{sys.executable} -m pip install {shlex.quote(f'{source}[{extra}]')}{where}"
+
+
+def _installed_from() -> Path:
+    """Return the folder or wheel that pip noted for this package, "." if it is not there any more."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    try:
+        origin = json.loads(distribution("rramalloc").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        return Path()
+    path = Path(url2pathname(urlsplit(origin.get("url", "")).path))
+    return path if path.is_absolute() and path.exists() else Path()

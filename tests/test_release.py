@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -18,13 +20,14 @@ import yaml
 from pages import blocks
 
 import rramalloc
-from rramalloc import methods
+from rramalloc import lazy, methods
 from rramalloc.api import export
 from rramalloc.errors import UnknownNameError
 from rramalloc.export.bundle import Export
 from rramalloc.export.discovery import target_names
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
+from rramalloc.lazy import how_to_install
 from rramalloc.methods.registry import METHODS, declared
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -231,3 +234,29 @@ def test_the_export_of_the_guide(
     assert isinstance(exported, Export)
     assert exported.files[0].text.startswith("{\n")
     assert yaml.safe_load(exported.files[0].text)["conv1"] == 3
+
+
+def test_hints_install_an_extra_from_where_the_package_is() -> None:
+    """No index has the package, so that only its own folder, with that extra in it, can be named."""
+    for extra in ("torch", "dask", "measure", "parquet"):
+        python, *words = shlex.split(how_to_install(extra))
+        assert python == sys.executable
+        assert words == ["-m", "pip", "install", f"{ROOT}[{extra}]"]
+        assert extra in PROJECT["project"]["optional-dependencies"]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["source there", "source gone"])
+def test_hints_of_an_installed_package(
+    is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip notes what it installed from (PEP 610); a source that is gone cannot be named."""
+    source, about = tmp_path / "my source", tmp_path / "rramalloc-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: rramalloc\nVersion: 1\n", encoding="utf-8")
+    (about / "direct_url.json").write_text(json.dumps({"url": source.as_uri()}), encoding="utf-8")
+    if is_there:
+        source.mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(lazy, "__file__", str(tmp_path / "rramalloc" / "lazy.py"))
+    where = f"'{source}[dask]'" if is_there else "'.[dask]' (in the folder of rramalloc's source)"
+    assert how_to_install("dask") == f"{sys.executable} -m pip install {where}"

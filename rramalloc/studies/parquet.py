@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rramalloc.errors import SpecError
 from rramalloc.files import open_to_write
+from rramalloc.lazy import how_to_install
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,7 +19,7 @@ def require_parquet(where: str) -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError:
-        words = "Parquet needs the package pyarrow: pip install 'rramalloc[parquet]', or choose CSV"
+        words = f"Parquet needs the package pyarrow: {how_to_install('parquet')}, or choose CSV"
         raise SpecError(where, words) from None
 
 

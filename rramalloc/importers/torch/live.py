@@ -15,6 +15,7 @@ from rramalloc.errors import FileError, SpecError
 from rramalloc.files import parse_json
 from rramalloc.importers.torch.program import MAX_CONSTANT, Dims, Program
 from rramalloc.importers.torch.pt2_file import graph_text, program
+from rramalloc.lazy import how_to_install
 from rramalloc.records import brief
 
 
@@ -38,9 +39,8 @@ def _torch() -> Any:
         import torch
         import torch.export
     except ImportError:
-        raise FileError(
-            "torch", "is not installed; reading live modules needs it: pip install 'rramalloc[torch]'"
-        ) from None
+        words = f"is not installed; reading live modules needs it: {how_to_install('torch')}"
+        raise FileError("torch", words) from None
     return torch
 
 

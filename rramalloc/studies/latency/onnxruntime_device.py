@@ -11,6 +11,7 @@ import numpy as np
 
 from rramalloc.choices import OverheadMethod
 from rramalloc.errors import DeviceError
+from rramalloc.lazy import how_to_install
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Input, Linear, Node, Pool, Stage, Upsample
@@ -219,7 +220,7 @@ class OnnxRuntimeDevice:
         try:
             import onnxruntime
         except ImportError:
-            words = "ONNX Runtime is not installed: pip install 'rramalloc[measure]'"
+            words = f"ONNX Runtime is not installed: {how_to_install('measure')}"
             raise DeviceError("onnxruntime", words) from None
         self._runtime, self._network, self._threads = onnxruntime, network, threads
         self._sessions: OrderedDict[str, _Session] = OrderedDict()

@@ -14,6 +14,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from rramalloc.errors import WorkerError
+from rramalloc.lazy import how_to_install
 from rramalloc.studies.sweep.workers import Document, WorkerDied
 
 _CONNECT_S = 15
@@ -37,9 +38,8 @@ class ClusterWorkers:
         try:
             from distributed import Client
         except ImportError:
-            raise WorkerError(
-                "a Dask cluster needs the package 'distributed': pip install 'rramalloc[dask]'"
-            ) from None
+            words = f"a Dask cluster needs the package 'distributed': {how_to_install('dask')}"
+            raise WorkerError(words) from None
         if not address.strip():  # the library would start a cluster of its own
             raise WorkerError("no Dask scheduler answers at '': give its tcp:// address")
         self._address = address
