@@ -22,10 +22,10 @@ import numpy as np
 from measured import RESULTS
 from search import CHAINS, CROSSBARS, FACTORS, NETWORKS
 
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.network.geometry import Pair
-from rramalloc.results.optimize import make_problem
 from rramalloc.search import auto
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.kernel import NEXT_STEP, batch_starts

@@ -22,9 +22,9 @@ from measured import RESULTS
 
 import rramalloc
 from rramalloc.chart import BLUE, ORANGE, Axis, Chart, Marks, Panel, row_height
+from rramalloc.commands.compare.comparison import REFERENCE, SCALARS, Comparison, Row
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.shipped import shipped_names
-from rramalloc.results.comparison import REFERENCE, SCALARS, Comparison, Row
 
 FOLDER = RESULTS / "comparison"
 CSV, PAGE = FOLDER / "comparison.csv", FOLDER / "README.md"

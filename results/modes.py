@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from measured import RESULTS
 
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import method_named, method_names
-from rramalloc.results.optimize import make_problem
 from rramalloc.search import auto, repair
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts

@@ -25,13 +25,13 @@ from pages import markdown
 from peers_simulators import build
 
 import rramalloc
+from rramalloc.allocation.optimize import Request, checked_allocation, make_problem
 from rramalloc.api import inspect
 from rramalloc.errors import RramallocError, SimulatorError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
-from rramalloc.results.optimize import Request, checked_allocation, make_problem
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.studies.tune.answers import Answer, Answers, subject
 from rramalloc.studies.tune.calibration import Calibration, spearman

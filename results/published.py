@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.api import optimize
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import published_recurrence as method
 from rramalloc.network.network import Network
-from rramalloc.results.optimize import make_problem
 from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.simulate import Replication, simulate

@@ -16,8 +16,8 @@ from measured import RESULTS
 
 import rramalloc
 from rramalloc.choices import Mapping
+from rramalloc.commands.reload.plan import ReloadPlan
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.studies.reload.plan import ReloadPlan
 from rramalloc.units import duration
 
 NETWORKS = ("vgg16", "resnet18", "squeezenet")

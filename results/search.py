@@ -121,11 +121,11 @@ def measure_auto(case: Case, arrays: int, method: str) -> dict[str, Any]:
 
 def measure_other(case: Case, arrays: int, method: str) -> dict[str, Any]:
     """A method by itself, because `optimize` would replace its bound by a better one."""
+    from rramalloc.allocation.optimize import make_problem
     from rramalloc.errors import SolverError
     from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
     from rramalloc.importers import load
     from rramalloc.methods.registry import method_named
-    from rramalloc.results.optimize import make_problem
     from rramalloc.search.problem import Candidate, Stop
     from rramalloc.timing.simulate import simulate
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from rramalloc.allocation.budgets import minimum_arrays
 from rramalloc.api import optimize, verify
 from rramalloc.choices import Mapping
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.studies.budgets import minimum_arrays
 
 RESULT = Path(__file__).resolve().parent / "verify.md"
 CASES: tuple[tuple[int, str, Mapping], ...] = (

@@ -15,10 +15,30 @@ from typing import TYPE_CHECKING, Any
 from rramalloc.lazy import homes
 
 if TYPE_CHECKING:
+    from rramalloc.allocation.allocation import Allocation as Allocation
+    from rramalloc.allocation.inspection import Inspection as Inspection
+    from rramalloc.allocation.simulation import Simulation as Simulation
     from rramalloc.api import convert as convert
     from rramalloc.api import inspect as inspect
     from rramalloc.api import optimize as optimize
     from rramalloc.api import simulate as simulate
+    from rramalloc.commands.chiplet.chiplet_cost import chiplet_compare as chiplet_compare
+    from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
+    from rramalloc.commands.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
+    from rramalloc.commands.compare.compare import compare as compare
+    from rramalloc.commands.compare.comparison import Comparison as Comparison
+    from rramalloc.commands.evaluate.evaluate import evaluate as evaluate
+    from rramalloc.commands.evaluate.evaluation import Evaluation as Evaluation
+    from rramalloc.commands.fold.filter_folding import fold as fold
+    from rramalloc.commands.fold.filter_folding import fold_filter as fold_filter
+    from rramalloc.commands.latency.device import open_device as open_device
+    from rramalloc.commands.latency.estimate import estimate_latency as estimate_latency
+    from rramalloc.commands.latency.fit import fit_latency as fit_latency
+    from rramalloc.commands.latency.measure import measure_latency as measure_latency
+    from rramalloc.commands.pareto.pareto import pareto as pareto
+    from rramalloc.commands.pareto.pareto_front import ParetoFront as ParetoFront
+    from rramalloc.commands.reload.plan import ReloadPlan as ReloadPlan
+    from rramalloc.commands.reload.reload import optimize_reload as optimize_reload
     from rramalloc.errors import RramallocError as RramallocError
     from rramalloc.export.export import export as export
     from rramalloc.hardware.hardware import Hardware as Hardware
@@ -33,26 +53,6 @@ if TYPE_CHECKING:
     from rramalloc.placement.place import place as place
     from rramalloc.placement.placement import Placement as Placement
     from rramalloc.report.page_file import report as report
-    from rramalloc.results.allocation import Allocation as Allocation
-    from rramalloc.results.comparison import Comparison as Comparison
-    from rramalloc.results.filter_folding import fold as fold
-    from rramalloc.results.filter_folding import fold_filter as fold_filter
-    from rramalloc.results.inspection import Inspection as Inspection
-    from rramalloc.results.pareto_front import ParetoFront as ParetoFront
-    from rramalloc.results.simulation import Simulation as Simulation
-    from rramalloc.studies.chiplet.chiplet_cost import chiplet_compare as chiplet_compare
-    from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
-    from rramalloc.studies.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
-    from rramalloc.studies.compare import compare as compare
-    from rramalloc.studies.latency.device import open_device as open_device
-    from rramalloc.studies.latency.estimate import estimate_latency as estimate_latency
-    from rramalloc.studies.latency.fit import fit_latency as fit_latency
-    from rramalloc.studies.latency.measure import measure_latency as measure_latency
-    from rramalloc.studies.pareto import pareto as pareto
-    from rramalloc.studies.reload.plan import ReloadPlan as ReloadPlan
-    from rramalloc.studies.reload.reload import optimize_reload as optimize_reload
-    from rramalloc.studies.strategies.evaluate import evaluate as evaluate
-    from rramalloc.studies.strategies.evaluation import Evaluation as Evaluation
     from rramalloc.studies.sweep.run import sweep as sweep
     from rramalloc.studies.sweep.run import sweep_status as sweep_status
     from rramalloc.studies.tune.tune import tune as tune

@@ -11,6 +11,13 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
+from rramalloc.allocation.budgets import budget_of
+from rramalloc.allocation.inspection import Inspection, inspect_network
+from rramalloc.allocation.optimize import Request
+from rramalloc.allocation.optimize import optimize as optimize_network
+from rramalloc.allocation.simulation import Simulation, simulate_network
 from rramalloc.choices import (
     HANDOFFS,
     OBJECTIVES,
@@ -32,29 +39,22 @@ from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_search
 from rramalloc.records import check_effort, check_known, check_range
-from rramalloc.results.allocation import Allocation
-from rramalloc.results.allocation_input import AllocationLike, read_allocation
-from rramalloc.results.inspection import Inspection, inspect_network
-from rramalloc.results.optimize import Request
-from rramalloc.results.optimize import optimize as optimize_network
-from rramalloc.results.simulation import Simulation, simulate_network
 from rramalloc.search.objective import check_method
 from rramalloc.search.problem import DEFAULT_WORK, Progress, Stop
-from rramalloc.studies.budgets import budget_of
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 
 if TYPE_CHECKING:
+    from rramalloc.commands.chiplet.chiplet_cost import chiplet_compare as chiplet_compare
+    from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
+    from rramalloc.commands.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
+    from rramalloc.commands.compare.compare import compare as compare
+    from rramalloc.commands.evaluate.evaluate import evaluate as evaluate
+    from rramalloc.commands.pareto.pareto import pareto as pareto
+    from rramalloc.commands.reload.reload import optimize_reload as optimize_reload
     from rramalloc.export.export import export as export
     from rramalloc.placement.emulator.verify import verify as verify
     from rramalloc.placement.place import place as place
     from rramalloc.report.page_file import report as report
-    from rramalloc.studies.chiplet.chiplet_cost import chiplet_compare as chiplet_compare
-    from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
-    from rramalloc.studies.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
-    from rramalloc.studies.compare import compare as compare
-    from rramalloc.studies.pareto import pareto as pareto
-    from rramalloc.studies.reload.reload import optimize_reload as optimize_reload
-    from rramalloc.studies.strategies.evaluate import evaluate as evaluate
 
 _HOMES = homes(__file__)
 """Calls that have a module of their own, imported where they are used: no command waits for another."""

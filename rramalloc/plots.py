@@ -1,6 +1,6 @@
 """The `plot` of results: `allocation.plot.timeline()` and its like.
 
-Results come before `report` in the order of imports, so a chart is imported by name when a user asks for it.
+Records know nothing of charts, so a chart is imported by name when a user asks for it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from rramalloc.chart import Chart, check_figure
 
 Path = str | os.PathLike[str]
 _CHARTS = {
-    "chip_map": ("chip_map", "chip_map"),
-    "columns": ("sweep_section", "columns_chart"),
-    "convergence": ("convergence", "convergence_chart"),
-    "front": ("front_section", "front_chart"),
-    "methods": ("comparison_section", "methods_chart"),
-    "replication": ("layers", "replication_chart"),
-    "timeline": ("timeline", "timeline_chart"),
+    "chip_map": ("report.chip_map", "chip_map"),
+    "columns": ("report.sweep_section", "columns_chart"),
+    "convergence": ("report.convergence", "convergence_chart"),
+    "front": ("commands.pareto.section", "front_chart"),
+    "methods": ("commands.compare.section", "methods_chart"),
+    "replication": ("report.layers", "replication_chart"),
+    "timeline": ("report.timeline", "timeline_chart"),
 }
-"""Module of `report` and its function for every chart."""
+"""Module and function of every chart."""
 
 
 class _Plots:
@@ -37,7 +37,7 @@ class _Plots:
         """Raises SpecError, FileError if it cannot be saved there, before it is drawn."""
         check_figure(save)
         module, function = _CHARTS[name]
-        chart: Chart = getattr(import_module(f"rramalloc.report.{module}"), function)(self._result, *columns)
+        chart: Chart = getattr(import_module(f"rramalloc.{module}"), function)(self._result, *columns)
         if save is not None:
             chart.save(save)
         return chart
@@ -60,7 +60,7 @@ class AllocationPlots(SimulationPlots):
 
     def convergence(self, save: Path | None = None) -> Chart:
         """Best makespan and lower bound over the work of the search. Raises SpecError, FileError."""
-        return self._chart("convergence", save)
+        return self._chart("report.convergence", save)
 
 
 class ComparisonPlots(_Plots):

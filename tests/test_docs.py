@@ -19,11 +19,11 @@ from pages import blocks, follow
 
 import rramalloc
 from rramalloc.cli.main import app
+from rramalloc.commands.latency.measure import Repetition
 from rramalloc.hardware.loader import preset_names
 from rramalloc.methods.registry import METHODS
 from rramalloc.network.shipped import shipped_names
 from rramalloc.schemas import json_schema, schema_names
-from rramalloc.studies.latency.measure import Repetition
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
@@ -63,7 +63,7 @@ def hooks() -> ModuleType:
 @EACH_PAGE
 def test_page_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real device is timed a few times only: nothing is said of how long it takes."""
-    monkeypatch.setattr("rramalloc.studies.latency.measure.Repetition", Few)
+    monkeypatch.setattr("rramalloc.commands.latency.measure.Repetition", Few)
     text = text_of(page)
     assert follow(text, tmp_path, DOCS / "examples") > 0
     for figure in FIGURE.findall(text):

@@ -15,11 +15,11 @@ from studies.strategies import worked
 
 import rramalloc
 from rramalloc.api import export
+from rramalloc.commands.chiplet.describe import describe_network
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 from rramalloc.result import Result
-from rramalloc.studies.chiplet.describe import describe_network
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 from rramalloc.units import counted, one_line

@@ -11,25 +11,27 @@ from typing import Any
 
 import typer
 
-from rramalloc.cli import EXIT_CANNOT_SERVE, EXIT_INTERRUPTED, chiplet_commands, latency_commands
+from rramalloc.cli import EXIT_CANNOT_SERVE, EXIT_INTERRUPTED
 from rramalloc.cli.catalogue import networks, presets, schema
-from rramalloc.cli.compare_command import COMPARE, compare
 from rramalloc.cli.convert_command import CONVERT, convert
-from rramalloc.cli.evaluate_command import EVALUATE, ManyFiles, evaluate
 from rramalloc.cli.export_command import EXPORT, export
-from rramalloc.cli.fold_command import FOLD, fold
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.inspect_command import inspect
 from rramalloc.cli.optimize_command import OPTIMIZE, optimize
 from rramalloc.cli.output import note
 from rramalloc.cli.parameters import Help, described
-from rramalloc.cli.pareto_command import PARETO, pareto
 from rramalloc.cli.place_command import PLACE, place
 from rramalloc.cli.report_command import REPORT, report
 from rramalloc.cli.simulate_command import SIMULATE, simulate
 from rramalloc.cli.sweep_command import SWEEP, sweep
 from rramalloc.cli.tune_command import TUNE, tune
 from rramalloc.cli.verify_command import VERIFY, verify
+from rramalloc.commands.chiplet import command as chiplet_commands
+from rramalloc.commands.compare.command import COMPARE, compare
+from rramalloc.commands.evaluate.command import EVALUATE, ManyFiles, evaluate
+from rramalloc.commands.fold.command import FOLD, fold
+from rramalloc.commands.latency import command as latency_commands
+from rramalloc.commands.pareto.command import PARETO, pareto
 from rramalloc.errors import RramallocError
 
 app = typer.Typer(

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Mapping as MappingOf
 
-    from rramalloc.results.allocation import Allocation
+    from rramalloc.allocation.allocation import Allocation
+    from rramalloc.commands.reload.plan import ReloadPlan
     from rramalloc.search.problem import Stop
-    from rramalloc.studies.reload.plan import ReloadPlan
 
 _TABLE = table_of(
     "layer=name, windows, demand, block, replication, arrays, cycles, NormalOp=normal_op, PreOp=pre_op, "

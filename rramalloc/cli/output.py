@@ -17,12 +17,12 @@ from rramalloc.files import to_json
 from rramalloc.units import area, duration, energy, printable
 
 if TYPE_CHECKING:
+    from rramalloc.allocation.allocation import Allocation
+    from rramalloc.allocation.inspection import Inspection
+    from rramalloc.allocation.simulation import Simulation
     from rramalloc.hardware.hardware import Hardware
     from rramalloc.mapping.options import MappingOptions
     from rramalloc.network.coverage import Coverage
-    from rramalloc.results.allocation import Allocation
-    from rramalloc.results.inspection import Inspection
-    from rramalloc.results.simulation import Simulation
 
 _GAP, _NARROW_GAP = "   ", "  "
 _READABLE, _LEAST_WIDTH = 16, 8

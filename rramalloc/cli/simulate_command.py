@@ -20,7 +20,7 @@ from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
 from rramalloc.units import duration, number_of
 
 if TYPE_CHECKING:
-    from rramalloc.results.simulation import Simulation
+    from rramalloc.allocation.simulation import Simulation
 
 _TABLE = table_of(
     "layer=name, windows, demand, block, replication, arrays, batches, cycles, start, finish, "

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from rramalloc.allocation.allocation import NetworkId
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import (
     check_folder,
@@ -20,7 +21,6 @@ from rramalloc.files import (
 )
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.results.allocation import NetworkId
 from rramalloc.units import counted
 
 Kind = Literal["rounded", "ignored", "changed", "note"]

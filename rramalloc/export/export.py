@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rramalloc.allocation.allocation import NetworkId
+from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
 from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import UnsupportedError
 from rramalloc.export.bundle import Export
@@ -12,8 +14,6 @@ from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.network.network import Network
 from rramalloc.placement.placement import PlacementLike, as_placement
-from rramalloc.results.allocation import NetworkId
-from rramalloc.results.allocation_input import AllocationLike, read_allocation
 
 
 def export(

@@ -6,6 +6,7 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import block_arrays, demands
@@ -16,7 +17,6 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear, Node, Stage
 from rramalloc.placement.check import check
 from rramalloc.placement.placement import Placement
-from rramalloc.results.allocation_input import AllocationInput
 from rramalloc.timing.simulate import blocks_by_name, replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
 

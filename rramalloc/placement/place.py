@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.allocation.allocation import NetworkId
+from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
+from rramalloc.allocation.optimize import hardware_warnings, utilisation
 from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
@@ -39,9 +42,6 @@ from rramalloc.placement.placement import (
 )
 from rramalloc.placement.transfer import EdgeTransfers, Ways, check_transfer, missing_of_transfer
 from rramalloc.records import check_range
-from rramalloc.results.allocation import NetworkId
-from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.results.optimize import hardware_warnings, utilisation
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps

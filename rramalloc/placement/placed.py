@@ -27,6 +27,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed
+from rramalloc.allocation.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import folds
@@ -35,8 +37,6 @@ from rramalloc.network.network import Network
 from rramalloc.placement.arrange import DEFAULT_WORK, arrange
 from rramalloc.placement.place import assembled, stored_copies, stored_weights
 from rramalloc.placement.transfer import EdgeTransfers, Ways, check_transfer, transfer
-from rramalloc.results.allocation import Allocation, EdgeDelay, Placed
-from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose
 from rramalloc.search.objective import LatencyNs, Makespan
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Transfer

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import FailFast, Field, TypeAdapter
 
+from rramalloc.allocation.allocation import Foldable, NetworkId
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.mapping.options import MappingOptions
@@ -15,7 +16,6 @@ from rramalloc.network.node import Name
 from rramalloc.plots import PlacementPlots
 from rramalloc.records import Record, absent, check_format, parse
 from rramalloc.result import ResultRecord
-from rramalloc.results.allocation import Foldable, NetworkId
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import counted
 

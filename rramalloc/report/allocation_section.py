@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rramalloc.allocation.allocation import Allocation, Layer
+from rramalloc.allocation.simulation import Simulation
 from rramalloc.report.layers import buffer_blocks, layer_table, replication_chart
 from rramalloc.report.section import Block, Detail, Fact, Note, Section, section_of
 from rramalloc.report.timed import Timed
 from rramalloc.report.timeline import timeline_chart
-from rramalloc.results.allocation import Allocation, Layer
-from rramalloc.results.simulation import Simulation
 from rramalloc.units import area, counted, duration, energy, quantity, rounded, share, steps
 
 _LEAD = "What limits it."

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rramalloc.allocation.allocation import Allocation
 from rramalloc.chart import BLUE, DASHED, GREY, RED, Axis, Chart, Key, Lists, Marks, Panel, label, named
-from rramalloc.results.allocation import Allocation
 from rramalloc.units import share, steps
 
 _EARLIEST_S = 0.0001

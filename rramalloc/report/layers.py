@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from rramalloc.allocation.allocation import Allocation, Layer
+from rramalloc.allocation.simulation import BufferedEdge, Simulation
 from rramalloc.chart import (
     BLUE,
     GREEN,
@@ -25,8 +27,6 @@ from rramalloc.chart import (
 )
 from rramalloc.columns import Column
 from rramalloc.report.section import FIGURE, Block, Detail, Table, block_words, table
-from rramalloc.results.allocation import Allocation, Layer
-from rramalloc.results.simulation import BufferedEdge, Simulation
 from rramalloc.units import area, counted, energy, size, steps
 
 _LINEAR = 100

@@ -13,33 +13,35 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.simulation import Simulation
 from rramalloc.columns import Column
+from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule
+from rramalloc.commands.chiplet.cost import ChipletCost
+from rramalloc.commands.chiplet.section import chiplet_section, schedule_section
+from rramalloc.commands.compare.comparison import Comparison
+from rramalloc.commands.compare.section import comparison_section
+from rramalloc.commands.evaluate.evaluation import Evaluation, EvaluationDocument
+from rramalloc.commands.evaluate.section import evaluation_section
+from rramalloc.commands.fold.filter_folding import FilterFold, NetworkFold
+from rramalloc.commands.fold.section import fold_section
+from rramalloc.commands.latency.section import latency_section
+from rramalloc.commands.pareto.pareto_front import ParetoFront
+from rramalloc.commands.pareto.section import front_section
+from rramalloc.commands.reload.plan import ReloadPlan
+from rramalloc.commands.reload.section import reload_section
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import check_writable, parse_json, read_bytes, read_text, to_json, write_text
 from rramalloc.network.network import Network
 from rramalloc.placement.placement import FILE_LIMIT_BYTES, Placement
 from rramalloc.records import Record, brief, parse
 from rramalloc.report.allocation_section import allocation_section, simulation_section
-from rramalloc.report.chiplet_section import chiplet_section, schedule_section
-from rramalloc.report.companion_sections import evaluation_section, fold_section, latency_section
-from rramalloc.report.comparison_section import comparison_section
-from rramalloc.report.front_section import front_section
 from rramalloc.report.html import escaped, pairs_html, section_html, table_html
 from rramalloc.report.placement_section import placement_section
-from rramalloc.report.reload_section import reload_section
 from rramalloc.report.section import LEVELS, Detail, Section, Table
 from rramalloc.report.sweep_section import sweep_section
 from rramalloc.report.timed import Networks, Timed, time_allocation, time_simulation
 from rramalloc.report.tuning_section import tuning_section
-from rramalloc.results.allocation import Allocation
-from rramalloc.results.comparison import Comparison
-from rramalloc.results.filter_folding import FilterFold, NetworkFold
-from rramalloc.results.pareto_front import ParetoFront
-from rramalloc.results.simulation import Simulation
-from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule
-from rramalloc.studies.chiplet.cost import ChipletCost
-from rramalloc.studies.reload.plan import ReloadPlan
-from rramalloc.studies.strategies.evaluation import Evaluation, EvaluationDocument
 from rramalloc.studies.sweep.rows import SweepDocument
 from rramalloc.studies.sweep.run import read_sweep
 from rramalloc.studies.tune.tuning import Tuning

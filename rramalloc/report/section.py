@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rramalloc.chart import Chart
+from rramalloc.allocation.allocation import NetworkId
+from rramalloc.chart import Axis, Chart, Key, Lists, Panel, stacked
 from rramalloc.columns import Column, columns_of
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
-from rramalloc.results.allocation import NetworkId
 from rramalloc.studies.sweep.rows import SweptNetwork
 
 
@@ -59,6 +59,7 @@ class Note:
 
 
 Block = Table | Chart | Note
+Bars = Sequence[tuple[Key, Sequence[float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,17 @@ def thinned(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return [place * (count - 1) // (most - 1) for place in range(most)]
+
+
+def stacked_bars(title: str, across: str, up: str, names: Sequence[str], bars: Bars, detail: Detail) -> Chart:
+    """A stacked bar for each name, as many as the detail allows."""
+    kept = thinned(len(names), max(2, detail.marks // (4 * len(bars))))
+    data: Lists = {"place": list(range(len(kept))), "name": [names[at] for at in kept]}
+    data |= {key.name: [float(values[at]) for at in kept] for key, values in bars}
+    layers, highest = stacked(data, {key.name: key for key, _ in bars}, {across: "name"})
+    labels = Axis.of_names(data["name"], across)
+    axis = Axis(up, 0, highest * 1.04 or 1)
+    return Chart(title, (Panel(labels, axis, 240, tuple(layers)),), f"Bars of {len(kept)} of {len(names)}.")
 
 
 def coverage_pairs(coverage: Coverage | None) -> list[tuple[str, str]]:

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.choices import FullyConnected, Handoff
-from rramalloc.errors import RramallocError, SpecError
-from rramalloc.importers import load
-from rramalloc.network.network import Network
-from rramalloc.network.shipped import shipped_names
-from rramalloc.results.allocation import Allocation
-from rramalloc.results.allocation_input import AllocationInput, read_allocation
-from rramalloc.results.simulation import (
+from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.allocation_input import AllocationInput, read_allocation
+from rramalloc.allocation.simulation import (
     BufferedEdge,
     CriticalSegment,
     Simulation,
     buffered_edges,
     critical_segments,
 )
+from rramalloc.choices import FullyConnected, Handoff
+from rramalloc.errors import RramallocError, SpecError
+from rramalloc.importers import load
+from rramalloc.network.network import Network
+from rramalloc.network.shipped import shipped_names
 from rramalloc.timing.critical_path import critical_path, describe
 from rramalloc.timing.simulate import ExactTiming
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from rramalloc.allocation.allocation import Allocation, Layer
+from rramalloc.allocation.simulation import CriticalSegment, Simulation
 from rramalloc.chart import (
     BLUE,
     ORANGE,
@@ -24,8 +26,6 @@ from rramalloc.chart import (
 )
 from rramalloc.report.section import FIGURE, Detail
 from rramalloc.report.timed import BusySpan, Timed
-from rramalloc.results.allocation import Allocation, Layer
-from rramalloc.results.simulation import CriticalSegment, Simulation
 from rramalloc.units import steps
 
 _COMPUTING = Key("computing", BLUE)

@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.optimize import Request, checked_allocation, make_problem, objective_of
 from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import BudgetError, SolverError, SpecError
 from rramalloc.files import read_text
 from rramalloc.hardware.hardware import MAX_BITS, Hardware
 from rramalloc.network.network import Network
 from rramalloc.records import brief
-from rramalloc.results.allocation import Allocation
-from rramalloc.results.optimize import Request, checked_allocation, make_problem, objective_of
 from rramalloc.search.objective import within
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.stage_graph import StageGraph

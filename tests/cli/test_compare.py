@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from rramalloc.commands.compare.comparison import SCALARS
 from rramalloc.methods.registry import METHODS, method_named
-from rramalloc.results.comparison import SCALARS
 from rramalloc.timing.metrics import EnergyArea
 
 Run = Callable[..., Any]

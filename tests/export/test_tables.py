@@ -15,6 +15,7 @@ from export.nets import machine, residual, subject
 
 import rramalloc
 import rramalloc.api as api
+from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.errors import FileError, SpecError, UnknownNameError, UnsupportedError
 from rramalloc.export.bundle import Bundle, Export, ExportedFile
 from rramalloc.export.discovery import target_names
@@ -26,7 +27,6 @@ from rramalloc.export.targets.json import ExportDocument
 from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.results.allocation_input import AllocationInput
 
 
 def reading(text: str) -> list[dict[str, str]]:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from rramalloc import api
-from rramalloc.cli import chiplet_commands, main
-from rramalloc.results.filter_folding import fold
+from rramalloc.cli import main
+from rramalloc.commands.chiplet import command as chiplet_commands
+from rramalloc.commands.fold.filter_folding import fold
 from rramalloc.studies.sweep.run import sweep
 from rramalloc.studies.tune.tune import tune
 

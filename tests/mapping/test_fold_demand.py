@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rramalloc.commands.fold.filter_folding import fold
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
@@ -16,7 +17,6 @@ from rramalloc.importers import load
 from rramalloc.mapping.demand import demands, fold_refusal, folds
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.results.filter_folding import fold
 
 PLAIN = load_hardware("plain")
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rramalloc.choices import FOLD_RULES
+from rramalloc.commands.fold.filter_folding import fold as fold_network
+from rramalloc.commands.fold.filter_folding import fold_filter
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.mapping.fold import MAX_ALIGN, Filter, Fold, aligned_inputs, fold_input, fold_to
-from rramalloc.results.filter_folding import fold as fold_network
-from rramalloc.results.filter_folding import fold_filter
 
 
 @pytest.mark.parametrize(

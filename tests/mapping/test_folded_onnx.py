@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import rramalloc
+from rramalloc.commands.fold.folded_onnx import save_folded_onnx
 from rramalloc.errors import SpecError
-from rramalloc.results.folded_onnx import save_folded_onnx
 
 
 def written(folder: Path, opset: int = 17) -> Path:

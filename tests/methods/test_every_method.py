@@ -13,6 +13,7 @@ from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, random_p
 from methods.small import random_chain
 
 from rramalloc import lazy, optimize
+from rramalloc.allocation.optimize import Request, make_problem, propose
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Chip
 from rramalloc.hardware.loader import load_hardware
@@ -22,7 +23,6 @@ from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods import published_recurrence, registry
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
-from rramalloc.results.optimize import Request, make_problem, propose
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import StageGraph

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from laws.strategies import random_problem, randoms
 from methods.small import conv, copies, node, problem
 
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import gain
-from rramalloc.results.optimize import make_problem
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import makespan_of
 

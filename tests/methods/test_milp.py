@@ -13,13 +13,13 @@ from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated, randoms
 from search.test_modes import solved
 
 import rramalloc
+from rramalloc.allocation.check import check_candidate
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.errors import SolverError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods import milp, milp_solvers
-from rramalloc.results.optimize import make_problem
-from rramalloc.results.recheck import check_candidate
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import Replication
 

@@ -14,6 +14,7 @@ from laws.figures import PUBLISHED_STEPS
 from laws.strategies import Enumerated, enumerate_all, random_replication, randoms
 
 from rramalloc import optimize
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
@@ -21,7 +22,6 @@ from rramalloc.importers import load
 from rramalloc.methods import published_recurrence as method
 from rramalloc.methods.published_recurrence import published_steps
 from rramalloc.network.network import Network
-from rramalloc.results.optimize import make_problem
 from rramalloc.search import interval
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.published import chain_layers, published

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from laws.strategies import Enumerated, enumerated, randoms
 from methods.small import conv, copies, problem
 
+from rramalloc.allocation.optimize import Request, make_problem, propose
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import annealing, balance, genetic
-from rramalloc.results.optimize import Request, make_problem, propose
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import makespan_of
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from methods.small import conv, copies, problem, pyramid
 
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import lagrange, none, proportional, uniform
-from rramalloc.results.optimize import make_problem
 from rramalloc.search.problem import Problem
 from rramalloc.timing.published import chain_layers, published
 

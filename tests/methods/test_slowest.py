@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from laws.strategies import random_problem, randoms
 from methods.small import copies, pyramid, valley
 
+from rramalloc.allocation.optimize import Request, make_problem, propose
 from rramalloc.choices import FullyConnected
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
@@ -18,7 +19,6 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods import balance, bottleneck
 from rramalloc.network.network import Network
 from rramalloc.network.node import Linear
-from rramalloc.results.optimize import Request, make_problem, propose
 from rramalloc.search.problem import Stop
 
 PIMCOMP_RESNET18 = [381, *[96] * 4, *[24] * 5, 6, 6, 6, 7, 6, *[2] * 5]  # docs/sources/peers.md

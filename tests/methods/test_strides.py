@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from methods.small import conv, copies, node, problem
 
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import isaac, neurosim_rule
-from rramalloc.results.optimize import make_problem
 
 
 def wanted(module: Any, extent: int, nodes: list[dict[str, Any]]) -> list[int]:

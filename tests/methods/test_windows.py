@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, random_problem, randoms
 
 import rramalloc
+from rramalloc.allocation.check import check_candidate
+from rramalloc.allocation.optimize import Request, propose
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.demand import ModeArrays
@@ -17,8 +19,6 @@ from rramalloc.methods.registry import method_named
 from rramalloc.methods.sdk import cycles, square_block
 from rramalloc.methods.vw_sdk import variable_window
 from rramalloc.network.network import Network
-from rramalloc.results.optimize import Request, propose
-from rramalloc.results.recheck import check_candidate
 from rramalloc.search.problem import Problem, Stop
 
 Layer = tuple[int, int, int, int]

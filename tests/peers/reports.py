@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import rramalloc.api as api
-from rramalloc.results.allocation import Allocation
+from rramalloc.allocation.allocation import Allocation
 
 
 class ToolReport(NamedTuple):

@@ -13,6 +13,8 @@ from laws.strategies import ANY, random_problem, randoms
 from placement.machines import chain, chip, machine, memory
 
 import rramalloc
+from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.optimize import Request
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Timing
 from rramalloc.network.network import Network
@@ -21,8 +23,6 @@ from rramalloc.placement.mesh import Mesh
 from rramalloc.placement.placed import optimize_placed
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.placement.transfer import Ways, transfer
-from rramalloc.results.allocation import Allocation
-from rramalloc.results.optimize import Request
 from rramalloc.search import bandwidth
 from rramalloc.search.problem import Stop
 from rramalloc.timing.access import StepTime, Transfer

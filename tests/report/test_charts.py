@@ -14,17 +14,17 @@ from placement.machines import chain as placed_chain
 from placement.machines import chip, machine
 
 import rramalloc
+from rramalloc.allocation.allocation import Allocation
 from rramalloc.chart import FORMATS, Chart, Marks, check_figure, label
+from rramalloc.commands.compare.section import methods_chart
 from rramalloc.errors import FileError, SpecError
 from rramalloc.network.network import Network
 from rramalloc.placement.placement import Placement
 from rramalloc.report.chip_map import chip_map
-from rramalloc.report.comparison_section import methods_chart
 from rramalloc.report.convergence import convergence_chart
 from rramalloc.report.layers import layer_table, replication_chart
 from rramalloc.report.section import FIGURE, Detail
 from rramalloc.report.timeline import timeline_chart
-from rramalloc.results.allocation import Allocation
 
 HOSTILE = ["$x_1$ <b>&amp;</b>", "a" * 900, "line\nbreak\x00\x1b[31m", "$", "\\frac{1}{2}$^$", "中文 ‮ \x7f"]
 

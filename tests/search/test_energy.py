@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from laws.strategies import ANY, Enumerated, enumerate_all, random_network, randoms
 
 import rramalloc
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.modes import largest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.results.optimize import make_problem
 from rramalloc.search.objective import OBJECTIVES, LeastEdp, LeastEnergy
 from rramalloc.search.problem import Stop
 from rramalloc.timing.simulate import simulate

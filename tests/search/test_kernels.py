@@ -18,10 +18,10 @@ from laws.reference import windows_of
 from laws.strategies import Clocks, random_blocks, random_network, random_problem, random_replication, randoms
 
 import rramalloc
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.results.optimize import make_problem
 from rramalloc.search.archive import Archive, Slots, keep
 from rramalloc.search.beam import BeamSearch
 from rramalloc.search.bound import Bounder, WaysToEnd

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from laws.reference import windows_of
 from laws.strategies import Clocks, random_network, randoms
 
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.results.optimize import make_problem
 from rramalloc.search import auto, mode_prove, sequential
 from rramalloc.search.fewest import solve as solve_fewest
 from rramalloc.search.improve import Timer

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws.strategies import ANY, Enumerated, enumerate_all, random_network, randoms
 
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.api import evaluate, optimize
 from rramalloc.errors import BudgetError, TargetError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
-from rramalloc.results.optimize import make_problem
 from rramalloc.search.objective import steps_within
 
 STEP_NS = 10.0

@@ -19,6 +19,8 @@ from hypothesis import given, settings
 from laws.figures import PUBLISHED_STEPS
 from laws.strategies import by_name, random_network, randoms
 
+from rramalloc.allocation.check import recheck
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.api import optimize
 from rramalloc.errors import BudgetError, SpecError, TargetError, UnknownNameError
 from rramalloc.files import to_json
@@ -27,8 +29,6 @@ from rramalloc.importers import load
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.methods.registry import method_named
 from rramalloc.network.network import Network
-from rramalloc.results.optimize import make_problem
-from rramalloc.results.recheck import recheck
 from rramalloc.search import auto
 from rramalloc.search.bound import Bounder, bounder_of
 from rramalloc.search.objective import root_bound

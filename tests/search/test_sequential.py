@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, enumerated, randoms
 from methods.small import conv, copies, problem, pyramid
 
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.results.optimize import make_problem
 from rramalloc.search import sequential
 from rramalloc.search.problem import Problem, Stop
 

@@ -12,6 +12,8 @@ from laws.packing import placeable
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated, randoms
 
 import rramalloc
+from rramalloc.allocation.check import recheck_placement
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.errors import PlacementError, SolverError, TileError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.hardware.loader import load_hardware
@@ -19,8 +21,6 @@ from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods.registry import method_named
-from rramalloc.results.optimize import make_problem
-from rramalloc.results.recheck import recheck_placement
 from rramalloc.search import auto, fewest, interval, repair, sequential
 from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu

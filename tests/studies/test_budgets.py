@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import rramalloc
+from rramalloc.allocation.budgets import budgets, minimum_arrays
 from rramalloc.errors import SpecError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
-from rramalloc.studies.budgets import budgets, minimum_arrays
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ import pytest
 from studies.fakes import slow
 
 import rramalloc
+from rramalloc.commands.compare.compare import CancelToken, competitors
+from rramalloc.commands.compare.comparison import SCALARS, Comparison, Row
 from rramalloc.errors import BudgetError, SolverError, SpecError, UnknownNameError, UnsupportedError
 from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
@@ -17,9 +19,7 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
-from rramalloc.results.comparison import SCALARS, Comparison, Row
 from rramalloc.schemas import json_schema
-from rramalloc.studies.compare import CancelToken, competitors
 from rramalloc.timing.metrics import EnergyArea
 
 QUICK = {"work": 5, "seeds": 3}

@@ -15,14 +15,14 @@ from laws.reference import reference
 from laws.strategies import random_network, randoms
 
 import rramalloc
+from rramalloc.allocation.check import finish_by_cumulative_maximum
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import method_names
 from rramalloc.network.node import KINDS, LAYERS
-from rramalloc.results.optimize import make_problem
-from rramalloc.results.recheck import finish_by_cumulative_maximum
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.simulate import makespan_of, simulate
 

@@ -21,9 +21,9 @@ from laws.strategies import (
     randoms,
 )
 
+from rramalloc.allocation.check import finish_by_cumulative_maximum, recheck
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.network.network import Network
-from rramalloc.results.recheck import finish_by_cumulative_maximum, recheck
 from rramalloc.timing import dependencies
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import critical_path, describe

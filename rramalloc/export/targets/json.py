@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from rramalloc.allocation.allocation import Count, Foldable, NetworkId, Product, layer_bits
 from rramalloc.choices import Mapping
 from rramalloc.export.bundle import Bundle, ExportedFile
 from rramalloc.export.subject import Subject
@@ -12,7 +13,6 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.node import Name
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.records import Record
-from rramalloc.results.allocation import Count, Foldable, NetworkId, Product, layer_bits
 
 
 class ExportedLayer(Foldable):

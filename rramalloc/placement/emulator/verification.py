@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rramalloc.allocation.allocation import NetworkId
 from rramalloc.choices import Mapping
 from rramalloc.network.node import Name
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.results.allocation import NetworkId
 from rramalloc.units import counted, one_line
 
 FORMAT: Literal["rramalloc-verification/1"] = "rramalloc-verification/1"

@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from rramalloc.allocation.allocation import NetworkId
+from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.errors import SpecError
 from rramalloc.hardware.loader import HardwareLike, as_hardware
@@ -35,8 +37,6 @@ from rramalloc.placement.emulator.weights import Weights, drawn_input, weights_i
 from rramalloc.placement.place import StoredNetwork, array_of, place_network
 from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
 from rramalloc.records import brief, check_range
-from rramalloc.results.allocation import NetworkId
-from rramalloc.results.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.timing.simulate import ExactTiming, simulate
 from rramalloc.version import __version__
 

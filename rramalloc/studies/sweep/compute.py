@@ -13,16 +13,22 @@ from functools import lru_cache
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
+from rramalloc.allocation.budgets import budget
+from rramalloc.allocation.optimize import (
+    Request,
+    checked_allocation,
+    make_problem,
+    propose,
+    utilisation_of_all,
+)
 from rramalloc.choices import FullyConnected, ObjectiveName
 from rramalloc.compiled import compilation
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import least_arrays
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.results.optimize import Request, checked_allocation, make_problem, propose, utilisation_of_all
 from rramalloc.search.objective import check_method
 from rramalloc.search.problem import Problem, Stop
-from rramalloc.studies.budgets import budget
 from rramalloc.studies.sweep.rows import SweepRow, failed_row, inputs_of
 from rramalloc.studies.sweep.spec import Changes, SweepPoint
 from rramalloc.studies.sweep.sweep_sources import NetworkText, machine_of

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
+from rramalloc.allocation.budgets import multiple
 from rramalloc.choices import FullyConnected, Mapping, SweptObjective
 from rramalloc.errors import SpecError
 from rramalloc.files import read_toml
@@ -18,7 +19,6 @@ from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, MAX_VALUE
 from rramalloc.hardware.loader import DEFAULT_PRESET, parse_crossbar
 from rramalloc.methods.registry import method_names
 from rramalloc.records import MAX_WORK, Record, brief, fault, is_whole, parse
-from rramalloc.studies.budgets import multiple
 from rramalloc.units import number_of
 
 MAX_POINTS = 10**7

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from rramalloc.choices import RowsFormat
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import Closing, folder_names, make_folder, open_to_write, remove_file
+from rramalloc.parquet import parquet_schema, require_parquet, write_parquet
 from rramalloc.studies.database import check_health, opened, prepare, sqlite_errors, transaction
-from rramalloc.studies.parquet import parquet_schema, require_parquet, write_parquet
 from rramalloc.studies.sweep.rows import SweepRow
 
 DATABASE, LOCK = "sweep.sqlite", ".lock"

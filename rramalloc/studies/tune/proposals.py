@@ -11,10 +11,10 @@ from operator import mul
 
 import numpy as np
 
+from rramalloc.allocation.optimize import Request, propose
 from rramalloc.choices import ObjectiveName
 from rramalloc.errors import RramallocError
 from rramalloc.mapping.modes import breakpoints
-from rramalloc.results.optimize import Request, propose
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.studies.tune.calibration import Calibration
 from rramalloc.timing.simulate import Replication

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol, runtime_checkable
 
+from rramalloc.allocation.allocation import Allocation
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.errors import SimulatorError, SpecError, UnknownNameError
 from rramalloc.export.export import export
@@ -28,7 +29,6 @@ from rramalloc.hardware.hardware import Counting, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.lazy import foreign, load_foreign
 from rramalloc.network.network import Network
-from rramalloc.results.allocation import Allocation
 
 PLACE = "{allocation}"
 """Stands in a command for the path of the allocation's file."""

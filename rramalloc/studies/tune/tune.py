@@ -17,6 +17,9 @@ from queue import Empty, SimpleQueue
 
 import numpy as np
 
+from rramalloc.allocation.allocation import Allocation, NetworkId
+from rramalloc.allocation.budgets import budget, minimum_arrays
+from rramalloc.allocation.optimize import Request, checked_allocation, make_problem
 from rramalloc.choices import FullyConnected
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.errors import RramallocError, SimulatorError, UnsupportedError
@@ -27,11 +30,8 @@ from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_tuning
 from rramalloc.records import check_range
-from rramalloc.results.allocation import Allocation, NetworkId
-from rramalloc.results.optimize import Request, checked_allocation, make_problem
 from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import Candidate, Problem, Stop
-from rramalloc.studies.budgets import budget, minimum_arrays
 from rramalloc.studies.tune.answers import Answer, Answers, subject
 from rramalloc.studies.tune.calibration import Calibration, spearman
 from rramalloc.studies.tune.proposals import Neighbourhood, Start, proposals, starting_allocations

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from rramalloc.allocation.allocation import Allocation, Count, NetworkId, Steps
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.node import Name
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.results.allocation import Allocation, Count, NetworkId, Steps
 from rramalloc.units import counted
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.hardware.hardware import Counting, Crossbar, Hardware, Precision
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
@@ -25,7 +26,6 @@ from rramalloc.placement.emulator.verify import Task, in_order, verify_task
 from rramalloc.placement.emulator.weights import Weights, drawn_input
 from rramalloc.placement.place import StoredNetwork
 from rramalloc.placement.placement import PlacedArray
-from rramalloc.results.allocation_input import AllocationInput
 from rramalloc.timing.simulate import simulate
 
 DENSE = Counting(groups="dense", classifiers="host", row_blocks="anywhere")

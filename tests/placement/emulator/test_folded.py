@@ -12,6 +12,7 @@ from placement.emulator.naive import random_conv, random_hardware, verified
 from placement.machines import chain, chip, machine
 
 import rramalloc
+from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.errors import MisplacedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import fold_refusal, folds
@@ -22,7 +23,6 @@ from rramalloc.network.node import Conv
 from rramalloc.placement.emulator.verify import Task, in_order
 from rramalloc.placement.place import StoredNetwork, place
 from rramalloc.placement.placement import read_placement
-from rramalloc.results.allocation_input import AllocationInput
 from rramalloc.timing.stage_graph import StageGraph
 
 FOLDED = MappingOptions(mapping="kernel_split", fold=True)

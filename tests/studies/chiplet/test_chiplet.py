@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 import rramalloc.api as api
-from rramalloc.errors import FileError, RramallocError, SpecError
-from rramalloc.records import parse
-from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost
-from rramalloc.studies.chiplet.cost import (
+from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost
+from rramalloc.commands.chiplet.cost import (
     ChipletCost,
     Work,
     described_cost,
     read_description,
     systolic_cycles,
 )
-from rramalloc.studies.chiplet.description import Description
-from rramalloc.studies.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
+from rramalloc.commands.chiplet.description import Description
+from rramalloc.commands.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
+from rramalloc.errors import FileError, RramallocError, SpecError
+from rramalloc.records import parse
 
 Json = dict[str, Any]
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "resnext_block.json"

@@ -8,11 +8,11 @@ import pytest
 from placement.machines import chain, chip, machine
 
 import rramalloc.api as api
+from rramalloc.allocation.allocation import Allocation
+from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost
 from rramalloc.errors import MisplacedError, SpecError
 from rramalloc.hardware.hardware import Hardware, Timing
 from rramalloc.placement.placement import PlacedArray, Placement
-from rramalloc.results.allocation import Allocation
-from rramalloc.studies.chiplet.chiplet_cost import chiplet_cost
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 

@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 import rramalloc
+from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule, chiplet_optimize
+from rramalloc.commands.chiplet.cost import described_cost
+from rramalloc.commands.chiplet.describe import describe_network
+from rramalloc.commands.chiplet.description import ChipletChip, Description
+from rramalloc.commands.chiplet.places import Places, Submesh
+from rramalloc.commands.chiplet.routing import Topology, Unit, Units, hops_of_sets
+from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
+from rramalloc.commands.chiplet.schedule_proof import lower_bound, nearest
+from rramalloc.commands.chiplet.schedule_search import ScheduleSearch
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.records import parse
 from rramalloc.search.problem import Stop
-from rramalloc.studies.chiplet.chiplet_optimize import ChipletSchedule, chiplet_optimize
-from rramalloc.studies.chiplet.cost import described_cost
-from rramalloc.studies.chiplet.describe import describe_network
-from rramalloc.studies.chiplet.description import ChipletChip, Description
-from rramalloc.studies.chiplet.places import Places, Submesh
-from rramalloc.studies.chiplet.routing import Topology, Unit, Units, hops_of_sets
-from rramalloc.studies.chiplet.schedule_problem import ScheduleProblem
-from rramalloc.studies.chiplet.schedule_proof import lower_bound, nearest
-from rramalloc.studies.chiplet.schedule_search import ScheduleSearch
 
 Json = dict[str, Any]
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "resnext_block.json"

@@ -11,21 +11,21 @@ from studies.latency.small import NETWORK
 
 import rramalloc
 from rramalloc.choices import AUXILIARY_LAYERS, AuxiliaryLayer, OverheadMethod
-from rramalloc.errors import DeviceError, SpecError
-from rramalloc.importers import load
-from rramalloc.network.geometry import Shape
-from rramalloc.network.network import Network
-from rramalloc.studies.latency.device import Settings, SimulatedDevice
-from rramalloc.studies.latency.fit import RunSummary, fit_latency, fit_overhead, table_of
-from rramalloc.studies.latency.measure import Repetition, measure_latency
-from rramalloc.studies.latency.plan import (
+from rramalloc.commands.latency.device import Settings, SimulatedDevice
+from rramalloc.commands.latency.fit import RunSummary, fit_latency, fit_overhead, table_of
+from rramalloc.commands.latency.measure import Repetition, measure_latency
+from rramalloc.commands.latency.plan import (
     MeasurePlan,
     TimedRun,
     auxiliary_run,
     layer_run,
 )
-from rramalloc.studies.latency.plan import behind as auxiliary_behind
-from rramalloc.studies.latency.samples import Header, TimeSummary
+from rramalloc.commands.latency.plan import behind as auxiliary_behind
+from rramalloc.commands.latency.samples import Header, TimeSummary
+from rramalloc.errors import DeviceError, SpecError
+from rramalloc.importers import load
+from rramalloc.network.geometry import Shape
+from rramalloc.network.network import Network
 from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 

@@ -10,15 +10,15 @@ import pytest
 from studies.latency.small import DISTINCT, NETWORK
 
 from rramalloc.choices import AUXILIARY_LAYERS, AuxiliaryLayer, OverheadMethod
+from rramalloc.commands.latency.device import Settings, SimulatedDevice, open_device
+from rramalloc.commands.latency.estimate import estimate_latency
+from rramalloc.commands.latency.fit import fit_latency
+from rramalloc.commands.latency.measure import MeasureProgress, Repetition, measure_latency
+from rramalloc.commands.latency.plan import MeasurePlan, TimedRun, network_run
+from rramalloc.commands.latency.samples import SampleFile, read_samples
 from rramalloc.errors import DeviceError, FileError, MissingLatencyError, SpecError, UnknownNameError
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input
-from rramalloc.studies.latency.device import Settings, SimulatedDevice, open_device
-from rramalloc.studies.latency.estimate import estimate_latency
-from rramalloc.studies.latency.fit import fit_latency
-from rramalloc.studies.latency.measure import MeasureProgress, Repetition, measure_latency
-from rramalloc.studies.latency.plan import MeasurePlan, TimedRun, network_run
-from rramalloc.studies.latency.samples import SampleFile, read_samples
 
 QUICK = Repetition(width=0.05, least=8, most=40)
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from studies.latency.small import NETWORK
 
+from rramalloc.commands.latency.device import open_device
+from rramalloc.commands.latency.estimate import estimate_latency
+from rramalloc.commands.latency.fit import fit_latency
+from rramalloc.commands.latency.measure import Repetition, measure_latency
+from rramalloc.commands.latency.onnxruntime_device import input_arrays, model_bytes, network_of, unsupported
+from rramalloc.commands.latency.plan import MeasurePlan, network_run
 from rramalloc.errors import DeviceError
 from rramalloc.network.network import Network
-from rramalloc.studies.latency.device import open_device
-from rramalloc.studies.latency.estimate import estimate_latency
-from rramalloc.studies.latency.fit import fit_latency
-from rramalloc.studies.latency.measure import Repetition, measure_latency
-from rramalloc.studies.latency.onnxruntime_device import input_arrays, model_bytes, network_of, unsupported
-from rramalloc.studies.latency.plan import MeasurePlan, network_run
 
 EVERYTHING: list[dict[str, Any]] = [
     {"name": "in", "op": "input", "shape": [4, 9, 8]},

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from rramalloc.commands.reload.cut_layers import CutNetwork, cut_to_fit
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
-from rramalloc.studies.reload.cut_layers import CutNetwork, cut_to_fit
 
 
 def machine() -> Hardware:

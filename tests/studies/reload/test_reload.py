@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, random_network, randoms
 
 import rramalloc
+from rramalloc.allocation.optimize import Request
+from rramalloc.commands.reload.cut_search import CutSearch
 from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
-from rramalloc.results.optimize import Request
 from rramalloc.search.problem import Stop
-from rramalloc.studies.reload.cut_search import CutSearch
 from rramalloc.timing.stage_graph import StageGraph
 
 ROWS, COLUMNS = 8, 6

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from laws.strategies import random_blocks, random_network, random_replication, randoms
 
 import rramalloc
+from rramalloc.commands.reload.writing import Writing, written_rows
 from rramalloc.hardware.hardware import Hardware, Write
 from rramalloc.network.network import Network
-from rramalloc.studies.reload.writing import Writing, written_rows
 from rramalloc.timing.stage_graph import StageGraph
 
 

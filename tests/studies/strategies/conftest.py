@@ -9,10 +9,10 @@ import pytest
 from studies.strategies import worked
 
 from rramalloc.api import evaluate
+from rramalloc.commands.evaluate.evaluation import Evaluation
+from rramalloc.commands.evaluate.strategy import Strategy
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
-from rramalloc.studies.strategies.evaluation import Evaluation
-from rramalloc.studies.strategies.strategy import Strategy
 
 Evaluate = Callable[..., Evaluation]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from rramalloc.commands.evaluate.strategy import Strategy
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear
-from rramalloc.studies.strategies.strategy import Strategy
 
 ROOMY = {"unit_bytes": 10**9}
 

@@ -18,11 +18,11 @@ from studies.strategies.drawn import ROOMY
 
 import rramalloc
 from rramalloc.api import evaluate
+from rramalloc.commands.evaluate.enumeration import count_ways, ways
+from rramalloc.commands.evaluate.strategy import Strategy
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.records import parse
-from rramalloc.studies.strategies.enumeration import count_ways, ways
-from rramalloc.studies.strategies.strategy import Strategy
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 

@@ -15,10 +15,10 @@ from studies.strategies import worked
 from studies.strategies.drawn import ROOMY, random_chip, random_strategy, weight_layers
 
 import rramalloc.api as api
+from rramalloc.commands.evaluate.strategy import Strategy, load_strategy
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 from rramalloc.schemas import json_schema
-from rramalloc.studies.strategies.strategy import Strategy, load_strategy
 
 Judge = Any
 

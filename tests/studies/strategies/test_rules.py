@@ -14,13 +14,13 @@ from pydantic import TypeAdapter
 from studies.strategies import worked
 
 from rramalloc.api import evaluate
+from rramalloc.commands.evaluate.strategy import Strategy, load_strategy
 from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError
 from rramalloc.files import to_json
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 from rramalloc.records import parse
-from rramalloc.studies.strategies.strategy import Strategy, load_strategy
 
 Judge = Any
 STRATEGY: TypeAdapter[Strategy] = TypeAdapter(Strategy)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from studies.tune.toys import GRAPH
 
+from rramalloc.allocation.optimize import Request, make_problem, propose
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.results.optimize import Request, make_problem, propose
 from rramalloc.search.problem import Stop
 from rramalloc.studies.tune.calibration import (
     FORMS,

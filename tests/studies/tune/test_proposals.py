@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from studies.tune.toys import NETWORK
 
+from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
-from rramalloc.results.optimize import make_problem
 from rramalloc.studies.tune.proposals import Neighbourhood, proposals
 from rramalloc.timing.simulate import Replication
 

@@ -12,11 +12,11 @@ import pytest
 from studies.tune.toys import GRAPH, NETWORK, SUM, Faulty, OwnClocks, script
 
 import rramalloc
+from rramalloc.allocation.allocation import Allocation
 from rramalloc.errors import SimulatorError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.network.network import Network
-from rramalloc.results.allocation import Allocation
 from rramalloc.studies.tune.simulators import Choice
 from rramalloc.studies.tune.tune import TuneCancel
 from rramalloc.studies.tune.tuning import Tuning

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from rramalloc.allocation.allocation import Allocation
 from rramalloc.errors import SimulatorError
 from rramalloc.network.network import Network
-from rramalloc.results.allocation import Allocation
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 

@@ -1,0 +1,272 @@
+"""Reads an allocation in any form: an object, its file, or copies by layer name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, cast
+
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from rramalloc.allocation.allocation import (
+    FORMAT,
+    Allocation,
+    BareReplication,
+    Block,
+    Count,
+    EdgeDelay,
+    NetworkId,
+)
+from rramalloc.choices import Handoff
+from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.files import read_json
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
+from rramalloc.mapping.modes import smallest_block
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.network.geometry import Pair
+from rramalloc.network.network import Network
+from rramalloc.network.node import Name
+from rramalloc.records import Record, brief, parse
+from rramalloc.timing.clocks import timed_graph
+from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.simulate import (
+    ExactTiming,
+    blocks_by_name,
+    cycles_by_name,
+    replication_by_name,
+    simulate,
+)
+from rramalloc.timing.stage_graph import StageGraph
+
+AllocationLike = (
+    Allocation
+    | MappingOf[str, int]
+    | MappingOf[str, MappingOf[str, int | Sequence[int]]]
+    | str
+    | os.PathLike[str]
+)
+"""An Allocation, copies by layer name, or what a bare allocation file says, or the path of a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationInput:
+    """How layers run by their name, and what a whole allocation says besides.
+
+    Parameters
+    ----------
+    replication
+        Copies by layer name; layers left out have one.
+    blocks
+        Windows (height, width) that a copy computes in a step; layers left out have their smallest block.
+    cycles
+        Ticks that a batch lasts, 1 for layers left out; empty where all layers step together, or the hardware
+        says how long each takes.
+    delays
+        Ticks of transfer between layers, by the placement that it was optimised for.
+    where
+        How messages call the allocation: its file, or what the caller named it.
+    machine
+        Hardware it was made for; None for bare copies.
+    options
+        Mapping, fc and fold; the defaults for bare copies.
+    measured
+        Step times that replace those of the hardware.
+    network
+        The network it was made for; None for bare copies and where a file does not say.
+    """
+
+    replication: MappingOf[str, int]
+    where: str
+    blocks: MappingOf[str, Pair] = field(default_factory=dict)
+    cycles: MappingOf[str, int] = field(default_factory=dict)
+    delays: tuple[EdgeDelay, ...] = ()
+    machine: Hardware | None = None
+    options: MappingOptions = DEFAULT_MAPPING
+    measured: MeasuredSteps | None = None
+    network: NetworkId | None = None
+
+    @property
+    def hardware(self) -> Hardware:
+        """The hardware it was made for, or the default preset."""
+        return self.machine or load_hardware(DEFAULT_PRESET)
+
+    def graph(self, network: Network) -> StageGraph:
+        """The stages of a network, with their own clocks if its hardware says so. Raises SpecError."""
+        graph = timed_graph(network, self.hardware, self.options, self.measured)
+        if not self.delays:
+            return graph
+        number = {name: stage for stage, name in enumerate(graph.names)}
+        for delay in self.delays:
+            for name in (delay.producer, delay.consumer):
+                if name not in number:
+                    raise SpecError(self.where, f"placed.delays: the network has no stage {name[:60]!r}")
+        lags = {(number[delay.producer], number[delay.consumer]): delay.ticks for delay in self.delays}
+        return graph.timed(graph.clocks, lags)
+
+    def timing(self, graph: StageGraph, handoff: Handoff = "next") -> ExactTiming:
+        """Exact timing on a graph of its network. Raises SpecError."""
+        graph = self.in_blocks(graph)
+        cycles = cycles_by_name(graph, self.cycles, self.where) if self.cycles else None
+        return simulate(graph, replication_by_name(graph, self.replication, self.where), handoff, cycles)
+
+    def in_blocks(self, graph: StageGraph) -> StageGraph:
+        """A graph of its network with its blocks.
+
+        Raises SpecError for a block that its layer cannot have, or that the mapping of the options cannot.
+        """
+        blocks = graph.in_blocks(blocks_by_name(graph, self.blocks, self.where))
+        if blocks is not graph and self.options.mapping not in ("sdk", "im2col"):
+            raise SpecError(
+                self.where,
+                f"block: mapping {self.options.mapping!r} stores whole kernels apart and has no blocks of "
+                f"windows: use 'sdk', or leave the blocks out",
+            )
+        return blocks
+
+    def without_blocks(self, network: Network, reader: str) -> AllocationInput:
+        """Itself. Raises UnsupportedError if copies compute blocks that `reader` does not know of."""
+        for stage in network.stages:
+            block = self.blocks.get(stage.name, smallest_block(stage))
+            if block != smallest_block(stage):
+                raise UnsupportedError(
+                    self.where,
+                    f"block.{stage.name[:60]}: {reader} has no copies that compute blocks of {block[0]} x "
+                    f"{block[1]} windows: allocate with --mapping im2col",
+                )
+        return self
+
+    def changed(
+        self, *, hardware: Hardware | None = None, mapping: str | None = None, fc: str | None = None,
+        fold: bool | None = None,
+    ) -> AllocationInput:  # fmt: skip
+        """The same copies with what is not None replaced; other hardware ends measured step times.
+
+        Raises SpecError, UnknownNameError.
+        """
+        options = self.options.changed(mapping=mapping, fc=fc, fold=fold)
+        if hardware is None:
+            return replace(self, options=options)
+        cycles = {} if self.delays else self.cycles  # those of a placement hold on its hardware
+        return replace(self, options=options, machine=hardware, measured=None, delays=(), cycles=cycles)
+
+    def made_for(self, network: Network) -> AllocationInput:
+        """Itself. Raises SpecError if it was made for another network."""
+        if self.network is None or self.network.sha256 == network.sha256:
+            return self
+        raise SpecError(
+            self.where,
+            f"was made for another network, {self.network.name[:60]!r}, not for {network.name[:60]!r} as it "
+            f'is given: give that network, or only {{"replication": {{...}}}}',
+        )
+
+
+def read_allocation(
+    allocation: AllocationLike, origin: str = "allocation", *, queues: bool = False
+) -> AllocationInput:
+    """What an allocation says; `origin` names one that is no file in messages.
+
+    queues: whether weights may be stored once for several layers. Raises FileError, SpecError.
+    """
+    given = _read(allocation, origin)
+    if given.options.shared == "once" and not queues:
+        raise SpecError(
+            f"{given.where}: options.shared",
+            'is "once": only simulate reads that; optimise with shared "copies" for all else',
+        )
+    return given
+
+
+def _read(allocation: AllocationLike, origin: str) -> AllocationInput:
+    if isinstance(allocation, Allocation):
+        return _of_whole(allocation, allocation.network, origin)
+    if isinstance(allocation, MappingOf):
+        if any(isinstance(value, MappingOf) for value in allocation.values()):
+            return _of_bare({**allocation}, origin)
+        return AllocationInput(replication=cast("dict[str, int]", {**allocation}), where=origin)
+    return _of_document(read_json(allocation), os.fspath(allocation))
+
+
+class _Lenient(Record):
+    """A part of an allocation file of which only some fields are read here."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class _FileLayer(_Lenient):
+    name: Name
+    demand: Annotated[int, Field(ge=0)] = 1
+    replication: Count
+    block: Block | None = None
+    cycles: Count | None = None
+
+
+class _FilePlaced(_Lenient):
+    delays: tuple[EdgeDelay, ...] = ()
+
+
+class _FileOptions(MappingOptions):
+    model_config = ConfigDict(extra="ignore")
+
+    latency_table: MeasuredSteps | None = None
+
+
+class _FileNetwork(_Lenient):
+    name: str = ""
+    sha256: str | None = None
+
+
+class _Document(_Lenient):
+    """An allocation file as far as copies depend on it; whole files are read by their own type."""
+
+    network: _FileNetwork = _FileNetwork()
+    hardware: Hardware | None = None
+    options: _FileOptions = _FileOptions()
+    placed: _FilePlaced = _FilePlaced()
+    layers: list[_FileLayer]
+
+
+_BARE: TypeAdapter[BareReplication] = TypeAdapter(BareReplication)
+_DOCUMENT: TypeAdapter[_Document] = TypeAdapter(_Document)
+
+
+def _of_document(document: Any, where: str) -> AllocationInput:
+    if not isinstance(document, dict):
+        raise SpecError(where, f"must be an allocation or {{'replication': ...}}, got {brief(document)}")
+    if "replication" in document:
+        return _of_bare(document, where)
+    if document.get("format") != FORMAT:
+        got = brief(document.get("format"))
+        raise SpecError(where, f"format: must be {FORMAT!r}, or give 'replication' alone; got {got}")
+    whole = parse(_DOCUMENT, document, where)
+    seen: set[str] = set()
+    for index, layer in enumerate(whole.layers):
+        if layer.name in seen:
+            raise SpecError(where, f"layers[{index}]: {brief(layer.name)} stands twice")
+        seen.add(layer.name)
+    name, sha256 = whole.network.name, whole.network.sha256
+    return _of_whole(whole, None if sha256 is None else NetworkId(name=name, sha256=sha256), where)
+
+
+def _of_whole(whole: Allocation | _Document, network: NetworkId | None, where: str) -> AllocationInput:
+    """What a whole allocation says of the layers on arrays, and besides."""
+    delays = () if whole.placed is None else whole.placed.delays or ()
+    stored = [layer for layer in whole.layers if layer.demand]
+    return AllocationInput(
+        replication={layer.name: layer.replication for layer in stored},
+        blocks={layer.name: layer.block for layer in stored if layer.block is not None},
+        cycles={layer.name: layer.cycles for layer in whole.layers if delays and layer.cycles}, delays=delays,
+        where=where, machine=whole.hardware, options=whole.options.changed(),
+        measured=whole.options.latency_table, network=network,
+    )  # fmt: skip
+
+
+def _of_bare(document: dict[str, Any], where: str) -> AllocationInput:
+    """What {"replication": ..., "block": ..., "cycles": ...} says; with blocks the mapping is `sdk`."""
+    bare = parse(_BARE, document, where)
+    options = DEFAULT_MAPPING.changed(mapping="sdk") if bare.block else DEFAULT_MAPPING
+    return AllocationInput(
+        replication=bare.replication, blocks=bare.block, cycles=bare.cycles, where=where, options=options
+    )

@@ -1,0 +1,218 @@
+"""`simulate`: exact timing, stalls, buffers and the critical path of one allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Mapping as MappingOf
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from rramalloc.allocation.allocation import CountedTimes, Layer, NetworkId, Priced, Product, Steps
+from rramalloc.allocation.allocation_input import AllocationInput
+from rramalloc.allocation.optimize import layers_of
+from rramalloc.choices import Handoff
+from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import ModeArrays, demands, folds
+from rramalloc.network.coverage import Coverage
+from rramalloc.network.network import Network
+from rramalloc.plots import SimulationPlots
+from rramalloc.records import Record, absent
+from rramalloc.result import ResultRecord
+from rramalloc.timing.access import Absolute, StepTime
+from rramalloc.timing.buffers import buffers
+from rramalloc.timing.critical_path import Segment, critical_path, describe
+from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.metrics import EnergyModel, left_out, totals
+from rramalloc.timing.published import chain_layers, published
+from rramalloc.timing.simulate import ExactTiming, Replication
+from rramalloc.units import counted
+
+_NO_TICK = "times are ticks, as the allocation has cycles; nothing says how long a tick is: no latency in ns"
+_SDK = "mapping im2col has no blocks: arrays are counted as mapping sdk does"
+_MOST_TICKS = 2**53
+_TOO_MANY_EDGES = "more edges between stages than can be listed: buffers are left out, the timing is exact"
+
+
+class TimedLayer(Layer):
+    """A layer of an allocation with the steps it waits for inputs after its first batch.
+
+    dynamic_pj, static_pj, energy_pj, area_um2: there where the hardware gives them.
+    """
+
+    stall_steps: Steps
+
+
+class BufferedEdge(Record):
+    """Pixels of `producer` that wait for `consumer` at the fullest moment."""
+
+    producer: str
+    consumer: str
+    buffer_pixels: Steps
+    buffer_bytes: Annotated[int, Field(ge=0)]
+
+
+class CriticalSegment(Record):
+    """A run of batches that the makespan waits for; see timing.critical_path.Segment."""
+
+    stage: str
+    start: Steps
+    finish: Steps
+    batches: Steps
+    waits_for: str | None
+    row: int | None
+    column: int | None
+
+
+class Simulation(CountedTimes, ResultRecord, Priced):
+    """Exact timing of one allocation (docs/sources/model.md 4), and what the models say of it
+    (docs/sources/model.md 5).
+
+    recurrence: steps by the tight recurrence, a lower bound of makespan; published: steps by the published
+    recurrence, None where it does not apply, as to blocks and cycles; step_ns ... throughput_per_s: None
+    without [timing] and with cycles of the allocation, where all times are ticks of unknown length; tick_ns:
+    instead of step_ns where stages have their own clocks; dynamic_pj, static_pj, energy_pj, edp, area_um2: as
+    in Allocation, None where not given; latency_table: measured step times, None if those of the hardware
+    hold; coverage: how much of the network this is about.
+    """
+
+    rows_in = "layers"
+    columns = "name, windows, replication, block, batches, cycles, start, finish, stall_steps"
+
+    format: Literal["rramalloc-simulation/1"] = "rramalloc-simulation/1"
+    network: NetworkId
+    hardware: Hardware
+    handoff: Handoff
+    arrays: Product
+    makespan: Steps
+    interval: Steps
+    recurrence: Steps
+    published: Steps | None
+    step_ns: float | None
+    latency_ns: float | None
+    throughput_per_s: float | None
+    dynamic_pj: float | None = None
+    static_pj: float | None = None
+    energy_pj: float | None = None
+    edp: float | None = None
+    area_um2: float | None = None
+    layers: tuple[TimedLayer, ...]
+    edges: tuple[BufferedEdge, ...]
+    critical_path: tuple[CriticalSegment, ...]
+    critical_path_text: str
+    latency_table: MeasuredSteps | None = None
+    coverage: Coverage | None = None
+    warnings: tuple[str, ...] = ()
+    tick_ns: float | None = Field(None, exclude_if=absent)
+
+    @property
+    def plot(self) -> SimulationPlots:
+        """Figures: timeline."""
+        return SimulationPlots(self)
+
+    def _headline(self) -> tuple[str, str]:
+        arrays = counted(self.arrays, "array")
+        words = f"{counted(self.makespan, self.time_unit)} on {arrays}, interval {self.interval:,}"
+        return self.network.name, words
+
+    def _notes(self) -> list[str]:
+        return [self.critical_path_text, *super()._notes()]
+
+
+def simulate_network(network: Network, given: AllocationInput, *, handoff: Handoff) -> Simulation:
+    """Simulate an allocation on its own hardware, under its own options.
+
+    Raises SpecError for a name that is no stage, for copies below 1 or above the layer's blocks, for a block
+    or for ticks that a layer cannot have.
+    """
+    graph, hardware, measured = given.graph(network), given.hardware, given.measured
+    timing = given.timing(graph, handoff)
+    in_blocks, copies = timing.graph, timing.replication
+    if (most := int((timing.batches * timing.cycles).sum())) > _MOST_TICKS:
+        raise SpecError(
+            given.where, f"cycles: all batches last {most} ticks together, the limit is {_MOST_TICKS}"
+        )
+    options = given.options
+    if in_blocks is not graph:  # im2col is sdk with the smallest blocks: the blocks decide
+        options = options.changed(mapping="sdk")
+    if options.mapping == "sdk":
+        modes = ModeArrays(network, graph.stages, hardware)
+
+        def arrays_of(copies: Replication) -> npt.NDArray[Any]:
+            return modes.each(in_blocks.blocks, copies)
+    else:
+        one_copy = np.array(demands(network, graph.stages, hardware, options), dtype=object)
+
+        def arrays_of(copies: Replication) -> npt.NDArray[Any]:
+            taken: npt.NDArray[Any] = one_copy * copies
+            return taken
+
+    demand, taken = arrays_of(np.ones_like(copies)), graph.stored(arrays_of(copies))
+    absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
+    unknown_ticks = bool(given.cycles) and graph.clocks is None
+    without_length = unknown_ticks and absolute.step_ns is not None
+    if unknown_ticks:
+        absolute = Absolute(None, None, None)
+    metrics = None
+    if hardware.energy is not None:
+        model = EnergyModel(graph, hardware, options)
+        metrics = model.measure(in_blocks, copies, arrays_of, absolute.latency_ns)
+    sizes = folds(network, graph.stages, hardware, options)
+    shown = {"in_blocks": bool(given.blocks) or options.mapping == "sdk", "with_cycles": bool(given.cycles)}
+    layers = layers_of(timing, demand.tolist(), taken.tolist(), sizes, hardware, metrics, **shown)
+    path = critical_path(timing)
+    unit = "tick" if given.cycles or graph.clocks is not None else "step"
+    stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
+    return Simulation(
+        network=NetworkId.of(network),
+        hardware=hardware,
+        handoff=handoff,
+        arrays=int(taken.sum()),
+        makespan=timing.makespan,
+        interval=timing.interval,
+        recurrence=max(layer.op for layer in layers),
+        published=None
+        if in_blocks is not graph or given.cycles or graph.clocks is not None
+        else published_steps(network, dict(zip(graph.names, copies.tolist(), strict=True))),
+        **absolute._asdict(),
+        **totals(metrics),
+        layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
+        edges=buffered_edges(timing, hardware.precision.output_bits),
+        critical_path=critical_segments(path),
+        critical_path_text=describe(path, timing.makespan, unit),
+        latency_table=measured,
+        coverage=Coverage.of(network, graph.names, stored_once=bool(graph.queues)),
+        warnings=(
+            *network.warnings,
+            *(() if graph.lists_all_edges else (_TOO_MANY_EDGES,)),
+            *(() if measured is None else measured.warnings),
+            *((_NO_TICK,) if without_length else ()),
+            *left_out(hardware),
+            *((_SDK,) if options.mapping != given.options.mapping else ()),
+        ),
+    )
+
+
+def buffered_edges(timing: ExactTiming, output_bits: int) -> tuple[BufferedEdge, ...]:
+    """What is buffered between stages; nothing where there are too many edges to list them all."""
+    return tuple(
+        BufferedEdge.gather(buffer, buffer_pixels=buffer.pixels, buffer_bytes=buffer.size_bytes(output_bits))
+        for buffer in (buffers(timing) if timing.graph.lists_all_edges else ())
+    )
+
+
+def critical_segments(path: Iterable[Segment]) -> tuple[CriticalSegment, ...]:
+    """A critical path as it is kept in files."""
+    return tuple(CriticalSegment.gather(segment) for segment in path)
+
+
+def published_steps(network: Network, replication: MappingOf[str, int]) -> int | None:
+    """Steps by the published recurrence, None where it does not cover the network."""
+    try:
+        chain = chain_layers(network)
+    except UnsupportedError:
+        return None
+    return published(chain, [replication[layer.name] for layer in chain]).steps

@@ -1,0 +1,192 @@
+"""`rramalloc chiplet`: inference cost on a topology of chiplets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.cli.group import Command, Group
+from rramalloc.cli.interrupt import end, interruptible
+from rramalloc.cli.live_line import LiveLine
+from rramalloc.cli.output import (
+    print_lines,
+    print_part,
+    print_result,
+    table_of,
+    warn,
+)
+from rramalloc.cli.parameters import Format, Help, described, passed
+from rramalloc.units import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule
+    from rramalloc.commands.chiplet.cost import ChipletCost
+
+COST: Help = {
+    "sources": ("FILE...|NETWORK", "Descriptions, or a network with both options below."),
+    "allocation": ("FILE", "Allocation of NETWORK."),
+    "placement": ("FILE", "Placement of that allocation."),
+}
+OPTIMIZE: Help = {
+    "source": ("FILE|NETWORK", "A description, or with --hardware a network."),
+    "hardware": ("FILE|PRESET", "Describe NETWORK on the tiles of this hardware's [chip]."),
+    "description": ("FILE", "Write the description, with the schedule in it."),
+}
+_SPARE = ("routing", "communication", "compute")
+_COSTS = table_of(
+    "group, operator, compute, communication, routing, cost", texts="operator", spare=" ".join(_SPARE)
+)
+_SCHEDULED = table_of(
+    "group, operator, strategy, units, first, compute, communication, routing, cost",
+    texts="operator strategy first",
+    spare=f"first {' '.join(_SPARE)}",
+)
+_COMPARED = table_of(
+    "description=name, groups, in groups=computed, between, total, unit, ratio", texts="name unit"
+)
+_SEQUENTIAL = ", sequential: one group after the other, with the transfers between them"
+
+
+def cost(
+    sources: list[str],
+    *,
+    allocation: str | None = None,
+    placement: str | None = None,
+    latency_table: str | None = None,
+    input_shapes: list[str] | None = None,
+    output_format: Format = "table",
+    output: str | None = None,
+    quiet: bool = False,
+) -> None:
+    """Cost of a description, or of an allocation as it is placed; of several descriptions side by side.
+
+    Example: rramalloc chiplet cost resnext_block.json
+    """
+    given = locals()
+    from rramalloc import api
+
+    if len(sources) > 1:
+        if any(value is not None for value in (allocation, placement, latency_table)):
+            raise typer.BadParameter("--allocation, --placement and --latency-table are for one network")
+        compared = api.chiplet_compare(sources)
+        if output is not None:
+            compared.save(output)
+        print_result(compared.to_dict, _COMPARED, compared.descriptions, output_format, quiet=quiet)
+        warn(compared.warnings, quiet=quiet)
+        return
+    costs = api.chiplet_cost(**passed(given, api.chiplet_cost), source=sources[0])
+    if output is not None:
+        costs.save(output)
+    if print_result(costs.to_dict, _COSTS, costs.rows(), output_format, number=_shown, quiet=quiet):
+        _summary(costs, quiet=quiet)
+    warn(costs.warnings, quiet=quiet)
+
+
+def optimize(
+    source: str,
+    *,
+    hardware: str | None = None,
+    crossbar: str | None = None,
+    mapping: Mapping = "im2col",
+    fc: FullyConnected = "host",
+    seed: int = 0,
+    work: int = 100,
+    time_limit_s: float | None = None,
+    input_shapes: list[str] | None = None,
+    output_format: Format = "table",
+    output: str | None = None,
+    description: str | None = None,
+    quiet: bool = False,
+) -> None:
+    """Groups, partitions and submeshes of least cost, with a lower bound.
+
+    Example: rramalloc chiplet optimize resnext_block.json
+    """
+    given = locals()
+    from rramalloc import api
+    from rramalloc.files import write_json
+    from rramalloc.search.problem import Stop
+
+    stop = Stop(work=work, time_limit_s=time_limit_s)
+    with LiveLine(quiet=quiet) as line, interruptible(stop):
+        schedule = api.chiplet_optimize(
+            **passed(given, api.chiplet_optimize),
+            stop=stop,
+            on_progress=lambda best, bound: line.show(f"best {_shown(best)}, bound {_shown(bound)}"),
+        )
+    if output is not None:
+        schedule.save(output)
+    if description is not None:
+        write_json(description, schedule.description.to_dict())
+    found, rows = _found(schedule), schedule.rows()
+    print_result(schedule.to_dict, _SCHEDULED, rows, output_format, found, number=_shown, quiet=quiet)
+    warn(schedule.warnings, quiet=quiet)
+    end(stop, line, quiet=quiet)
+
+
+def _found(schedule: ChipletSchedule) -> Iterator[tuple[str, str]]:
+    unit, cost = schedule.cost.unit, schedule.cost
+    if schedule.description.name is not None:
+        yield "network", schedule.description.name
+    moved = sum(cost.between)
+    yield "total", f"{_shown(schedule.total)} {unit} in {counted(len(cost.groups), 'group')}"
+    yield "between", f"{_shown(moved)} {unit} of it"
+    yield "lower bound", f"{_shown(schedule.lower_bound)} {unit}"
+    yield "gap", f"{schedule.gap:.2%} from optimal at most"
+    yield "proof", schedule.proof
+    for baseline in schedule.baselines:
+        yield baseline.name, f"{_shown(baseline.total)} {unit}, {baseline.ratio:.3f} times as much"
+    yield "options", f"{schedule.options:,} strategies with their submeshes, of all operators"
+    yield "search", f"{schedule.seconds:.2f} s of work on a reference core"
+
+
+def _summary(cost: ChipletCost, *, quiet: bool) -> None:
+    typer.echo()
+    rows = [
+        (edge.source, edge.to, _shown(edge.communication), _shown(edge.routing), _shown(edge.cost))
+        for edge in cost.edges
+    ]
+    names = ("from", "to", "communication", "routing", "cost")
+    print_part(names, rows, names[:2], _SPARE, quiet=quiet)
+    groups, between = sum(group.cost for group in cost.groups), sum(cost.between)
+    print_lines(
+        [
+            ("groups", f"{_shown(groups)} {cost.unit} in {len(cost.groups)} groups"),
+            ("between", f"{_shown(between)} {cost.unit}"),
+            (
+                "total",
+                f"{_shown(cost.total)} {cost.unit}{_SEQUENTIAL if cost.pipelined is not None else ''}",
+            ),
+            *_pipelined(cost),
+        ]
+    )
+
+
+def _pipelined(cost: ChipletCost) -> Iterator[tuple[str, str]]:
+    if cost.pipelined is not None:
+        what = "all stages at the same time, without transfers between tiles: what `optimize` counts"
+        yield "pipelined", f"{_shown(cost.pipelined)} {cost.unit}, {what}"
+
+
+def _shown(value: float) -> str:
+    """Whole costs in full, others to six digits."""
+    return str(int(value)) if float(value).is_integer() and value < 1e15 else f"{value:.6g}"
+
+
+app = typer.Typer(cls=Group, no_args_is_help=True)
+
+
+@app.callback()
+def _chiplet() -> None:
+    """Inference cost on a topology of chiplets.
+
+    Example: rramalloc chiplet cost resnext_block.json
+    """
+
+
+app.command("cost", cls=Command)(described(cost, COST))
+app.command("optimize", cls=Command)(described(optimize, OPTIMIZE))

@@ -1,0 +1,374 @@
+"""Search for a schedule of low cost: greedy construction, then local search with perturbation.
+
+Three moves take turns. *Relocate* gives one operator the best of all its options in the best of all groups
+that may hold it. *Forest* chooses the options of a random set of operators at once whose edges form a forest,
+which dynamic programming does exactly. *Perturb* takes the operators of a group, or some that are near each
+other, out of the schedule and inserts them again, greedily or at random.
+Source of the objective: docs/sources/companions.md 2; iterated local search: Lourenco, Martin and Stuetzle,
+Handbook of Metaheuristics (2003), doi 10.1007/0-306-48056-5_11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rramalloc.commands.chiplet.places import Floats, Ints
+from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
+from rramalloc.search.problem import Stop
+
+_NS_PER_ENTRY = 20.0
+_NS_PER_LOOK = 50_000.0
+"""Of a reference core: of a cost that is looked at, and of a look at an edge or a group."""
+_CANDIDATES = 256
+"""Options of one operator in a forest: the most promising ones and as many others at random."""
+_FOREST_EVERY = 8
+_KICKED = 6
+"""Operators that a perturbation changes at most."""
+_P_GROUP, _P_REBUILT = 0.3, 0.5
+"""Share of perturbations that take a whole group, and that insert greedily rather than at random."""
+_ACCEPTED = 0.001
+"""How far above the best a schedule may be to go on from it."""
+_BETTER = 1e-9
+Progress = Callable[[float, float], None]
+"""Called with the cost of the best schedule and the lower bound."""
+
+
+@dataclass
+class GroupSchedule:
+    """groups: operators that run at the same time, in order; chosen: the option of every operator."""
+
+    groups: list[list[int]]
+    chosen: list[int]
+
+    def copy(self) -> GroupSchedule:
+        """Another one that may change."""
+        return GroupSchedule([list(group) for group in self.groups], list(self.chosen))
+
+    def place(self, v: int) -> int:
+        """The number of the group that holds an operator."""
+        return next(number for number, group in enumerate(self.groups) if v in group)
+
+    def remove(self, v: int) -> None:
+        """Take an operator out of its group, and the group out of the schedule if it is empty then."""
+        place = self.place(v)
+        self.groups[place].remove(v)
+        if not self.groups[place]:
+            del self.groups[place]
+
+
+class ScheduleSearch:
+    """The moves, and what they cost. spent_s: seconds of a reference core so far."""
+
+    def __init__(self, problem: ScheduleProblem, stop: Stop, seed: int) -> None:
+        self.problem, self.stop = problem, stop
+        self.random = np.random.default_rng(seed)
+        self.spent_s = 0.0
+        self._every = [np.arange(len(options.cost)) for options in problem.options]
+        self._before = [{link.source for link in links} for links in problem.entering]
+        self._after = [{link.to for link in links} for links in problem.leaving]
+        self._ancestors: list[set[int]] = [set() for _ in problem.names]
+        for v in problem.order:
+            self._ancestors[v] = self._before[v].union(*(self._ancestors[u] for u in self._before[v]))
+
+    def total(self, schedule: GroupSchedule) -> float:
+        """Cost of a schedule."""
+        problem = self.problem
+        return problem.group_total(schedule.groups, schedule.chosen) + problem.edge_total(schedule.chosen)
+
+    def greedy(self, *, alone: bool = False) -> GroupSchedule:
+        """Operators in order, each with the option and group that add least; alone: one group each."""
+        schedule = GroupSchedule([], [-1] * len(self.problem.names))
+        for v in self.problem.order:
+            self._insert(schedule, v, self._edges(schedule, v), alone=alone)
+        return schedule
+
+    def random_schedule(self) -> GroupSchedule:
+        """Operators in order, each with an option at random, in the last group if that has room, or alone."""
+        schedule = GroupSchedule([], [-1] * len(self.problem.names))
+        for v in self.problem.order:
+            option = int(self.random.integers(len(self._every[v])))
+            schedule.chosen[v] = option
+            last = schedule.groups[-1] if schedule.groups else []
+            free = bool(last) and self._before[v].isdisjoint(last) and self.random.random() < 0.5
+            if free and not self._conflicts(schedule, v, last)[option]:
+                last.append(v)
+            else:
+                schedule.groups.append([v])
+        return schedule
+
+    def improve(
+        self,
+        starts: Sequence[GroupSchedule],
+        work_s: float,
+        bound: float,
+        on_progress: Progress | None = None,
+    ) -> GroupSchedule:
+        """The best schedule that is reached from some starts within some seconds of a reference core.
+
+        bound: no schedule costs less, so the search ends when one costs no more.
+        """
+        end_s = self.spent_s + work_s
+        current = min((self._settled(start, end_s) for start in starts), key=self.total)
+        total = self.total(current)
+        best, least, kicks = current.copy(), total, 0
+        while self._goes_on(end_s) and least > bound * (1 + _BETTER):
+            if on_progress is not None:
+                on_progress(least, bound)
+            kicks += 1
+            other = current.copy()
+            self._descend(other, self._perturb(other), end_s)
+            if kicks % _FOREST_EVERY == 0:
+                self._reorder(other)
+                self._forest(other)
+            reached = self.total(other)
+            if reached < least * (1 - _BETTER):
+                best, least = other.copy(), reached
+            if reached <= least * (1 + _ACCEPTED):
+                current, total = other, reached
+        return best
+
+    def _settled(self, start: GroupSchedule, end_s: float) -> GroupSchedule:
+        """The schedule where neither relocations nor forests lower the cost any more."""
+        schedule = start.copy()
+        self._descend(schedule, list(range(len(start.chosen))), end_s)
+        total, stale = self.total(schedule), 0
+        while stale < _FOREST_EVERY and self._goes_on(end_s):
+            self._forest(schedule)
+            self._reorder(schedule)
+            self._descend(schedule, list(range(len(schedule.chosen))), end_s)
+            now = self.total(schedule)
+            stale = 0 if now < total * (1 - _BETTER) else stale + 1
+            total = now
+        return schedule
+
+    def _descend(self, schedule: GroupSchedule, touched: list[int], end_s: float) -> None:
+        """Relocate operators, and those near one that was moved, until none can be moved for less."""
+        waiting = [touched[place] for place in self.random.permutation(len(touched)).tolist()]
+        known = set(waiting)
+        while waiting and self._goes_on(end_s):
+            v = waiting.pop()
+            known.discard(v)
+            for u in self._relocate(schedule, v):
+                if u not in known:
+                    known.add(u)
+                    waiting.insert(0, u)
+
+    def _edges(self, schedule: GroupSchedule, v: int, without: frozenset[int] = frozenset()) -> Floats:
+        """Cost of the edges of an operator for each of its options; without: neighbours not counted."""
+        costs = np.zeros(len(self._every[v]))
+        for link in self.problem.entering[v]:
+            if schedule.chosen[link.source] >= 0 and link.source not in without:
+                here = np.array([schedule.chosen[link.source]])
+                costs += self.problem.link_costs(link, here, self._every[v])[0]
+                self._count(len(costs))
+        for link in self.problem.leaving[v]:
+            if schedule.chosen[link.to] >= 0 and link.to not in without:
+                there = np.array([schedule.chosen[link.to]])
+                costs += self.problem.link_costs(link, self._every[v], there)[:, 0]
+                self._count(len(costs))
+        return costs
+
+    def _conflicts(self, schedule: GroupSchedule, v: int, group: Sequence[int]) -> Ints:
+        """Whether each option of an operator shares units with some operators."""
+        places = self.problem.places
+        used = [self.problem.options[u].place[schedule.chosen[u]] for u in group]
+        shared = places.members @ places.members[used].sum(axis=0)
+        self._count(places.members.size // 8)
+        conflicts: Ints = shared[self.problem.options[v].place] > 0
+        return conflicts
+
+    def _relocate(self, schedule: GroupSchedule, v: int) -> list[int]:
+        """Move an operator where it costs least, if that is less; returns those that may move then."""
+        groups, before = schedule.groups, schedule.chosen[v]
+        place = schedule.place(v)
+        home = list(groups[place])
+        edges, cost = self._edges(schedule, v), self.problem.options[v].cost
+        others = [u for u in home if u != v]
+        now = float(edges[before]) + max(0.0, float(cost[before]) - self._top(schedule, others))
+        schedule.remove(v)
+        least = self._insert(schedule, v, edges, alone=False)
+        if least < now * (1 - _BETTER):
+            mates = groups[schedule.place(v)]
+            return [*sorted(self._before[v] | self._after[v]), *others, *(u for u in mates if u != v)]
+        schedule.remove(v)
+        if others:
+            groups[place][:] = home
+        else:
+            groups.insert(place, home)
+        schedule.chosen[v] = before
+        return []
+
+    def _insert(self, schedule: GroupSchedule, v: int, edges: Floats, *, alone: bool) -> float:
+        """Put an operator where it costs least, given what its edges cost; returns what it adds."""
+        groups, cost = schedule.groups, self.problem.options[v].cost
+        low, high = self._range(schedule, v)
+        values = edges + cost
+        chosen = int(values.argmin())
+        least, target = float(values[chosen]), -1
+        for number in range(low, high) if not alone else ():
+            top = self._top(schedule, groups[number])
+            joined = edges + np.maximum(cost - top, 0)
+            self._count(len(joined))
+            if joined.min() >= least:
+                continue
+            joined = np.where(self._conflicts(schedule, v, groups[number]), np.inf, joined)
+            option = int(joined.argmin())
+            if joined[option] < least:
+                chosen, least, target = option, float(joined[option]), number
+        schedule.chosen[v] = chosen
+        if target >= 0:
+            groups[target].append(v)
+        else:
+            groups.insert(low, [v])
+        return least
+
+    def _range(self, schedule: GroupSchedule, v: int) -> tuple[int, int]:
+        """The groups that may hold an operator: from the first to below the second."""
+        low, high = 0, len(schedule.groups)
+        for number, group in enumerate(schedule.groups):
+            if not self._ancestors[v].isdisjoint(group):
+                low = number + 1
+            if any(v in self._ancestors[u] for u in group):
+                high = min(high, number)
+        return low, high
+
+    def _top(self, schedule: GroupSchedule, group: Sequence[int]) -> float:
+        return max((float(self.problem.options[u].cost[schedule.chosen[u]]) for u in group), default=0.0)
+
+    def _forest(self, schedule: GroupSchedule) -> None:
+        """The best options at once of operators whose edges form a forest, groups as they are."""
+        members = self._choose_forest(schedule)
+        inside = frozenset(members)
+        near: dict[int, Ints] = {}
+        value: dict[int, Floats] = {}
+        for v in members:
+            near[v], value[v] = self._candidates(schedule, v, inside)
+        parent = self._rooted(members, inside)
+        pointer: dict[int, Ints] = {}
+        for v in reversed(parent):
+            above = parent[v]
+            if above >= 0:
+                costs = self._between(above, v, near) + value[v]
+                pointer[v] = costs.argmin(axis=1)
+                value[above] = value[above] + costs.min(axis=1)
+        picked: dict[int, int] = {}
+        for v in parent:
+            above = parent[v]
+            picked[v] = int(value[v].argmin()) if above < 0 else int(pointer[v][picked[above]])
+            schedule.chosen[v] = int(near[v][picked[v]])
+
+    def _choose_forest(self, schedule: GroupSchedule) -> list[int]:
+        """Operators at random, of every group one at most, such that no circle of edges closes."""
+        group_of = {v: number for number, group in enumerate(schedule.groups) for v in group}
+        root = {v: v for v in group_of}
+
+        def find(v: int) -> int:
+            while root[v] != v:
+                v = root[v]
+            return v
+
+        members: list[int] = []
+        taken: set[int] = set()
+        for v in self.random.permutation(len(root)).tolist():
+            ends = [find(u) for u in (self._before[v] | self._after[v]) if u in members]
+            if group_of[v] not in taken and len(set(ends)) == len(ends):
+                members.append(v)
+                taken.add(group_of[v])
+                for end in ends:
+                    root[end] = v
+        return members
+
+    def _candidates(self, schedule: GroupSchedule, v: int, inside: frozenset[int]) -> tuple[Ints, Floats]:
+        """Some options of an operator, the one in use first, and their cost without edges of the forest."""
+        cost, group = self.problem.options[v].cost, schedule.groups[schedule.place(v)]
+        others = [u for u in group if u != v]
+        outside = self._edges(schedule, v, inside) + np.maximum(cost - self._top(schedule, others), 0)
+        if others:
+            outside = np.where(self._conflicts(schedule, v, others), np.inf, outside)
+        if len(outside) <= _CANDIDATES:
+            return self._every[v], outside
+        every = outside + self._edges(schedule, v, frozenset(range(len(schedule.chosen))) - inside)
+        best = np.argpartition(every, _CANDIDATES // 2)[: _CANDIDATES // 2]
+        other = self.random.integers(0, len(outside), _CANDIDATES // 2)
+        some = np.unique(np.concatenate(([schedule.chosen[v]], best, other)))
+        return some, outside[some]
+
+    def _rooted(self, members: Sequence[int], inside: frozenset[int]) -> dict[int, int]:
+        """The parent of every operator of the forest, -1 for roots; parents come first."""
+        parent: dict[int, int] = {}
+        for root in members:
+            waiting = [] if root in parent else [(root, -1)]
+            while waiting:
+                v, above = waiting.pop()
+                parent[v] = above
+                waiting += [(u, v) for u in sorted((self._before[v] | self._after[v]) & inside) if u != above]
+        return parent
+
+    def _between(self, above: int, below: int, near: dict[int, Ints]) -> Floats:
+        """Costs of all edges between two operators: rows for options of the first."""
+        costs = np.zeros((len(near[above]), len(near[below])))
+        for link in self.problem.leaving[above]:
+            if link.to == below:
+                costs += self.problem.link_costs(link, near[above], near[below])
+        for link in self.problem.leaving[below]:
+            if link.to == above:
+                costs += self.problem.link_costs(link, near[below], near[above]).T
+        self._count(costs.size)
+        return costs
+
+    def _reorder(self, schedule: GroupSchedule) -> None:
+        """The same groups in another order that respects the edges: other groups can be joined then."""
+        group_of = {v: number for number, group in enumerate(schedule.groups) for v in group}
+        needs = [{group_of[u] for v in group for u in self._before[v]} for group in schedule.groups]
+        done: set[int] = set()
+        ordered: list[list[int]] = []
+        left = list(range(len(needs)))
+        while left:
+            ready = [number for number in left if needs[number] <= done]
+            number = ready[int(self.random.integers(len(ready)))]
+            ordered.append(schedule.groups[number])
+            done.add(number)
+            left.remove(number)
+        schedule.groups[:] = ordered
+
+    def _perturb(self, schedule: GroupSchedule) -> list[int]:
+        """Change some operators that are near each other; returns those that may move then."""
+        near = self._near(schedule)
+        touched = dict.fromkeys(near)
+        for v in near:
+            mates = schedule.groups[schedule.place(v)]
+            touched |= dict.fromkeys((*mates, *sorted(self._before[v] | self._after[v])))
+            schedule.remove(v)
+        anew = self.random.random() < _P_REBUILT
+        for v in near:
+            schedule.chosen[v] = -1
+        for v in near:
+            if anew:
+                self._insert(schedule, v, self._edges(schedule, v), alone=False)
+            else:
+                low = self._range(schedule, v)[0]
+                schedule.groups.insert(low, [v])
+                schedule.chosen[v] = int(self.random.integers(len(self._every[v])))
+        return list(touched)
+
+    def _near(self, schedule: GroupSchedule) -> list[int]:
+        """Operators of one group, or an operator and some around it."""
+        first = int(self.random.integers(len(schedule.chosen)))
+        group = schedule.groups[schedule.place(first)]
+        if len(group) > 1 and self.random.random() < _P_GROUP:
+            return [group[place] for place in self.random.permutation(len(group)).tolist()]
+        count, near = 1 + int(self.random.integers(_KICKED)), [first]
+        for v in near:
+            near += [u for u in sorted(self._before[v] | self._after[v]) if u not in near]
+            if len(near) >= count:
+                break
+        return near[:count]
+
+    def _goes_on(self, end_s: float) -> bool:
+        return self.spent_s < end_s and not self.stop.out_of_time
+
+    def _count(self, entries: int) -> None:
+        self.spent_s += 1e-9 * (_NS_PER_LOOK + _NS_PER_ENTRY * entries)

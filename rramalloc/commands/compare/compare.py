@@ -1,0 +1,321 @@
+"""`compare`: every method on the same problem; each allocation is simulated and checked."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as MappingOf
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from rramalloc.allocation.allocation import NetworkId
+from rramalloc.allocation.budgets import budgets, minimum_arrays
+from rramalloc.allocation.check import CheckedTiming, check_candidate
+from rramalloc.allocation.optimize import Request, input_warnings, make_problem, propose
+from rramalloc.allocation.simulation import published_steps
+from rramalloc.choices import COMPARED_OBJECTIVES, ComparedObjective, FullyConnected, Mapping
+from rramalloc.commands.compare.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
+from rramalloc.compiled import clock as now_s
+from rramalloc.errors import SolverError, SpecError, UnsupportedError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
+from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.methods.registry import METHODS, method_named
+from rramalloc.network.coverage import Coverage
+from rramalloc.network.geometry import Pair
+from rramalloc.network.network import Network
+from rramalloc.progress import followed, of_comparison
+from rramalloc.records import check_effort, check_known, check_range
+from rramalloc.search.objective import OBJECTIVES, Objective, gap_of, within
+from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
+from rramalloc.timing.access import Absolute
+from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
+from rramalloc.timing.metrics import totals
+from rramalloc.timing.recurrence import recurrence
+from rramalloc.version import __version__
+
+MAX_SEEDS = 1000
+_INTERRUPTED = "interrupted before it was ready"
+
+CompareProgress = Callable[[int, str, int, int], None]
+"""Called with (budget, method, runs before it, runs in all) when a method begins."""
+
+
+@dataclass(slots=True)
+class CancelToken:
+    """Ends a comparison from outside (Ctrl-C): running searches stop, and no other begins."""
+
+    _interrupted: bool = False
+    _running: list[Stop] = field(default_factory=list)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether to end; to be set from outside."""
+        return self._interrupted
+
+    @interrupted.setter
+    def interrupted(self, asked: bool) -> None:
+        self._interrupted = asked
+        for stop in self._running:
+            stop.interrupted = asked
+
+    def stop(self, options: CompareOptions, cores: int | None) -> Stop:
+        """The stop of one run, which ends with this."""
+        made = Stop(work=options.work, time_limit_s=options.time_limit_s, cores=cores)
+        self._running.append(made)
+        made.interrupted = self._interrupted
+        return made
+
+
+def compare(
+    network: NetworkLike,
+    arrays: int | str | Sequence[int | str],
+    *,
+    hardware: HardwareLike = DEFAULT_PRESET,
+    crossbar: CrossbarLike | None = None,
+    mapping: Mapping = "im2col",
+    fold: bool = False,
+    fc: FullyConnected = "host",
+    objective: ComparedObjective = "latency",
+    methods: Sequence[str] | None = None,
+    seed: int = 0,
+    seeds: int = 5,
+    work: int = DEFAULT_WORK,
+    time_limit_s: float | None = None,
+    clock: bool = False,
+    latency_table: LatencyTableLike | None = None,
+    input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
+    on_progress: CompareProgress | None = None,
+    progress: bool = True,
+    ending: CancelToken | None = None,
+) -> Comparison:
+    """All methods side by side on one network at one budget or several, every allocation simulated exactly.
+
+    arrays: 2048, "x2" (twice the minimum) or a list of such; objective: latency, energy or edp, by which
+    methods are judged; methods: names, None for all that are compared by default; seeds: runs of each method
+    that depends on its seed, whose median is reported; work and time_limit_s: of every single run; clock:
+    measure time too; latency_table: measured step times, or their file; progress: show a line in a notebook;
+    ending: set its `interrupted` to end early, with what is ready by then. `skipped` of the result lists
+    methods that do not apply or find no allocation.
+    Raises RramallocError: BudgetError, FileError, PlacementError, TileError, SpecError, UnknownNameError
+    before anything runs; SolverError if an allocation does not survive the check.
+    """
+    mapped = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
+    check_known("objective", objective, COMPARED_OBJECTIVES)
+    check_effort(seed, work, time_limit_s)
+    check_range("seeds", seeds, 1, MAX_SEEDS)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    machine = as_hardware(hardware, crossbar)
+    options = CompareOptions(
+        **dict(mapped), methods=competitors(methods, mapped), seed=seed, seeds=seeds, work=work,
+        time_limit_s=time_limit_s, latency_table=measured_steps(latency_table, source, fc, machine),
+    )  # fmt: skip
+    sizes = budgets(arrays, minimum_arrays(source, machine, mapped))
+    with followed(on_progress, progress, of_comparison) as callback:
+        return _compared(source, machine, sizes, objective, options, ending or CancelToken(), callback, clock)
+
+
+def competitors(methods: Sequence[str] | None, mapping: MappingOptions) -> tuple[str, ...]:
+    """Methods that compete, each once, `auto` first; None: all that are compared by default.
+
+    Raises SpecError, UnknownNameError.
+    """
+    if methods is None:
+        every = [method_named(name) for name in METHODS]
+        methods = [each.name for each in every if each.compared and each.covers(mapping)]
+    for name in methods:
+        method_named(name)
+    if not methods:
+        raise SpecError("methods", "name at least one method to compare")
+    return tuple(sorted(dict.fromkeys(methods), key=lambda name: name != REFERENCE))
+
+
+def _compared(
+    network: Network, hardware: Hardware, arrays: Sequence[int], objective: ComparedObjective,
+    options: CompareOptions, cancel: CancelToken, on_progress: CompareProgress | None, clock: bool,
+) -> Comparison:  # fmt: skip
+    mapping, methods, measured = options.changed(), options.methods, options.latency_table
+    objectives = [
+        OBJECTIVES[objective](make_problem(network, hardware, budget, mapping, measured=measured))
+        for budget in arrays
+    ]
+    rows: list[Row] = []
+    skipped: list[Skipped] = []
+    total = len(methods) * len(objectives)
+    for place, (budget, judged) in enumerate(zip(arrays, objectives, strict=True)):
+        ready: dict[str, CheckedRuns] = {}
+        for number, method in enumerate(methods, start=place * len(methods)):
+            if on_progress is not None and not cancel.interrupted:
+                on_progress(budget, method, number, total)
+            begun_s = now_s()
+            try:
+                request = Request(mapping=mapping, objective=objective, method=method)
+                proposed = _candidates(judged.problem, request, options, cancel)
+            except (UnsupportedError, SolverError) as error:
+                skipped.append(Skipped(arrays=budget, method=method, reason=str(error)))
+                continue
+            clock_s = (now_s() - begun_s) / len(proposed) if clock else None
+            ready[method] = CheckedRuns.of(judged, budget, method, proposed, clock_s)
+        rows += rows_of(network, budget, judged, ready)
+    if not rows and not cancel.interrupted:
+        raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
+    coverage = Coverage.of(network, objectives[0].problem.graph.names)
+    return Comparison(
+        rramalloc_version=__version__,
+        network=NetworkId.of(network),
+        hardware=hardware,
+        options=options,
+        objective=objective,
+        objective_unit=objectives[0].unit,
+        rows=tuple(row.model_copy(update={"proof": coverage.qualified(row.proof)}) for row in rows),
+        skipped=tuple(skipped),
+        coverage=coverage,
+        warnings=(
+            *input_warnings(objectives[0].problem.graph, hardware, mapping, max(arrays), measured),
+            *_surprises(rows, methods),
+        ),
+    )
+
+
+def _candidates(
+    problem: Problem, request: Request, options: CompareOptions, cancel: CancelToken
+) -> list[Candidate]:
+    """What a method proposes, with every seed if it has any. Raises SolverError, UnsupportedError."""
+    count = options.seeds if method_named(request.method).seeded else 1
+
+    def run(seed: int) -> Candidate:
+        if cancel.interrupted:
+            raise SolverError(_INTERRUPTED)
+        stop = cancel.stop(options, cores=1 if count > 1 else None)
+        candidate = propose(problem, replace(request, seed=seed), stop)
+        if stop.interrupted and request.method != REFERENCE:
+            raise SolverError(_INTERRUPTED)
+        return candidate
+
+    if count == 1:
+        return [run(options.seed)]
+    with ThreadPoolExecutor(min(count, os.cpu_count() or 1)) as pool:
+        return list(pool.map(run, range(options.seed, options.seed + count)))
+
+
+def _surprises(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
+    """What a reader must know of the ratios: against what they are, and where `auto` is not the best."""
+    there = {row.arrays for row in rows if row.method == REFERENCE}
+    words = [
+        f"{row.arrays} arrays: {row.method} is faster than {REFERENCE}, ratio {row.ratio:.4f}"
+        for row in rows
+        if row.arrays in there and row.ratio < 1
+    ]
+    if rows and not {row.arrays for row in rows} <= there:
+        why = "was not compared" if REFERENCE not in methods else "has no row at every budget"
+        words.append(f"{REFERENCE} {why}: ratios are to the best of the methods compared there")
+    return words
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedRun:
+    """One run of a method. score: the objective of what it proposed, exact."""
+
+    candidate: Candidate
+    checked: CheckedTiming
+    score: float
+
+    @property
+    def makespan(self) -> int:
+        """Exact steps."""
+        return self.checked.timing.makespan
+
+    @property
+    def key(self) -> tuple[float, int, list[int], tuple[Pair, ...]]:
+        """Better runs first, without ties between different allocations."""
+        timing = self.checked.timing
+        return self.score, self.checked.used, timing.replication.tolist(), timing.graph.blocks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedRuns:
+    """All runs of a method at a budget, the best first; clock_s: measured, per run, None if it was not."""
+
+    runs: Sequence[CheckedRun]
+    clock_s: float | None
+
+    @classmethod
+    def of(
+        cls, objective: Objective, budget: int, method: str, proposed: Sequence[Candidate],
+        clock_s: float | None,
+    ) -> CheckedRuns:  # fmt: skip
+        """Simulate and check what a method proposed. Raises SolverError for what does not hold."""
+        runs = []
+        for candidate in proposed:
+            checked = check_candidate(objective.problem, candidate, budget, method)
+            runs.append(CheckedRun(candidate, checked, objective.value(checked.timing)))
+        return cls(sorted(runs, key=lambda run: run.key), clock_s)
+
+    @property
+    def middle(self) -> CheckedRun:
+        """The median run, the better of two."""
+        return self.runs[(len(self.runs) - 1) // 2]
+
+
+def rows_of(
+    network: Network, budget: int, objective: Objective, by_method: MappingOf[str, CheckedRuns]
+) -> list[Row]:
+    """The rows of one budget: the reference first, then the fastest first.
+
+    Raises SolverError if a bound that one method proved is above what another one reached.
+    """
+    if not by_method:
+        return []
+    reference = by_method.get(REFERENCE)
+    base = reference.middle.score if reference else min(runs.middle.score for runs in by_method.values())
+    bound = _bound(objective, by_method)
+    rows = [_row(network, budget, name, runs, base, bound) for name, runs in by_method.items()]
+    return sorted(rows, key=lambda row: (row.method != REFERENCE, row.ratio, row.makespan, row.method))
+
+
+def _bound(objective: Objective, by_method: MappingOf[str, CheckedRuns]) -> float:
+    """The best bound of the objective that any run proved. Raises SolverError if another run is below it."""
+    every = ((run.candidate, name) for name, runs in by_method.items() for run in runs.runs)
+    bound, prover = max((objective.bound(candidate), name) for candidate, name in every)
+    least, fastest = min((runs.runs[0].score, name) for name, runs in by_method.items())
+    bound = within(least, bound)
+    if least < bound:
+        reached = f"{fastest} takes {least:.17g}"
+        raise SolverError(
+            f"{prover} claims no less than {bound:.17g} {objective.unit}, yet {reached}; please report"
+        )
+    return bound
+
+
+def _row(network: Network, budget: int, method: str, runs: CheckedRuns, base: float, bound: float) -> Row:
+    run = runs.middle
+    timing = run.checked.timing
+    absolute = Absolute.of(run.checked.problem.step_time, timing)
+    unpublished = run.checked.has_shifted_kernels or timing.graph.clocks is not None
+    seconds = run.candidate.seconds
+    return Row.gather(
+        absolute,
+        run.checked,
+        timing,
+        run.candidate,
+        network=network.name,
+        arrays=budget,
+        method=method,
+        ratio=run.score / base if base else 1.0 if run.score == base else math.inf,
+        seconds=None if seconds is None else round(seconds, 6),
+        clock_s=None if runs.clock_s is None else round(runs.clock_s, 6),
+        objective_value=run.score,
+        lower_bound=bound,
+        gap=gap_of(run.score, bound),
+        recurrence=recurrence(timing.graph, timing.replication, timing.handoff, timing.cycles).steps,
+        published=None if unpublished else published_steps(network, run.checked.replication),
+        **totals(run.checked.problem.metrics(timing)),
+        runs=len(runs.runs),
+        best=runs.runs[0].makespan,
+        median=run.makespan,
+        worst=runs.runs[-1].makespan,
+        block=run.checked.blocks,
+    )

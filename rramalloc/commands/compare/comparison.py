@@ -1,0 +1,138 @@
+"""Comparison: all methods side by side, as it is shown and as it is kept."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rramalloc.allocation.allocation import Count, LayerModes, NetworkId, Steps
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.coverage import Coverage
+from rramalloc.plots import ComparisonPlots
+from rramalloc.records import Record
+from rramalloc.result import ResultRecord
+from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.units import Unit, counted
+
+FORMAT: Literal["rramalloc-comparison/1"] = "rramalloc-comparison/1"
+REFERENCE = "auto"
+"""The method that ratios are to."""
+
+
+class CompareOptions(MappingOptions):
+    """What was asked for beyond network, hardware and budgets; time_limit_s and work: of every single run.
+
+    latency_table: measured step times, None if those of the hardware hold.
+    """
+
+    methods: tuple[str, ...]
+    seed: int
+    seeds: int
+    work: int
+    time_limit_s: float | None
+    latency_table: MeasuredSteps | None = None
+
+
+class Row(LayerModes):
+    """One method at one budget.
+
+    network: name; arrays: the budget; makespan, interval, used: of the allocation in `replication`, exact;
+    objective_value: of that allocation, in the comparison's objective_unit; ratio: objective_value over that
+    of `auto` at this budget, or over the best if `auto` was not compared; seconds: work counted in seconds of
+    a reference core, None where a method counts none; clock_s: measured seconds of a run, only if asked for,
+    and all that depends on the machine; lower_bound: of the objective, in its unit, the best bound that any
+    method proved at this budget; gap: (objective_value - lower_bound) / objective_value; recurrence,
+    published: steps by the models (docs/sources/model.md 5), published None unless the network is a chain it
+    covers; step_ns, latency_ns: None without [timing]; dynamic_pj, static_pj, energy_pj, edp, area_um2: as in
+    Allocation, None where not given; repaired: copies were taken away because what the method asked for did
+    not fit; runs: seeds tried; best, median, worst: makespans of the best, the middle (the lower of two) and
+    the worst run; the row is of the middle one.
+    """
+
+    network: str
+    arrays: Count
+    method: str
+    makespan: Steps
+    interval: Steps
+    used: Count
+    objective_value: int | float
+    ratio: float
+    seconds: float | None
+    clock_s: float | None
+    lower_bound: int | float
+    gap: float
+    recurrence: Steps
+    published: Steps | None
+    step_ns: float | None
+    latency_ns: float | None
+    dynamic_pj: float | None = None
+    static_pj: float | None = None
+    energy_pj: float | None = None
+    edp: float | None = None
+    area_um2: float | None = None
+    repaired: bool
+    runs: Count
+    best: Steps
+    median: Steps
+    worst: Steps
+    proof: str
+
+
+SCALARS = tuple(name for name in Row.model_fields if name not in LayerModes.model_fields)
+"""Fields of a row that fit in a cell of a table."""
+
+
+class Skipped(Record):
+    """A method that has no row at a budget, and why."""
+
+    arrays: Count
+    method: str
+    reason: str
+
+
+class Comparison(ResultRecord):
+    """Methods side by side: rows by budget in the order given, `auto` first, then the fastest first.
+
+    skipped: methods that do not apply or found nothing; warnings: what was assumed or ignored, and where
+    another method was faster than `auto`; coverage: how much of the network this is about.
+    """
+
+    rows_in = "rows"
+    columns = "arrays, method, makespan, ratio, gap, used, interval, repaired, runs"
+    unlisted = frozenset(LayerModes.model_fields)
+
+    format: Literal["rramalloc-comparison/1"] = FORMAT
+    rramalloc_version: str
+    network: NetworkId
+    hardware: Hardware
+    options: CompareOptions
+    objective: str = "latency"
+    objective_unit: Unit = "steps"
+    rows: tuple[Row, ...]
+    skipped: tuple[Skipped, ...] = ()
+    coverage: Coverage | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def budgets(self) -> tuple[int, ...]:
+        """Budgets that have rows, in the order given."""
+        return tuple(dict.fromkeys(row.arrays for row in self.rows))
+
+    def at(self, arrays: int) -> tuple[Row, ...]:
+        """The rows at one budget."""
+        return tuple(row for row in self.rows if row.arrays == arrays)
+
+    @property
+    def plot(self) -> ComparisonPlots:
+        """Figures: methods."""
+        return ComparisonPlots(self)
+
+    def _headline(self) -> tuple[str, str]:
+        methods = counted(len({row.method for row in self.rows}), "method")
+        return self.network.name, f"{methods} on {', '.join(f'{size:,}' for size in self.budgets)} arrays"
+
+    def _notes(self) -> list[str]:
+        left_out = [
+            f"Left out: {item.method} at {item.arrays:,} arrays: {item.reason}" for item in self.skipped
+        ]
+        return [*super()._notes(), *left_out]

@@ -1,0 +1,385 @@
+"""Evaluation: which strategy is fastest layer after layer, and what holds every task back.
+
+Source: docs/sources/companions.md 1.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from rramalloc.allocation.allocation import Count, NetworkId
+from rramalloc.choices import FullyConnected
+from rramalloc.commands.evaluate.enumeration import (
+    Best,
+    Busiest,
+    ColumnSource,
+    Enumeration,
+    PlanColumns,
+    check_entries,
+)
+from rramalloc.commands.evaluate.matrices import Matrix, column_sums, write_load, write_performance
+from rramalloc.commands.evaluate.strategy import Strategy, StrategyPlan, SubtaskEntry
+from rramalloc.commands.evaluate.tasks import LayerTask, SplitBy, Term
+from rramalloc.errors import SpecError
+from rramalloc.files import write_json
+from rramalloc.hardware.hardware import Precision
+from rramalloc.hardware.performance import ChipPerformance
+from rramalloc.network.network import Network
+from rramalloc.network.node import Name
+from rramalloc.records import Record, brief
+from rramalloc.result import Result, frame_of
+from rramalloc.units import one_line
+from rramalloc.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT: Literal["rramalloc-evaluation/1"] = "rramalloc-evaluation/1"
+
+
+class TaskTime(Record):
+    """A task under a strategy.
+
+    bytes_in, bytes_out, bytes_working: of the whole task (input, output, weights); strategy: its name;
+    subtasks: how many; split: what is dealt out to them; share: of the subtask that takes longest; in_ns,
+    compute_ns, out_ns: its three terms; time_ns: their sum, the task's run time; dominant: the largest term.
+    """
+
+    name: Name
+    operator: str
+    windows: Count
+    bytes_in: int
+    bytes_out: int
+    bytes_working: int
+    strategy: Name
+    subtasks: Count
+    split: SplitBy
+    share: float
+    in_ns: float
+    compute_ns: float
+    out_ns: float
+    time_ns: float
+    dominant: Term
+
+
+class StrategyTime(Record):
+    """Run time of the network under a strategy; ratio: to the best one."""
+
+    name: Name
+    time_ns: float
+    ratio: float
+
+
+class EnumeratedClass(Record):
+    """Ways to share units out that take equal time.
+
+    subtasks: how many; split: what is dealt out to them; ways: whose storage can hold every task; time_ns: of
+    the network.
+    """
+
+    name: Name
+    subtasks: Count
+    split: SplitBy
+    ways: int
+    time_ns: float
+
+
+class Enumerated(Record):
+    """What was enumerated.
+
+    unit_bytes: of a storage unit, an equal part of the chip's memory; ways: to share the units out;
+    classes: of equal time, all there are that fit every task.
+    """
+
+    compute_units: Count
+    storage_units: Count
+    unit_bytes: int
+    ways: int
+    classes: tuple[EnumeratedClass, ...]
+
+
+class Composition(Record):
+    """The best strategy of every task, where units are divided anew for each.
+
+    time_ns: the sum over the tasks; tasks: each under its own strategy.
+    """
+
+    time_ns: float
+    tasks: tuple[TaskTime, ...]
+
+
+class ProposedLayer(Record):
+    """Copies of a layer. demand: arrays of one; arrays: of all; time_ns: of the layer."""
+
+    name: Name
+    demand: Count
+    replication: Count
+    arrays: Count
+    time_ns: float
+
+
+class Proposal(Record):
+    """The replication of least time, layer after layer, where replicas keep their arrays.
+
+    budget, used: arrays; time_ns: of the network; proven: whether no other replication is faster.
+    """
+
+    budget: Count
+    used: Count
+    time_ns: float
+    proven: bool
+    layers: tuple[ProposedLayer, ...]
+
+
+class EvaluationDocument(Record):
+    """What `evaluate --format json` prints.
+
+    best: the fastest strategy, the first of equals; equals: how many are as fast; ranking: the fastest
+    strategies, at most 100; enumerated: None without --enumerate; composed: None where all strategies are
+    allocations; proposal: None without --arrays.
+    """
+
+    format: Literal["rramalloc-evaluation/1"] = FORMAT
+    rramalloc_version: str
+    network: NetworkId
+    chip: ChipPerformance
+    precision: Precision
+    fc: Literal["host", "crossbar"]
+    strategies: Count
+    enumerated: Enumerated | None
+    best: Name
+    time_ns: float
+    equals: Count
+    tasks: tuple[TaskTime, ...]
+    ranking: tuple[StrategyTime, ...]
+    composed: Composition | None = None
+    proposal: Proposal | None = None
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the evaluation's file."""
+        return self.model_dump(mode="json")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Result):
+    """Strategies side by side. document: the summary; names: of the strategies, the matrix's columns;
+    performance_ns: float64 of tasks x strategies; sources: where the load matrix is made from; composed: the
+    best strategy of every task as one, None where all strategies are allocations.
+    """
+
+    document: EvaluationDocument
+    names: tuple[str, ...]
+    performance_ns: Matrix
+    sources: tuple[ColumnSource, ...]
+    composed: Strategy | None = None
+
+    @property
+    def best(self) -> str:
+        """Name of the fastest strategy."""
+        return self.document.best
+
+    @property
+    def time_ns(self) -> float:
+        """The network's run time under the best strategy."""
+        return self.document.time_ns
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """Names of the tasks, the matrix's rows."""
+        return tuple(task.name for task in self.document.tasks)
+
+    def totals_ns(self) -> dict[str, float]:
+        """Run time of the network under every strategy."""
+        return dict(zip(self.names, column_sums(self.performance_ns).tolist(), strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `evaluate --format json` prints, without the matrices."""
+        return self.document.to_dict()
+
+    def to_frame(self) -> pd.DataFrame:
+        """The performance matrix in ns: a row per task, a column per strategy."""
+        import pandas as pd
+
+        index = pd.Index(self.task_names, name="task")
+        return pd.DataFrame(self.performance_ns, index=index, columns=pd.Index(self.names))
+
+    def save_load(self, path: str | os.PathLike[str]) -> None:
+        """Write the load matrix as JSON, whole or not at all. Raises FileError."""
+        write_load(path, self.document.network, self.document.chip, self.task_names, self.sources)
+
+    def save_performance(self, path: str | os.PathLike[str]) -> None:
+        """Write the performance matrix as CSV or Parquet, whole or not. Raises SpecError, FileError."""
+        write_performance(path, self.performance_ns, self.task_names, self.names)
+
+    def save_proposal(self, path: str | os.PathLike[str]) -> None:
+        """Write the replication that was found, else the composed strategy. Raises SpecError, FileError."""
+        proposal = self.document.proposal
+        if proposal is not None:
+            write_json(path, {"replication": {layer.name: layer.replication for layer in proposal.layers}})
+        elif self.composed is not None:
+            self.composed.save(path)
+        else:
+            raise SpecError(
+                os.fspath(path),
+                "nothing is proposed: allocations keep their arrays; give units or a budget of arrays",
+            )
+
+    def _headline(self) -> tuple[str, str]:
+        document = self.document
+        best = f"strategy {one_line(document.best, 60)} takes {document.time_ns:,.6g} ns"
+        return document.network.name, f"{best}, the best of {document.strategies:,}"
+
+    def _table(self) -> pd.DataFrame:
+        times = ("in_ns", "compute_ns", "out_ns", "time_ns", "dominant")
+        return frame_of(self.document.tasks, ("name", "operator", "windows", "subtasks", *times))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was assumed or ignored."""
+        return self.document.warnings
+
+
+_RANKED = 100
+COMPOSED = "composed"
+"""Name of the strategy that has the best of all others for every task."""
+
+
+def evaluate_strategies(
+    network: Network,
+    chip: ChipPerformance,
+    precision: Precision,
+    tasks: Sequence[LayerTask],
+    fc: FullyConnected,
+    plans: Sequence[StrategyPlan],
+    *,
+    units: tuple[int, int] | None = None,
+    proposal: Proposal | None = None,
+) -> Evaluation:
+    """Run times of all tasks under all strategies, given, enumerated or proposed, and the best of them.
+
+    units: compute and storage units of which all ways of sharing them out are enumerated; proposal: what one
+    of the plans is made from. Raises SpecError, UnsupportedError.  Source: docs/sources/companions.md 1.
+    """
+    sources: list[ColumnSource] = [PlanColumns(plans, tasks)] if plans else []
+    enumeration = None if units is None else Enumeration(*units, tasks, chip)
+    if enumeration is not None:
+        sources.append(enumeration)
+    bests = [each for place in range(len(tasks)) if (each := _best(place, sources)) is not None]
+    composed = _composed(tasks, bests) if len(bests) == len(tasks) else None
+    if composed is not None and not any(source.names for source in sources):
+        plan = StrategyPlan(COMPOSED, COMPOSED, tuple(each.split for each in bests))
+        sources = [PlanColumns([plan], tasks)]
+    names = [name for source in sources for name in source.names]
+    _check_names(names, plans)
+    check_entries(len(tasks), len(names))
+    matrix = np.concatenate([source.times_ns() for source in sources], axis=1)
+    total = column_sums(matrix)
+    best = int(total.argmin())
+    document = EvaluationDocument(
+        rramalloc_version=__version__,
+        network=NetworkId.of(network),
+        chip=chip,
+        precision=precision,
+        fc=fc,
+        strategies=len(names),
+        enumerated=None if enumeration is None or units is None else _enumerated(enumeration, units),
+        best=names[best],
+        time_ns=float(total[best]),
+        equals=int((total == total[best]).sum()),
+        tasks=tuple(_task_times(tasks, sources, best)),
+        ranking=_ranking(names, total),
+        composed=composed,
+        proposal=proposal,
+        warnings=network.warnings,
+    )
+    strategy = None if composed is None else _strategy(tasks, bests)
+    return Evaluation(document, tuple(names), matrix, tuple(sources), strategy)
+
+
+def _best(place: int, sources: Sequence[ColumnSource]) -> Best | None:
+    """The fastest way to do a task, the first of equals."""
+    some = [best for source in sources if (best := source.best(place)) is not None]
+    return min(some, key=lambda best: best.busiest.terms.total_ns, default=None)
+
+
+def _composed(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> Composition:
+    times = tuple(_task_time(task, best.name, best.busiest) for task, best in zip(tasks, bests, strict=True))
+    total = 0.0
+    for time in times:
+        total += time.time_ns
+    return Composition(time_ns=total, tasks=times)
+
+
+def _strategy(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> Strategy:
+    """The composed strategy as a table that `evaluate` reads again."""
+    entries = {
+        task.name: tuple(
+            SubtaskEntry(
+                compute=tuple(part.compute),
+                storage=tuple(part.storage),
+                share=float(part.share),
+                split=part.split,
+            )
+            for part in best.split
+        )
+        for task, best in zip(tasks, bests, strict=True)
+    }
+    return Strategy(name=COMPOSED, tasks=entries)
+
+
+def _task_times(
+    tasks: Sequence[LayerTask], sources: Sequence[ColumnSource], column: int
+) -> Iterable[TaskTime]:
+    for source in sources:
+        if column < len(source.names):
+            break
+        column -= len(source.names)
+    for number, task in enumerate(tasks):
+        yield _task_time(task, source.names[column], source.busiest(number, column))
+
+
+def _task_time(task: LayerTask, strategy: str, busiest: Busiest) -> TaskTime:
+    terms = busiest.terms
+    return TaskTime.gather(terms, busiest, task, strategy=strategy, time_ns=terms.total_ns)
+
+
+def _ranking(names: Sequence[str], total: Matrix) -> tuple[StrategyTime, ...]:
+    order = np.argsort(total, kind="stable")[:_RANKED].tolist()
+    least = float(total[order[0]])
+    return tuple(
+        StrategyTime(
+            name=names[place],
+            time_ns=float(total[place]),
+            ratio=float(total[place]) / least if least else 1.0,
+        )
+        for place in order
+    )
+
+
+def _enumerated(enumeration: Enumeration, units: tuple[int, int]) -> Enumerated:
+    totals = column_sums(enumeration.times_ns()).tolist()
+    classes = [
+        EnumeratedClass.gather(each, subtasks=len(each.way.compute), time_ns=time_ns)
+        for each, time_ns in zip(enumeration.classes, totals, strict=True)
+    ]
+    compute, storage = units
+    return Enumerated.gather(
+        enumeration, compute_units=compute, storage_units=storage, classes=tuple(classes)
+    )
+
+
+def _check_names(names: Sequence[str], plans: Sequence[StrategyPlan]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        homes = [plan.where for plan in plans if plan.name == twice[0]]
+        origins = f" ({' and '.join(homes[:2])})" if len(homes) > 1 else ""
+        raise SpecError(
+            "strategies", f"two of them are named {brief(twice[0])}{origins}: give each a name of its own"
+        )

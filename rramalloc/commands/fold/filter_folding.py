@@ -1,0 +1,417 @@
+"""`fold`: one filter folded to an alignment, or every layer of a network to the fewest arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from rramalloc.allocation.allocation import Count, NetworkId, Product
+from rramalloc.choices import FoldMapping, FoldRule, FullyConnected, Mapping
+from rramalloc.errors import SolverError, SpecError, UnsupportedError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
+from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.mapping.demand import ModeArrays, demands, filter_of, fold_refusal, folds
+from rramalloc.mapping.fold import (
+    MAX_ALIGN,
+    UNFOLDED,
+    Filter,
+    Fold,
+    aligned_inputs,
+    equal_on_random_data,
+    fold_to,
+    folded_extent,
+    output_extent,
+    raised,
+)
+from rramalloc.mapping.options import DEFAULT_MAPPING
+from rramalloc.network.coverage import Coverage
+from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, Name, Stage
+from rramalloc.records import Record, brief, is_whole
+from rramalloc.result import ResultRecord
+from rramalloc.search.menu import stage_modes
+from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.units import counted
+
+Shape = tuple[Count, Count, Count, Count]
+Size = tuple[Count, Count]
+
+
+class Folded(Record):
+    """A filter before and after folding; filters are (C_o, K_h, K_w, C_i), C_i of one group.
+
+    n_h, n_w: pixels folded into one; padding_added: zeros added to the kernel of a pair of channels;
+    overlap: pixels that neighbouring windows of n share; folded_input: (height, width, channels of all
+    groups) of the input that the folded filter reads, padding included, None if the input or a fold is not
+    given; exact: whether the result is provably the same.
+    """
+
+    filter_before: Shape
+    stride_before: Size
+    groups: Count
+    n_h: Count
+    n_w: Count
+    filter: Shape
+    stride: Size
+    dilation: Size
+    padding_added: int
+    overlap: tuple[int, int]
+    folded_input: tuple[Count, Count, Count] | None = None
+    exact: bool
+
+    @property
+    def fold(self) -> Fold:
+        """To fold real weights and inputs with. Raises SpecError for a dilated kernel."""
+        outputs, high, wide, inputs = self.filter_before
+        pairs = {"kernel": (high, wide), "stride": self.stride_before}
+        pairs["dilation"] = (1, 1) if self.n_h * self.n_w > 1 else self.dilation
+        whole = Filter(outputs=outputs, inputs=inputs, groups=self.groups, **pairs)
+        size = (self.n_h, self.n_w)
+        return Fold(filter=whole, size=size, inputs=self.filter[3] // (self.n_h * self.n_w))
+
+
+class FilterFold(ResultRecord, Folded):
+    """A filter folded until it fills `align` input channels.
+
+    rule: as asked; chosen: the rule that made the fold, "unfolded" if none saves work; align_outputs: to
+    which output channels are raised; n_total: pixels that fill the alignment; output: height and width, None
+    without an input; work_before, work_after: multiplications with channels raised to the alignment, for one
+    input, or for one output pixel without an input; saving: 1 - after / before; checked: True if shown equal
+    on random data, None if not tried.
+    """
+
+    format: Literal["rramalloc-fold/1"] = "rramalloc-fold/1"
+    rule: FoldRule
+    chosen: str
+    align: Count
+    align_outputs: Count
+    n_total: Count
+    output: Size | None
+    work_before: Product
+    work_after: Product
+    saving: float
+    checked: bool | None
+
+    def _headline(self) -> tuple[str, str]:
+        before, after = (" x ".join(map(str, size)) for size in (self.filter_before, self.filter))
+        return "", f"filter {before} folded to {after}, {self.saving:.2%} of the work saved"
+
+
+class FoldedLayer(Folded):
+    """A stage as it is folded for the fewest arrays; n_h = n_w = 1 if folding saves none.
+
+    demand_before, demand_after: arrays of one copy; saving: 1 - after / before; reason: why it is not
+    folded though it might, empty otherwise; checked: as in FilterFold.
+    mapping: how it is laid out; block, copies: with mapping `sdk`, the windows (height, width) of a copy and
+    the copies that share the arrays of demand_after; array_steps_before, array_steps_after: arrays times the
+    steps in which they compute one input.
+    """
+
+    name: Name
+    demand_before: Count
+    demand_after: Count
+    saving: float
+    checked: bool | None
+    reason: str
+    mapping: Mapping = "kernel_split"
+    block: Size | None = None
+    copies: Count = 1
+    array_steps_before: Product | None = None
+    array_steps_after: Product | None = None
+
+    @property
+    def size(self) -> Pair | None:
+        """(n_h, n_w), None if the layer is left as it is."""
+        return None if (self.n_h, self.n_w) == UNFOLDED else (self.n_h, self.n_w)
+
+
+class NetworkFold(ResultRecord):
+    """All stages of a network, in network order.
+
+    demand_before, demand_after: arrays of one copy of each; array_steps_before, array_steps_after: sums of
+    those of the layers; saving: of array-steps with mapping `best`, else of arrays.
+    """
+
+    rows_in = "layers"
+    columns = "name, filter_before, n_h, n_w, filter, demand_before, demand_after, saving, reason"
+
+    format: Literal["rramalloc-network-fold/1"] = "rramalloc-network-fold/1"
+    network: NetworkId
+    hardware: Hardware
+    mapping: FoldMapping
+    demand_before: Count
+    demand_after: Count
+    saving: float
+    array_steps_before: Product | None = None
+    array_steps_after: Product | None = None
+    layers: tuple[FoldedLayer, ...]
+    host: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def _headline(self) -> tuple[str, str]:
+        return (
+            self.network.name,
+            f"{counted(self.demand_before, 'array')} before folding, {self.demand_after:,} after",
+        )
+
+
+def fold_filter(
+    shape: Sequence[int],
+    *,
+    align: int,
+    stride: Sequence[int] = (1, 1),
+    rule: FoldRule = "least_work",
+    align_outputs: int | None = None,
+    th1: int | None = None,
+    input_size: Sequence[int] | None = None,
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1, 1),
+    groups: int = 1,
+    check: bool = False,
+    seed: int = 0,
+) -> FilterFold:
+    """Fold a filter until it fills `align` input channels, split over height and width by a rule.
+
+    align_outputs: to which output channels are raised, by default as inputs; th1: filters of more input
+    channels stay as they are; shape: (C_o, K_h, K_w, C_i), C_i of one group;
+    stride, dilation, input_size: (height, width);
+    padding: one number, (height, width) or (top, left, bottom, right); check: prove it on random data.
+    Raises SpecError, UnknownNameError; UnsupportedError if a check is too large; SolverError if it fails.
+    Groups are folded each for itself.
+    Source: docs/sources/companions.md 3.
+
+    >>> fold_filter((64, 4, 4, 4), stride=(4, 4), align=64).filter
+    (64, 1, 1, 64)
+    """
+    outputs, high, wide, inputs = _numbers("filter", shape, (4,))
+    pairs = {"stride": _pair("stride", stride), "dilation": _pair("dilation", dilation)}
+    filter_ = Filter(outputs=outputs, kernel=(high, wide), inputs=inputs, groups=groups, **pairs)
+    (fold, chosen), pads = fold_to(filter_, align, rule, th1), _pads(padding)
+    if align_outputs is not None and not is_whole(align_outputs, 1, MAX_ALIGN):
+        raise SpecError("align_outputs", f"must be from 1 to {MAX_ALIGN}, got {brief(align_outputs)}")
+    wide_outputs = align if align_outputs is None else align_outputs
+    extent = None if input_size is None else _pair("input", input_size)
+    output = None if extent is None else output_extent(fold, extent, pads)
+    area = 1 if output is None else output[0] * output[1]
+    columns = raised(outputs // groups, wide_outputs) * groups * area
+    before = columns * raised(inputs, align) * high * wide
+    after = columns * raised(fold.channels, align) * fold.kernel[0] * fold.kernel[1]
+    some = (high + 4 * filter_.stride[0], wide + 4 * filter_.stride[1])
+    return FilterFold(
+        **_described(filter_, fold, None if extent is None else (extent, pads)),
+        rule=rule,
+        chosen=chosen,
+        align=align,
+        align_outputs=wide_outputs,
+        n_total=aligned_inputs(inputs, align)[1],
+        output=output,
+        work_before=before,
+        work_after=after,
+        saving=1 - after / before,
+        checked=_proven(fold, extent or some, pads, seed, "filter") if check else None,
+    )
+
+
+def fold(
+    network: NetworkLike,
+    *,
+    hardware: HardwareLike = DEFAULT_PRESET,
+    crossbar: str | None = None,
+    mapping: FoldMapping = "kernel_split",
+    fc: FullyConnected = "host",
+    input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
+    check: bool = False,
+    seed: int = 0,
+) -> NetworkFold:
+    """Every stage with the fold that takes the fewest arrays, the choice of `optimize --fold`.
+
+    mapping: `best` chooses im2col, kernel_split with its fold, whole_kernel or sdk for every layer: that
+    with the fewest array-steps, then the fewest arrays, and never more arrays than im2col;
+    check: prove every fold on random data, on small inputs; allow_partial: take operators whose weights
+    cannot be modelled as barriers.
+    Raises SpecError for other mappings than `kernel_split` and `best`; FileError, UnknownNameError,
+    UnsupportedError; SolverError if a check fails.
+    """
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    machine = as_hardware(hardware, crossbar)
+    graph = StageGraph.build(source, fc)
+    stages = [graph.layers[index] for index in graph.network_order]
+    split = "kernel_split" if mapping == "best" else mapping
+    options = DEFAULT_MAPPING.changed(mapping=split, fc=fc, fold=True)
+    sizes = folds(source, stages, machine, options) or []
+    before = demands(source, stages, machine, options.changed(fold=False))
+    after = demands(source, stages, machine, options)
+    layouts = [
+        LayerLayout("kernel_split", arrays, size=size) for arrays, size in zip(after, sizes, strict=True)
+    ]
+    if mapping == "best":
+        layouts, before = _best_layouts(source, graph, machine, layouts)
+    layers = []
+    for stage, layout, whole in zip(stages, layouts, before, strict=True):
+        checks = check and layout.size != UNFOLDED
+        tried = _checked(source, stage, layout.size, seed) if checks else None
+        layers.append(_layer(source, stage, layout, whole, tried))
+    if mapping == "best":
+        windows = graph.windows[list(graph.network_order)].tolist()
+        layers = [
+            layer.model_copy(
+                update={
+                    "array_steps_before": layer.demand_before * count,
+                    "array_steps_after": layout.array_steps(count),
+                    "saving": 1 - layout.array_steps(count) / (layer.demand_before * count),
+                }
+            )
+            for layer, layout, count in zip(layers, layouts, windows, strict=True)
+        ]
+    steps_before = sum(layer.array_steps_before or 0 for layer in layers)
+    steps_after = sum(layer.array_steps_after or 0 for layer in layers)
+    arrays_after = sum(layer.demand_after for layer in layers)
+    return NetworkFold(
+        network=NetworkId.of(source),
+        hardware=machine,
+        mapping=mapping,
+        demand_before=sum(before),
+        demand_after=arrays_after,
+        saving=1 - (steps_after / steps_before if mapping == "best" else arrays_after / sum(before)),
+        array_steps_before=steps_before or None,
+        array_steps_after=steps_after or None,
+        layers=tuple(layers),
+        host=Coverage.of(source, graph.names).host,
+        warnings=source.warnings,
+    )
+
+
+class LayerLayout(NamedTuple):
+    """How a layer lies on arrays. batches: None for one window a step; size: of its fold."""
+
+    mapping: Mapping
+    arrays: int
+    batches: int | None = None
+    size: Pair = UNFOLDED
+    block: Pair | None = None
+    copies: int = 1
+
+    def array_steps(self, windows: int) -> int:
+        """Arrays times the steps in which they compute one input of so many windows."""
+        return self.arrays * (windows if self.batches is None else self.batches)
+
+
+def _best_layouts(
+    network: Network, graph: StageGraph, hardware: Hardware, folded: Sequence[LayerLayout]
+) -> tuple[list[LayerLayout], list[int]]:
+    """Of every layer the layout with the fewest array-steps, and the arrays of im2col; in network order."""
+    modes = ModeArrays(network, graph.stages, hardware)
+    layouts, before = [], []
+    for index, split in zip(graph.network_order, folded, strict=True):
+        stage, windows = graph.stages[index], int(graph.windows[index])
+        [most] = demands(network, [stage], hardware)
+        possible = [LayerLayout("im2col", most), split]
+        try:
+            [whole] = demands(network, [stage], hardware, DEFAULT_MAPPING.changed(mapping="whole_kernel"))
+            possible.append(LayerLayout("whole_kernel", whole))
+        except SpecError:  # a kernel with more positions than wordlines
+            pass
+        every = stage_modes(modes, index, most).modes
+        row = np.lexsort((every.total, every.arrays, every.arrays * every.batches))[0]
+        arrays, batches, copies = int(every.arrays[row]), int(every.batches[row]), int(every.low[row])
+        block = int(every.tall[row]), int(every.wide[row])
+        possible.append(LayerLayout("sdk", arrays, batches, block=block, copies=copies))
+        fitting = [each for each in possible if each.arrays <= most]
+        layouts.append(min(fitting, key=lambda each: (each.array_steps(windows), each.arrays)))
+        before.append(most)
+    return layouts, before
+
+
+def _layer(
+    network: Network, stage: Stage, layout: LayerLayout, before: int, tried: tuple[bool | None, str] | None
+) -> FoldedLayer:
+    """before: arrays of one copy; tried: the result of a check, None without one."""
+    whole = filter_of(network, stage)
+    fold = Fold.of(whole, layout.size) if whole.refusal is None else None
+    checked, reason = tried or (None, fold_refusal(network, stage) or "")
+    return FoldedLayer.gather(
+        layout,
+        **_described(whole, fold, _input_of(network, stage)),
+        name=stage.name,
+        demand_before=before,
+        demand_after=layout.arrays,
+        saving=1 - layout.arrays / before,
+        checked=checked,
+        reason=reason,
+    )
+
+
+def _input_of(network: Network, stage: Stage) -> tuple[Pair, Pads]:
+    """Height and width of a stage's input, and its pads."""
+    shape = network.input_shape(stage)
+    pads = stage.geometry.pads if isinstance(stage, Conv) else Pads(0, 0, 0, 0)
+    return (shape.height, shape.width), pads
+
+
+def _described(whole: Filter, fold: Fold | None, read: tuple[Pair, Pads] | None = None) -> dict[str, Any]:
+    """Fields of Folded; None: a dilated filter, which stays as it is. read: its input's extent and pads."""
+    shape = whole.shape if fold is None else fold.shape
+    n_h, n_w = UNFOLDED if fold is None else fold.size
+    return {
+        "filter_before": whole.shape,
+        "stride_before": whole.stride,
+        "groups": whole.groups,
+        "n_h": n_h,
+        "n_w": n_w,
+        "filter": shape,
+        "stride": whole.stride if fold is None else fold.stride,
+        "dilation": whole.dilation if fold is None else fold.dilation,
+        "padding_added": 0 if fold is None else fold.padding_added,
+        "overlap": (0, 0) if fold is None else fold.overlap,
+        "folded_input": _folded_input(fold, read),
+        "exact": fold is None or fold.exact,
+    }
+
+
+def _folded_input(fold: Fold | None, read: tuple[Pair, Pads] | None) -> tuple[int, int, int] | None:
+    if fold is None or read is None or fold.size == UNFOLDED:
+        return None
+    return (*folded_extent(fold, *read), fold.filter.groups * fold.channels)
+
+
+def _checked(network: Network, stage: Stage, size: Pair, seed: int) -> tuple[bool | None, str]:
+    """(whether shown equal, why it was not tried). Raises SolverError."""
+    fold = Fold.of(filter_of(network, stage), size)
+    try:
+        return _proven(fold, *_input_of(network, stage), seed, stage.name), ""
+    except UnsupportedError as error:
+        return None, f"not checked: {error.reason}"
+
+
+def _proven(fold: Fold, extent: Pair, pads: Pads, seed: int, where: str) -> bool:
+    if not equal_on_random_data(fold, extent, pads, seed):
+        raise SolverError(f"{where[:60]}: folded and direct convolution differ on random data; please report")
+    return True
+
+
+def _pads(padding: Sequence[int]) -> Pads:
+    sizes = _numbers("padding", padding, (1, 2, 4))
+    for size in sizes:
+        if not is_whole(size, 0, MAX_EXTENT):
+            raise SpecError("padding", f"must be from 0 to {MAX_EXTENT}, got {brief(size)}")
+    return Pads(*(sizes * (4 // len(sizes))))
+
+
+def _pair(where: str, sizes: Sequence[int]) -> Pair:
+    high, wide = _numbers(where, sizes, (2,))
+    for size in (high, wide):
+        if not is_whole(size, 1, MAX_EXTENT):
+            raise SpecError(where, f"must be from 1 to {MAX_EXTENT}, got {brief(size)}")
+    return high, wide
+
+
+def _numbers(where: str, sizes: Sequence[int], counts: tuple[int, ...]) -> tuple[int, ...]:
+    if len(sizes) not in counts:
+        some = " or ".join(str(count) for count in counts)
+        raise SpecError(where, f"takes {some} numbers, got {len(sizes)}")
+    return tuple(sizes)

@@ -1,0 +1,253 @@
+"""`rramalloc latency`: measure layers on a device, fit its overhead, estimate networks."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rramalloc.choices import AuxiliaryLayer, OverheadMethod
+from rramalloc.cli import EXIT_INTERRUPTED
+from rramalloc.cli.group import Command, Group
+from rramalloc.cli.live_line import LiveLine
+from rramalloc.cli.output import (
+    note,
+    print_csv,
+    print_json,
+    print_result,
+    print_table,
+    table_of,
+    warn,
+)
+from rramalloc.cli.parameters import Format, Help, described, parse_input_shapes
+from rramalloc.units import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rramalloc.commands.latency.estimate import LatencyEstimate
+    from rramalloc.timing.latency_table import LatencyTable
+
+_TABLE = table_of(
+    "layer=name, operator, latency_ns, share, flags=flag_text",
+    texts="name operator flag_text",
+    spare="flag_text operator",
+)
+_MEASURED = table_of(
+    "operator, shape, parameters=brief_parameters, latency_ns, noise_ns, spread_ns, n, flags=flag_text",
+    texts="operator brief_parameters flag_text",
+    spare="spread_ns noise_ns n shape flag_text",
+)
+
+
+class AuxiliaryChoice(StrEnum):
+    """As choices.AuxiliaryLayer: Typer has no lists of literals."""
+
+    avgpool = "avgpool"
+    conv1x1 = "conv1x1"
+    conv3x3 = "conv3x3"
+
+
+MEASURE: Help = {
+    "auxiliary": (None, "Layer behind the timed one; several: all of them. Default: avgpool."),
+    "layer": ("NAME", "Time only this layer, or these."),
+    "device": ("DEVICE", "onnxruntime, simulated[:NAME=VALUE,...] or replay:FILE.csv."),
+    "method": (None, "Take off the fitted overhead, the auxiliary layer's own time, or both."),
+    "date": ("YYYY-MM-DD", "Put into every row."),
+    "output": ("TABLE", "The table: .json or .csv."),
+    "samples": ("FILE", "Keeps every time; default: TABLE.samples.jsonl."),
+    "width": ("W", "Relative width of a median's 95% interval to reach."),
+    "least": ("N", "Executions of each run at least."),
+    "most": ("N", "Executions of each run at most."),
+}
+FIT: Help = {
+    **MEASURE,
+    "measurements": ("MEASUREMENTS", "Samples that `measure` kept."),
+    "output": ("TABLE", "Write the table: .json or .csv."),
+}
+ESTIMATE: Help = {"table": ("TABLE", "A latency table, .json or .csv.")}
+
+
+def measure(
+    network: str,
+    *,
+    output: str,
+    device: str = "onnxruntime",
+    auxiliary: list[AuxiliaryChoice] | None = None,
+    layer: list[str] | None = None,
+    method: OverheadMethod | None = None,
+    samples: str | None = None,
+    width: float = 0.02,
+    least: int = 20,
+    most: int = 400,
+    threads: Annotated[
+        int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Of ONNX Runtime.")
+    ] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Of the order, and of simulated noise.")
+    ] = 0,
+    date: str | None = None,
+    input_shapes: list[str] | None = None,
+    output_format: Format = "table",
+    quiet: bool = False,
+) -> None:
+    """Time every distinct layer; the same command goes on where it was stopped.
+
+    Example: rramalloc latency measure squeezenet --device onnxruntime -o t.json
+    """
+    from rramalloc.commands.latency.device import open_device
+    from rramalloc.commands.latency.fit import check_date, fit_latency
+    from rramalloc.commands.latency.measure import Repetition, measure_latency
+    from rramalloc.importers import load
+
+    check_date(date)
+    effort = Repetition(width=width, least=least, most=most)
+    source = load(network, parse_input_shapes(input_shapes))
+    timed = open_device(device, source, threads=threads, seed=seed)
+    kept = samples or f"{output}.samples.jsonl"
+    try:
+        with LiveLine(quiet=quiet) as line:
+            measured = measure_latency(
+                source,
+                timed,
+                kept,
+                auxiliary=_kinds(auxiliary),
+                layers=layer or (),
+                effort=effort,
+                seed=seed,
+                on_progress=lambda now: line.show(
+                    f"{now.done} of {now.runs} runs measured, {now.executions} executions"
+                ),
+            )
+    except KeyboardInterrupt:
+        note(f"interrupted: every time so far is kept in {kept}, the same command goes on from there")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    for run, reason in measured.refused:
+        note(f"not measured: {run[:100]}: {reason}", quiet=quiet)
+    note(f"{measured.executions} executions timed now, all are in {kept}", quiet=quiet)
+    table = fit_latency(kept, method=method, date=date)
+    table.save(output)
+    _print(table, output_format, quiet=quiet)
+
+
+def plan(
+    network: str,
+    *,
+    auxiliary: list[AuxiliaryChoice] | None = None,
+    layer: list[str] | None = None,
+    input_shapes: list[str] | None = None,
+    output_format: Format = "csv",
+) -> None:
+    """What a measurement times, one run a line: to be timed elsewhere and replayed.
+
+    Example: rramalloc latency plan squeezenet
+    """
+    from rramalloc.commands.latency.plan import MeasurePlan
+    from rramalloc.importers import load
+
+    source = load(network, parse_input_shapes(input_shapes))
+    planned = MeasurePlan.of(source, _kinds(auxiliary), layer or ())
+    columns = ("run", "input_bytes", "output_bytes")
+    rows = [(run.text, run.input_bytes, run.output_bytes) for run in planned.runs]
+    if output_format == "json":
+        print_json(planned.to_dict())
+    elif output_format == "csv":
+        print_csv(columns, rows)
+    else:
+        print_table(columns, rows, columns[:1], spare=columns[:0:-1])
+
+
+def fit(
+    measurements: str,
+    *,
+    method: OverheadMethod | None = None,
+    date: str | None = None,
+    output: str | None = None,
+    output_format: Format = "table",
+    quiet: bool = False,
+) -> None:
+    """Overhead of the device and latency of each layer from samples.
+
+    Example: rramalloc latency fit t.json.samples.jsonl --method subtract
+    """
+    from rramalloc.commands.latency.fit import fit_latency
+
+    table = fit_latency(measurements, method=method, date=date)
+    if output is not None:
+        table.save(output)
+    _print(table, output_format, quiet=quiet)
+
+
+def estimate(
+    network: str,
+    *,
+    table: str,
+    input_shapes: list[str] | None = None,
+    output_format: Format = "table",
+    output: str | None = None,
+    quiet: bool = False,
+) -> None:
+    """The time of a network as the sum of its layers, beside the measured one if the table has it.
+
+    Example: rramalloc latency estimate squeezenet --table t.json
+    """
+    from rramalloc.commands.latency.estimate import estimate_latency
+    from rramalloc.importers import load
+    from rramalloc.timing.latency_table import load_latency_table
+
+    source = load(network, parse_input_shapes(input_shapes))
+    estimated = estimate_latency(source, load_latency_table(table))
+    if output is not None:
+        estimated.save(output)
+    summary = _total(estimated)
+    print_result(estimated.to_dict, _TABLE, estimated.layers, output_format, summary, quiet=quiet)
+    warn(estimated.warnings, quiet=quiet)
+
+
+def _kinds(auxiliary: list[AuxiliaryChoice] | None) -> tuple[AuxiliaryLayer, ...]:
+    return tuple(kind.value for kind in auxiliary or [AuxiliaryChoice.avgpool])
+
+
+def _print(table: LatencyTable, output_format: Format, *, quiet: bool) -> None:
+    from rramalloc.timing.latency_table import csv_text
+
+    if output_format == "csv":  # the file that is read back, with the overhead
+        typer.echo(csv_text(table), nl=False)
+    else:
+        print_result(table.to_dict, _MEASURED, table.rows, output_format, _summary(table), quiet=quiet)
+    warn(table.warnings, quiet=quiet)
+
+
+def _summary(table: LatencyTable) -> Iterator[tuple[str, str]]:
+    first = table.rows[0]
+    yield "device", str(first.device)
+    yield "method", str(first.method)
+    if first.date is not None:
+        yield "date", first.date
+    overhead = table.overhead
+    if overhead is not None:
+        yield "a", f"{overhead.a_ns_per_byte:.6g} ns per byte in"
+        yield "b", f"{overhead.b_ns_per_byte:.6g} ns per byte out"
+        yield "c", f"{duration(overhead.c_ns)} a run"
+        yield "R^2", f"{overhead.r2:.6f} over {overhead.runs} auxiliary layers alone"
+
+
+def _total(estimated: LatencyEstimate) -> Iterator[tuple[str, str]]:
+    yield "network", f"{estimated.network.name}, {len(estimated.layers)} layers"
+    yield "estimate", f"{duration(estimated.total_ns)}, the sum of all layers"
+    if estimated.measured_ns is None or estimated.error is None:
+        yield "measured", "not in the table"
+    else:
+        yield "measured", f"{duration(estimated.measured_ns)}, the whole network"
+        yield "error", f"{estimated.error:+.2%} of the measured time"
+
+
+app = typer.Typer(
+    cls=Group,
+    help="Latency of layers on a device that can only be timed from outside.\n\n"
+    "Example: rramalloc latency measure squeezenet -o t.json",
+    no_args_is_help=True,
+)
+for command, words in ((measure, MEASURE), (plan, MEASURE), (fit, FIT), (estimate, ESTIMATE)):
+    app.command(command.__name__, cls=Command)(described(command, words))

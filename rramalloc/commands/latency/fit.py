@@ -1,0 +1,242 @@
+"""`latency fit`: from times of runs to the overhead of the device and the latency of each layer.
+
+Source: docs/sources/companions.md 4.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.choices import OverheadMethod
+from rramalloc.commands.latency.plan import TimedRun
+from rramalloc.commands.latency.samples import Header, TimeSummary, read_samples
+from rramalloc.errors import DeviceError, SpecError
+from rramalloc.records import brief
+from rramalloc.timing.latency_table import DATE, LatencyRow, LatencyTable, Overhead
+from rramalloc.units import counted, duration
+
+WIDEST = 0.1
+"""Relative width of a confidence interval above which a median is called unsteady."""
+_SIGMAS = 2.0
+_REMEDY = "time more of the plan, or use --method subtract"
+_APART = 0.1
+"""Relative distance of two corrections above which they are said to disagree."""
+_RANK_TOLERANCE = 1e-9
+_UNKNOWNS = 3
+
+
+class RunSummary(NamedTuple):
+    """A run and its times."""
+
+    run: TimedRun
+    summary: TimeSummary
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Least squares of median = a * input_bytes + b * output_bytes + c, every run weighted by 1 / median.
+
+    covariance: float64 of shape (3, 3), of (a, b, c).
+    """
+
+    overhead: Overhead
+    covariance: npt.NDArray[np.float64]
+
+    def error_ns(self, run: TimedRun) -> float:
+        """Standard error of the overhead of a run."""
+        at = np.array([run.input_bytes, run.output_bytes, 1.0])
+        return float(np.sqrt(max(0.0, at @ self.covariance @ at)))
+
+
+def fit_latency(
+    samples: str | os.PathLike[str], *, method: OverheadMethod | None = None, date: str | None = None
+) -> LatencyTable:
+    """The latency table of a samples file.
+
+    method: "regression" takes the fitted overhead off, "subtract" the time of the auxiliary layer alone,
+    "both" that time and the fitted transfer of what the layer reads beyond it; None: as the device asks;
+    date: YYYY-MM-DD, put into every row.
+    Raises DeviceError if the times do not determine the latencies, FileError, SpecError.
+    """
+    check_date(date)
+    header, times = read_samples(samples)
+    timed = [
+        RunSummary(run, TimeSummary.of(times_ns))
+        for run, times_ns in zip(header.plan.runs, times, strict=True)
+        if times_ns
+    ]
+    return table_of(header, timed, method or header.method, date)
+
+
+def check_date(date: str | None) -> None:
+    """Fail before long work if a date is none. Raises SpecError."""
+    if date is not None and re.fullmatch(DATE, date) is None:
+        raise SpecError("date", f"must be YYYY-MM-DD, got {brief(date)}")
+
+
+def table_of(
+    header: Header, timed: Sequence[RunSummary], method: OverheadMethod, date: str | None = None
+) -> LatencyTable:
+    """The latencies of all layers that were timed. Raises DeviceError."""
+    alone = [item for item in timed if item.run.kind == "auxiliary"]
+    kinds = list(dict.fromkeys(_kind(item.run) for item in alone))
+    fits: dict[str, Fit | None] = {}
+    for kind in kinds:
+        fits[kind], trouble = fit_overhead([item for item in alone if _kind(item.run) == kind])
+        if fits[kind] is None and method != "subtract":
+            raise DeviceError(header.device, f"{trouble}; {_REMEDY}")
+    if not kinds and method != "subtract":
+        raise DeviceError(header.device, f"{fit_overhead([])[1]}; {_REMEDY}")
+    by_auxiliary = {item.run.auxiliary.text: item for item in alone if item.run.auxiliary is not None}
+    first = next(iter(fits.values()), None)
+    warnings = [] if first is None else _doubts(first.overhead)
+    layers: dict[str, list[Corrected]] = {}
+    for item in timed:
+        if item.run.layer is None:
+            continue
+        corrected = Corrected.of(item, fits.get(_kind(item.run), first), by_auxiliary)
+        if method in corrected.outside:
+            layers.setdefault(item.run.layer.text, []).append(corrected)
+        else:
+            warnings.append(f"{item.run.layer.text}: left out, its auxiliary layer alone was not timed")
+    rows = [_row(some, device=header.device, method=method, date=date) for some in layers.values()]
+    if not rows:
+        raise DeviceError(header.device, "no layer was timed yet: go on with `rramalloc latency measure`")
+    warnings += _biases(rows, None if first is None else first.overhead)
+    overhead = None if first is None else first.overhead
+    return LatencyTable(overhead=overhead, rows=tuple(rows), warnings=tuple(warnings))
+
+
+def _kind(run: TimedRun) -> str:
+    """The kind of auxiliary layer behind a run: operator, and kernel of a convolution."""
+    auxiliary = run.auxiliary
+    if auxiliary is None:
+        return ""
+    kernel = auxiliary.parameters.get("kernel") if auxiliary.operator == "conv" else ""
+    return f"{auxiliary.operator} {kernel}"
+
+
+class Corrected(NamedTuple):
+    """A run of a layer, and by method the time outside the layer and its standard error."""
+
+    item: RunSummary
+    outside: dict[OverheadMethod, tuple[float, float]]
+
+    @classmethod
+    def of(cls, item: RunSummary, fit: Fit | None, alone: dict[str, RunSummary]) -> Corrected:
+        """All corrections that the measurements allow.
+
+        "both" takes off the auxiliary layer as it was timed alone, and what the fit says of the bytes that
+        the layer reads beyond those of the auxiliary layer.
+        """
+        run, outside = item.run, dict[OverheadMethod, tuple[float, float]]()
+        if fit is not None:
+            outside["regression"] = (fit.overhead.ns(run.input_bytes, run.output_bytes), fit.error_ns(run))
+        if run.auxiliary is None:
+            outside["subtract"] = (0.0, 0.0)
+            if fit is not None:
+                outside["both"] = outside["regression"]
+        elif run.auxiliary.text in alone:
+            other = alone[run.auxiliary.text]
+            outside["subtract"] = (other.summary.median_ns, other.summary.error_ns)
+            if fit is not None:
+                beyond = fit.overhead.a_ns_per_byte * (run.input_bytes - other.run.input_bytes)
+                outside["both"] = (other.summary.median_ns + beyond, other.summary.error_ns)
+        return cls(item, outside)
+
+
+def fit_overhead(alone: Sequence[RunSummary]) -> tuple[Fit | None, str]:
+    """The overhead that auxiliary layers alone show; None and why if they do not determine it."""
+    if len(alone) <= _UNKNOWNS:
+        return None, f"{len(alone)} auxiliary layers alone were timed, {_UNKNOWNS + 1} are needed"
+    unknowns = np.array([[item.run.input_bytes, item.run.output_bytes, 1.0] for item in alone])
+    medians = np.array([item.summary.median_ns for item in alone])
+    if (medians <= 0).any():
+        return None, "an auxiliary layer takes no time at all"
+    scale = unknowns.max(axis=0)
+    weighted, ones = unknowns / scale / medians[:, None], np.ones(len(alone))
+    if np.linalg.matrix_rank(unknowns / scale, tol=_RANK_TOLERANCE) < _UNKNOWNS:
+        return None, "the input and output sizes of the auxiliary layers do not vary apart from each other"
+    solution, *_ = np.linalg.lstsq(weighted, ones, rcond=None)
+    residual = weighted @ solution - ones
+    variance = float(residual @ residual) / (len(alone) - _UNKNOWNS)
+    covariance = variance * np.linalg.inv(weighted.T @ weighted) / np.outer(scale, scale)
+    a, b, c = (solution / scale).tolist()
+    left = medians - unknowns @ (solution / scale)
+    around = medians - medians.mean()
+    total = float(around @ around)
+    r2 = 1.0 - float(left @ left) / total if total > 0 else 1.0
+    return Fit(Overhead(a_ns_per_byte=a, b_ns_per_byte=b, c_ns=c, r2=r2, runs=len(alone)), covariance), ""
+
+
+def _row(some: Sequence[Corrected], *, device: str, method: OverheadMethod, date: str | None) -> LatencyRow:
+    """The latency of a layer, of several kinds of auxiliary layers the mean weighted by their certainty."""
+    layer = some[0].item.run.layer
+    if layer is None:
+        raise AssertionError("these are runs of a layer")
+    values, errors = [], []
+    for each in some:
+        outside_ns, error_ns = each.outside[method]
+        values.append(each.item.summary.median_ns - outside_ns)
+        errors.append(float(np.hypot(each.item.summary.error_ns, error_ns)))
+    weights = np.array([1 / max(error, 1e-9) ** 2 for error in errors])
+    latency_ns = float(weights @ np.array(values) / weights.sum()) if len(some) > 1 else values[0]
+    noise_ns = float(1 / np.sqrt(weights.sum())) if len(some) > 1 else errors[0]
+    every = [
+        each.item.summary.median_ns - outside_ns for each in some for outside_ns, _ in each.outside.values()
+    ]
+    whole = some[0].item.run.kind == "network"
+    low_ns, high_ns = min(every), max(every)
+    flags = {
+        "below_noise": latency_ns < _SIGMAS * noise_ns,
+        "negative": latency_ns < 0,
+        "unsteady": max(each.item.summary.width for each in some) > WIDEST,
+    }
+    fields: dict[str, Any] = {
+        "latency_ns": latency_ns,
+        "spread_ns": some[0].item.summary.spread_ns,
+        "noise_ns": noise_ns,
+        "n": sum(each.item.summary.n for each in some),
+        "median_ns": some[0].item.summary.median_ns,
+        "low_ns": None if whole else low_ns,
+        "high_ns": None if whole else high_ns,
+        "device": device,
+        "method": method,
+        "date": date,
+        "flags": tuple(flag for flag, holds in flags.items() if holds),
+    }
+    return LatencyRow(**layer.model_dump(), **fields)
+
+
+def _biases(rows: Sequence[LatencyRow], overhead: Overhead | None) -> list[str]:
+    """What R^2 cannot show: how much of the cost of a byte is the auxiliary layers' own work."""
+    apart = []
+    for row in rows:
+        if row.low_ns is not None and row.high_ns is not None:
+            width_ns, certain_ns = row.high_ns - row.low_ns, 2 * _SIGMAS * (row.noise_ns or 0.0)
+            if width_ns > max(_APART * abs(row.latency_ns), certain_ns):
+                apart.append(width_ns)
+    if not apart or overhead is None:
+        return []
+    warning = (
+        f"the corrections disagree for {counted(len(apart), 'layer')}, by up to {duration(max(apart))}: the "
+        f"fit cannot tell transfer from work of the auxiliary layers in proportion to bytes, and R^2 = "
+        f"{overhead.r2:.6f} does not show it; these latencies are between low_ns and high_ns"
+    )
+    return [warning]
+
+
+def _doubts(overhead: Overhead) -> list[str]:
+    values = {"a": overhead.a_ns_per_byte, "b": overhead.b_ns_per_byte, "c": overhead.c_ns}
+    return [
+        f"overhead: {name} = {value:.4g} is negative, so the model does not describe this device well"
+        for name, value in values.items()
+        if value < 0
+    ]

@@ -1,0 +1,1 @@
+"""Fronts: an objective against arrays, or against another quantity."""

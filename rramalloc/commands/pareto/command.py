@@ -1,0 +1,93 @@
+"""`rramalloc pareto`: what every number of arrays can buy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rramalloc.choices import FrontAgainst, FrontObjective, FullyConnected, Mapping
+from rramalloc.cli.interrupt import end, interruptible
+from rramalloc.cli.live_line import LiveLine
+from rramalloc.cli.output import coverage_line, hardware_words, mapping_words, print_result, table_of, warn
+from rramalloc.cli.parameters import Format, Help, passed
+from rramalloc.progress import of_front
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rramalloc.commands.pareto.pareto_front import ParetoFront
+
+_TABLE = table_of(
+    "against=against_value, arrays, makespan, interval, latency_ns, energy_pj, EDP [pJ ns]=edp, area_um2, "
+    "value, lower_bound, gap",
+    spare="area_um2 edp energy_pj value latency_ns interval gap lower_bound",
+)
+PARETO: Help = {
+    "arrays": ("N", "Most crossbar arrays; x2 is twice the minimum."),
+    "objective": (None, "What is put against arrays."),
+    "against": (None, "Another quantity instead of arrays."),
+    "work": ("N", "Most units of search for all points, 0.05 s each."),
+    "baselines": ("A,B,...", "Methods beside the front; quick ones in a figure."),
+}
+
+
+def pareto(
+    network: str,
+    *,
+    arrays: str,
+    objective: FrontObjective = "makespan",
+    against: FrontAgainst = "arrays",
+    hardware: str = "plain",
+    crossbar: str | None = None,
+    mapping: Mapping = "im2col",
+    fold: bool = False,
+    fc: FullyConnected = "host",
+    baselines: str | None = None,
+    seed: int = 0,
+    work: int = 800,
+    time_limit_s: float | None = None,
+    latency_table: str | None = None,
+    input_shapes: list[str] | None = None,
+    allow_partial: bool = False,
+    output_format: Format = "table",
+    output: str | None = None,
+    figure: str | None = None,
+    quiet: bool = False,
+) -> None:
+    """All non-dominated points of arrays and latency up to a budget, each with its bound.
+
+    Example: rramalloc pareto vgg16 --arrays 4096 --figure front.svg
+    """
+    given = locals()
+    from rramalloc import api
+    from rramalloc.commands.pareto.pareto import DEFAULT_BASELINES
+    from rramalloc.search.problem import Stop
+
+    drawn = figure is not None and against == "arrays" and objective in ("makespan", "interval", "latency_ns")
+    given["baselines"] = DEFAULT_BASELINES if drawn else ()
+    if baselines is not None:
+        given["baselines"] = tuple(name.strip() for name in baselines.split(",") if name.strip())
+    stop = Stop(work=work, time_limit_s=time_limit_s)
+    with LiveLine(quiet=quiet) as line, interruptible(stop):
+        front = api.pareto(
+            **passed(given, api.pareto),
+            stop=stop,
+            on_progress=lambda *progress: line.show(of_front(*progress)),
+        )
+    if output is not None:
+        front.save(output)
+    if figure is not None:
+        front.plot.front(save=figure)
+    print_result(front.to_dict, _TABLE, front.points, output_format, _summary(front), quiet=quiet)
+    warn(front.warnings, quiet=quiet)
+    end(stop, line, shown="these are the points found so far", quiet=quiet)
+
+
+def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:
+    yield "network", front.network.name
+    yield "hardware", hardware_words(front.hardware, mapping_words(front.options))
+    against = "" if front.against == "arrays" else f" against {front.against} in {front.against_unit}"
+    yield "objective", f"{front.objective} in {front.unit}{against}, up to {front.budget} arrays"
+    yield "points", f"{len(front.points)}, {front.proven} of them proven"
+    yield "mean gap", f"{front.mean_gap:.2%} from optimal at most"
+    yield "search", f"{front.seconds:.2f} s of work on a reference core"
+    yield from coverage_line(front.coverage)

@@ -1,0 +1,121 @@
+"""ParetoFront: arrays against latency, as it is shown and as it is kept."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from rramalloc.allocation.allocation import Count, LayerModes, NetworkId, Steps
+from rramalloc.choices import FrontAgainst, FrontObjective
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.coverage import Coverage
+from rramalloc.plots import FrontPlots
+from rramalloc.records import Record, absent
+from rramalloc.result import ResultRecord
+from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.units import Unit, counted
+
+FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
+
+
+class ParetoOptions(MappingOptions):
+    """What was asked for beyond network, hardware and budget; latency_table: measured step times."""
+
+    work: int
+    time_limit_s: float | None
+    gap: float
+    latency_table: MeasuredSteps | None = None
+
+
+class FrontPoint(LayerModes):
+    """One allocation that no other known one dominates.
+
+    arrays: used; makespan, interval: exact, in steps; step_ns, latency_ns: None without [timing]; dynamic_pj,
+    static_pj, energy_pj, edp, area_um2: as in Allocation, None where not given; value: what is minimised, in
+    the front's unit; lower_bound: no allocation with fewer arrays than the next point has a smaller value;
+    gap: (value - lower_bound) / value; against_value: what it is put against, in the front's against_unit;
+    None, and left out of files, where that is arrays.
+    """
+
+    arrays: Count
+    makespan: Steps
+    interval: Steps
+    step_ns: float | None
+    latency_ns: float | None
+    dynamic_pj: float | None = None
+    static_pj: float | None = None
+    energy_pj: float | None = None
+    edp: float | None = None
+    area_um2: float | None = None
+    value: int | float
+    lower_bound: int | float
+    gap: float
+    against_value: int | float | None = Field(None, exclude_if=absent)
+
+    @property
+    def across(self) -> int | float:
+        """Where it stands on the axis that rises along the front."""
+        return self.arrays if self.against_value is None else self.against_value
+
+
+class BaselinePoint(Record):
+    """What a method comes to at a budget of so many arrays: arrays used, value in the front's unit."""
+
+    method: str
+    budget: Count
+    arrays: Count
+    makespan: Steps
+    value: int | float
+
+
+class ParetoFront(ResultRecord):
+    """All non-dominated points of (arrays, objective) up to a budget, rising in arrays, or in `against`.
+
+    against, against_unit: what the objective is put against; budget: most arrays, minimum: with every layer
+    stored once; unit: of values and bounds; proven: points whose value is shown to be the least; resolution:
+    arrays within which only one point is kept, 1 unless the range is very wide; seconds: work counted in
+    seconds of a reference core; coverage: how much of the network the front is about.
+    """
+
+    rows_in = "points"
+    columns = "arrays, makespan, interval, value, lower_bound, gap"
+    unlisted = frozenset(LayerModes.model_fields)
+
+    format: Literal["rramalloc-pareto/1"] = FORMAT
+    rramalloc_version: str
+    network: NetworkId
+    hardware: Hardware
+    options: ParetoOptions
+    objective: FrontObjective
+    unit: Unit
+    against: FrontAgainst = "arrays"
+    against_unit: Unit = "arrays"
+    seed: int
+    budget: Count
+    minimum: Count
+    proven: int
+    resolution: Count
+    seconds: float
+    points: tuple[FrontPoint, ...]
+    baselines: tuple[BaselinePoint, ...] = ()
+    coverage: Coverage | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def mean_gap(self) -> float:
+        """Mean of the gaps of all points."""
+        return sum(point.gap for point in self.points) / len(self.points)
+
+    @property
+    def plot(self) -> FrontPlots:
+        """Figures: front."""
+        return FrontPlots(self)
+
+    def _headline(self) -> tuple[str, str]:
+        words = f"{counted(len(self.points), 'point')} from {self.minimum:,} to {self.budget:,} arrays"
+        return (
+            self.network.name,
+            f"{words}, {self.proven:,} proven{self.coverage.extent if self.coverage else ''}",
+        )

@@ -1,0 +1,157 @@
+"""Section of a Pareto front: what every number of arrays can buy, with its bound and baselines."""
+
+from __future__ import annotations
+
+from rramalloc.chart import (
+    BLUE,
+    DASHED,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SHAPES,
+    SKY,
+    Axis,
+    Chart,
+    Key,
+    Lists,
+    Marks,
+    Panel,
+    label,
+    lists,
+    named,
+)
+from rramalloc.columns import columns_of
+from rramalloc.commands.pareto.pareto_front import FrontPoint, ParetoFront
+from rramalloc.report.section import FIGURE, Block, Detail, Fact, Section, Table, section_of, table, thinned
+from rramalloc.units import counted, quantity, share
+
+_QUANTITY = {name: name for name in ("makespan", "interval", "energy", "area", "arrays")}
+_QUANTITY |= {"latency_ns": "latency", "edp": "EDP"}
+_COLOURS = (ORANGE, GREEN, PURPLE, SKY, GREY)
+
+
+def front_section(front: ParetoFront, detail: Detail) -> Section:
+    """Headline, the staircase, and its points."""
+    points = front.points
+    facts = [
+        Fact("Points", f"{len(points):,}", f"{front.proven:,} proven"),
+        Fact("Arrays", f"{front.minimum:,} to {front.budget:,}", "least to budget"),
+    ]
+    blocks: list[Block] = []
+    limit = ""
+    if points:
+        first, last = points[0], points[-1]
+        facts.append(Fact("Mean gap", share(front.mean_gap)))
+        name = _QUANTITY[front.objective]
+        facts.append(
+            Fact(f"Least {name}", quantity(last.value, front.unit), f"with {counted(last.arrays, 'array')}")
+        )
+        times = first.value / last.value if last.value else 1.0
+        ends = (quantity(point.across, front.against_unit) for point in (first, last))
+        limit = (
+            f"From {' to '.join(ends)} the {name} falls from "
+            f"{quantity(first.value, front.unit)} to {quantity(last.value, front.unit)}, "
+            f"by a factor of {times:,.3g}"
+        )
+        blocks += [front_chart(front, detail), _table(front, detail)]
+        if front.baselines:
+            blocks.append(_baselines(front, detail))
+    options = front.options
+    return section_of(
+        "Pareto front",
+        front,
+        title=f"{front.network.name}: {_QUANTITY[front.against]} against {_QUANTITY[front.objective]}",
+        facts=facts,
+        blocks=blocks,
+        limit=limit,
+        headline=f"{counted(len(points), 'point')}, {front.proven:,} proven",
+        made=(("Seed, work", f"{front.seed}, {options.work} units"),),
+    )
+
+
+def front_chart(front: ParetoFront, detail: Detail = FIGURE) -> Chart:
+    """The staircase of points, the lower bound below it, and the methods it was compared with."""
+    kept = [front.points[place] for place in thinned(len(front.points), detail.marks)]
+    last = max(front.budget, kept[-1].arrays) if front.against == "arrays" else kept[-1].across
+    beside = _beside(front, detail)
+    values = [value for layer in beside for value in layer.data["value"]]
+    values += [point.value for point in kept] + [point.lower_bound for point in kept]
+    ends = [kept[0].across, last, *(count for layer in beside for count in layer.data["arrays"])]
+    unit = f"{_QUANTITY[front.objective]} [{front.unit}]"
+    whole = front.against_unit in ("arrays", "steps", "ticks")
+    named = "arrays" if front.against == "arrays" else f"{_QUANTITY[front.against]} [{front.against_unit}]"
+    across, up = Axis.around(named, ends, whole=whole), Axis.around(unit, values)
+    summary = (
+        f"A staircase of {len(front.points)} points from {quantity(kept[0].across, front.against_unit)} to "
+        f"{quantity(kept[-1].across, front.against_unit)}, each with a lower bound. "
+        f"The table of points has all values."
+    )
+    words = (
+        f"{counted(len(front.points), 'point')}, {front.proven:,} proven, mean gap {share(front.mean_gap)}"
+    )
+    fewer = f"{len(kept):,} of {len(front.points):,} points are drawn."
+    return Chart(
+        title="Pareto front",
+        panels=(Panel(across, up, 300, (*_staircase(kept, last), *beside)),),
+        summary=summary,
+        heading=(f"{label(front.network.name)}: {words}",),
+        zoom="xy",
+        note="" if len(kept) == len(front.points) else fewer,
+    )
+
+
+def _staircase(points: list[FrontPoint], end: float) -> tuple[Marks, ...]:
+    front, bound = Key("front", BLUE, "stroke"), Key("lower bound", RED, "stroke")
+    data: Lists = {
+        **lists(points, "arrays, across, value, bound=lower_bound"),
+        "gap": [round(100 * point.gap, 4) for point in points],
+        "interval": [point.interval for point in points],
+    }
+    ends = {name: [*data[name], data[name][-1]] for name in ("value", "bound")}
+    line = {"across": [*data["across"], end], **ends}
+    staircase = {"type": "line", "interpolate": "step-after"}
+    hover = named("arrays, value, lower bound=bound, gap [%]=gap, interval")
+    dots = {"type": "circle", "size": 30 if len(points) < 200 else 12, "opacity": 1}
+    return (
+        Marks(staircase, line, {"x": "across", "y": "value"}, front),
+        Marks(staircase | {"strokeDash": DASHED}, line, {"x": "across", "y": "bound"}, bound),
+        Marks(dots, data, {"x": "across", "y": "value"}, front, hover),
+    )
+
+
+def _beside(front: ParetoFront, detail: Detail) -> list[Marks]:
+    """The baselines, a shape and a colour for each."""
+    layers = []
+    for place, method in enumerate(dict.fromkeys(point.method for point in front.baselines)):
+        points = [point for point in front.baselines if point.method == method]
+        points = [points[at] for at in thinned(len(points), max(2, detail.marks // 8))]
+        data = lists(points, "arrays, value, method, budget")
+        colour, shape = _COLOURS[place % len(_COLOURS)], SHAPES[1:][place % (len(SHAPES) - 1)]
+        look = {"type": "point", "size": 45, "strokeWidth": 1.6}
+        hover = named("method, budget, arrays, value")
+        channels = {"x": "arrays", "y": "value", "shape": {}}
+        layers.append(Marks(look, data, channels, Key(label(method), colour, shape), hover))
+    return layers
+
+
+def _table(front: ParetoFront, detail: Detail) -> Table:
+    number, pair = "int" if front.unit == "steps" else "float", front.against != "arrays"
+    columns = columns_of(
+        (f"{_capital(front.against)} [{front.against_unit}] float=across, " if pair else "")
+        + f"Arrays int, {_capital(front.objective)} [{front.unit}] {number}=value, Lower bound {number}, "
+        "Gap percent, Makespan int, Interval int"
+    )
+    return table("Points of the front", columns, front.points, detail)
+
+
+def _capital(name: str) -> str:
+    words = _QUANTITY[name]
+    return words[0].upper() + words[1:]
+
+
+def _baselines(front: ParetoFront, detail: Detail) -> Table:
+    number = "int" if front.unit == "steps" else "float"
+    columns = f"Method, Budget int, Arrays int, Makespan int, Value [{front.unit}] {number}=value"
+    return table("Baselines", columns, front.baselines, detail)

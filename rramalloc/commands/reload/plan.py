@@ -1,0 +1,116 @@
+"""ReloadPlan: a network larger than the chip in segments, as it is shown and as it is kept."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rramalloc.allocation.allocation import Allocation, Arrays, Count, NetworkId, Options
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.network.coverage import Coverage
+from rramalloc.network.network import Network, NetworkDocument
+from rramalloc.network.node import Name
+from rramalloc.records import Record, absent
+from rramalloc.result import ResultRecord
+from rramalloc.units import counted, duration
+
+FORMAT: Literal["rramalloc-reload/1"] = "rramalloc-reload/1"
+Ns = Annotated[float, Field(ge=0)]
+
+
+class Segment(Record):
+    """Consecutive stages that are in the arrays at the same time.
+
+    first, last: of its stages; stages: how many; arrays: used; makespan, interval: of one input,
+    in steps, or ticks of own clocks; write_ns: to write its weights; run_ns: of all inputs; time_ns: both;
+    lower_bound: ns that no allocation of these stages undercuts; network: these stages as a network of their
+    own, whose inputs are what earlier segments computed; allocation: of that network, for `simulate`,
+    `place`, `verify` and `export`.
+    """
+
+    first: Name
+    last: Name
+    stages: Count
+    arrays: Count
+    makespan: Count
+    interval: Count
+    write_ns: Ns
+    run_ns: Ns
+    time_ns: Ns
+    lower_bound: Ns
+    network: NetworkDocument
+    allocation: Allocation
+
+
+class OtherCuts(Record):
+    """What other cuts come to, with allocations searched for in the same way.
+
+    cuts: "greedy", as many layers as fit with one copy each, then the next ones, or "layers", each alone;
+    segments: how many; total_ns: their time; ratio: of that to the time of the plan.
+    """
+
+    cuts: Literal["greedy", "layers"]
+    segments: Count
+    total_ns: Ns
+    ratio: float
+
+
+class ReloadPlan(ResultRecord):
+    """How a network runs on fewer arrays than it needs: segment by segment, each written, then run.
+
+    inputs: that run through every segment each time it is written; total_ns: time of all of them;
+    per_input_ns: of one in the mean; throughput_per_s: inputs per second; segments: in the order in which
+    they run; lower_bound: ns that no cuts of the layers in this order and no allocations undercut; gap:
+    (total_ns - lower_bound) / total_ns; proof: what shows the bound, in words; write_ns: in total; arrays:
+    allowed, most of any segment, and what the whole network needs; cut_layers: parts of layers that alone
+    exceed the arrays; other_cuts: plain ways to cut, for comparison; dynamic_pj, write_pj, static_pj,
+    energy_pj: for one input in the mean, None, and left out of files, where the hardware does not give them;
+    seconds: work of the search in seconds of a reference core, counted.
+    """
+
+    rows_in = "segments"
+    columns = "first, last, stages, arrays, makespan, interval, write_ns, run_ns, time_ns"
+    unlisted = frozenset({"network", "allocation"})
+
+    format: Literal["rramalloc-reload/1"] = FORMAT
+    rramalloc_version: str
+    network: NetworkId
+    hardware: Hardware
+    options: Options
+    inputs: Count
+    seed: int
+    seconds: float
+    arrays: Arrays
+    total_ns: Ns
+    per_input_ns: Ns
+    throughput_per_s: Ns
+    lower_bound: Ns
+    gap: float
+    proof: str
+    write_ns: Ns
+    segments: tuple[Segment, ...]
+    cut_layers: dict[Name, Count] = Field(default_factory=dict)
+    other_cuts: tuple[OtherCuts, ...] = ()
+    dynamic_pj: float | None = Field(None, exclude_if=absent)
+    write_pj: float | None = Field(None, exclude_if=absent)
+    static_pj: float | None = Field(None, exclude_if=absent)
+    energy_pj: float | None = Field(None, exclude_if=absent)
+    host: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    coverage: Coverage
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """The segments as networks, in the order in which they run."""
+        return tuple(
+            Network.from_document(segment.network.model_dump(mode="json", exclude_none=True), segment.first)
+            for segment in self.segments
+        )
+
+    def _headline(self) -> tuple[str, str]:
+        number = counted(len(self.segments), "segment")
+        end = "proven optimal" if self.gap == 0 else f"at most {self.gap:.1%} from optimal"
+        if self.gap == 0:
+            end += self.coverage.extent
+        return self.network.name, f"{duration(self.per_input_ns)} an input in {number}, {end}"

@@ -1,0 +1,271 @@
+"""`optimize --reload`: networks larger than the chip, in segments (docs/sources/model.md 13)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from rramalloc.allocation.allocation import Arrays, NetworkId, Options
+from rramalloc.allocation.budgets import budget_of
+from rramalloc.allocation.optimize import (
+    Request,
+    check_arrays,
+    checked_allocation,
+    hardware_warnings,
+)
+from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.commands.reload.cut_layers import cut_to_fit
+from rramalloc.commands.reload.cut_search import Cut, CutSearch
+from rramalloc.commands.reload.plan import OtherCuts, ReloadPlan, Segment
+from rramalloc.commands.reload.writing import written_rows
+from rramalloc.errors import SolverError, SpecError, UnsupportedError
+from rramalloc.hardware.hardware import Hardware, Write
+from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
+from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.mapping.demand import least_arrays
+from rramalloc.mapping.options import DEFAULT_MAPPING
+from rramalloc.network.coverage import Coverage
+from rramalloc.network.network import Network, NetworkDocument
+from rramalloc.progress import followed, of_search
+from rramalloc.records import check_effort, check_range
+from rramalloc.search.objective import gap_of
+from rramalloc.search.problem import DEFAULT_WORK, Progress, Stop
+from rramalloc.timing.clocks import timed_graph
+from rramalloc.timing.metrics import EnergyModel
+from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.version import __version__
+
+MOST_STAGES = 2000
+"""Stages that are cut into segments: bounds the memory for all pairs of a first and a last stage."""
+MOST_INPUTS = 10**9
+_EQUAL = 1e-8
+"""Part of a time below which two are the same but for rounding."""
+
+
+def optimize_reload(
+    network: NetworkLike,
+    arrays: int | str | None = None,
+    *,
+    inputs: int = 1,
+    hardware: HardwareLike = DEFAULT_PRESET,
+    crossbar: CrossbarLike | None = None,
+    mapping: Mapping = "im2col",
+    fc: FullyConnected = "host",
+    seed: int = 0,
+    work: int = DEFAULT_WORK,
+    time_limit_s: float | None = None,
+    gap: float = 0.0,
+    input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
+    on_progress: Progress | None = None,
+    progress: bool = True,
+    stop: Stop | None = None,
+) -> ReloadPlan:
+    """Write and run a network in segments of layers, with the cuts and copies that take the least time.
+
+    Parameters
+    ----------
+    network
+        A Network, a file, or a shipped name.
+    arrays
+        Crossbar arrays that there are: a number, "x0.5" for half of what the whole network needs, or None for
+        all that the chip of `hardware` has.
+    inputs
+        Inputs that run through a segment each time it is written.
+    hardware
+        With [write] and [timing].
+    crossbar
+        "256x256" or (256, 256) instead of its arrays.
+    work
+        Units of search, 0.05 s each on a reference core, before it ends without proof.
+    gap
+        Distance from the bound that is good enough.
+    stop
+        Replaces work, time_limit_s, gap, on_progress and progress.
+
+    Returns
+    -------
+    ReloadPlan
+        Its time is from the best cuts found, its bound of all cuts of the layers in this order.
+
+    Raises
+    ------
+    RramallocError
+        SpecError, UnsupportedError, FileError; BudgetError, TileError or PlacementError if a layer does not
+        fit; SolverError if an allocation does not survive the check.
+
+    References
+    ----------
+    docs/sources/model.md 13.
+    """
+    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc)
+    check_effort(seed, work, time_limit_s, most_seed=2**63 - 1)
+    check_range("gap", gap, 0, 1)
+    check_range("inputs", inputs, 1, MOST_INPUTS)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    machine = as_hardware(hardware, crossbar)
+    write = _checked(machine)
+    given = budget_of(arrays, source, machine, options)
+    check_arrays(given)
+    with followed(on_progress, progress and stop is None, of_search) as callback:
+        ending = stop or Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=callback)
+        request = Request(mapping=options, seed=seed)
+        graph = timed_graph(source, machine, options)
+        if len(graph.stages) > MOST_STAGES:
+            raise UnsupportedError(
+                source.where,
+                f"has {len(graph.stages)} layers to be cut into segments, the limit is {MOST_STAGES}: "
+                f"allocate parts of it one by one",
+            )
+        chip, there, together = machine.chip, given, given
+        if chip is not None:
+            there = min(given, chip.arrays)
+            together = there if chip.straddle else min(there, chip.arrays_per_tile)
+        cut = cut_to_fit(source, {layer.name for layer in graph.layers}, machine, options, together)
+        plain = machine.model_copy(update={"write": None})  # what [write] says is used here
+        whole = timed_graph(cut.network, machine, options) if cut.parts else graph
+        search = CutSearch(whole, plain, write, there, request, ending, inputs)
+        if mapping == "sdk":
+            copies = replace(request, mapping=options.changed(mapping="im2col"))
+            ahead = replace(ending, on_progress=None, history=[])
+            search.alone = CutSearch(whole, plain, write, there, copies, ahead, inputs)
+            search.alone.run()
+        search.run()
+        return _plan(source, graph, machine, given, cut.parts, search)
+
+
+def _checked(hardware: Hardware) -> Write:
+    """What the hardware says of writing. Raises SpecError for what segments cannot have."""
+    where = f"hardware {hardware.name[:60]!r}"
+    if hardware.write is None:
+        raise SpecError(where, "--reload needs the time to write weights: write_ns_per_row in [write]")
+    if hardware.compute_ns is None:
+        raise SpecError(where, "--reload needs the time of a step in [timing]: writing takes ns, not steps")
+    if hardware.counting is not None:
+        raise SpecError(where, "--reload does not count arrays as [counting] does: leave the table out")
+    return hardware.write
+
+
+def _plan(
+    network: Network, graph: StageGraph, hardware: Hardware, given: int, parts: dict[str, int],
+    search: CutSearch,
+) -> ReloadPlan:  # fmt: skip
+    """The best plan, every allocation of which is checked and timed anew.
+
+    graph: of the network before layers were cut into parts.
+    """
+    segments, rows = [], 0
+    for cut in search.best:
+        segment, written = _segment(search, cut)
+        segments.append(segment)
+        rows += written
+    total_ns = sum(segment.time_ns for segment in segments)
+    if abs(total_ns - search.best_ns) > _EQUAL * total_ns:
+        raise SolverError(f"the search counts {search.best_ns} ns, the plan takes {total_ns}; please report")
+    bound_ns = search.bound_ns
+    if total_ns - bound_ns <= _EQUAL * total_ns:
+        bound_ns = total_ns
+    coverage = Coverage.of(network, graph.names)
+    need = least_arrays(network, graph.stages, hardware, search.request.mapping)
+    others: list[tuple[Literal["greedy", "layers"], list[Cut]]] = [
+        ("greedy", search.greedy), ("layers", search.layers),
+    ]  # fmt: skip
+    return ReloadPlan(
+        rramalloc_version=__version__,
+        network=NetworkId.of(network),
+        hardware=hardware,
+        options=Options.gather(search.request.mapping, search.stop, search.request, latency_table=None),
+        inputs=search.inputs,
+        seed=search.request.seed,
+        seconds=round(search.plain_s + search.spent_s, 6),
+        arrays=Arrays(budget=given, used=max(each.arrays for each in segments), minimum=need),
+        total_ns=total_ns,
+        per_input_ns=total_ns / search.inputs,
+        throughput_per_s=1e9 * search.inputs / total_ns,
+        lower_bound=bound_ns,
+        gap=gap_of(total_ns, bound_ns),
+        proof=coverage.qualified(_proof(search, total_ns, bound_ns, parts)),
+        write_ns=sum(segment.write_ns for segment in segments),
+        segments=tuple(segments),
+        cut_layers=parts,
+        other_cuts=tuple(
+            OtherCuts(
+                cuts=name, segments=len(cuts), total_ns=search.total_ns(cuts),
+                ratio=search.total_ns(cuts) / total_ns,
+            )
+            for name, cuts in others
+            if all(cut in search.searched for cut in cuts)
+        ),
+        **_energy(hardware, search, segments, rows, total_ns),
+        host=coverage.host,
+        coverage=coverage,
+        warnings=(*network.warnings, *hardware_warnings(search.hardware, given)),
+    )  # fmt: skip
+
+
+def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
+    """A segment of the plan, and the wordlines that it writes."""
+    searched, names = search.searched[cut], search.graph.names
+    problem, objective = searched.objective.problem, searched.objective
+    plain = replace(
+        searched.candidate, objective_bound=None, lower_bound=1,
+        proof="bounded: chosen for the time of writing and running, not for its latency",
+    )  # fmt: skip
+    own_stop = replace(search.stop, history=[])
+    allocation = checked_allocation(search.hardware, search.arrays, problem, search.request, own_stop, plain)
+    timing = problem.timing(searched.candidate)
+    if (timing.makespan, timing.interval) != (allocation.makespan, allocation.interval):
+        raise SolverError("two simulations of a segment disagree; please report this network")
+    written = objective.writing.wordlines(timing.graph.blocks, timing.replication)
+    write_ns, run_ns = objective.writing.ns(written), objective.run_ns(timing)
+    segment = Segment(
+        first=names[cut[0]],
+        last=names[cut[1] - 1],
+        stages=cut[1] - cut[0],
+        arrays=allocation.arrays.used,
+        makespan=allocation.makespan,
+        interval=allocation.interval,
+        write_ns=write_ns,
+        run_ns=run_ns,
+        time_ns=write_ns + run_ns,
+        lower_bound=searched.bound_ns,
+        network=NetworkDocument.model_validate_json(json.dumps(problem.graph.network.to_dict())),
+        allocation=allocation,
+    )
+    return segment, written_rows(written)
+
+
+def _proof(search: CutSearch, total_ns: float, bound_ns: float, parts: dict[str, int]) -> str:
+    """What the bound rests on, and why the search ended."""
+    why = search.stop.reason(math.ceil(total_ns) + 1, math.floor(bound_ns))
+    if bound_ns == total_ns:
+        why = "proven optimal"
+    fixed = ", with the parts of cut layers as they are" if parts else ""
+    searched, every = len(search.searched), sum(map(len, search.bounds))
+    return (
+        f"{why or 'bounded, stopped after the work allowed'}: dynamic programming over all cuts of the "
+        f"layers in this order{fixed}, {searched} of {every} segments searched"
+    )
+
+
+def _energy(
+    hardware: Hardware, search: CutSearch, segments: Sequence[Segment], rows: int, total_ns: float
+) -> dict[str, float | None]:
+    """Energy for one input in the mean by the names of its fields, what is not given None."""
+    write_pj, inputs = search.write.write_pj, search.inputs
+    parts = [segment.allocation.dynamic_pj for segment in segments]
+    given = [part for part in parts if part is not None]
+    dynamic = math.fsum(given) if len(given) == len(parts) else None
+    writing = None if write_pj is None else rows * write_pj / inputs
+    static = None
+    model = EnergyModel(search.graph, hardware, search.request.mapping)
+    if model.energy.leakage_mw is not None:
+        leaking = model.leaking_arrays(max(segment.arrays for segment in segments))
+        static = model.energy.leakage_mw * leaking * total_ns / inputs
+    every = None
+    if dynamic is not None and writing is not None and static is not None:
+        every = dynamic + writing + static
+    return {"dynamic_pj": dynamic, "write_pj": writing, "static_pj": static, "energy_pj": every}
