@@ -151,7 +151,8 @@ def _joined_barriers(nodes: Sequence[Node], ends: set[str]) -> list[Node]:
             while isinstance(chain, Pixelwise) and readers[chain.name] == 1 and chain.name not in ends:
                 chain = by_name[chain.inputs[0]]
             if isinstance(chain, Barrier) and readers[chain.name] == 1 and chain.name not in ends:
-                by_name[chain.name] = chain.model_copy(update={"shape": node.shape})
+                macs = (chain.dynamic_macs or 0) + (node.dynamic_macs or 0) or None
+                by_name[chain.name] = chain.model_copy(update={"shape": node.shape, "dynamic_macs": macs})
                 renamed[node.name] = node.inputs[0]
                 readers[node.inputs[0]] = readers[node.name]
                 continue

@@ -21,12 +21,24 @@ class OnArrays(Record):
     total: int | None
 
 
+class DynamicProducts(Record):
+    """Multiply-accumulates of products of two computed tensors, as attention has them: never on arrays.
+
+    share: of all multiply-accumulates, None where their total is not determined; nodes: that do them.
+    """
+
+    macs: int
+    share: float | None
+    nodes: tuple[str, ...]
+
+
 class Coverage(Record):
     """What of a network file is on arrays, left to the host, approximated, or free; every list in an order
     that does not depend on the file's.
 
     weights: without biases, normalisation factors and look-up tables, each counted once however many nodes
-    use it; macs: multiply-accumulates for one input; stored_again: weights that several stages share and
+    use it; macs: multiply-accumulates for one input, products of two computed tensors among them, which
+    `dynamic` tells apart (None: there are none); stored_again: weights that several stages share and
     that are stored for each of them; host: weight layers left to the host, untimed; unmodelled: operators
     with weights that no stage stands for; approximated: nodes that stand for an operator only approximately;
     precomputed: layers that work on constants alone, which no total counts;
@@ -36,6 +48,7 @@ class Coverage(Record):
 
     weights: OnArrays
     macs: OnArrays
+    dynamic: DynamicProducts | None = None
     stored_again: int
     host: tuple[str, ...]
     unmodelled: tuple[Unmodelled, ...]
@@ -59,6 +72,11 @@ class Coverage(Record):
         distinct = sum(by_owner[owner] for owner in {stage.shares or stage.name for stage in placed})
         missing = [item.macs for item in network.unmodelled if item.macs is not None]
         nodes = network.canonical_nodes
+        dynamic = {node.name: count for node in nodes if (count := getattr(node, "dynamic_macs", None))}
+        total = None
+        if len(missing) == len(network.unmodelled):
+            layers = sum(macs(network, stage) for stage in network.stages)
+            total = layers + sum(missing) + sum(dynamic.values())
         digital = [node.name for node in nodes if not isinstance(node, Input | Stage)]
         position = {node.name: number for number, node in enumerate(nodes)}
 
@@ -72,10 +90,15 @@ class Coverage(Record):
             ),
             macs=OnArrays(
                 on_arrays=sum(macs(network, stage) for stage in placed),
-                total=sum(macs(network, stage) for stage in network.stages) + sum(missing)
-                if len(missing) == len(network.unmodelled)
-                else None,
+                total=total,
             ),
+            dynamic=DynamicProducts(
+                macs=sum(dynamic.values()),
+                share=total and sum(dynamic.values()) / total,
+                nodes=tuple(dynamic),
+            )
+            if dynamic
+            else None,
             stored_again=0 if stored_once else sum(weights(network, stage) for stage in placed) - distinct,
             host=tuple(node.name for node in nodes if isinstance(node, Stage) and node.name not in timed),
             unmodelled=tuple(sorted(network.unmodelled, key=place)),
@@ -119,6 +142,11 @@ class Coverage(Record):
         """All of it in one line."""
         macs = "" if self.macs.total is None else f" and {_percent(self.macs)} of the MACs"
         words = [f"{_percent(self.weights)} of the weights{macs} on arrays"]
+        if self.dynamic:
+            share = (
+                "" if self.dynamic.share is None else f", {self.dynamic.share:.1%} of all".replace("%", " %")
+            )
+            words.append(f"dynamic, products of computed tensors: {self.dynamic.macs:,} MACs{share}")
         if self.host:
             words.append(f"left to the host: {_names(self.host)}")
         if self.unmodelled:

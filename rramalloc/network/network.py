@@ -183,9 +183,9 @@ class Network(Result):
     def sha256(self) -> str:
         """Hash of the graph, equal for every file format and order of nodes that yield it.
 
-        Without `shares`, which does not change what is computed when.
+        Without `shares` and `dynamic_macs`, which do not change what is computed when.
         """
-        document = [_dump(node, shares=False) for node in self.canonical_nodes]
+        document = [_dump(node, everything=False) for node in self.canonical_nodes]
         text = json.dumps(document, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -205,7 +205,7 @@ class Network(Result):
             "format": FORMAT,
             "name": self.name,
             "source": self.source,
-            "nodes": [_dump(node, shares=True) for node in self.nodes],
+            "nodes": [_dump(node, everything=True) for node in self.nodes],
         }
         for key in ("unmodelled", "approximations", "precomputed"):
             if getattr(self, key):
@@ -357,12 +357,16 @@ def _place(where: str, node: Node) -> str:
     return f"{where}: node {node.name[:60]!r} ({node.op})"
 
 
-def _dump(node: Node, *, shares: bool) -> dict[str, Any]:
-    """Fields as JSON: name, op and inputs first, pairs as lists, defaults written out; shares: that too."""
+def _dump(node: Node, *, everything: bool) -> dict[str, Any]:
+    """Fields as JSON: name, op and inputs first, pairs as lists, defaults written out.
+
+    everything: with the fields that no time depends on.
+    """
     fields: dict[str, Any] = {"name": node.name, "op": node.op}
     if not isinstance(node, Input):
         fields["inputs"] = list(node.inputs)
     fields |= node.parameters()
-    if shares and isinstance(node, Stage) and node.shares is not None:
-        fields["shares"] = node.shares
+    for key in ("shares", "dynamic_macs") if everything else ():
+        if getattr(node, key, None) is not None:
+            fields[key] = getattr(node, key)
     return fields

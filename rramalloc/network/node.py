@@ -43,6 +43,7 @@ PadsField = Annotated[
 ]
 Bits = Annotated[int, Field(ge=1, le=64)]
 ShapeField = Annotated[tuple[Size, Size, Size], from_list(list[Size])]
+Macs = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 class _Node(Record):
@@ -51,12 +52,13 @@ class _Node(Record):
     name: Name
 
     def parameters(self) -> dict[str, Any]:
-        """As JSON the fields that decide what the operator computes: all but name, op, inputs and `shares`.
+        """As JSON what decides what is computed when: without name, op, inputs, `shares`, `dynamic_macs`.
 
         The fields of an interpolation are left out at their defaults, those of the precision if they are not
         given.
         """
-        fields = self.model_dump(mode="json", exclude={"name", "op", "inputs", "shares"}, exclude_none=True)
+        apart = {"name", "op", "inputs", "shares", "dynamic_macs"}
+        fields = self.model_dump(mode="json", exclude=apart, exclude_none=True)
         plain = (("mode", "nearest"), ("coordinates", "asymmetric"))
         return {name: value for name, value in fields.items() if (name, value) not in plain}
 
@@ -257,7 +259,13 @@ class Recurrent(_PixelLayer):
         return inputs[0]._replace(channels=self.hidden)
 
 
-class Pool(_Consumer):
+class _Digital(_Consumer):
+    """A node without constant weights; dynamic_macs: of the products of two computed tensors in it."""
+
+    dynamic_macs: Macs | None = None
+
+
+class Pool(_Digital):
     """Max or average pooling; `ceil_mode` rounds the output size up."""
 
     op: Literal["maxpool", "avgpool"]
@@ -277,7 +285,7 @@ class Pool(_Consumer):
         return _windowed(inputs[0], self.geometry, inputs[0].channels, ceil_mode=self.ceil_mode)
 
 
-class GlobalPool(_Consumer):
+class GlobalPool(_Digital):
     """Pooling over the whole grid: needs every pixel, yields one."""
 
     op: Literal["global_avgpool", "global_maxpool"]
@@ -287,7 +295,7 @@ class GlobalPool(_Consumer):
         return Shape(inputs[0].channels, 1, 1)
 
 
-class Flatten(_Consumer):
+class Flatten(_Digital):
     """All values as one vector: needs every pixel."""
 
     op: Literal["flatten"] = "flatten"
@@ -297,7 +305,7 @@ class Flatten(_Consumer):
         return Shape(inputs[0].channels * inputs[0].pixels, 1, 1)
 
 
-class Concat(_Consumer):
+class Concat(_Digital):
     """Concatenation along the channels; all inputs have the same grid."""
 
     single: ClassVar[bool] = False
@@ -308,7 +316,7 @@ class Concat(_Consumer):
         return Shape(sum(shape.channels for shape in inputs), *_common_grid(inputs))
 
 
-class Elementwise(_Consumer):
+class Elementwise(_Digital):
     """Sum or product of inputs with equal grids; 1 x 1 grids and single channels are broadcast."""
 
     single: ClassVar[bool] = False
@@ -324,7 +332,7 @@ class Elementwise(_Consumer):
         return Shape(channels.pop(), *grid)
 
 
-class Pixelwise(_Consumer):
+class Pixelwise(_Digital):
     """Works on one pixel at a time and keeps the shape; softmax and layernorm act over channels."""
 
     op: Literal["relu", "activation", "batchnorm", "identity", "dropout", "layernorm", "softmax"]
@@ -334,7 +342,7 @@ class Pixelwise(_Consumer):
         return inputs[0]
 
 
-class Select(_Consumer):
+class Select(_Digital):
     """Pixelwise operator with another number of channels: slice, split, gather or reduce over channels."""
 
     op: Literal["select"] = "select"
@@ -345,7 +353,7 @@ class Select(_Consumer):
         return inputs[0]._replace(channels=self.channels)
 
 
-class Upsample(_Consumer):
+class Upsample(_Digital):
     """Enlargement by whole factors (height, width): of the nearest pixel, or interpolated.
 
     mode: how many source pixels around its position an output pixel needs along each axis: 1, 2 or 4;
@@ -390,7 +398,7 @@ Run = Annotated[tuple[Annotated[int, Field(ge=-1, le=MAX_EXTENT)], Size, int], f
 Runs = Annotated[tuple[Run, ...], from_list(list[Run]), Field(min_length=1, max_length=100_000)]
 
 
-class Take(_Consumer):
+class Take(_Digital):
     """Pixels taken by row and column: slices, flips, shifts, padding with zeros or reflections.
 
     rows, columns: the input row of every output row, and columns alike, as runs [first, count, step]; -1 for
@@ -426,7 +434,7 @@ class Take(_Consumer):
         return Shape(inputs[0].channels, *extents)
 
 
-class Regrid(_Consumer):
+class Regrid(_Digital):
     """The pixels in raster order on another grid; an output row waits for whole input rows.
 
     grid: height and width, of as many pixels as the input has.
@@ -450,7 +458,7 @@ class Regrid(_Consumer):
         return Shape(inputs[0].channels, high, wide)
 
 
-class Barrier(_Consumer):
+class Barrier(_Digital):
     """Anything that needs all pixels of its inputs before it yields the first of `shape`."""
 
     single: ClassVar[bool] = False

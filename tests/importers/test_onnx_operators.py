@@ -855,3 +855,30 @@ def test_errors_name_file_node_and_field() -> None:
         SpecError, match=r"'conv' \(Conv\): W: weights 16 x 8 x 1 x 1 with 2 groups take 16 channels"
     ):
         load(model([node("Conv", "x w", group=2)], [W]))
+
+
+TOKENS = {"x": (1, 10, 64), "k": (1, 20, 64), "v": (1, 20, 64)}
+HEADS = {"x": (1, 4, 10, 16), "k": (1, 2, 20, 16), "v": (1, 2, 20, 16)}
+PAIR = {"x": (1, 10, 64), "k": (1, 20, 64)}
+DYNAMIC = {  # an operator on x, k, v; these; channels of the result; products of computed tensors
+    "MatMul": (node("MatMul", "x k", "o"), {"x": (1, 10, 64), "k": (1, 64, 20)}, 20, 10 * 64 * 20),
+    "stack": (node("MatMul", "x k", "o"), {"x": (1, 4, 10, 8), "k": (1, 4, 8, 20)}, 20, 4 * 10 * 8 * 20),
+    "vector": (node("MatMul", "x k", "o"), {"x": (1, 10, 64), "k": (64,)}, 10, 10 * 64),
+    "itself": (node("MatMul", "x x", "o"), {"x": (1, 16, 16)}, 16, 16**3),
+    "Einsum": (node("Einsum", "x k", "o", equation="bid,bjd->bij"), PAIR, 20, 10 * 20 * 64),
+    "Attention": (node("Attention", "x k v", "o"), HEADS, 16, 2 * 4 * 10 * 20 * 16),
+    "MultiHeadAttention": (
+        node("MultiHeadAttention", "x k v", "o", domain="com.microsoft", num_heads=4),
+        TOKENS,
+        64,
+        2 * 10 * 20 * 64,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DYNAMIC)
+def test_products_of_two_computed_tensors_are_counted(case: str) -> None:
+    operator, inputs, channels, macs = DYNAMIC[case]
+    layer = node("MatMul", "o w", name="layer")
+    network = load(model([operator, layer], [weight("w", channels, 3)], inputs, opset=23))
+    assert sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes) == macs

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rramalloc.errors import NetworkError
-from rramalloc.network.coverage import Coverage
+from rramalloc.errors import NetworkError, SpecError
+from rramalloc.network.coverage import Coverage, DynamicProducts
 from rramalloc.network.network import Network
 
 NODES: list[dict[str, Any]] = [
@@ -68,6 +68,30 @@ def test_operators_that_are_not_modelled_count() -> None:
     unknown = Coverage.of(network(unmodelled=[lost | {"macs": None}]), STAGES)
     assert unknown.macs.total is None
     assert "not modelled: wait (LSTM)" in unknown.summary
+
+
+def test_products_of_computed_tensors_are_macs_and_never_on_arrays() -> None:
+    """One head, 512 tokens, 64 features, four projections: 4 * 512 * 64 * 64 of all are 20 %."""
+    digital = {"inputs": ["q"], "op": "mul", "dynamic_macs": 512 * 512 * 64}
+    nodes: list[dict[str, Any]] = [
+        {"name": "in", "op": "input", "shape": [64, 512, 1]},
+        {"name": "q", "op": "linear", "inputs": ["in"], "out_features": 64},
+        {"name": "a", **digital},
+        {"name": "b", **digital},
+        *[{"name": name, "op": "linear", "inputs": ["b"], "out_features": 64} for name in "kvo"],
+    ]
+    attention = Network.build("n", nodes)
+    again = Network.from_document(attention.to_dict(), "again.json")
+    coverage = Coverage.of(again, [stage.name for stage in again.stages])
+    assert (coverage.macs.on_arrays, coverage.macs.total) == (4 * 512 * 4096, 4 * 512 * 4096 * 5)
+    assert coverage.dynamic == DynamicProducts(macs=2 * 512 * 512 * 64, share=0.8, nodes=("a", "b"))
+    assert "20 % of the MACs on arrays; dynamic, products of computed tensors: 33,554,432 MACs, 80.0 %" in (
+        coverage.summary
+    )
+    plain = [{key: value for key, value in node.items() if key != "dynamic_macs"} for node in nodes]
+    assert Network.build("n", plain).sha256 == again.sha256  # they change no time
+    with pytest.raises(SpecError, match="dynamic_macs"):
+        Network.build("n", [node | {"dynamic_macs": 1} for node in nodes])  # layers and inputs have none
 
 
 def test_almost_everything_is_not_everything() -> None:

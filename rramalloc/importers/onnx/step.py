@@ -230,12 +230,16 @@ class Step:
         layout: Sequence[Role],
         suffix: str = "",
         because: str = "",
+        macs: int | None = None,
     ) -> Tensor:
-        """All pixels of the inputs before the first of the output; because: why, if that is approximate."""
+        """All pixels of the inputs before the first of the output.
+
+        because: why, if that is approximate; macs: of products of computed tensors among them.
+        """
         if 0 in dims:
             raise self.unsupported("its output is empty")
         shape = tuple(shape_of(dims, canonical(dims, layout)))
-        name = self.emit("barrier", [x.node for x in inputs], suffix, shape=shape)
+        name = self.emit("barrier", [x.node for x in inputs], suffix, shape=shape, dynamic_macs=macs)
         if because:
             self.drawing.approximate([name], self.label, f"{because}: treated as a barrier")
         return tensor(name, dims, layout)

@@ -104,21 +104,24 @@ def _dynamic(step: Step, a: Tensor, b: Tensor) -> Tensor:
     rank = max(len(a.dims), len(b.dims), 2)
     if min(len(a.dims), len(b.dims)) < 2:
         dims = _vector_product(a.dims, b.dims)
-        return step.barrier([a, b], dims, gridded(dims, [len(dims) - 1] if dims else []))
+        layout = gridded(dims, [len(dims) - 1] if dims else [])
+        return step.barrier([a, b], dims, layout, macs=math.prod(dims) * a.dims[-1])
     a, b = a.aligned(rank), b.aligned(rank)
     lead = broadcast(step, [a.dims[:-2], b.dims[:-2]])
     dims = (*lead, a.dims[-2], b.dims[-1])
+    macs = math.prod(dims) * a.dims[-1]
     if not a.layout[-1] and a.dims[:-2] == lead:
         streamed, other, layout = a, b, (*a.layout[:-1], ())
     elif not b.layout[-2] and b.dims[:-2] == lead:
         streamed, other, layout = b, a, (*b.layout[:-2], (), b.layout[-1])
     else:
-        return step.barrier([a, b], dims, gridded(dims, [*range(rank - 2), rank - 1]))
+        return step.barrier([a, b], dims, gridded(dims, [*range(rank - 2), rank - 1]), macs=macs)
     channels = shape_of(dims, canonical(dims, layout)).channels
     operand = _operand(step, other, dims, layout)
     if streamed.shape.channels != channels:
         streamed = step.select(streamed, dims, layout, "match")
-    return tensor(step.emit("mul", [streamed.node, operand.node]), dims, layout)
+    name = step.emit("mul", [streamed.node, operand.node], dynamic_macs=macs)
+    return tensor(name, dims, layout)
 
 
 def _operand(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
