@@ -191,7 +191,7 @@ def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
             candidate = candidate.with_digital(problem.graph)
     if problem.on_menu and candidate.blocks is None:  # its bound is that of copies in equal steps
         candidate = replace(candidate, lower_bound=1)
-    bound = root_bound(problem, candidate.lower_bound)
+    bound = root_bound(problem, stop, candidate.lower_bound)
     fitting = repair.fitting(problem, candidate.replication, candidate.blocks)
     if fitting is not candidate.replication:
         words = f"{candidate.proof}; repaired: copies taken away until the rest fits"
@@ -215,7 +215,7 @@ def checked_allocation(
     network = graph.network
     objective, absolute = objective_of(problem, request), Absolute.of(checked.problem.step_time, timing)
     value = objective.value(timing)
-    bound = within(value, objective.bound(candidate))
+    bound = within(value, objective.bound(candidate, stop))
     recheck_bound(value, bound, objective.unit, request.method)
     coverage = Coverage.of(network, graph.names, stored_once=bool(graph.queues))
     metrics = checked.problem.metrics(timing)

@@ -66,10 +66,10 @@ def tune(
     Example: rramalloc tune vgg16 --arrays x2 --simulator "./mine {allocation}"
     """
     given = locals() | {"tool_paths": tool_paths or ()}
-    from rramalloc.studies.tune.tune import TuneCancel
+    from rramalloc.search.problem import CancelToken
     from rramalloc.studies.tune.tune import tune as run_tune
 
-    cancel = TuneCancel()
+    cancel = CancelToken()
     with (
         LiveLine(quiet=quiet, every_s=_EVERY_S, live_every_s=_LIVE_EVERY_S) as line,
         interruptible(cancel),

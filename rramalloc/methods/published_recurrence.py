@@ -26,7 +26,7 @@ It rises with n where padding is smaller than the kernel, and then the program i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -381,7 +381,7 @@ class _PublishedSteps:
 
     def _search(self, relaxed: Problem, work: int) -> _TargetSearch:
         chain = _Chain(self.chain.layers, self.chain.stages, relaxed)
-        return _TargetSearch(relaxed, replace(self.stop, work=work, history=[]), chain)
+        return _TargetSearch(relaxed, self.stop.nested(work), chain)
 
 
 class _States(NamedTuple):

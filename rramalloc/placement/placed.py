@@ -132,7 +132,7 @@ def optimize_placed(
             break
     best = min(rounds, key=lambda each: each.latency_ns)
     objective = LatencyNs(problem) if problem.graph.clocks is None else Makespan(problem)
-    bound = objective.bound(rounds[0].candidate)
+    bound = objective.bound(rounds[0].candidate, stop)
     words = plain_quantity(bound, objective.unit)
     proof = f"latency bound {words} without transfer: {rounds[0].candidate.proof}"
     found = replace(best.candidate, objective_bound=bound, proof=proof)

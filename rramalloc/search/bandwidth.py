@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -83,17 +82,17 @@ def minimise(problem: Problem, stop: Stop, model: StepSearch) -> Fastest:
     return Fastest(search.best, search.latency_ns, bound_ns, search.spent_s)
 
 
-@lru_cache(maxsize=8)
-def root_bound_ns(problem: Problem) -> float:
+def root_bound_ns(problem: Problem, stop: Stop) -> float:
     """Latency that no allocation undercuts, by the relaxations of the pieces alone."""
-    search = _BandwidthSearch(
-        problem, step_time_of(problem), Stop(work=0), _ExactSteps(problem, Stop(work=0), 0)
-    )
-    search.cut_range(1)
-    for _ in range(_ROOT_CUTS):
-        if not search.cut(heapq.heappop(search.pieces)):
-            break
-    return min(search.latency_ns, *(piece.bound_ns for piece in search.pieces))
+    known = problem.root_bounds
+    if "ns" not in known:
+        search = _BandwidthSearch(problem, step_time_of(problem), stop, _ExactSteps(problem, stop, 0))
+        search.cut_range(1)
+        for _ in range(_ROOT_CUTS):
+            if stop.out_of_time or not search.cut(heapq.heappop(search.pieces)):
+                break
+        known["ns"] = min(search.latency_ns, *(piece.bound_ns for piece in search.pieces))
+    return known["ns"]
 
 
 @dataclass(order=True)
@@ -251,7 +250,7 @@ class _ExactSteps:
         return Bounder(relaxed).root_bound()
 
     def solve(self, relaxed: Problem, work: int) -> Candidate:
-        share = replace(self.stop, work=work, on_progress=None, history=[])
+        share = self.stop.nested(work)
         candidate = solve_makespan(relaxed, share, self.seed)
         return replace(candidate, seconds=max(candidate.seconds or 0.0, SECONDS_PER_WORK))
 

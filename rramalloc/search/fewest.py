@@ -38,7 +38,7 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     while low < fewest and not stop.out_of_time and spent_s < allowed_s:
         budget = (low + fewest) // 2
         trial = replace(problem, budget=budget)
-        share = replace(stop, work=min(_WORK_PER_BUDGET, stop.work), on_progress=None, history=[])
+        share = stop.nested(min(_WORK_PER_BUDGET, stop.work))
         candidate = solve_to_target(trial, share, seed, target)
         spent_s += candidate.seconds or 0.0
         if makespan_of_candidate(trial, candidate) <= target:

@@ -134,7 +134,7 @@ class Tasks:
             if spent >= limit_s:
                 break
             work = min(self.effort.work, math.ceil((limit_s - spent) / SECONDS_PER_WORK))
-            stop = replace(self.stop, work=work, cores=1, on_progress=None, history=[])
+            stop = self.stop.nested(work, cores=1)
             warm_start = WarmStart(archive.replication(step), archive.bound(step), archive.slots)
             within, seed = self._within(step.until), self._seed(step.until)
             candidate = solve_to_target(within, stop, seed, 0, menu=self.menu, warm_start=warm_start)

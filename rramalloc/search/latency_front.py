@@ -63,7 +63,7 @@ def _explored(
     """Search with copies limited to what steps of several lengths can feed; the seconds counted."""
     shortest, longest = step_time.step_ns(problem.smallest), step_time.step_ns(problem.largest)
     limits_ns = np.geomspace(shortest, longest, _LIMITS).tolist() if longest > shortest else [longest]
-    share = replace(stop, work=max(1, int(_SEARCHING * stop.work / len(limits_ns))), on_progress=None)
+    share = stop.nested(max(1, int(_SEARCHING * stop.work / len(limits_ns))))
     archives, seconds = list[Archive](), 0.0
     for limit_ns in limits_ns:
         archive, spent_s = explore(_capped(problem, step_time, limit_ns), share, seed)

@@ -12,7 +12,6 @@ import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -35,19 +34,23 @@ _LEVELS, _WORK_PER_LEVEL = 48, 2
 """Budgets at which the front is looked for, with equal ratios, and the least work for each."""
 
 
-@lru_cache(maxsize=4)
-def root_bound(problem: Problem) -> int:
+def root_bound(problem: Problem, stop: Stop) -> int:
     """Steps that no allocation undercuts, by a few refuted targets; the same for all methods."""
-    stop = Stop(work=1, cores=1)
-    search = AutoSearch(problem, stop, 0, 0, Menu.of(problem))
-    search.run()
-    return search.bound
+    known = problem.root_bounds
+    if "steps" not in known:
+        search = AutoSearch(problem, stop.nested(1, gap=0.0, cores=1), 0, 0, Menu.of(problem))
+        search.run()
+        known["steps"] = search.bound
+    return int(known["steps"])
 
 
-@lru_cache(maxsize=4)
-def root_bound_ns(problem: Problem) -> float:
+def root_bound_ns(problem: Problem, stop: Stop) -> float:
     """Latency that no allocation undercuts, by the same for pieces of the step times."""
-    return solve_latency_ns(problem, Stop(work=_PIECES * 2, cores=1), 0).objective_bound or 0.0
+    known = problem.root_bounds
+    if "ns" not in known:
+        share = stop.nested(_PIECES * 2, gap=0.0, cores=1)
+        known["ns"] = solve_latency_ns(problem, share, 0).objective_bound or 0.0
+    return known["ns"]
 
 
 Steps = Callable[[Menu, int], Candidate]
@@ -58,7 +61,7 @@ def solve_latency_ns(problem: Problem, stop: Stop, seed: int) -> Candidate:
     """Minimise makespan * step_ns; the candidate's `objective_bound` is of that product, in ns."""
 
     def steps(menu: Menu, work: int) -> Candidate:
-        share = replace(stop, work=work, on_progress=None, history=[])
+        share = stop.nested(work)
         return solve_to_target(problem, share, seed, 0, menu=menu)
 
     best, bound_ns, seconds = _Pieces(problem, stop, steps, makespan_of_candidate).run()
@@ -181,18 +184,18 @@ def solve_front(objective: Objective, stop: Stop, seed: int, on_progress: Progre
     problem = objective.problem
     least, most = problem.minimum, problem.budget
     levels = sorted({round(level) for level in np.geomspace(least, most, _LEVELS).tolist()} | {least, most})
-    share = replace(stop, work=max(_WORK_PER_LEVEL, stop.work // len(levels)), on_progress=None, history=[])
+    share = stop.nested(max(_WORK_PER_LEVEL, stop.work // len(levels)))
     points: list[tuple[int, float, Candidate]] = []
     bounds: list[tuple[int, float]] = []
     seconds = 0.0
     for number, budget in enumerate(reversed(levels)):
         within = type(objective)(replace(problem, budget=budget))
-        candidate = within.solve(replace(share, history=[]), seed)
+        candidate = within.solve(share.nested(share.work), seed)
         seconds += candidate.seconds or 0.0
         timing = within.problem.timing(candidate)
         arrays = problem.arrays(candidate.replication, candidate.blocks)
         points.append((arrays, within.value(timing), candidate))
-        bounds.append((budget, within.bound(candidate)))
+        bounds.append((budget, within.bound(candidate, share)))
         if on_progress is not None:
             on_progress(len(points), (number + 1) / len(levels))
         if stop.out_of_time:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -68,8 +67,11 @@ class Objective(ABC):
         """The search of `auto`. Raises TargetError, SpecError."""
 
     @abstractmethod
-    def bound(self, candidate: Candidate) -> float:
-        """A value that no allocation within the budget undercuts, by what a method proved and the root."""
+    def bound(self, candidate: Candidate, stop: Stop) -> float:
+        """A value that no allocation within the budget undercuts, by what a method proved and the root.
+
+        stop: of the search that it belongs to, whose clock and token end it too.
+        """
 
     def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
         """All non-dominated points of (arrays, value) up to the budget. Raises SpecError."""
@@ -122,16 +124,16 @@ class Latency(TimeObjective):
         return (by_step if by_product else solve_makespan)(self.problem, stop, seed)
 
     @override
-    def bound(self, candidate: Candidate) -> float:
+    def bound(self, candidate: Candidate, stop: Stop) -> float:
         if candidate.objective_bound is not None:
             return candidate.objective_bound
-        steps = root_bound(self.problem, candidate.lower_bound)
+        steps = root_bound(self.problem, stop, candidate.lower_bound)
         if self.unit != "ns" or self.problem.step_time is None:
             return steps
         if self.problem.on_menu:
-            return mode_objectives.root_bound_ns(self.problem)
+            return mode_objectives.root_bound_ns(self.problem, stop)
         shortest_ns = self.problem.step_time.step_ns(self.problem.smallest)
-        return max(steps * shortest_ns, bandwidth.root_bound_ns(self.problem))
+        return max(steps * shortest_ns, bandwidth.root_bound_ns(self.problem, stop))
 
     @override
     def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
@@ -195,11 +197,11 @@ class Interval(TimeObjective):
             f"interval {steps} proven best by trying every one; makespan at that interval, at least "
             f"{candidate.lower_bound} steps: {candidate.proof}"
         )
-        return replace(candidate, lower_bound=1, objective_bound=self._least(), proof=words)
+        return replace(candidate, lower_bound=1, objective_bound=self._least(stop), proof=words)
 
     @override
-    def bound(self, candidate: Candidate) -> float:
-        return self._least() if candidate.objective_bound is None else candidate.objective_bound
+    def bound(self, candidate: Candidate, stop: Stop) -> float:
+        return self._least(stop) if candidate.objective_bound is None else candidate.objective_bound
 
     @override
     def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
@@ -207,13 +209,14 @@ class Interval(TimeObjective):
             return mode_objectives.solve_front(self, stop, seed, on_progress)
         return front.solve_interval(self.problem, self._by_step)
 
-    def _least(self) -> float:
+    def _least(self, stop: Stop) -> float:
         """The smallest value by trying every interval, of allocations that tiles need not hold."""
         problem = replace(self.problem, tiles=None)
         if problem.on_menu:
             if self._by_step is None:
                 return mode_objectives.smallest_interval(problem)
-            return mode_objectives.solve_interval(problem, Stop(), 0).objective_bound or 0.0
+            share = stop.nested(stop.work, gap=0.0)
+            return mode_objectives.solve_interval(problem, share, 0).objective_bound or 0.0
         steps = interval.fastest_interval(problem)
         if self._by_step is None:
             return steps
@@ -241,7 +244,7 @@ class FewestArrays(Objective):
         return fewest.solve(self.problem, stop, seed, self.target)
 
     @override
-    def bound(self, candidate: Candidate) -> float:
+    def bound(self, candidate: Candidate, stop: Stop) -> float:
         return self.problem.minimum if candidate.objective_bound is None else candidate.objective_bound
 
     @property
@@ -290,10 +293,10 @@ class Sequential(TimeObjective):
         return sequential.solve_in_turn(self.problem, stop, self._by_step)
 
     @override
-    def bound(self, candidate: Candidate) -> float:
+    def bound(self, candidate: Candidate, stop: Stop) -> float:
         bound = candidate.objective_bound
         if bound is None:
-            bound = self.solve(Stop(), 0).objective_bound or 0.0
+            bound = self.solve(stop.nested(stop.work, gap=0.0), 0).objective_bound or 0.0
         return round(bound) if self.unit != "ns" else bound
 
 
@@ -326,18 +329,22 @@ class LeastEnergy(Objective):
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
         def fastest(problem: Problem, work: int) -> FasterThan:
-            share = replace(stop, work=work, on_progress=None, history=[])
+            share = stop.nested(work)
             latency = Latency(problem)
             candidate = latency.solve(share, seed)
-            return FasterThan(candidate, latency.in_ns(latency.bound(candidate)))
+            return FasterThan(candidate, latency.in_ns(latency.bound(candidate, share)))
 
         return ArrayRangeSearch(self.problem, stop, self.value, self.floor, fastest).run()
 
     @override
-    def bound(self, candidate: Candidate) -> float:
+    def bound(self, candidate: Candidate, stop: Stop) -> float:
         if candidate.objective_bound is not None:
             return candidate.objective_bound
-        return _root_of_energy(type(self), self.problem)
+        known = self.problem.root_bounds
+        if self.name not in known:  # the same for every method tried on a problem
+            share = stop.nested(_ROOT_WORK, gap=0.0, cores=1)
+            known[self.name] = self.solve(share, 0).objective_bound or 0.0
+        return known[self.name]
 
     def floor(self, arrays: int, latency_ns: float) -> float:
         """What no allocation undercuts with at least so many arrays and so much time."""
@@ -360,12 +367,6 @@ class LeastEdp(LeastEnergy):
     @override
     def _of(self, total: EnergyArea) -> float | None:
         return total.edp
-
-
-@lru_cache(maxsize=4)
-def _root_of_energy(kind: type[LeastEnergy], problem: Problem) -> float:
-    """The bound of an energy objective by little work, the same for every method tried on a problem."""
-    return kind(problem).solve(Stop(work=_ROOT_WORK, cores=1), 0).objective_bound or 0.0
 
 
 OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
@@ -391,19 +392,13 @@ def check_method(objective: ObjectiveName, method: str) -> None:
         raise SpecError("method", f"{method!r} minimises latency only; objective {objective!r} needs 'auto'")
 
 
-def root_bound(problem: Problem, known: int = 1) -> int:
+def root_bound(problem: Problem, stop: Stop, known: int = 1) -> int:
     """Steps that no allocation undercuts, without a search: those known already, or more."""
     if known > 1 and not problem.on_menu and not bounder_of(problem).refutes(known):
         return known
-    return max(known, _root_bound(problem))
-
-
-@lru_cache(maxsize=4)
-def _root_bound(problem: Problem) -> int:
-    """As `root_bound`, with nothing known; the same for every method tried on a problem."""
     if problem.on_menu:
-        return mode_objectives.root_bound(problem)
-    return bounder_of(problem).root_bound()
+        return max(known, mode_objectives.root_bound(problem, stop))
+    return max(known, bounder_of(problem).root_bound())
 
 
 def gap_of(value: float, bound: float) -> float:

@@ -51,6 +51,8 @@ class Problem:
     tiles: Tiles | None = None
     modes: ModeArrays | None = None
     energy: EnergyModel | None = None
+    root_bounds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
+    """Bounds by objective that took little work and are the same for every method tried."""
 
     def __post_init__(self) -> None:
         if self.minimum > self.budget:
@@ -217,12 +219,22 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
+class CancelToken:
+    """Ends a search, and every search nested in it, from outside (Ctrl-C); all of them share one.
+
+    interrupted: set from outside.
+    """
+
+    interrupted: bool = False
+
+
+@dataclass(slots=True)
 class Stop:
     """When a search ends before it has a proof.
 
     work: units of work, the same on every machine; time_limit_s: wall clock, machine-dependent;
     gap: relative distance of best and bound that is good enough; cores: how many may be used, None for all
-    there are, which never changes the answer; interrupted: set from outside (Ctrl-C);
+    there are, which never changes the answer; cancel: ends it from outside;
     history: (seconds of work, best makespan, lower bound) whenever one of them improved.
     """
 
@@ -231,9 +243,26 @@ class Stop:
     gap: float = 0.0
     on_progress: Progress | None = None
     cores: int | None = None
-    interrupted: bool = False
+    cancel: CancelToken = field(default_factory=CancelToken)
     history: list[tuple[float, int, int]] = field(default_factory=list)
     _started: float = field(default_factory=clock)
+
+    def nested(self, work: int, *, gap: float | None = None, cores: int | None = None) -> Stop:
+        """Return the end of a search within this one: its own units of work, the same clock and token.
+
+        gap, cores: instead of those of this one.
+        """
+        gap, cores = self.gap if gap is None else gap, cores or self.cores
+        return replace(self, work=work, gap=gap, cores=cores, on_progress=None, history=[])
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user ended the search, by Ctrl-C; to be set from outside."""
+        return self.cancel.interrupted
+
+    @interrupted.setter
+    def interrupted(self, asked: bool) -> None:
+        self.cancel.interrupted = asked
 
     @property
     def work_s(self) -> float:

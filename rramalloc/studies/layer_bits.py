@@ -228,12 +228,12 @@ class _BitSearch:
             self.unfit = self.unfit or error
             return None
         objective, unit = objective_of(problem, self.request), self.unit_of(problem)
-        share = replace(self.stop, work=work, on_progress=None, history=[])
+        share = self.stop.nested(work)
         candidate = objective.solve(share, self.request.seed)
         self.spent_s += max(candidate.seconds or 0.0, SECONDS_PER_WORK)
         timing = problem.timing(candidate)
         value = objective.value(timing)
-        return _Solved(value * unit, within(value, objective.bound(candidate)) * unit, candidate)
+        return _Solved(value * unit, within(value, objective.bound(candidate, share)) * unit, candidate)
 
     def _left(self, options: tuple[int | None, ...]) -> float:
         """What the limit leaves above the least sensitivity of layers that are not decided."""

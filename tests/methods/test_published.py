@@ -23,7 +23,7 @@ from rramalloc.methods import published_recurrence as method
 from rramalloc.methods.published_recurrence import published_steps
 from rramalloc.network.network import Network
 from rramalloc.search import interval
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import CancelToken, Problem, Stop
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -197,7 +197,7 @@ def test_published_allocation_of_vgg_a_is_the_optimum() -> None:
         pytest.param(Stop(work=1), id="little work"),
         pytest.param(Stop(gap=1.0), id="anything is good enough"),
         pytest.param(Stop(time_limit_s=0.0), id="no time"),
-        pytest.param(Stop(interrupted=True), id="interrupted"),
+        pytest.param(Stop(cancel=CancelToken(interrupted=True)), id="interrupted"),
     ],
 )
 def test_never_worse_than_the_smallest_interval(stop: Stop) -> None:

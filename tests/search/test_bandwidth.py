@@ -49,7 +49,7 @@ def test_bound_is_never_above_the_optimum(shared: bool, random: Random) -> None:
     optimum = latencies.min()
     assert candidate.objective_bound is not None
     assert candidate.objective_bound <= optimum * (1 + TOLERANCE)
-    assert 0 < bandwidth.root_bound_ns(case.problem) <= optimum * (1 + TOLERANCE)
+    assert 0 < bandwidth.root_bound_ns(case.problem, Stop()) <= optimum * (1 + TOLERANCE)
     assert steps * step_ns >= optimum * (1 - TOLERANCE)
 
 

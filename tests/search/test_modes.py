@@ -204,7 +204,7 @@ def check_bounds(case: Solved) -> None:
     """No bound is above the optimum, and no mode of an allocation that meets a target is left out."""
     problem = case.problem
     check_modes_left(case, Menu.of(problem))
-    assert root_bound(problem) <= case.best
+    assert root_bound(problem, Stop()) <= case.best
     intervals = [
         max(
             -(-grid.recut(mode.block).total // mode.copies)

@@ -267,8 +267,8 @@ def test_what_a_search_asked_changes_no_bound(name: str, arrays: int) -> None:
     alone, searched = Bounder(problem(name, arrays)).root_bound(), problem(name, arrays)
     auto.solve(searched, Stop(work=1), 0)
     for known in (1, alone // 2, alone - 1, alone, alone + 1, 2 * alone):
-        assert root_bound(searched, known) == max(known, alone)
-        assert root_bound(problem(name, arrays), known) == max(known, alone)
+        assert root_bound(searched, Stop(), known) == max(known, alone)
+        assert root_bound(problem(name, arrays), Stop(), known) == max(known, alone)
     fewer = Bounder(problem(name, arrays * 9 // 10)).root_bound()
     assert bounder_of(searched).within(arrays * 9 // 10).root_bound() == fewer
 
@@ -336,6 +336,16 @@ def test_one_core_and_two_give_the_same(network: str, arrays: int, monkeypatch: 
         second.proof,
         second.seconds,
     )
+
+
+def test_nested_searches_share_clock_and_token() -> None:
+    stop = Stop(work=100, time_limit_s=1e6, gap=0.5, history=[(0.0, 3, 2)])
+    inner = stop.nested(7).nested(3, gap=0.0, cores=1)
+    assert (inner.work, inner.gap, inner.cores, inner.history) == (3, 0.0, 1, [])
+    assert not inner.out_of_time
+    stop.interrupted = True
+    assert inner.out_of_time
+    assert Stop(time_limit_s=0.0).nested(5).out_of_time
 
 
 class StopAtLook(Stop):

@@ -15,7 +15,7 @@ from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.search import sequential
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import CancelToken, Problem, Stop
 
 
 def side_by_side(windows: list[int], demand: list[int], budget: int) -> Problem:
@@ -105,7 +105,7 @@ def test_a_budget_beyond_all_need() -> None:
     "stop",
     [
         pytest.param(Stop(work=0), id="no work"),
-        pytest.param(Stop(interrupted=True), id="interrupted"),
+        pytest.param(Stop(cancel=CancelToken(interrupted=True)), id="interrupted"),
         pytest.param(Stop(time_limit_s=0.0), id="no time"),
     ],
 )

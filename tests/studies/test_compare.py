@@ -10,7 +10,7 @@ import pytest
 from studies.fakes import slow
 
 import rramalloc
-from rramalloc.commands.compare.compare import CancelToken, competitors
+from rramalloc.commands.compare.compare import competitors
 from rramalloc.commands.compare.comparison import SCALARS, Comparison, Row
 from rramalloc.errors import BudgetError, SolverError, SpecError, UnknownNameError, UnsupportedError
 from rramalloc.files import to_json
@@ -20,6 +20,7 @@ from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
 from rramalloc.schemas import json_schema
+from rramalloc.search.problem import CancelToken
 from rramalloc.timing.metrics import EnergyArea
 
 QUICK = {"work": 5, "seeds": 3}

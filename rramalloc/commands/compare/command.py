@@ -67,7 +67,7 @@ def compare(
     """
     given = locals()
     from rramalloc import api
-    from rramalloc.commands.compare.compare import CancelToken
+    from rramalloc.search.problem import CancelToken
 
     given["methods"] = None if methods is None else [name.strip() for name in methods.split(",")]
     cancel = CancelToken()

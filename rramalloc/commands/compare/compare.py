@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.budgets import budgets, minimum_arrays
@@ -29,7 +29,7 @@ from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_comparison
 from rramalloc.records import check_effort, check_known, check_range
 from rramalloc.search.objective import OBJECTIVES, Objective, gap_of, within
-from rramalloc.search.problem import DEFAULT_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import DEFAULT_WORK, CancelToken, Candidate, Problem, Stop
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.metrics import totals
@@ -41,32 +41,6 @@ _INTERRUPTED = "interrupted before it was ready"
 
 CompareProgress = Callable[[int, str, int, int], None]
 """Called with (budget, method, runs before it, runs in all) when a method begins."""
-
-
-@dataclass(slots=True)
-class CancelToken:
-    """Ends a comparison from outside (Ctrl-C): running searches stop, and no other begins."""
-
-    _interrupted: bool = False
-    _running: list[Stop] = field(default_factory=list)
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether to end; to be set from outside."""
-        return self._interrupted
-
-    @interrupted.setter
-    def interrupted(self, asked: bool) -> None:
-        self._interrupted = asked
-        for stop in self._running:
-            stop.interrupted = asked
-
-    def stop(self, options: CompareOptions, cores: int | None) -> Stop:
-        """The stop of one run, which ends with this."""
-        made = Stop(work=options.work, time_limit_s=options.time_limit_s, cores=cores)
-        self._running.append(made)
-        made.interrupted = self._interrupted
-        return made
 
 
 def compare(
@@ -159,7 +133,7 @@ def _compared(
                 continue
             clock_s = (now_s() - begun_s) / len(proposed) if clock else None
             ready[method] = CheckedRuns.of(judged, budget, method, proposed, clock_s)
-        rows += rows_of(network, budget, judged, ready)
+        rows += rows_of(network, budget, judged, ready, _stop(options, cancel))
     if not rows and not cancel.interrupted:
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
     coverage = Coverage.of(network, objectives[0].problem.graph.names)
@@ -189,7 +163,7 @@ def _candidates(
     def run(seed: int) -> Candidate:
         if cancel.interrupted:
             raise SolverError(_INTERRUPTED)
-        stop = cancel.stop(options, cores=1 if count > 1 else None)
+        stop = _stop(options, cancel, cores=1 if count > 1 else None)
         candidate = propose(problem, replace(request, seed=seed), stop)
         if stop.interrupted and request.method != REFERENCE:
             raise SolverError(_INTERRUPTED)
@@ -199,6 +173,11 @@ def _candidates(
         return [run(options.seed)]
     with ThreadPoolExecutor(min(count, os.cpu_count() or 1)) as pool:
         return list(pool.map(run, range(options.seed, options.seed + count)))
+
+
+def _stop(options: CompareOptions, cancel: CancelToken, cores: int | None = None) -> Stop:
+    """The end of one run, which begins now."""
+    return Stop(work=options.work, time_limit_s=options.time_limit_s, cores=cores, cancel=cancel)
 
 
 def _surprises(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
@@ -261,7 +240,7 @@ class CheckedRuns:
 
 
 def rows_of(
-    network: Network, budget: int, objective: Objective, by_method: MappingOf[str, CheckedRuns]
+    network: Network, budget: int, objective: Objective, by_method: MappingOf[str, CheckedRuns], stop: Stop
 ) -> list[Row]:
     """The rows of one budget: the reference first, then the fastest first.
 
@@ -271,15 +250,15 @@ def rows_of(
         return []
     reference = by_method.get(REFERENCE)
     base = reference.middle.score if reference else min(runs.middle.score for runs in by_method.values())
-    bound = _bound(objective, by_method)
+    bound = _bound(objective, by_method, stop)
     rows = [_row(network, budget, name, runs, base, bound) for name, runs in by_method.items()]
     return sorted(rows, key=lambda row: (row.method != REFERENCE, row.ratio, row.makespan, row.method))
 
 
-def _bound(objective: Objective, by_method: MappingOf[str, CheckedRuns]) -> float:
+def _bound(objective: Objective, by_method: MappingOf[str, CheckedRuns], stop: Stop) -> float:
     """The best bound of the objective that any run proved. Raises SolverError if another run is below it."""
     every = ((run.candidate, name) for name, runs in by_method.items() for run in runs.runs)
-    bound, prover = max((objective.bound(candidate), name) for candidate, name in every)
+    bound, prover = max((objective.bound(candidate, stop), name) for candidate, name in every)
     least, fastest = min((runs.runs[0].score, name) for name, runs in by_method.items())
     bound = within(least, bound)
     if least < bound:

@@ -107,9 +107,9 @@ def pareto(
             front = along.front(ending, seed, callback)
             points, unit = tuple(_checked(along, point) for point in front.points), along.unit
             asked = [Request(mapping=mapped, method=method, seed=seed) for method in baselines]
-            beside = tuple(_beside(along, asked, points))
+            beside = tuple(_beside(along, asked, points, ending))
         else:
-            pair = QuantityPair.of(problem, against, objective)
+            pair = QuantityPair.of(problem, against, objective, ending)
             front, points = pair.front(ending, seed, callback)
             unit, against_unit = pair.along.unit, pair.across.unit
             if baselines:
@@ -195,13 +195,13 @@ class QuantityPair:
     interval: Front | None
 
     @classmethod
-    def of(cls, problem: Problem, across: str, along: str) -> QuantityPair:
+    def of(cls, problem: Problem, across: str, along: str, stop: Stop) -> QuantityPair:
         """Raises SpecError for the same quantity twice, or one that the hardware does not give."""
         if across == along:
             raise SpecError("against", f"is the objective itself, {along!r}: put it against another quantity")
         latency: Objective = (Makespan if problem.step_time is None else LatencyNs)(problem)
         interval = Interval(problem) if "interval" in (across, along) else None
-        least = None if interval is None else interval.front(Stop(), 0, None)
+        least = None if interval is None else interval.front(stop.nested(stop.work), 0, None)
         first, second = (_quantity(problem, name, latency, interval, least) for name in (across, along))
         return cls(problem, latency, first, second, least)
 
@@ -281,7 +281,7 @@ def _quantity(
 
 
 def _beside(
-    objective: Objective, requests: Sequence[Request], points: Sequence[FrontPoint]
+    objective: Objective, requests: Sequence[Request], points: Sequence[FrontPoint], stop: Stop
 ) -> Iterator[BaselinePoint]:
     """Results of other methods at some of the front's budgets; methods that do not apply are left out."""
     problem = objective.problem
@@ -290,7 +290,7 @@ def _beside(
         for place in chosen:
             most = points[place].arrays
             try:
-                candidate = propose(replace(problem, budget=most), request, Stop())
+                candidate = propose(replace(problem, budget=most), request, stop.nested(DEFAULT_WORK))
             except (SolverError, UnsupportedError):
                 continue
             checked = check_candidate(problem, candidate, problem.budget, request.method)

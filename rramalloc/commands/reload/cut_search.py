@@ -210,10 +210,10 @@ class CutSearch:
                 return
         else:
             objective = known.objective
-        share = replace(self.stop, work=work, on_progress=None, history=[], gap=0.0)
+        share = self.stop.nested(work, gap=0.0)
         candidate = objective.solve(share, self.request.seed)
         self.spent_s += (candidate.seconds or 0.0) + _SECONDS_PER_SEGMENT
-        bound_ns = max(objective.bound(candidate), float(self.bounds[first][last - first - 1]))
+        bound_ns = max(objective.bound(candidate, share), float(self.bounds[first][last - first - 1]))
         candidates = [candidate]
         if known is not None:
             candidates.append(known.candidate)

@@ -65,9 +65,9 @@ class LoadedRun(Objective):
             for times, kind in ((1, Latency), (self.inputs - 1, Interval)):
                 if times:
                     objective = kind(problem)
-                    share = replace(stop, work=work, on_progress=None, history=[])
+                    share = stop.nested(work)
                     candidates.append(objective.solve(share, seed))
-                    bound_ns += times * objective.in_ns(objective.bound(candidates[-1]))
+                    bound_ns += times * objective.in_ns(objective.bound(candidates[-1], share))
             seconds = sum(candidate.seconds or 0.0 for candidate in candidates)
             best = min(candidates, key=lambda candidate: self.run_ns(problem.timing(candidate)))
             return FasterThan(replace(best, seconds=seconds), bound_ns)
@@ -132,7 +132,7 @@ class LoadedRun(Objective):
         return [Staircase.of(self.problem, self.writing, stage, most) for stage in stages]
 
     @override
-    def bound(self, candidate: Candidate) -> float:
+    def bound(self, candidate: Candidate, stop: Stop) -> float:
         known = candidate.objective_bound
         return self.floor(self.problem.minimum, 0.0) if known is None else known
 

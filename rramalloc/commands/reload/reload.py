@@ -130,7 +130,7 @@ def optimize_reload(
         search = CutSearch(whole, plain, write, there, request, ending, inputs)
         if mapping == "sdk":
             copies = replace(request, mapping=options.changed(mapping="im2col"))
-            ahead = replace(ending, on_progress=None, history=[])
+            ahead = ending.nested(ending.work)
             search.alone = CutSearch(whole, plain, write, there, copies, ahead, inputs)
             search.alone.run()
         search.run()
@@ -214,7 +214,7 @@ def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
         searched.candidate, objective_bound=None, lower_bound=1,
         proof="bounded: chosen for the time of writing and running, not for its latency",
     )  # fmt: skip
-    own_stop = replace(search.stop, history=[])
+    own_stop = search.stop.nested(search.stop.work)
     allocation = checked_allocation(search.hardware, search.arrays, problem, search.request, own_stop, plain)
     timing = problem.timing(searched.candidate)
     if (timing.makespan, timing.interval) != (allocation.makespan, allocation.interval):

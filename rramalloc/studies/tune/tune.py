@@ -31,7 +31,7 @@ from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_tuning
 from rramalloc.records import check_range
 from rramalloc.search.objective import root_bound
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import CancelToken, Candidate, Problem, Stop
 from rramalloc.studies.tune.answers import Answer, Answers, subject
 from rramalloc.studies.tune.calibration import Calibration, spearman
 from rramalloc.studies.tune.proposals import Neighbourhood, Start, proposals, starting_allocations
@@ -67,13 +67,6 @@ _GRACE_S = 5.0
 Key = tuple[int, ...]
 TuneProgress = Callable[[int, int, float | None], None]
 """Called with (evaluations done, evaluations in all, best figure) after every answer."""
-
-
-@dataclass
-class TuneCancel:
-    """Ends a run from outside: running evaluations are ended, and the best so far is the result."""
-
-    interrupted: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -116,7 +109,7 @@ def tune(
     allow_partial: bool = False,
     on_progress: TuneProgress | None = None,
     progress: bool = True,
-    cancel: TuneCancel | None = None,
+    cancel: CancelToken | None = None,
 ) -> Tuning:
     """The allocation that is best in a simulator.
 
@@ -184,7 +177,7 @@ def tune(
     kept_as = judge.kept_as if isinstance(judge, ExportedTool) else judge.name
     about = subject(source, machine, options, kept_as)
     with Answers(store, about) as answers, followed(on_progress, progress, of_tuning) as tell:
-        tuner = Tuner(source, machine, size, asked, judge, answers, cancel or TuneCancel(), tell)
+        tuner = Tuner(source, machine, size, asked, judge, answers, cancel or CancelToken(), tell)
         return tuner.run()
 
 
@@ -205,7 +198,7 @@ class Tuner:
     options: TuneOptions
     simulator: Simulator
     answers: Answers
-    cancel: TuneCancel
+    cancel: CancelToken
     on_progress: TuneProgress | None = None
     asked: int = 0
     deterministic: bool | None = None
@@ -261,7 +254,9 @@ class Tuner:
             if len(found) < count and key not in found:
                 found[key] = _Candidate(copies, origin, None, [])
 
-        starts = starting_allocations(self.problem, lambda: Stop(work=_SEARCH_WORK), self.options.seed)
+        starts = starting_allocations(
+            self.problem, lambda: Stop(work=_SEARCH_WORK, cancel=self.cancel), self.options.seed
+        )
         for start in islice(starts, 1):
             add(start)
         centres: list[Replication] = []
@@ -438,9 +433,10 @@ class Tuner:
 
     def _allocation(self, copies: Replication) -> Allocation:
         """An allocation with everything that its file holds."""
-        candidate = Candidate(copies, root_bound(self.problem), "none: chosen by a simulator")
+        stop = Stop(work=0, cancel=self.cancel)
+        candidate = Candidate(copies, root_bound(self.problem, stop), "none: chosen by a simulator")
         request = Request(mapping=self.mapping, method=_METHOD, seed=self.options.seed)
-        return checked_allocation(self.hardware, self.arrays, self.problem, request, Stop(work=0), candidate)
+        return checked_allocation(self.hardware, self.arrays, self.problem, request, stop, candidate)
 
     def _result(self, own: Choice | None) -> Tuning:
         ranked = self._ranked()

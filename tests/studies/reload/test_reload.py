@@ -260,7 +260,7 @@ def test_no_segment_is_faster_than_its_bounds(mapping: Any, clock: str, random: 
             assert floor <= best
             objective = search.objective((first, first + length))
             candidate = objective.solve(Stop(work=random.choice([1, 4])), 0)
-            assert objective.bound(candidate) <= best * (1 + 1e-9)
+            assert objective.bound(candidate, Stop()) <= best * (1 + 1e-9)
             assert objective.value(objective.problem.timing(candidate)) >= best * (1 - 1e-9)
 
 

@@ -17,8 +17,8 @@ from rramalloc.errors import SimulatorError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.network.network import Network
+from rramalloc.search.problem import CancelToken
 from rramalloc.studies.tune.simulators import Choice
-from rramalloc.studies.tune.tune import TuneCancel
 from rramalloc.studies.tune.tuning import Tuning
 
 
@@ -167,7 +167,7 @@ def test_one_that_repeats_itself_is_asked_twice_once(tuned: tuple[Tuning, OwnClo
 
 
 def test_an_interruption_returns_the_best_so_far() -> None:
-    cancel = TuneCancel()
+    cancel = CancelToken()
 
     def stop(done: int, total: int, best: float | None) -> None:
         cancel.interrupted = done >= 7
