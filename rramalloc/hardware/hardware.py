@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    FailFast,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from rramalloc.hardware.performance import UNTIMED, ChipPerformance
 from rramalloc.network.node import KINDS, LAYERS, Stage, TimedNode
@@ -22,13 +29,24 @@ MAX_BITS = 64
 MAX_ARRAYS = 2**31 - 1
 MAX_VALUE = 1e15
 """Limit of every time and bandwidth: far above any device, so products stay finite."""
+MIN_VALUE = 1e-9
+"""Least value that is not 0: 1 byte/s, 1 pW, 1e-18 s; quotients stay finite."""
+MAX_HOP_RATIO = 1e6  # 1 ms between chips and 1 ns between tiles; byte hops are counted in 64 bits
+
+
+def _not_tiny(value: float) -> float:
+    """Raise a validation error for a value between 0 and MIN_VALUE."""
+    if 0 < value < MIN_VALUE:
+        raise fault(f"must be 0, or at least {MIN_VALUE:g}")
+    return value
 
 
 Lines = Annotated[int, Field(ge=1, le=MAX_LINES)]
 Bits = Annotated[int, Field(ge=1, le=MAX_BITS)]
 Count = Annotated[int, Field(ge=1, le=MAX_ARRAYS)]
-Positive = Annotated[float, Field(gt=0, le=MAX_VALUE)]
+Positive = Annotated[float, Field(ge=MIN_VALUE, le=MAX_VALUE)]
 NonNegative = Annotated[float, Field(ge=0, le=MAX_VALUE)]
+ZeroOrPositive = Annotated[NonNegative, AfterValidator(_not_tiny)]
 Grid = Annotated[tuple[Lines, Lines], from_list(list[Lines])]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
 FieldNames = Annotated[
@@ -174,8 +192,8 @@ class Chip(Record):
     straddle: bool
     tiles: Grid
     chips: Grid
-    hop_ns_tile: NonNegative | None = None
-    hop_ns_chip: NonNegative | None = None
+    hop_ns_tile: ZeroOrPositive | None = None
+    hop_ns_chip: ZeroOrPositive | None = None
     bandwidth_tile_gb_s: Positive | None = None
     bandwidth_chip_gb_s: Positive | None = None
 
@@ -183,6 +201,8 @@ class Chip(Record):
     def _bounded(self) -> Self:
         if self.arrays > MAX_ARRAYS:
             raise fault(f"has {self.arrays} arrays in all, the limit is {MAX_ARRAYS}")
+        if self.hop_ns_tile and (self.hop_ns_chip or 0.0) > MAX_HOP_RATIO * self.hop_ns_tile:
+            raise fault(f"hop_ns_chip is more than {MAX_HOP_RATIO:,.0f} times hop_ns_tile, the limit")
         return self
 
     @property
@@ -228,11 +248,11 @@ class Energy(Record):
     docs/sources/model.md 12.
     """
 
-    read_pj: NonNegative | None = None
-    leakage_mw: NonNegative | None = None
-    area_um2: NonNegative | None = None
-    pj_per_byte: NonNegative | None = None
-    periphery_um2: NonNegative | None = None
+    read_pj: ZeroOrPositive | None = None
+    leakage_mw: ZeroOrPositive | None = None
+    area_um2: ZeroOrPositive | None = None
+    pj_per_byte: ZeroOrPositive | None = None
+    periphery_um2: ZeroOrPositive | None = None
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
@@ -259,8 +279,8 @@ class Write(Record):
     docs/sources/model.md 13.
     """
 
-    write_ns_per_row: NonNegative
-    write_pj: NonNegative | None = None
+    write_ns_per_row: ZeroOrPositive
+    write_pj: ZeroOrPositive | None = None
     parallel: Count | None = None
 
     @property

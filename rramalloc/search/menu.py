@@ -34,7 +34,7 @@ MOST_BLOCKS = 40
 """Blocks of a stage in its menu at most."""
 _NEAR = 0.08
 """A block is in the menu if for some number of batches it takes at most so much above the fewest arrays."""
-_NO_ACCESS = 1e-300
+_NO_ACCESS = 1e-200
 
 
 class Modes(NamedTuple):

@@ -18,7 +18,7 @@ from rramalloc.timing.simulate import ExactTiming, Replication
 from rramalloc.timing.stage_graph import StageGraph
 
 BITS_PER_BYTE = 8
-_NO_ACCESS = 1e-300
+_NO_ACCESS = 1e-200
 _MANY = 2.0**40
 
 

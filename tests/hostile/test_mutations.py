@@ -129,10 +129,16 @@ def toml_of(values: dict[str, Any]) -> str:
     lines, tables = [], []
     for key, value in values.items():
         if isinstance(value, dict):
-            tables.append(f"[{key}]\n" + "".join(f"{name} = {json.dumps(v)}\n" for name, v in value.items()))
+            tables.append(f"[{key}]\n" + "".join(f"{name} = {_toml_value(v)}\n" for name, v in value.items()))
         else:
             lines.append(f"{key} = {json.dumps(value)}\n")
     return "".join(lines) + "".join(tables)
+
+
+def _toml_value(value: Any) -> str:
+    if not isinstance(value, dict):
+        return json.dumps(value)
+    return "{" + ", ".join(f"{name} = {_toml_value(inner)}" for name, inner in value.items()) + "}"
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -11,9 +11,10 @@ from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from rramalloc.commands.chiplet.description import (
+    DESCRIPTION,
     ChipletChip,
     ChipletEdge,
     ChipletOperator,
@@ -178,7 +179,6 @@ def _group(group: Mapping[str, Terms]) -> GroupCost:
 MAX_LISTED = 2**18
 """Units of all different submeshes together: bounds the time that hops take."""
 SCHEDULE: Literal["rramalloc-chiplet-schedule/1"] = "rramalloc-chiplet-schedule/1"
-_DESCRIPTION: TypeAdapter[Description] = TypeAdapter(Description)
 
 
 def read_description(path: str | os.PathLike[str]) -> Description:
@@ -186,7 +186,12 @@ def read_description(path: str | os.PathLike[str]) -> Description:
     document, where = read_json(path), os.fspath(path)
     if isinstance(document, dict) and document.get("format") == SCHEDULE:
         document = document.get("description")
-    return parse(_DESCRIPTION, document, where)
+    return parse(DESCRIPTION, document, where)
+
+
+def check_submeshes(description: Description, where: str) -> None:
+    """Raise SpecError for a submesh that the chip does not have, or not of so many units."""
+    _ = _Described(description, where).units
 
 
 def described_cost(description: Description, where: str) -> ChipletCost:
@@ -210,7 +215,7 @@ class _Described:
         return total_cost(groups, edges, self.description.unit, tuple(self._warnings()))
 
     @cached_property
-    def _units(self) -> dict[str, Units]:
+    def units(self) -> dict[str, Units]:
         """Units of every operator that has a submesh, equal ones once. Raises SpecError."""
         units, distinct, total = dict[str, Units](), dict[object, Units](), 0
         for name, operator in self.description.operators.items():
@@ -256,7 +261,7 @@ class _Described:
         operator = self.description.operators[name]
         routing = 0.0
         if self._reduced(name):
-            hops = self._hops_of_sets(self._units[name], self._units[name].last)
+            hops = self._hops_of_sets(self.units[name], self.units[name].last)
             routing = self._cycles(entry(operator.transfers, operator.strategy), hops)
         one = operator.submesh is None or operator.submesh[0] == (1, 1)
         communication = 0.0
@@ -280,7 +285,7 @@ class _Described:
         """Whether the result of an operator is in its last unit alone."""
         operator = self.description.operators[name]
         reduced = entry(operator.reduce_to, operator.strategy) == "last"
-        if reduced and name not in self._units:
+        if reduced and name not in self.units:
             raise self._fault(name, "reduce_to", "needs submesh and first: `chiplet optimize` chooses them")
         return reduced
 
@@ -289,7 +294,7 @@ class _Described:
         for index, group in enumerate(self.description.groups):
             owner: dict[Unit, str] = {}
             for name in group:
-                units = self._units[name].members if name in self._units else frozenset()
+                units = self.units[name].members if name in self.units else frozenset()
                 shared = min(units & owner.keys(), default=None)
                 if shared is not None:
                     yield (
@@ -328,12 +333,12 @@ class _Described:
                     raise SpecError(f"{self.where}: {place}.pairs", f"the chip has no unit {_shown(unit)}")
             return hops_of_pairs(self.topology, edge.pairs)
         ends = (edge.source, edge.to)
-        if all(name in self._units for name in ends):
-            sources = self._units[edge.source]
+        if all(name in self.units for name in ends):
+            sources = self.units[edge.source]
             sources = sources.last if self._reduced(edge.source) else sources
-            return self._hops_of_sets(sources, self._units[ends[1]])
+            return self._hops_of_sets(sources, self.units[ends[1]])
         if edge.transfers:
-            name = next(name for name in ends if name not in self._units)
+            name = next(name for name in ends if name not in self.units)
             raise SpecError(
                 f"{self.where}: {place}",
                 f"needs pairs, or submesh and first of {brief(name)}, to route transfers",

@@ -14,13 +14,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rramalloc.choices import FullyConnected, Mapping
-from rramalloc.commands.chiplet.description import MAX_UNITS, Description
+from rramalloc.commands.chiplet.description import DESCRIPTION, MAX_UNITS, Description
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Stage
 from rramalloc.placement.flows import Flows
+from rramalloc.records import parse
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -104,7 +105,8 @@ def describe_network(network: Network, hardware: Hardware, mapping: Mapping, fc:
     warnings.append(
         "weights are taken to be in the arrays of a tile when their group runs; writing them is not counted"
     )
-    return Described(Description.model_validate(document), tuple(warnings))
+    where = f"{network.where} on hardware {hardware.name[:60]!r}"
+    return Described(parse(DESCRIPTION, document, where), tuple(warnings))
 
 
 def _left_out(chip: Chip) -> Iterator[str]:

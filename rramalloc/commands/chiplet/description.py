@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, FailFast, Field, model_validator
+from pydantic import BeforeValidator, FailFast, Field, TypeAdapter, model_validator
 
+from rramalloc.hardware.hardware import NonNegative as Cycles
+from rramalloc.hardware.hardware import Positive as Bandwidth
 from rramalloc.network.node import Name
 from rramalloc.records import Record, as_tuple, brief, fault, from_list
 
@@ -36,8 +38,6 @@ Grid = Annotated[tuple[Extent, Extent], from_list(list[Extent])]
 Place = Annotated[tuple[Line, Line], from_list(list[Line])]
 Unit = Annotated[tuple[Place, Place], from_list(list[Place])]
 Pair = Annotated[tuple[Unit, Unit], from_list(list[Unit])]
-Cycles = Annotated[float, Field(ge=0, le=1e15)]
-Bandwidth = Annotated[float, Field(gt=0, le=1e15)]
 Transfers = Annotated[int, Field(ge=0, le=2**53)]
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Several = Field(min_length=1, max_length=10_000)
@@ -280,3 +280,6 @@ class Description(Record):
     def to_dict(self) -> dict[str, Any]:
         """The document of the description file, without what is not given."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+DESCRIPTION: TypeAdapter[Description] = TypeAdapter(Description)

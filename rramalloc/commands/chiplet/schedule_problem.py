@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.commands.chiplet.cost import computed
+from rramalloc.commands.chiplet.cost import check_submeshes, computed
 from rramalloc.commands.chiplet.description import ChipletEdge, Description, entry
 from rramalloc.commands.chiplet.places import Floats, Ints, Places, Submesh
 from rramalloc.commands.chiplet.routing import Topology, hops_of_pairs
@@ -70,6 +70,7 @@ class ScheduleProblem:
         names = tuple(description.operators)
         if len(names) > MOST_OPERATORS:
             raise SpecError(where, f"has {len(names)} operators, schedules are sought for {MOST_OPERATORS}")
+        check_submeshes(description, where)
         listed = {name for edge in description.edges if edge.pairs for name in (edge.source, edge.to)}
         limits = _strategy_limits(description)
         described = {name: Submesh.of(operator) for name, operator in description.operators.items()}

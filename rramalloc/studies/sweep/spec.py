@@ -15,7 +15,7 @@ from rramalloc.allocation.budgets import multiple
 from rramalloc.choices import FullyConnected, Mapping, SweptObjective
 from rramalloc.errors import SpecError
 from rramalloc.files import read_toml
-from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, MAX_VALUE
+from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Positive
 from rramalloc.hardware.loader import DEFAULT_PRESET, parse_crossbar
 from rramalloc.methods.registry import method_names
 from rramalloc.records import MAX_WORK, Record, brief, fault, is_whole, parse
@@ -140,7 +140,6 @@ def _method(value: Any) -> Any:
 _Text = Annotated[str, Field(min_length=1, max_length=4096)]
 _Values = (BeforeValidator(_listed), Field(min_length=1), AfterValidator(_distinct))
 _Work = Annotated[int, Field(ge=0, le=MAX_WORK)]
-_Bandwidth = Annotated[float, Field(gt=0, le=MAX_VALUE)]
 
 
 class Spec(Record):
@@ -164,7 +163,7 @@ class Spec(Record):
     mappings: Annotated[tuple[Mapping, ...], *_Values] = ("im2col",)
     cell_bits: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values] | None = None
     objectives: Annotated[tuple[SweptObjective, ...], *_Values] = ("latency",)
-    bandwidths_gb_s: Annotated[tuple[_Bandwidth, ...], *_Values] | None = None
+    bandwidths_gb_s: Annotated[tuple[Positive, ...], *_Values] | None = None
     weight_bits: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values] | None = None
     dac_bits: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values] | None = None
     columns_per_adc: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_LINES)], ...], *_Values] | None = None

@@ -394,3 +394,20 @@ def test_descriptions_side_by_side(tmp_path: Path) -> None:
     assert "better.json" in compared._repr_html_()
     with pytest.raises(SpecError, match="there are none"):
         rramalloc.chiplet_compare([])
+
+
+@pytest.mark.parametrize(
+    ("submesh", "first", "told"),
+    [
+        ([[2, 1], [1, 1]], [[0, 0], [0, 1]], "must be unit"),
+        ([[2, 1], [1, 1]], [[0, 0], [0, 0]], "which the chip does not have"),
+        ([[1, 1], [1, 5]], [[0, 0], [0, 0]], "which the chip does not have"),
+        ([[1, 1], [1, 1]], [[0, 2], [0, 0]], "which the chip does not have"),
+    ],
+)
+def test_submeshes_that_the_chip_does_not_have(submesh: Any, first: Any, told: str) -> None:
+    """Two chiplets of four units in a row; `chiplet cost` says the same."""
+    operator = {"compute": 5, "submesh": submesh, "first": first}
+    for call in (chiplet_optimize, rramalloc.chiplet_cost):
+        with pytest.raises(SpecError, match=told):
+            call(described(document({"v": operator}, [], [1, 2], [1, 4])))
