@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from rramalloc.commands.pareto.pareto_front import ParetoFront as ParetoFront
     from rramalloc.commands.reload.plan import ReloadPlan as ReloadPlan
     from rramalloc.commands.reload.reload import optimize_reload as optimize_reload
+    from rramalloc.commands.sweep.sweep import sweep as sweep
+    from rramalloc.commands.sweep.sweep import sweep_status as sweep_status
     from rramalloc.errors import RramallocError as RramallocError
     from rramalloc.export.export import export as export
     from rramalloc.hardware.hardware import Hardware as Hardware
@@ -53,8 +55,6 @@ if TYPE_CHECKING:
     from rramalloc.placement.place import place as place
     from rramalloc.placement.placement import Placement as Placement
     from rramalloc.report.page_file import report as report
-    from rramalloc.studies.sweep.run import sweep as sweep
-    from rramalloc.studies.sweep.run import sweep_status as sweep_status
     from rramalloc.studies.tune.tune import tune as tune
     from rramalloc.studies.tune.tuning import Tuning as Tuning
     from rramalloc.timing.latency_table import load_latency_table as load_latency_table

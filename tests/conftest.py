@@ -64,7 +64,7 @@ rramalloc.optimize("resnet18", 900, mapping="sdk", work=1, progress=False)
 its beginning and the other uses when it is done with what needs none of it: bounds and the search for copies
 are compiled by the first, the packing of tiles by the second."""
 LONG = ("tests/test_docs.py", "tests/test_readme.py", "tests/notebooks/", "tests/hostile/test_scale.py",
-        "tests/studies/sweep/", "tests/search/test_tiles.py", "tests/placement/test_bound.py")  # fmt: skip
+        "tests/commands/sweep/", "tests/search/test_tiles.py", "tests/placement/test_bound.py")  # fmt: skip
 """Where single tests take longest: they come first, so that no worker ends long after the others."""
 
 

@@ -30,6 +30,9 @@ from rramalloc.commands.pareto.pareto_front import ParetoFront
 from rramalloc.commands.pareto.section import front_section
 from rramalloc.commands.reload.plan import ReloadPlan
 from rramalloc.commands.reload.section import reload_section
+from rramalloc.commands.sweep.rows import SweepDocument
+from rramalloc.commands.sweep.section import sweep_section
+from rramalloc.commands.sweep.sweep import read_sweep
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import check_writable, parse_json, read_bytes, read_text, to_json, write_text
 from rramalloc.network.network import Network
@@ -39,11 +42,8 @@ from rramalloc.report.allocation_section import allocation_section, simulation_s
 from rramalloc.report.html import escaped, pairs_html, section_html, table_html
 from rramalloc.report.placement_section import placement_section
 from rramalloc.report.section import LEVELS, Detail, Section, Table
-from rramalloc.report.sweep_section import sweep_section
 from rramalloc.report.timed import Networks, Timed, time_allocation, time_simulation
 from rramalloc.report.tuning_section import tuning_section
-from rramalloc.studies.sweep.rows import SweepDocument
-from rramalloc.studies.sweep.run import read_sweep
 from rramalloc.studies.tune.tuning import Tuning
 from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.version import __version__

@@ -12,7 +12,6 @@ from rramalloc.columns import Column, columns_of
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
-from rramalloc.studies.sweep.rows import SweptNetwork
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ def hardware_words(hardware: Hardware) -> str:
     return f"{hardware.name}, arrays of {size.wordlines} x {size.bitlines}, {size.cell_bits} bits a cell"
 
 
-def network_words(network: NetworkId | SweptNetwork) -> str:
+def network_words(network: NetworkId) -> str:
     """Which network a result is of."""
     return f"{network.name}, sha256 {network.sha256}"
 

@@ -167,7 +167,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "rramalloc.cli.sweep_command", "rramalloc.api", "numba"])
+@pytest.mark.parametrize("module", ["typer", "rramalloc.commands.sweep.command", "rramalloc.api", "numba"])
 def test_interrupt_during_an_import(module: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_IMPORT, "optimize", "vgg16", "--arrays", "1000"],

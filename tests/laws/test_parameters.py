@@ -12,7 +12,7 @@ from rramalloc import api
 from rramalloc.cli import main
 from rramalloc.commands.chiplet import command as chiplet_commands
 from rramalloc.commands.fold.filter_folding import fold
-from rramalloc.studies.sweep.run import sweep
+from rramalloc.commands.sweep.sweep import sweep
 from rramalloc.studies.tune.tune import tune
 
 PAIRS: list[tuple[Callable[..., None], Callable[..., Any]]] = [

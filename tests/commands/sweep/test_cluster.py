@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from studies.sweep.conftest import CHEAP_POINTS, DAWDLE
-from studies.sweep.test_local import PATIENCE_S, wait_for_rows
-from studies.sweep.tiny import content, network, rows_on_disk
+from commands.sweep.conftest import CHEAP_POINTS, DAWDLE
+from commands.sweep.test_local import PATIENCE_S, wait_for_rows
+from commands.sweep.tiny import content, network, rows_on_disk
 
 import rramalloc
 from rramalloc.errors import WorkerError
@@ -23,15 +23,15 @@ from rramalloc.errors import WorkerError
 Started = Callable[..., "subprocess.Popen[str]"]
 POISON = """
 import os
-from rramalloc.studies.sweep import compute
+from rramalloc.commands.sweep import compute
 if not hasattr(compute, "whole"):  # a preload is run twice
     compute.whole = compute.row_of
 compute.row_of = lambda point, *rest: compute.whole(point, *rest) if point.seed != 13 else os.abort()
 """
-OTHER_VERSION = "from rramalloc.studies.sweep import compute; compute.__version__ = '0.0.1'"
+OTHER_VERSION = "from rramalloc.commands.sweep import compute; compute.__version__ = '0.0.1'"
 SECOND_DEATH = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
 """A batch is lost with the second worker that dies over it, not the fourth: each start takes a second."""
-NO_PACKAGE = "import sys; sys.modules['rramalloc.studies.sweep.compute'] = None"
+NO_PACKAGE = "import sys; sys.modules['rramalloc.commands.sweep.compute'] = None"
 
 
 class Cluster(NamedTuple):
@@ -140,7 +140,7 @@ def test_workers_with_another_package(preload: str, told: str, cluster: Cluster,
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", "carrier://pigeon:1", "tcp://:x", ""])
 def test_no_scheduler(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rramalloc.studies.sweep.cluster._CONNECT_S", 1)
+    monkeypatch.setattr("rramalloc.commands.sweep.workers._CONNECT_S", 1)
     with pytest.raises(WorkerError, match="no Dask scheduler answers"):
         rramalloc.sweep(few(tmp_path), tmp_path / "rows", scheduler=address)
 

@@ -2,43 +2,47 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from pydantic import TypeAdapter
 
 from rramalloc.choices import RowsFormat
-from rramalloc.errors import FileError, SpecError
+from rramalloc.commands.sweep.folder import SweepFolder, read_rows, read_state
+from rramalloc.commands.sweep.rows import (
+    SweepDocument,
+    SweepRow,
+    SweepStatus,
+    SweepSummary,
+    failed_row,
+    inputs_of,
+    summarise,
+)
+from rramalloc.commands.sweep.sources import Sources, read_sources
+from rramalloc.commands.sweep.spec import SweepPoint, read_spec
+from rramalloc.commands.sweep.workers import ClusterWorkers, LocalWorkers, Task, computed
+from rramalloc.errors import FileError, SpecError, WorkerError
 from rramalloc.files import parse_json, to_json
+from rramalloc.parquet import require_parquet
 from rramalloc.plots import SweepPlots
 from rramalloc.progress import followed, of_sweep
 from rramalloc.records import brief, parse
 from rramalloc.result import Result, frame_of
 from rramalloc.search.cores import cores
-from rramalloc.studies.sweep.rows import SweepDocument, SweepRow, SweepStatus, SweepSummary, summarise
-from rramalloc.studies.sweep.spec import Spec, read_spec
-from rramalloc.studies.sweep.store import (
-    Place,
-    Store,
-    check_rows_format,
-    read_rows,
-    read_state,
-)
-from rramalloc.studies.sweep.sweep_sources import Sources, read_sources
-from rramalloc.studies.sweep.workers import Distribution, LocalWorkers, Workers
 from rramalloc.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_JOBS = 4096
-_KEEP_EVERY_S = 1.0
+_KEEP_EVERY_S = 1.0  # a write of the rate waits for the disk, as one of a row does
 _REASONS = 3
 _DOCUMENT: TypeAdapter[SweepDocument] = TypeAdapter(SweepDocument)
-_ROWS: TypeAdapter[tuple[SweepRow, ...]] = TypeAdapter(tuple[SweepRow, ...])
 
 
 class SweepProgress(NamedTuple):
@@ -59,14 +63,13 @@ class SweepResult(Result):
     """A finished sweep, whose rows are read from its folder as they are asked for.
 
     computed: points that this call computed, the others had their rows before; failed: points whose row is an
-    error; damaged: rows that were computed again because their checksum did not hold.
+    error.
     """
 
     folder: str
     document: SweepDocument
     computed: int
     failed: int
-    damaged: int = 0
 
     @property
     def points(self) -> int:
@@ -80,7 +83,7 @@ class SweepResult(Result):
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """All rows in the order of the grid, one at a time in memory."""
-        return read_rows(self.folder)
+        return (row.model_dump() for row in read_rows(self.folder))
 
     def to_dict(self) -> dict[str, Any]:
         """The spec as it was resolved, and all rows."""
@@ -90,17 +93,11 @@ class SweepResult(Result):
         """One row per point, columns as the fields of SweepRow; what a failed point lacks is NA."""
         import pandas as pd
 
-        frame = pd.DataFrame.from_records(self.rows(), columns=[*SweepRow.model_fields])
-        dtypes: dict[Any, str] = {
-            int: "Int64",
-            int | None: "Int64",
-            float | None: "float64",
-            float | int | None: "float64",
-            float | int | None: "float64",
-            bool | None: "boolean",
-        }
-        kinds = {name: dtypes.get(field.annotation) for name, field in SweepRow.model_fields.items()}
-        return frame.astype({name: dtype for name, dtype in kinds.items() if dtype})
+        dtypes = {int: "Int64", float: "float64", bool: "boolean"}
+        fields = SweepRow.model_fields.items()
+        first = {name: (get_args(field.annotation) or (field.annotation,))[0] for name, field in fields}
+        frame = pd.DataFrame.from_records(self.rows(), columns=[*first])
+        return frame.astype({name: dtypes[kind] for name, kind in first.items() if kind in dtypes})
 
     def summary(self) -> list[SweepSummary]:
         """A line per network and method, in the order of their first points."""
@@ -136,14 +133,14 @@ def sweep(
     """Compute every point of a spec and keep its row in `folder`.
 
     Finished points survive whatever ends the call, in `sweep.sqlite`: the next call with that folder goes on
-    from there. A point that fails is a row with its error.
+    from there, also with more or other points. A point that fails is a row with its error.
 
     Parameters
     ----------
     spec
         A TOML file or its content.
     folder
-        An empty folder, a new one, or that of the same or a smaller sweep.
+        An empty folder, a new one, or that of a sweep.
     rows
         Format of the file with all rows that is written at the end: `rows.csv` or `rows.parquet`.
     scheduler
@@ -170,41 +167,42 @@ def sweep(
             "is for workers on this machine, leave it out" if scheduler else f"must be from 1 to {MAX_JOBS}"
         )
         raise SpecError("jobs", f"{words}, got {brief(jobs)}")
-    check_rows_format(rows)
+    if rows == "parquet":
+        require_parquet("rows")
     sources = read_sources(resolved, where, base, allow_partial=allow_partial)
     document = SweepDocument.of(resolved, sources)
-    path, size = os.fspath(folder), resolved.size
-    with Store(path, to_json(document.to_dict()), size, lambda: _places(resolved, sources)) as store:
-        before = store.done
-        if before < size:
-            workers = _workers(scheduler, jobs, size - before)
-            try:
-                with followed(on_progress, progress, lambda now: of_sweep(*now[:3])) as callback:
-                    distribution = Distribution(resolved, sources, store.missing(), size - before)
-                    clock = _Clock(store, size, before, callback, distribution)
-                    clock.report()
-                    for finished in distribution.rows(workers):
-                        store.add(finished)
-                        clock.report()
-            finally:
-                workers.close()
-        store.finish(rows)
-    return SweepResult(path, document, store.done - before, store.failed, store.damaged)
+    path, text = os.fspath(folder), to_json(document.to_dict())
+    identity = hashlib.sha256((text + sources.networks[0].latency_table).encode()).hexdigest()
+    with SweepFolder(path, text, identity, lambda: map(sources.key, resolved.points())) as kept:
+        before = kept.done
+        if before < resolved.size:
+            with (
+                ClusterWorkers(scheduler)
+                if scheduler is not None
+                else LocalWorkers(jobs or cores()) as workers,
+                followed(on_progress, progress, lambda now: of_sweep(*now[:3])) as callback,
+            ):
+                report = _Report(kept, resolved.size, callback)
+                report()
+                points = map(resolved.point, kept.missing())
+                for finished in computed((Task(point, sources.task(point)) for point in points), workers):
+                    kept.add(_row(task.point, row, sources) for task, row in finished)
+                    report()
+        kept.finish(rows)
+        return SweepResult(path, document, kept.done - before, kept.failed)
 
 
 def sweep_status(folder: str | os.PathLike[str]) -> SweepStatus:
     """How far the sweep in a folder is, running, stopped or done. Raises FileError, SpecError."""
     shown = os.fspath(folder)
     state = read_state(shown)
-    document = _parse_document(state.document, shown)
-    points_per_s, left_s = _rate(state.computed, state.seconds, state.points - state.done)
     return SweepStatus(
-        name=document.spec.name,
+        name=_parse_document(state.document, shown).spec.name,
         points=state.points,
         done=state.done,
         failed=state.failed,
-        points_per_s=points_per_s,
-        left_s=left_s,
+        points_per_s=state.points_per_s,
+        left_s=_left_s(state.points - state.done, state.points_per_s),
     )
 
 
@@ -214,7 +212,7 @@ def read_sweep(folder: str) -> SweepDocument:
     if state.done != state.points:
         words = f"has {state.done} rows of {state.points}: run `rramalloc sweep` to its end first"
         raise FileError(folder, words)
-    rows = parse(_ROWS, tuple(read_rows(folder)), folder)
+    rows = tuple(read_rows(folder))
     return _parse_document(state.document, folder).model_copy(update={"rows": rows})
 
 
@@ -222,46 +220,37 @@ def _parse_document(text: str, where: str) -> SweepDocument:
     return parse(_DOCUMENT, parse_json(text, where), where)
 
 
-@dataclass(slots=True)
-class _Clock:
-    """The rate of one call: points that it computed in the time it took, without that of compilation."""
+class _Report:
+    """Tells the caller, and once a second the folder, how far a call is.
 
-    store: Store
-    points: int
-    before: int
-    on_progress: OnProgress | None
-    distribution: Distribution
-    _begun_s: float = field(default_factory=time.monotonic)
-    _kept_s: float = -_KEEP_EVERY_S
+    The rate counts from its first row on: before it, workers start and compile.
+    """
 
-    def report(self) -> None:
-        """Report the progress to the caller, and once a second to the folder."""
-        now_s, computed = time.monotonic(), self.store.done - self.before
-        seconds = max(0.0, now_s - self._begun_s - self.distribution.compiled_s)
+    def __init__(self, folder: SweepFolder, points: int, on_progress: OnProgress | None) -> None:
+        self._folder, self._points, self._on_progress = folder, points, on_progress
+        self._before, self._first, self._kept_s = folder.done, (0.0, 0), -_KEEP_EVERY_S
+
+    def __call__(self) -> None:
+        now_s, done = time.monotonic(), self._folder.done
+        if done > self._before and self._first == (0.0, 0):
+            self._first = now_s, done
+        begun_s, first = self._first
+        rate = (done - first) / (now_s - begun_s) if done > first > 0 and now_s > begun_s else None
         if now_s - self._kept_s >= _KEEP_EVERY_S:
             self._kept_s = now_s
-            self.store.keep_rate(computed, seconds)
-        if self.on_progress is not None:
-            rate = _rate(computed, seconds, self.points - self.store.done)
-            self.on_progress(SweepProgress(self.points, self.store.done, self.store.failed, *rate))
+            self._folder.keep_rate(rate)
+        if self._on_progress is not None:
+            left_s = _left_s(self._points - done, rate)
+            self._on_progress(SweepProgress(self._points, done, self._folder.failed, rate, left_s))
 
 
-def _rate(computed: int, seconds: float, left: int) -> tuple[float | None, float | None]:
-    """Points per second, and the time that the points left will take."""
-    if computed <= 0 or seconds <= 0:
-        return None, None
-    return computed / seconds, left * seconds / computed
+def _left_s(points: int, points_per_s: float | None) -> float | None:
+    return points / points_per_s if points_per_s else None
 
 
-def _workers(scheduler: str | None, jobs: int | None, points: int) -> Workers:
-    if scheduler is None:
-        return LocalWorkers(min(jobs or cores(), points))
-    from rramalloc.studies.sweep.cluster import ClusterWorkers
-
-    return ClusterWorkers(scheduler)
-
-
-def _places(spec: Spec, sources: Sources) -> Place:
-    """Finds points by the keys of their rows."""
-    numbers = {bytes.fromhex(sources.key(point)): number for number, point in enumerate(spec.points())}
-    return lambda key: numbers.get(bytes.fromhex(key))
+def _row(point: SweepPoint, row: str | None, sources: Sources) -> dict[str, Any]:
+    """The row of a point that a worker computed, or that killed all its workers."""
+    if row is not None:
+        return cast("dict[str, Any]", json.loads(row))
+    error = WorkerError("every worker that tried this point died: was its memory enough?")
+    return failed_row(inputs_of(point, *sources.of(point)), error).model_dump()

@@ -12,25 +12,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies.sweep.tiny import content, network
+from commands.sweep.tiny import content, network
 
 import rramalloc
 
 CHEAP_POINTS = 1200
+IN_WORKERS = """
+import os, sys
+if "spawn_main" in " ".join(sys.orig_argv):
+    from rramalloc.commands.sweep import compute
+    whole = compute.row_of
+"""
+"""Head of a module that Python imports at its start, for what only workers do."""
 DAWDLE = """
 import time
-from rramalloc.studies.sweep import compute
+from rramalloc.commands.sweep import compute
 if not hasattr(compute, "quick"):
     compute.quick = compute.row_of
 compute.row_of = lambda *point: time.sleep(0.002) or compute.quick(*point)
 """
 """Has a worker take its time over every point, so that there is time to kill it."""
-SWEEP = f"""
-from rramalloc.cli.main import main
-from rramalloc.studies.sweep import workers
-workers._CODE = {DAWDLE!r} + workers._CODE
-main()
-"""
+
+
+def python_path(folder: Path, code: str) -> str:
+    """A search path with which every Python process that starts runs some code."""
+    (folder / "start").mkdir(exist_ok=True)
+    (folder / "start" / "sitecustomize.py").write_text(code)
+    return str(folder / "start")
 
 
 @pytest.fixture(scope="session")
@@ -72,10 +80,13 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 @pytest.fixture
-def sweeping(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., subprocess.Popen[str]]:
+def sweeping(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> Callable[..., subprocess.Popen[str]]:
     """Start `rramalloc sweep` as a process whose workers take their time."""
+    slow = os.environ | {"PYTHONPATH": python_path(tmp_path, DAWDLE)}
 
     def call(*arguments: object) -> subprocess.Popen[str]:
-        return start("-c", SWEEP, "sweep", *arguments)
+        return start("-m", "rramalloc", "sweep", *arguments, env=slow)
 
     return call

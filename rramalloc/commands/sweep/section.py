@@ -7,6 +7,8 @@ from typing import Any
 
 from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, named
 from rramalloc.columns import Column
+from rramalloc.commands.sweep.rows import SweepDocument, SweepRow, summarise
+from rramalloc.commands.sweep.sweep import SweepResult
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
 from rramalloc.report.section import (
@@ -16,13 +18,10 @@ from rramalloc.report.section import (
     Note,
     Section,
     Table,
-    network_words,
     table,
     table_of,
     thinned,
 )
-from rramalloc.studies.sweep.rows import SweepDocument, SweepRow, summarise
-from rramalloc.studies.sweep.run import SweepResult
 from rramalloc.units import counted
 
 _MOST_SERIES, _MOST_GROUPS = 12, 8
@@ -71,7 +70,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
         blocks=tuple(blocks),
         headline=f"{counted(document.points, 'point')}, {len(failed):,} failed",
         made=(
-            *(("Network", network_words(network)) for network in document.networks),
+            *(("Network", f"{network.name}, sha256 {network.sha256}") for network in document.networks),
             ("rramalloc", document.rramalloc_version),
         ),
     )

@@ -12,12 +12,12 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
+from rramalloc.commands.sweep.spec import LIST_OF, Changes, Spec, SweepPoint
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware, parse_crossbar
 from rramalloc.importers import load
 from rramalloc.records import parse
-from rramalloc.studies.sweep.spec import LIST_OF, Changes, Spec, SweepPoint
 from rramalloc.timing.latency_table import LatencyTable, load_latency_table
 from rramalloc.version import __version__
 
@@ -59,10 +59,18 @@ class Sources(NamedTuple):
     networks: tuple[NetworkText, ...]
     hardware: tuple[str, ...]
 
+    def of(self, point: SweepPoint) -> tuple[NetworkText, str]:
+        """The network and the hardware of a point."""
+        return self.networks[point.network], self.hardware[point.hardware]
+
+    def task(self, point: SweepPoint) -> str:
+        """What a worker needs to compute a point, as JSON."""
+        return json.dumps([__version__, point, *self.of(point)])
+
     def key(self, point: SweepPoint) -> str:
-        """The key of the row of `point`."""
-        machine = machine_of(self.hardware[point.hardware], point.changes)
-        return key_of(point, self.networks[point.network], machine)
+        """The key of the row of a point."""
+        network, hardware = self.of(point)
+        return key_of(point, network, machine_of(hardware, point.changes))
 
 
 def key_of(point: SweepPoint, network: NetworkText, machine: Machine) -> str:

@@ -20,8 +20,8 @@ from rramalloc.units import number_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rramalloc.studies.sweep.rows import SweepStatus
-    from rramalloc.studies.sweep.run import SweepProgress, SweepResult
+    from rramalloc.commands.sweep.rows import SweepStatus
+    from rramalloc.commands.sweep.sweep import SweepProgress, SweepResult
 
 
 _LIVE_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
@@ -55,9 +55,9 @@ def sweep(
     Example: rramalloc sweep spec.toml -o sweep
     """
     given = locals()
-    from rramalloc.studies.sweep.run import sweep as run_sweep
-    from rramalloc.studies.sweep.run import sweep_status
-    from rramalloc.studies.sweep.spec import read_spec
+    from rramalloc.commands.sweep.spec import read_spec
+    from rramalloc.commands.sweep.sweep import sweep as run_sweep
+    from rramalloc.commands.sweep.sweep import sweep_status
 
     across, _, up = plot.partition(",")
     if not up:
@@ -80,8 +80,6 @@ def sweep(
         f"{number_of(result.computed, 'point')} computed, {result.points - result.computed} were there",
         quiet=quiet,
     )
-    if result.damaged:
-        note(f"{number_of(result.damaged, 'row')} damaged, computed again", quiet=quiet)
     if result.failed:
         note(f"{number_of(result.failed, 'point')} failed; the rows say why, for example:", quiet=quiet)
         for reason in result.reasons():

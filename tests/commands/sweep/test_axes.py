@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import rramalloc
+from rramalloc.commands.sweep.rows import SweepRow
+from rramalloc.commands.sweep.section import sweep_chart
+from rramalloc.commands.sweep.sources import machine_of
+from rramalloc.commands.sweep.spec import Changes, read_spec
 from rramalloc.errors import SpecError
 from rramalloc.network.network import Network
-from rramalloc.report.sweep_section import sweep_chart
-from rramalloc.studies.sweep.rows import SweepRow
-from rramalloc.studies.sweep.spec import Changes, read_spec
-from rramalloc.studies.sweep.sweep_sources import machine_of
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 

@@ -13,17 +13,16 @@ from random import Random
 
 import psutil
 import pytest
-from studies.sweep.conftest import CHEAP_POINTS
-from studies.sweep.tiny import content, network, rows_on_disk
+from commands.sweep.conftest import CHEAP_POINTS, IN_WORKERS, python_path
+from commands.sweep.tiny import content, network, rows_on_disk
 
 import rramalloc
-from rramalloc.errors import SpecError, WorkerError
-from rramalloc.studies.sweep import workers
-from rramalloc.studies.sweep.run import SweepResult
+from rramalloc.commands.sweep.sweep import SweepResult
+from rramalloc.errors import WorkerError
 
 Starting = Callable[..., "subprocess.Popen[str]"]
 PATIENCE_S = 120
-WORKER = "import sys\nfrom rramalloc.studies.sweep import compute\nwhole = compute.row_of\n"
+PRECISION = 'precision = {weight_bits = 2, input_bits = 1, output_bits = 16, signed = "offset"}\n'
 MEASURED = """
 import re, sys
 import rramalloc
@@ -135,7 +134,7 @@ def test_two_drivers_and_the_status(cheap: Path, tmp_path: Path, sweeping: Start
     second = sweeping(cheap, "-o", folder)
     out, err = second.communicate(timeout=PATIENCE_S)
     assert (second.returncode, out) == (1, "")
-    assert "another run is writing this sweep" in err
+    assert "another process is writing" in err
     status = rramalloc.sweep_status(folder)
     assert 1 <= status.done < status.points == CHEAP_POINTS
     os.kill(first.pid, signal.SIGCONT)
@@ -157,13 +156,11 @@ def small_sweep(folder: Path, jobs: int = 1) -> SweepResult:
 
 
 def test_a_point_that_kills_its_worker_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every time it is tried; the points that were in its batch are none the worse for it."""
-    poison = (
-        "def row_of(point, *rest):\n"
-        "    return whole(point, *rest) if point.seed != 13 else compute.os.abort()\n"
+    """Every time it is tried; the points under way with it are none the worse for it."""
+    poison = "    compute.row_of = lambda p, *rest: whole(p, *rest) if p.seed != 13 else compute.os.abort()\n"
+    monkeypatch.setenv(
+        "PYTHONPATH", python_path(tmp_path, IN_WORKERS + "    import os\n    compute.os = os\n" + poison)
     )
-    end = "compute.row_of = row_of\ncompute.serve(int(sys.argv[1]))"
-    monkeypatch.setattr(workers, "_CODE", WORKER + poison + end)
     result = small_sweep(tmp_path, jobs=2)
     assert [row["seed"] for row in result.rows()] == list(range(40))
     assert [row["seed"] for row in result.rows() if row["error"]] == [13]
@@ -172,36 +169,57 @@ def test_a_point_that_kills_its_worker_is_a_row(tmp_path: Path, monkeypatch: pyt
     ]
 
 
-def test_what_a_solver_prints_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    noise = "def row_of(*point):\n    compute.os.write(1, b'Optimal!\\n')\n    return whole(*point)\n"
-    end = "compute.row_of = row_of\ncompute.serve(int(sys.argv[1]))"
-    monkeypatch.setattr(workers, "_CODE", WORKER + noise + end)
-    assert small_sweep(tmp_path).failed == 0
+def test_what_a_solver_prints_is_no_answer(tmp_path: Path, start: Starting) -> None:
+    """Nor is a script without a main guard run again by its workers."""
+    noise = "    compute.row_of = lambda *p: (os.write(1, b'Optimal!\\n'), whole(*p))[1]\n"
+    path = python_path(tmp_path, IN_WORKERS + noise)
+    (tmp_path / "tiny.json").write_text(network())
+    script = tmp_path / "script.py"
+    spec = {"networks": str(tmp_path / "tiny.json"), "arrays": 5, "methods": "none", "seeds": [0, 1, 2]}
+    script.write_text(
+        f"import rramalloc\nprint(rramalloc.sweep({spec}, {str(tmp_path / 'rows')!r}).computed)\n"
+    )
+    out, err = start(script, env=os.environ | {"PYTHONPATH": path}).communicate(timeout=PATIENCE_S)
+    assert out == "3\n", err
 
 
 def test_workers_that_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_CODE", "import sys; sys.exit(7)")
-    with pytest.raises(WorkerError, match="code 7"):
+    monkeypatch.setenv("PYTHONPATH", python_path(tmp_path, IN_WORKERS + "    os._exit(7)\n"))
+    with pytest.raises(WorkerError, match="end before they begin"):
         small_sweep(tmp_path, jobs=2)
 
 
-def test_a_larger_sweep_computes_what_is_new(tmp_path: Path) -> None:
-    """Whatever the order of its lists; a smaller one is refused."""
+def test_a_row_is_computed_once_whatever_sweep_it_is_of(tmp_path: Path) -> None:
+    """A sweep with more points, in another order, and then the one with fewer again."""
     assert small_sweep(tmp_path).computed == 40
+    before = content(tmp_path / "rows")
     path = str(tmp_path / "tiny.json")
     larger = {
         "networks": path,
         "arrays": [9, 5],
         "methods": ["interval", "none"],
-        "seeds": list(range(44, 4, -1)),
+        "seeds": [*range(44, -1, -1)],
     }
-    with pytest.raises(SpecError, match="holds rows of another sweep"):
-        rramalloc.sweep(larger, tmp_path / "rows", jobs=1)
-    larger["seeds"] = list(range(44, -1, -1))
     result = rramalloc.sweep(larger, tmp_path / "rows", jobs=1)
     assert (result.points, result.computed) == (180, 140)
     rramalloc.sweep(larger, tmp_path / "fresh", jobs=1)
     assert content(tmp_path / "rows") == content(tmp_path / "fresh")
+    assert small_sweep(tmp_path).computed == 0
+    assert content(tmp_path / "rows") == before
+
+
+def test_points_that_differ_in_nothing_share_a_row(tmp_path: Path) -> None:
+    """Two files whose hardware is the same once cell_bits is replaced."""
+    for bits in (1, 2):
+        crossbar = f"crossbar = {{wordlines = 64, bitlines = 64, cell_bits = {bits}}}\n"
+        (tmp_path / f"{bits}.toml").write_text(f'name = "m"\nsource = "test"\n{crossbar}{PRECISION}')
+    (tmp_path / "tiny.json").write_text(network())
+    files = [str(tmp_path / "1.toml"), str(tmp_path / "2.toml")]
+    spec = {"networks": str(tmp_path / "tiny.json"), "arrays": "x2", "hardware": files, "cell_bits": [1, 2]}
+    result = rramalloc.sweep(spec, tmp_path / "rows", jobs=1)
+    rows = list(result.rows())
+    assert (result.points, len(rows), rows[0], rows[1]) == (4, 4, rows[2], rows[3])
+    assert rramalloc.sweep(spec, tmp_path / "rows", jobs=1).computed == 0
 
 
 def test_memory_of_the_driver(tmp_path: Path, start: Starting) -> None:

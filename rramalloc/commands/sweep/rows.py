@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
+from rramalloc.commands.sweep.sources import TABLES, NetworkText, Sources, key_of, machine_of
+from rramalloc.commands.sweep.spec import Spec, SweepPoint
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.studies.sweep.spec import Spec, SweepPoint
-from rramalloc.studies.sweep.sweep_sources import TABLES, NetworkText, Sources, key_of, machine_of
 from rramalloc.version import __version__
 
 SWEEP_FORMAT: Literal["rramalloc-sweep/1"] = "rramalloc-sweep/1"

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rramalloc.commands.sweep import spec as module
+from rramalloc.commands.sweep.sources import read_sources
+from rramalloc.commands.sweep.spec import LISTS, Spec, read_spec
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.methods.registry import method_names
 from rramalloc.search.problem import DEFAULT_WORK
-from rramalloc.studies.sweep import spec as module
-from rramalloc.studies.sweep.spec import LISTS, Spec, read_spec
-from rramalloc.studies.sweep.sweep_sources import read_sources
 
 LEAST: dict[str, Any] = {"networks": ["alexnet"], "arrays": [400]}
 

@@ -23,26 +23,11 @@ from rramalloc.units import number_of
 
 MAX_POINTS = 10**7
 MAX_ARRAYS = 2**40
-DEFAULT_WORK = 100
-"""That of `optimize`, repeated here so that the driver of a sweep loads no compiled code."""
+DEFAULT_WORK = 100  # as of `optimize`, repeated so that the driver of a sweep loads no compiled code
 
-LISTS = (
-    "networks",
-    "hardware",
-    "crossbars",
-    "cell_bits",
-    "bandwidths_gb_s",
-    "weight_bits",
-    "dac_bits",
-    "columns_per_adc",
-    "rows_per_read",
-    "clock",
-    "mappings",
-    "fc",
-    "arrays",
-    "objectives",
-    "methods",
-    "seeds",
+LISTS = tuple(
+    "networks hardware crossbars cell_bits bandwidths_gb_s weight_bits dac_bits columns_per_adc "
+    "rows_per_read clock mappings fc arrays objectives methods seeds".split()
 )
 """The lists whose product is the grid; the last one varies fastest."""
 
@@ -139,7 +124,9 @@ def _method(value: Any) -> Any:
 
 _Text = Annotated[str, Field(min_length=1, max_length=4096)]
 _Values = (BeforeValidator(_listed), Field(min_length=1), AfterValidator(_distinct))
-_Work = Annotated[int, Field(ge=0, le=MAX_WORK)]
+_Bits = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values]
+_Lines = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_LINES)], ...], *_Values]
+_Bandwidths = Annotated[tuple[Positive, ...], *_Values]
 
 
 class Spec(Record):
@@ -161,17 +148,17 @@ class Spec(Record):
     methods: Annotated[tuple[Annotated[str, BeforeValidator(_method)], ...], *_Values] = ("auto",)
     hardware: Annotated[tuple[_Text, ...], *_Values] = (DEFAULT_PRESET,)
     mappings: Annotated[tuple[Mapping, ...], *_Values] = ("im2col",)
-    cell_bits: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values] | None = None
+    cell_bits: _Bits | None = None
     objectives: Annotated[tuple[SweptObjective, ...], *_Values] = ("latency",)
-    bandwidths_gb_s: Annotated[tuple[Positive, ...], *_Values] | None = None
-    weight_bits: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values] | None = None
-    dac_bits: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values] | None = None
-    columns_per_adc: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_LINES)], ...], *_Values] | None = None
-    rows_per_read: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_LINES)], ...], *_Values] | None = None
+    bandwidths_gb_s: _Bandwidths | None = None
+    weight_bits: _Bits | None = None
+    dac_bits: _Bits | None = None
+    columns_per_adc: _Lines | None = None
+    rows_per_read: _Lines | None = None
     clock: Annotated[tuple[Literal["shared", "own"], ...], *_Values] | None = None
     fc: Annotated[tuple[FullyConnected, ...], *_Values] = ("host",)
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=2**63 - 1)], ...], *_Values] = (0,)
-    work: _Work = DEFAULT_WORK
+    work: Annotated[int, Field(ge=0, le=MAX_WORK)] = DEFAULT_WORK
     latency_table: _Text | None = None
     zip: Annotated[
         tuple[Annotated[tuple[str, ...], BeforeValidator(_listed)], ...], BeforeValidator(_listed)

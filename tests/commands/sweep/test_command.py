@@ -100,9 +100,4 @@ def test_wrong_files(spec: Path, tmp_path: Path, run: Run) -> None:
     other.write_text('networks = "tiny.json"\narrays = "x3"\ncolour = "red"')
     assert "other.toml: colour: this field is not known" in run("sweep", other, "-o", tmp_path / "rows").err
     assert not (tmp_path / "rows").exists()
-    run("sweep", spec, "-o", tmp_path / "rows", "--jobs", 1)
-    other.write_text('networks = "tiny.json"\narrays = "x3"')
-    outcome = run("sweep", other, "-o", tmp_path / "rows")
-    assert outcome.code == 1
-    assert "name another folder" in outcome.err
     assert run("sweep", spec).code == 2

@@ -11,16 +11,16 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from studies.sweep.tiny import MINIMUM, network
+from commands.sweep.tiny import MINIMUM, network
 
 import rramalloc
+from rramalloc.commands.sweep import compute, workers
+from rramalloc.commands.sweep.compute import compute_row
+from rramalloc.commands.sweep.rows import SweepRow
+from rramalloc.commands.sweep.sources import read_sources
+from rramalloc.commands.sweep.spec import read_spec
+from rramalloc.commands.sweep.workers import Task, Workers, computed
 from rramalloc.errors import SpecError, UnknownNameError, WorkerError
-from rramalloc.studies.sweep import compute, workers
-from rramalloc.studies.sweep.compute import run_batch
-from rramalloc.studies.sweep.rows import SweepRow
-from rramalloc.studies.sweep.spec import read_spec
-from rramalloc.studies.sweep.sweep_sources import read_sources
-from rramalloc.studies.sweep.workers import Distribution, WorkerDied
 
 ISAAC_MEMORY = """
 name = "remembering"
@@ -50,12 +50,11 @@ def tiny(tmp_path: Path) -> Path:
     return path
 
 
-def computed(tiny: Path, **lists: Any) -> list[dict[str, Any]]:
+def rows_of(tiny: Path, **lists: Any) -> list[dict[str, Any]]:
     """Rows of a spec, computed in this process."""
     spec, where, folder = read_spec({"networks": str(tiny)} | lists)
-    distribution = Distribution(spec, read_sources(spec, where, folder), iter(()), 0)
-    documents = [json.loads(json.dumps(distribution.document([number]))) for number in range(spec.size)]
-    return [row for document in documents for _, row in run_batch(document)["rows"]]
+    sources = read_sources(spec, where, folder)
+    return [json.loads(compute_row(sources.task(point))) for point in spec.points()]
 
 
 def test_rows_are_what_single_calls_give(tiny: Path, tmp_path: Path) -> None:
@@ -72,7 +71,7 @@ def test_rows_are_what_single_calls_give(tiny: Path, tmp_path: Path) -> None:
         "seeds": [0, 7],
         "work": 2,
     }
-    rows = computed(tiny, **lists)
+    rows = rows_of(tiny, **lists)
     assert len(rows) == 2 * 2 * 2 * 2 * 3 * 2
     for row in rows:
         crossbar, mapping, fc = row["crossbar"], row["mapping"], row["fc"]
@@ -100,7 +99,7 @@ def test_golden_row(tiny: Path) -> None:
     padding 1 the first window of conv2 that needs it is (6, 6), number 54, which starts at 256. The other 9
     follow a step apart: the last starts at 265 and is finished at 266.
     """
-    (row,) = computed(tiny, arrays="x1", methods="none")
+    (row,) = rows_of(tiny, arrays="x1", methods="none")
     assert (row["minimum"], row["arrays"], row["used"]) == (MINIMUM, MINIMUM, MINIMUM)
     assert (row["makespan"], row["interval"]) == (266, 256)
     assert (row["crossbar"], row["cell_bits"], row["repaired"]) == ("128x128", 16, False)
@@ -115,7 +114,7 @@ def test_bits_and_bandwidth_replace_what_the_hardware_says(tiny: Path, tmp_path:
     """
     hardware = tmp_path / "hardware.toml"
     hardware.write_text(ISAAC_MEMORY)
-    rows = computed(
+    rows = rows_of(
         tiny, arrays="x1", methods="none", hardware=str(hardware), cell_bits=[8, 1], bandwidths_gb_s=[1, 1000]
     )
     assert [row["minimum"] for row in rows] == [1 + 2, 1 + 2, 2 + 2 * 4, 2 + 2 * 4]
@@ -135,7 +134,7 @@ def test_bits_and_bandwidth_replace_what_the_hardware_says(tiny: Path, tmp_path:
     ],
 )
 def test_failing_points_are_rows(lists: dict[str, Any], kind: str, told: str, tiny: Path) -> None:
-    bad, good = computed(tiny, **({"arrays": 9, "methods": "none"} | lists)) + computed(tiny, arrays=9)
+    bad, good = rows_of(tiny, **({"arrays": 9, "methods": "none"} | lists)) + rows_of(tiny, arrays=9)
     assert good["error"] is None
     assert bad["error_kind"] == kind
     assert told in bad["error"]
@@ -150,27 +149,23 @@ def test_unexpected_errors_are_rows(error: Exception, tiny: Path, monkeypatch: p
         raise error
 
     monkeypatch.setattr(compute, "propose", fail)
-    (row,) = computed(tiny, arrays=9)
+    (row,) = rows_of(tiny, arrays=9)
     assert row["error_kind"] == type(error).__name__
     assert row["error"] in ("no reason given", "by", "deep")
     assert row["makespan"] is None
 
 
 def test_interval_objective(tiny: Path) -> None:
-    (row,) = computed(tiny, arrays=9, objectives="interval")
+    (row,) = rows_of(tiny, arrays=9, objectives="interval")
     single = rramalloc.optimize(tiny, 9, objective="interval")
     assert (row["makespan"], row["interval"]) == (single.makespan, single.interval)
 
 
 def test_another_version_is_refused(tiny: Path) -> None:
     spec, where, folder = read_spec({"networks": str(tiny), "arrays": 9})
-    distribution = Distribution(spec, read_sources(spec, where, folder), iter(()), 0)
-    document = distribution.document([0])
-    answer = run_batch(document | {"version": "0.0.1"})
+    _, *rest = json.loads(read_sources(spec, where, folder).task(spec.point(0)))
     with pytest.raises(WorkerError, match=r"the driver has 0\.0\.1: install the same"):
-        distribution.finished([0], answer)
-    with pytest.raises(WorkerError, match="cannot compute: TypeError"):
-        distribution.finished([0], run_batch(document | {"points": [[0, 1]]}))
+        compute_row(json.dumps(["0.0.1", *rest]))
 
 
 def _parquet(spec: dict[str, Any], folder: Path) -> pd.DataFrame:
@@ -227,29 +222,27 @@ def test_paths_start_from_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [text.name for text in read_sources(spec, where, folder).networks] == ["a", "mine", "vgg11"]
 
 
-class BlamingAll:
-    """Workers one of which dies at point 13: every batch under way at that time is blamed."""
+class BlamingAll(Workers):
+    """Workers one of which dies at seed 13: every point under way at that time is blamed."""
 
-    deaths = 1
-    attributes_deaths = False
+    deaths = 2
+    death = ZeroDivisionError
 
     def __init__(self) -> None:
-        self.flying: list[tuple[dict[str, Any], Future[dict[str, Any]]]] = []
+        self.flying: list[tuple[Task, Future[str]]] = []
 
-    def room(self) -> int:
-        while self.flying:  # what came together is under way together
-            documents, futures = zip(*self.flying, strict=True)
-            self.flying.clear()
-            poisoned = any(point[0] == 13 for each in documents for point in each["points"])
-            for document, future in zip(documents, futures, strict=True):
-                if poisoned:
-                    future.set_exception(WorkerDied())
-                else:
-                    future.set_result(run_batch(document))
+    def width(self) -> int:
+        poisoned = any(task.point.seed == 13 for task, _ in self.flying)
+        for task, future in self.flying:  # what came together is under way together
+            if poisoned:
+                future.set_exception(self.death())
+            else:
+                future.set_result(task.text)
+        self.flying.clear()
         return 4
 
-    def submit(self, document: dict[str, Any]) -> Future[dict[str, Any]]:
-        self.flying.append((document, future := Future()))
+    def submit(self, task: Task) -> Future[str]:
+        self.flying.append((task, future := Future()))
         return future
 
     def close(self) -> None:
@@ -259,25 +252,9 @@ class BlamingAll:
 def test_a_point_beside_one_that_kills_its_worker_has_its_row(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Single points, of which several are under way at a time: only one that dies alone is given up."""
+    """Only a point whose worker dies twice while no other is under way is given up."""
     monkeypatch.setattr(workers, "_WAIT_S", 0)
-    lists = {"networks": str(tiny), "arrays": 5, "methods": "none", "seeds": [*range(20)]}
-    spec, where, folder = read_spec(lists)
-    distribution = Distribution(spec, read_sources(spec, where, folder), iter(range(20)), 20)
-    rows = {number: row for finished in distribution.rows(BlamingAll()) for number, row in finished}
-    assert sorted(rows) == [*range(20)]
-    assert [number for number, row in rows.items() if row["error"]] == [13]
-
-
-def test_compilation_is_no_part_of_the_rate(tiny: Path) -> None:
-    """Two workers; the first had compiled for 1 s before the sweep and for 7 s after its second batch."""
-    spec, where, folder = read_spec({"networks": str(tiny), "arrays": 9})
-    distribution = Distribution(spec, read_sources(spec, where, folder), iter(()), 0)
-    assert distribution.compiled_s == 0
-    for worker, before_s, after_s in (("a", 1.0, 5.0), ("b", 0.0, 2.0), ("a", 5.0, 7.0)):
-        distribution.finished([], {"rows": [], "worker": worker, "compiled_s": [before_s, after_s]})
-    assert distribution.compiled_s == ((7 - 1) + (2 - 0)) / 2
-    answer = run_batch(distribution.document([0]))
-    before_s, after_s = answer["compiled_s"]
-    assert before_s <= after_s
-    assert answer["worker"]
+    spec, _, _ = read_spec({"networks": str(tiny), "arrays": 5, "methods": "none", "seeds": [*range(20)]})
+    tasks = (Task(point, str(point.seed)) for point in spec.points())
+    rows = {task.point.seed: row for finished in computed(tasks, BlamingAll()) for task, row in finished}
+    assert rows == {seed: None if seed == 13 else str(seed) for seed in range(20)}

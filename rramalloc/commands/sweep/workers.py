@@ -1,0 +1,254 @@
+"""Workers of a sweep: processes of this machine or of a Dask cluster, both as executors."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import multiprocessing
+import operator
+import os
+import pkgutil
+import signal
+import sys
+import threading
+import time
+from abc import abstractmethod
+from collections import Counter, deque
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from rramalloc.commands.sweep.spec import SweepPoint
+from rramalloc.errors import WorkerError
+from rramalloc.files import Closing
+from rramalloc.lazy import how_to_install
+
+_WAIT_S = 0.2  # between two looks at the progress
+_CONNECT_S = 15
+_LOOK_EVERY_S = 1.0  # between two looks at how many workers a cluster has
+_RESUME = "what is finished is kept: the same command goes on from there"
+
+
+class Task(NamedTuple):
+    """A point, and what `compute_row` takes of it."""
+
+    point: SweepPoint
+    text: str
+
+
+class Workers(Closing):
+    """Where points are computed; no row depends on it. Closing ends or leaves all workers at once.
+
+    deaths: of workers over one point alone, after which that point is a row with an error; death: what a
+    future raises if its worker has died; name: of all workers, in messages.
+    """
+
+    deaths: int
+    death: type[Exception]
+    name: str
+
+    @abstractmethod
+    def width(self) -> int:
+        """Points that may be under way at a time. Raises WorkerError if the workers are lost."""
+
+    @abstractmethod
+    def submit(self, task: Task) -> Future[str]:
+        """The row of a point, as JSON; the future may raise `death`. Raises WorkerError."""
+
+    def lost(self, error: BaseException) -> WorkerError:
+        """The error of workers that are there no more."""
+        return WorkerError(f"lost {self.name} ({_first_line(error)}); {_RESUME}")
+
+
+def compute(text: str) -> str:
+    """Compute a point in a worker: the driver loads none of the code of searches."""
+    from rramalloc.commands.sweep.compute import compute_row
+
+    return compute_row(text)
+
+
+def computed(tasks: Iterator[Task], workers: Workers) -> Iterator[list[tuple[Task, str | None]]]:
+    """Yield points with their rows as JSON as they are finished, an empty list from time to time.
+
+    Points under way when a worker dies are tried again one at a time, so that only one that kills its workers
+    has None as its row. Raises WorkerError.
+    """
+    suspects: deque[Task] = deque()
+    alone: Task | None = None
+    deaths: Counter[SweepPoint] = Counter()
+    flying: dict[Future[str], Task] = {}
+    while True:
+        width = workers.width()
+        if not flying:
+            alone = suspects.popleft() if suspects else None
+            if alone is not None:
+                flying[workers.submit(alone)] = alone
+        while alone is None and not suspects and len(flying) < width and (task := next(tasks, None)):
+            flying[workers.submit(task)] = task
+        if not flying:
+            return
+        finished: list[tuple[Task, str | None]] = []
+        for future in wait(flying, _WAIT_S, FIRST_COMPLETED).done:
+            task = flying.pop(future)
+            try:
+                finished.append((task, future.result()))
+            except workers.death:
+                deaths[task.point] += task is alone
+                if deaths[task.point] < workers.deaths:
+                    suspects.append(task)
+                else:
+                    finished.append((task, None))
+            except (CancelledError, OSError) as error:
+                raise workers.lost(error) from None
+            except WorkerError as error:
+                raise WorkerError(f"{error}; {_RESUME}") from None
+            except Exception as error:  # noqa: BLE001 - a row says what failed: the worker has other code
+                words = f"a worker cannot run the sweep ({type(error).__name__}: {_first_line(error)})"
+                raise WorkerError(f"{words}: install the same rramalloc on all workers; {_RESUME}") from None
+        yield finished
+
+
+class LocalWorkers(Workers):
+    """Processes of this machine, which end when the driver closes them, ends or is killed."""
+
+    deaths = 3  # one may be chance: a user or the system ended a process that took memory
+    death = BrokenProcessPool
+    name = "the worker processes"
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._living, self._driver = multiprocessing.Pipe(duplex=False)
+        self._pool = self._started()
+
+    def width(self) -> int:
+        """Two for each process, so that none waits for the driver."""
+        return 2 * self._jobs
+
+    def submit(self, task: Task) -> Future[str]:
+        """Have the next process that is free compute a point; dead processes are replaced first."""
+        with _starting():
+            try:
+                return self._pool.submit(compute, task.text)
+            except BrokenProcessPool:
+                self._pool.shutdown()
+                self._pool = self._started()
+                try:
+                    self._pool.submit(os.getpid).result()
+                except BrokenProcessPool:
+                    raise WorkerError("worker processes end before they begin: is memory short?") from None
+                return self._pool.submit(compute, task.text)
+
+    def close(self) -> None:
+        """End all processes, busy ones too."""
+        self._driver.close()
+        self._pool.shutdown(cancel_futures=True)
+        self._living.close()
+
+    def _started(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+        return ProcessPoolExecutor(self._jobs, context, _begin, (self._living,))
+
+
+def _begin(living: Connection) -> None:
+    """Set up a worker process: it ends with the driver, and what a solver prints goes nowhere.
+
+    living: end of a pipe whose other end only the driver has, and never writes to.
+    """
+
+    def watch() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            living.recv_bytes()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """Have processes that start meanwhile leave Ctrl-C to the driver, and not import its main module.
+
+    A script that calls `sweep` outside of `if __name__ == "__main__"` would start sweeps in its workers.
+    """
+    main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # which a process inherits
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+class ClusterWorkers(Workers):
+    """The cluster of a Dask scheduler, of which only the workers need the package.
+
+    Results that a dying worker takes with it are computed again; workers that join later are used.
+    Raises WorkerError if the scheduler cannot be reached or is lost.
+    """
+
+    deaths = 1  # the scheduler has tried a point on several workers before it reports a death
+
+    def __init__(self, address: str) -> None:
+        try:
+            from distributed import Client, KilledWorker
+        except ImportError:
+            words = f"a Dask cluster needs the package 'distributed': {how_to_install('dask')}"
+            raise WorkerError(words) from None
+        if not address.strip():  # the library would start a cluster of its own
+            raise WorkerError("no Dask scheduler answers at '': give its tcp:// address")
+        self.death, self.name = KilledWorker, f"the Dask scheduler at {address}"
+        self._levels = _silence()
+        gc.collect()  # a client that never started, collected while another starts, would wait for ever
+        try:
+            self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+        except Exception as error:  # noqa: BLE001 - whatever the library raises, nobody answers
+            words = f"no Dask scheduler answers at {address[:200]!r} ({_first_line(error)})"
+            raise WorkerError(f"{words}: is it running, and is that its tcp:// address?") from None
+        # by name: a scheduler or worker that is sent a function that it cannot import fails without words
+        self._compute: Any = self._client.submit(pkgutil.resolve_name, f"{__name__}:compute", pure=False)
+        self._executor = self._client.get_executor(pure=False)
+        self._width, self._looked_s = 0, -_LOOK_EVERY_S
+
+    def width(self) -> int:
+        """A few for every thread of the workers there are, looked up from time to time."""
+        if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
+            try:
+                threads = sum(self._client.nthreads().values())
+            except Exception as error:  # noqa: BLE001 - whatever the library raises, nobody answers
+                raise self.lost(error) from None
+            self._width, self._looked_s = 4 * max(1, threads), time.monotonic()
+        return self._width
+
+    def submit(self, task: Task) -> Future[str]:
+        """Have the cluster compute a point."""
+        future: Future[str] = self._executor.submit(operator.call, self._compute, task.text)
+        return future
+
+    def close(self) -> None:
+        """Take back what is under way and leave the cluster."""
+        with contextlib.suppress(Exception):
+            self._executor.shutdown(wait=False)
+        with contextlib.suppress(Exception):
+            self._client.close(timeout=2)
+        for logger, level in self._levels.items():
+            logger.setLevel(level)
+
+
+def _silence() -> dict[logging.Logger, int]:
+    """Keep the library's tracebacks off stderr, its errors become ours; returns the levels before."""
+    names = ("", ".client", ".comm", ".core", ".utils")
+    loggers = [
+        logging.getLogger(name) for name in (*map("distributed{}".format, names), "tornado.application")
+    ]
+    levels = {logger: logger.level for logger in loggers}
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    return levels
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,228 @@
+"""The folder of a sweep: killed at any statement or operation on the disk it ends with the same rows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands.sweep.tiny import content
+
+import rramalloc
+from rramalloc.commands.sweep.folder import DATABASE, SweepFolder, read_rows, read_state
+from rramalloc.commands.sweep.rows import SweepRow
+from rramalloc.commands.sweep.sweep import read_sweep
+from rramalloc.errors import FileError, RramallocError, SpecError
+
+OPERATIONS = ("write", "fsync", "replace", "unlink")
+KILLED, DONE = 9, 0
+ROWS = "rows.csv"
+
+
+def row(key: str) -> dict[str, Any]:
+    number = int(key, 16)
+    inputs = {
+        "network": "tiny",
+        "network_sha256": "0",
+        "hardware": "plain",
+        "crossbar": "1x1",
+        "cell_bits": 1,
+    }
+    asked = {"mapping": "im2col", "fc": "host", "arrays": number, "arrays_asked": str(number), "seed": 0}
+    more = {"objective": "latency", "method": "none", "work": 1, "bandwidth_gb_s": None, "key": key}
+    error = {"error_kind": "SpecError", "error": "no"} if number % 3 == 0 else {"gap": number / 7}
+    return SweepRow(**(inputs | asked | more | error)).model_dump()
+
+
+def keys(points: int) -> list[str]:
+    """A larger sweep has the points of a smaller one at other places."""
+    return [f"{number:064x}" for number in sorted(range(points), key=lambda number: (number % 4, number))]
+
+
+def opened(folder: Path, points: int) -> SweepFolder:
+    return SweepFolder(str(folder), "{}", str(points), lambda: iter(keys(points)))
+
+
+def run(folder: Path, points: int, most: int | None = None) -> int:
+    """Add the rows that are missing, the later half of them first; returns how many."""
+    with opened(folder, points) as kept:
+        missing = list(kept.missing())
+        order = missing[len(missing) // 2 :] + missing[: len(missing) // 2]
+        for number in order[:most]:
+            kept.add([row(keys(points)[number])])
+        if kept.done == points:
+            kept.finish("csv")
+        return len(order[:most])
+
+
+def killed_at(operation: int, work: Callable[[], object]) -> bool:
+    """Do work in a process that is killed at its n-th SQL statement or operation on the disk."""
+    child = os.fork()
+    if not child:
+        left, connect = [operation], sqlite3.connect
+
+        def step(*_: object) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                os._exit(KILLED)
+
+        def traced(*arguments: Any, **settings: Any) -> sqlite3.Connection:
+            connection = connect(*arguments, **settings)
+            connection.set_trace_callback(step)
+            return connection
+
+        sqlite3.connect = traced  # type: ignore[assignment]
+        for name in OPERATIONS:
+            setattr(os, name, _stepping(getattr(os, name), step))
+        try:
+            work()
+        except BaseException:  # noqa: BLE001
+            os._exit(1)
+        os._exit(DONE)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) in (KILLED, DONE)
+    return os.waitstatus_to_exitcode(status) == KILLED
+
+
+def _stepping(function: Callable[..., Any], step: Callable[[], None]) -> Callable[..., Any]:
+    def call(*arguments: Any, **settings: Any) -> Any:
+        step()
+        return function(*arguments, **settings)
+
+    return call
+
+
+def operations() -> Iterator[int]:
+    yield from range(1, 1000)
+
+
+def test_killed_at_every_operation(tmp_path: Path) -> None:
+    run(tmp_path / "whole", 10)
+    for operation in operations():
+        folder = tmp_path / str(operation)
+        killed = killed_at(operation, lambda folder=folder: run(folder, 10))  # type: ignore[misc]
+        run(folder, 10)
+        assert content(folder)[ROWS] == content(tmp_path / "whole")[ROWS]
+        if not killed:
+            break
+    assert 30 < operation < 999
+
+
+def test_killed_again_and_again(tmp_path: Path) -> None:
+    """Every start gets a few statements further: what was finished is not done again."""
+    run(tmp_path / "whole", 10)
+    folder = tmp_path / "rows"
+    starts = 1
+    while killed_at(32, lambda: run(folder, 10)):
+        starts += 1
+        assert starts < 100
+    assert starts > 2
+    assert content(folder)[ROWS] == content(tmp_path / "whole")[ROWS]
+
+
+@pytest.mark.parametrize("before", [3, 8, 10])
+def test_killed_while_extended(before: int, tmp_path: Path) -> None:
+    """A sweep of 10 points, `before` of them finished, becomes one of 14 at any moment or not yet."""
+    run(tmp_path / "whole", 14)
+    for operation in operations():
+        folder = tmp_path / str(operation)
+        run(folder, 10, before)
+        killed = killed_at(operation, lambda folder=folder: opened(folder, 14).__enter__())  # type: ignore[misc]
+        assert run(folder, 14) == 14 - before
+        assert content(folder)[ROWS] == content(tmp_path / "whole")[ROWS]
+        if not killed:
+            break
+    assert 10 < operation < 999
+
+
+OTHERS = (
+    "CREATE TABLE rows (mine TEXT)",
+    "CREATE TABLE rows (number INTEGER PRIMARY KEY, failed INTEGER, row TEXT, checksum BLOB)",
+)
+
+
+@pytest.mark.parametrize("damage", [b"mine", b"\x00" * 5000, *OTHERS])
+def test_a_database_of_something_else(damage: bytes | str, tmp_path: Path) -> None:
+    """Every reader refuses it in words, and leaves it alone."""
+    path = tmp_path / DATABASE
+    if isinstance(damage, str):
+        with contextlib.closing(sqlite3.connect(path)) as database, database:
+            database.execute(damage)
+    else:
+        path.write_bytes(damage)
+    before = path.read_bytes()
+    for call in (
+        lambda: run(tmp_path, 10),
+        lambda: rramalloc.sweep_status(tmp_path),
+        lambda: read_sweep(str(tmp_path)),
+    ):
+        with pytest.raises(FileError, match=r"holds no sweep.*(delete it|name another)"):
+            call()
+    assert path.read_bytes() == before
+
+
+def test_an_interrupted_start_is_empty(tmp_path: Path) -> None:
+    (tmp_path / DATABASE).write_bytes(b"")
+    with pytest.raises(FileError, match="holds no sweep"):
+        rramalloc.sweep_status(tmp_path)
+    assert run(tmp_path, 10) == 10
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"key": 3}', "\x00"])
+def test_a_row_that_is_none_is_told(text: str, tmp_path: Path) -> None:
+    run(tmp_path, 10)
+    with contextlib.closing(sqlite3.connect(tmp_path / DATABASE)) as database, database:
+        database.execute("UPDATE rows SET row = ? WHERE key = ?", (text, keys(10)[3]))
+    with pytest.raises(RramallocError, match=r"sweep\.sqlite"):
+        list(read_rows(str(tmp_path)))
+
+
+def test_a_row_that_was_deleted_is_computed_again(tmp_path: Path) -> None:
+    run(tmp_path, 10)
+    before = content(tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / DATABASE)) as database, database:
+        database.execute("DELETE FROM rows WHERE key IN (?, ?)", keys(10)[3:5])
+    assert run(tmp_path, 10) == 2
+    assert content(tmp_path) == before
+
+
+def test_counts(tmp_path: Path) -> None:
+    """Of the numbers 0 ... 9 four are multiples of three, which are the rows with an error."""
+    run(tmp_path, 10, 9)
+    with opened(tmp_path, 10) as kept:
+        (last,) = kept.missing()
+        assert (kept.done, kept.failed) == (9, 4 - (int(keys(10)[last], 16) % 3 == 0))
+        state = read_state(str(tmp_path))
+        assert (state.points, state.done, state.failed) == (10, 9, kept.failed)
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    with opened(tmp_path / "rows", 10), pytest.raises(FileError, match="another process is writing"):
+        opened(tmp_path / "rows", 10)
+    run(tmp_path / "rows", 10)
+
+
+def test_the_rows_of_an_unfinished_sweep_are_not_those_of_a_smaller_one(tmp_path: Path) -> None:
+    folder = tmp_path / "rows"
+    run(folder, 10)
+    assert ROWS in content(folder)
+    run(folder, 14, 2)
+    assert ROWS not in content(folder)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "rows.csv", "sweep.sqlite-wal"])
+def test_a_folder_of_something_else_is_left_alone(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(SpecError, match="no sweep"):
+        run(tmp_path, 10)
+    assert content(tmp_path) == {name: b"mine"}
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "rows").write_text("mine")
+    with pytest.raises(FileError, match="rows"):
+        run(tmp_path / "rows", 10)
