@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.importers.onnx import from_model
 from rramalloc.importers.onnx import visit as visiting
+from rramalloc.importers.onnx.operators import HANDLERS
 from rramalloc.importers.onnx.tensors import NO_PADS, Tensor
 from rramalloc.network.counts import weights
 from rramalloc.network.network import Network
@@ -882,3 +883,101 @@ def test_products_of_two_computed_tensors_are_counted(case: str) -> None:
     layer = node("MatMul", "o w", name="layer")
     network = load(model([operator, layer], [weight("w", channels, 3)], inputs, opset=23))
     assert sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes) == macs
+
+
+IMAGE, ROWS, TABLE, PART = (1, 8, 4, 4), (1, 10, 64), (1, 64, 64), (1, 4, 5, 16)
+K = "constant"
+MICROSOFT: dict[
+    str, Sequence[Any]
+] = {  # ONNX Runtime's operators: dims of every input, K for what must be known
+    "BiasGelu": [ROWS, (64,)],
+    "DynamicQuantizeMatMul": [ROWS, (K, 64, 8), (), (), (8,)],
+    "Erfc": [IMAGE],
+    "FastGelu": [ROWS, (64,)],
+    "FusedConv": [IMAGE, (K, 6, 8, 1, 1), (6,), (1, 6, 4, 4)],
+    "GroupNorm": [IMAGE, (8,), (8,)],
+    "MatMulIntegerToFloat": [ROWS, (K, 64, 8), (), (), (), (), (8,)],
+    "MatMulNBits": [ROWS, (K, 8, 2, 16), (16,), (16,), (64,), (8,)],
+    "MultiHeadAttention": [ROWS, ROWS, ROWS, (192,), (10,), (1, 4, 10, 15), PART, PART],
+    "QGemm": [(1, 64), (), (), (K, 64, 8), (), (), (8,), (), ()],
+    "QLinearAdd": [IMAGE, (), (), IMAGE, (), (), (), ()],
+    "QLinearAveragePool": [IMAGE, (), (), (), ()],
+    "QLinearConcat": [(), (), IMAGE, (), (), IMAGE, (), ()],
+    "QLinearGlobalAveragePool": [IMAGE, (), (), (), ()],
+    "QLinearLeakyRelu": [IMAGE, (), (), (), ()],
+    "QLinearMul": [IMAGE, (), (), IMAGE, (), (), (), ()],
+    "QLinearSigmoid": [IMAGE, (), (), (), ()],
+    "QLinearSoftmax": [IMAGE, (), (), (), ()],
+    "QuickGelu": [IMAGE],
+    "SimplifiedLayerNormalization": [ROWS, (64,)],
+    "SkipLayerNormalization": [ROWS, ROWS, (64,), (64,), (64,)],
+}
+STANDARD: dict[str, Sequence[Any]] = {  # standard operators whose inputs are not all alike
+    "Attention": [(1, 4, 10, 16), PART, PART, (1, 4, 10, 10), PART, PART, (1,)],
+    "BatchNormalization": [IMAGE, (8,), (8,), (8,), (8,)],
+    "Clip": [IMAGE, (), ()],
+    "Conv": [IMAGE, (K, 6, 8, 1, 1), (6,)],
+    "ConvInteger": [IMAGE, (K, 6, 8, 1, 1), (), (6,)],
+    "ConvTranspose": [IMAGE, (K, 8, 6, 2, 2), (6,)],
+    "CumSum": [IMAGE, (K,)],
+    "DequantizeLinear": [IMAGE, (8,), (8,)],
+    "Dropout": [IMAGE, (), ()],
+    "Einsum": [(1, 8), (1, 8)],
+    "Gather": [IMAGE, (3,)],
+    "Gemm": [(1, 64), (K, 64, 8), (8,)],
+    "GroupNormalization": [IMAGE, (8,), (8,)],
+    "InstanceNormalization": [IMAGE, (8,), (8,)],
+    "LayerNormalization": [ROWS, (64,), (64,)],
+    "MatMul": [ROWS, TABLE],
+    "MatMulInteger": [ROWS, TABLE, (), ()],
+    "PRelu": [IMAGE, (8, 1, 1)],
+    "Pad": [IMAGE, (K, 8), (), (K, 4)],
+    "QLinearConv": [IMAGE, (), (), (K, 6, 8, 1, 1), (6,), (6,), (), (), (6,)],
+    "QLinearMatMul": [ROWS, (), (), TABLE, (), (), (), ()],
+    "QuantizeLinear": [IMAGE, (8,), (8,)],
+    "RMSNormalization": [ROWS, (64,)],
+    "RNN": [(5, 1, 16), (K, 1, 8, 16), (K, 1, 8, 8), (1, 16), (1,), (1, 1, 8)],
+    "GRU": [(5, 1, 16), (K, 1, 24, 16), (K, 1, 24, 8), (1, 48), (1,), (1, 1, 8)],
+    "LSTM": [(5, 1, 16), (K, 1, 32, 16), (K, 1, 32, 8), (1, 64), (1,), (1, 1, 8), (1, 1, 8), (1, 24)],
+    "GatherElements": [IMAGE, IMAGE],
+    "GatherND": [IMAGE, (3, 2)],
+}
+SHAPED = frozenset("Expand Reshape Resize Slice Split Squeeze Tile TopK Unsqueeze Upsample CastLike".split())
+"""All their inputs but the first say what shape or type the result has: they must be known."""
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "DepthToSpace": {"blocksize": 2},
+    "SpaceToDepth": {"blocksize": 2},
+    "Einsum": {"equation": "bi,bi->b"},
+    "MatMulNBits": {"K": 64, "N": 8, "bits": 4, "block_size": 32},
+    "MultiHeadAttention": {"num_heads": 4},
+    "QLinearAveragePool": {"kernel_shape": [2, 2]},
+    **{op: {"kernel_shape": [2, 2]} for op in ("MaxPool", "AveragePool", "LpPool")},
+    **{op: {"hidden_size": 8} for op in ("RNN", "GRU", "LSTM")},
+}
+
+
+@pytest.mark.parametrize("op", sorted(set(HANDLERS) - SHAPED))
+def test_every_input_of_an_operator_is_an_edge(op: str) -> None:
+    """All inputs that an operator may have are computed ones: each of them stands before its result."""
+    schema = None if op in MICROSOFT else onnx.defs.get_schema(op)
+    every = MICROSOFT[op] if schema is None else STANDARD.get(op, [IMAGE] * min(schema.max_input, 3))
+    if schema is not None:
+        every = every[:1] if op.startswith("Reduce") else every
+    names = [f"v{at}" for at in range(len(every))]
+    known = {name for name, dims in zip(names, every, strict=True) if dims[:1] == (K,)}
+    inputs: dict[str, Dims] = {
+        f"in_{n}": dims for n, dims in zip(names, every, strict=True) if n not in known
+    }
+    constants = [
+        ints(name, [0] * (dims[1] if len(dims) > 1 else 1)) if len(dims) < 3 else weight(name, *dims[1:])
+        for name, dims in zip(names, every, strict=True)
+        if name in known
+    ]
+    computed = [node("Sigmoid", f"in_{n}", n, f"s_{n}") for n in names if n not in known]
+    domain = "" if schema is not None else "com.microsoft"
+    tested = node(op, " ".join(names), "y", "tested", domain, **ATTRIBUTES.get(op, {}))
+    layer = node("Conv", "z w", "other", "layer")
+    network = load(
+        model([*computed, tested, layer], [*constants, W], {**inputs, "z": IMAGE}, ("y", "other"), opset=23)
+    )
+    assert {item.name for item in network.nodes if item.op == "input"} == {*inputs, "z"}

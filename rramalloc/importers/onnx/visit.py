@@ -43,7 +43,10 @@ def visit(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
 
     declared: shapes that the file states, for operators without a rule.
     """
+    before = len(step.drawing.nodes)
     results = _results(step, declared)
+    if step.op != "CastLike":  # takes only the type of its second input
+        results = _with_unread(step, results, before)
     first = step.values[0] if step.values else None
     kept = first.origin if isinstance(first, Constant) and step.op in _REORDERINGS else ""
     bits = _bits(step)
@@ -52,6 +55,34 @@ def visit(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
         value = replace(results[min(index, len(results) - 1)], bits=bits)
         outputs.append(replace(value, origin=kept or name) if isinstance(value, Constant) else value)
     return outputs
+
+
+def _with_unread(step: Step, results: Sequence[Value], before: int) -> Sequence[Value]:
+    """Results that wait for all of every input that no rule reads: a computed bias, scale, slope or length.
+
+    before: how many nodes there were before this operator.
+    """
+    read = {value.node for value in results if isinstance(value, Tensor)}
+    for node in reversed(step.drawing.nodes[before:]):
+        if node.name in read:
+            read.update(node.inputs)
+    inputs = {value.node: value for value in step.values if isinstance(value, Tensor)}
+    if not read:
+        return results
+    for x in [x for name, x in inputs.items() if name not in read]:
+        whole = step.emit("global_maxpool", [x.node], "all") if x.shape.pixels > 1 else x.node
+        waiting: dict[str, str] = {}
+        for y in dict.fromkeys(value.node for value in results if isinstance(value, Tensor)):
+            channels = step.drawing.shapes[y].channels
+            one = step.emit("select", [whole], "all", channels=channels)
+            waiting[y] = step.emit("add", [y, one], "waiting")
+        if x.shape.pixels > 1:
+            step.drawing.approximate(list(waiting.values()), step.label, f"waits for all of {x.node[:60]!r}")
+        results = [
+            replace(value, node=waiting[value.node]) if isinstance(value, Tensor) else value
+            for value in results
+        ]
+    return results
 
 
 def fewest_barriers(data: Mapping[str, Dims], draw: Callable[[Mapping[str, Layout]], Drawn]) -> Drawn:

@@ -174,7 +174,7 @@ def _flip(step: Step, index: int, flip: bool) -> Value:
 
 
 def attention(step: Step) -> Sequence[Value]:
-    """Attention, MultiHeadAttention: queries times keys, a mask, softmax, times values.
+    """Attention, MultiHeadAttention: queries times keys, a mask, softmax, times values; then keys and values.
 
     ONNX Runtime's own Attention holds the weights of all three projections, applied before.
     """
@@ -189,20 +189,38 @@ def attention(step: Step) -> Sequence[Value]:
             step.take(x, 2, range(end - size, end), f"part{at}")
             for at, (size, end) in enumerate(zip(sizes, ends, strict=True))
         ]
-        mask, counts = None, (heads, heads)
+        counts, past = (heads, heads), tuple[int, ...]()
     else:
         parts = [step.need(index) for index in range(3)]
-        mask = step.value(5 if step.op == "MultiHeadAttention" else 3)
         heads = step.integer("q_num_heads", step.integer("num_heads", 0))
         counts = heads, step.integer("kv_num_heads", heads)
+        past = (6, 7) if step.op == "MultiHeadAttention" else (4, 5)
     if len(parts) != 3:
         raise step.fault("qkv_hidden_sizes", f"got {len(parts)} lengths, there are three projections")
-    if len(_sizes(step, parts[0])) != 3:
-        return [_attended(step, *parts, mask=mask)]
-    split = [_headed(step, x, counts[min(at, 1)]) for at, x in enumerate(parts)]
-    merged = _permuted(step, _attended(step, *split, mask=mask), (0, 2, 1, 3))
-    batch, tokens, count, size = _sizes(step, merged)
-    return [_shaped(step, merged, (batch, tokens, count * size))]
+    mask = step.value(3 if step.op == "Attention" and not step.proto.domain else 5)
+    merge = len(_sizes(step, parts[0])) == 3
+    if merge:
+        parts = [_headed(step, x, counts[min(at, 1)]) for at, x in enumerate(parts)]
+    for part, at in enumerate(past, start=1):
+        parts[part] = _extended(step, step.value(at), parts[part])
+    y: Value = _attended(step, *parts, mask=mask)
+    if merge:
+        y = _permuted(step, y, (0, 2, 1, 3))
+        batch, tokens, count, size = _sizes(step, y)
+        y = _shaped(step, y, (batch, tokens, count * size))
+    return [y, *parts[1:]] if past else [y]
+
+
+def _extended(step: Step, past: Value | None, x: Value) -> Value:
+    """Keys or values behind those of earlier calls, which all queries need whole."""
+    if past is None:
+        return x
+    before, new = _sizes(step, past), _sizes(step, x)
+    if len(before) != 4 or len(new) != 4 or (*before[:2], before[3]) != (*new[:2], new[3]):
+        raise step.mismatch("past", f"{shown(before)} does not go before {shown(new)}")
+    dims = (*new[:2], before[2] + new[2], new[3])
+    data = [value for value in (past, x) if isinstance(value, Tensor)]
+    return step.barrier(data, dims, data[-1].layout, "past") if data else Constant(dims=dims)
 
 
 def _constant(step: Step, index: int) -> Constant:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from rramalloc.importers.axes import Dims, lettered
+from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import NO_PADS, Tensor, Value, tensor
@@ -148,8 +149,8 @@ def constant_weight(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
     }
 
 
-def conv(step: Step, weights: int) -> Sequence[Value]:
-    """A convolution whose weights are input number `weights`."""
+def conv(step: Step, weights: int, residual: int | None = None) -> Sequence[Value]:
+    """A convolution whose weights are input number `weights`; residual: input that is added to the result."""
     x, roles = on_grid(step, step.data())
     weight, kept = constant_weight(step, weights)
     if len(weight) != len(x.dims):
@@ -164,7 +165,8 @@ def conv(step: Step, weights: int) -> Sequence[Value]:
         )
     fields = fields_of(windows, roles, x.pads)
     name = step.emit("conv", [x.node], out_channels=weight[0], groups=groups, **kept, **fields)
-    return [placed(step, name, roles)]
+    y, added = placed(step, name, roles), None if residual is None else step.value(residual)
+    return [y if added is None else combine(step, "add", [y, added], "sum")]
 
 
 def placed(step: Step, name: str, roles: str) -> Tensor:
@@ -264,7 +266,7 @@ def _pads(step: Step, windows: Windows, extents: Dims) -> tuple[tuple[Pair, ...]
 HANDLERS: dict[str, Handler] = {
     "Conv": partial(conv, weights=1),
     "ConvInteger": partial(conv, weights=1),
-    "FusedConv": partial(conv, weights=1),
+    "FusedConv": partial(conv, weights=1, residual=3),
     "QLinearConv": partial(conv, weights=3),
     "ConvTranspose": transposed_conv,
     "MaxPool": partial(pool, op="maxpool"),
