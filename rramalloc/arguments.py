@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.errors import SpecError, UnknownNameError, suggestion
 from rramalloc.records import brief
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -32,7 +32,12 @@ def checked(call: Call) -> Call:
 
     @functools.wraps(call)
     def check(*args: Any, **kwargs: Any) -> Any:
-        bound, hints = signature.bind(*args, **kwargs), _hints(call)
+        try:
+            bound, hints = signature.bind(*args, **kwargs), _hints(call)
+        except TypeError as error:
+            unknown = [name for name in kwargs if name not in signature.parameters]
+            hint = suggestion(unknown[0], list(signature.parameters)) if unknown else ""
+            raise TypeError(f"rramalloc.{call.__name__}: {error}{'; ' if hint else ''}{hint}") from None
         for name, value in bound.arguments.items():
             if name in hints:
                 bound.arguments[name] = _fitted(name, value, hints[name])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_ENDING = re.compile(r"\.(json|onnx|csv|pt2|toml)$")
 _LISTED = 400
 """Layers that the table of a BudgetError lists at most: those that need most."""
 _SHOWN = 20
@@ -79,25 +81,29 @@ class UnsupportedError(SpecError):
 class UnknownNameError(RramallocError, LookupError):
     """A name (network, preset, method, schema) is not known.
 
-    kind: what was asked for; name: what the user wrote; known: every name there is.
+    kind: what was asked for; name: what the user wrote; known: every name there is; files: those there are.
     """
 
-    def __init__(self, kind: str, name: str, known: Sequence[str]) -> None:
-        super().__init__(kind, name, tuple(known))
-        self.kind, self.name, self.known = kind, name, tuple(known)
+    def __init__(self, kind: str, name: str, known: Sequence[str], files: Sequence[str] = ()) -> None:
+        super().__init__(kind, name, tuple(known), tuple(files))
+        self.kind, self.name, self.known, self.files = kind, name, tuple(known), tuple(files)
 
     def __str__(self) -> str:
-        hint = suggestion(self.name, self.known) or f"known: {', '.join(self.known)}"
+        hint = suggestion(self.name, self.files, cutoff=0.75) or suggestion(self.name, self.known)
+        hint = hint or f"known: {', '.join(self.known)}"
         return f"no {self.kind} named {_label(self.name)!r}; {hint}"
 
 
 def suggestion(name: str, known: Sequence[str], *, kind: str = "", cutoff: float = 0.5) -> str:
-    """ "did you mean vgg16 or vgg19?" for "vgg61"; nothing if no name that is known is near."""
+    """Return "did you mean vgg16 or vgg19?" for "vgg61", nothing if no name that is known is near.
+
+    Endings of files do not count: "chp.toml" is nearer to "chip" than to "my.toml".
+    """
     import difflib
 
-    by_lower = {each.lower(): each for each in reversed(known)}
-    near = difflib.get_close_matches(name.lower()[:200], by_lower, n=3, cutoff=cutoff)
-    return f"did you mean {kind}{' or '.join(by_lower[each] for each in near)}?" if near else ""
+    by_stem = {_ENDING.sub("", each.lower()): each for each in reversed(known) if each.isprintable()}
+    near = difflib.get_close_matches(_ENDING.sub("", name.lower()[:200]), by_stem, n=3, cutoff=cutoff)
+    return f"did you mean {kind}{' or '.join(by_stem[each] for each in near)}?" if near else ""
 
 
 class BudgetError(RramallocError):
@@ -105,10 +111,10 @@ class BudgetError(RramallocError):
 
     need: arrays with every layer stored once; have: the budget; demands: (layer, arrays) in network order;
     chip: arrays of one chip where the chips have fewer than are needed, 0 where the budget is what is short;
-    can_reload: whether the hardware says how long it takes to write weights.
+    reload: what --reload would need in the hardware file, none if it would work, None if nothing helps.
     """
 
-    can_reload = False
+    reload: Sequence[str] | None = None
 
     def __init__(self, need: int, have: int, demands: Sequence[tuple[str, int]], chip: int = 0) -> None:
         super().__init__(need, have, tuple(demands), chip)
@@ -142,7 +148,9 @@ class BudgetError(RramallocError):
                 f"largest layer is {_label(self.largest)!r}: the smallest budget that works is "
                 f"--arrays {self.need}"
             )
-        reload = ", or --reload to write and run the layers in segments" if self.can_reload else ""
+        reload = ", or --reload to write and run the layers in segments" if self.reload is not None else ""
+        if self.reload:
+            reload += f" (needs {' and '.join(self.reload)} in the hardware file)"
         return (
             f"{short}, or use larger crossbars or more bits per cell{reload}\n"
             f"  {'layer':<{width}}    arrays\n{table}\n  {'needed':<{width}}  {self.need:>8}\n"
@@ -247,8 +255,11 @@ class TargetError(RramallocError):
     """No allocation within the budget reaches the wanted latency, or none was found.
 
     target, bound: in `unit` ("steps" or "ns"); bound: no allocation within the budget can be faster;
-    proven: whether the bound excludes the target.
+    proven: whether the bound excludes the target; chip: arrays that can be used of the chips, where they and
+    not --arrays are the limit.
     """
+
+    chip: int | None = None
 
     def __init__(self, target: float, bound: float, unit: str, *, proven: bool = True) -> None:
         super().__init__(target, bound, unit)
@@ -256,10 +267,12 @@ class TargetError(RramallocError):
 
     def __str__(self) -> str:
         what = "cannot be met" if self.proven else "was not met within the work allowed"
+        limit, remedy = "the budget", "raise --arrays"
+        if self.chip is not None:
+            limit, remedy = f"the {self.chip} arrays of the chips", "use more or larger tiles, more chips"
         return (
-            f"the target of {self.target:g} {self.unit} {what}: no allocation within the budget is "
-            f"faster than {self.bound:g} {self.unit}; raise --arrays{'' if self.proven else ', --work'} "
-            f"or the target"
+            f"the target of {self.target:g} {self.unit} {what}: no allocation within {limit} is faster than "
+            f"{self.bound:g} {self.unit}; {remedy}{'' if self.proven else ', more --work'} or a higher target"
         )
 
 
@@ -302,6 +315,10 @@ class WorkerError(RramallocError):
 
 class SolverError(RramallocError):
     """An external solver failed or returned an allocation that does not hold; says which and how."""
+
+
+class PluginError(RramallocError):
+    """What another package names as an entry point failed; says which, where it is and how."""
 
 
 class SimulatorError(RramallocError):

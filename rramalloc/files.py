@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -14,13 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Self
 
-from rramalloc.errors import FileError, RramallocError
+from rramalloc.errors import FileError, RramallocError, suggestion
 
 JSON_LIMIT_BYTES = 64 * 2**20
 TOML_LIMIT_BYTES = 2**20
 CSV_LIMIT_BYTES = 16 * 2**20
 _TOML_DEPTH = 100
 _JSON_KEYS = 200_000
+_MOST_NAMES = 1000  # of a folder: those of more are slow to compare, and nobody reads them
 _ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 ONNX_LIMIT_BYTES = 2**31 - 1  # protobuf's own limit for one message
 
@@ -282,6 +284,13 @@ def write_folder(
         sync_folder(target.parent)
 
 
+def names_beside(path: str) -> tuple[str, ...]:
+    """Return names in the folder of a file, at most 1000 and none that cannot be read, to suggest one."""
+    with contextlib.suppress(OSError, ValueError), os.scandir(os.path.dirname(path) or ".") as entries:
+        return tuple(sorted(entry.name for entry in itertools.islice(entries, _MOST_NAMES)))
+    return ()
+
+
 def folder_names(path: str | os.PathLike[str]) -> list[str]:
     """Names in a folder, sorted. Raises FileError."""
     with file_errors(os.fspath(path)):
@@ -365,7 +374,9 @@ def _mask() -> int:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
-        return "no such file or folder"
+        path = os.fspath(error.filename or "")
+        hint = suggestion(os.path.basename(path), names_beside(path), cutoff=0.75)
+        return f"no such file or folder; {hint}" if hint else "no such file or folder"
     if isinstance(error, PermissionError):
         return "permission denied"
     if isinstance(error, OSError) and error.strerror:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rramalloc.errors import SpecError
+from rramalloc.errors import PluginError, RramallocError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -52,34 +54,26 @@ def _on_paths(group: str, _paths: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 
 def load_foreign(group: str, name: str, kind: str) -> Any:
-    """What an entry point names, imported now. Raises SpecError, whose message calls it `kind`."""
-    point = foreign(group)[name]
+    """Return what an entry point names, imported now. Raises PluginError, whose message calls it `kind`."""
+    with plugin_errors(group, name, kind):
+        return foreign(group)[name].load()
+
+
+@contextmanager
+def plugin_errors(group: str, name: str, kind: str) -> Iterator[None]:
+    """Let what goes wrong in the code of an entry point become a PluginError that names it."""
     try:
-        return point.load()
-    except (ImportError, AttributeError) as error:
-        words = f"the entry point {point.value!r} cannot be imported: {error}"
-        raise SpecError(f"{kind} {name!r}", words) from error
+        yield
+    except RramallocError:
+        raise
+    except Exception as error:
+        words = f"{kind} {name!r}, the entry point {foreign(group)[name].value!r} of another package, failed"
+        raise PluginError(f"{words}: {type(error).__name__}: {error}") from error
 
 
 def how_to_install(extra: str) -> str:
-    """Return the command that installs an extra from where this package came from: no index has it."""
+    """Return the command that installs an extra; no index has the package, only the folder of its source."""
     source = Path(__file__).resolve().parents[1]
-    if not (source / "pyproject.toml").is_file():
-        source = _installed_from()
-    where = "" if source.is_absolute() else " (in the folder of rramalloc's source)"
-    return f"{sys.executable} -m pip install {shlex.quote(f'{source}[{extra}]')}{where}"
-
-
-def _installed_from() -> Path:
-    """Return the folder or wheel that pip noted for this package, "." if it is not there any more."""
-    import json
-    from importlib.metadata import PackageNotFoundError, distribution
-    from urllib.parse import urlsplit
-    from urllib.request import url2pathname
-
-    try:
-        origin = json.loads(distribution("rramalloc").read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:
-        return Path()
-    path = Path(url2pathname(urlsplit(origin.get("url", "")).path))
-    return path if path.is_absolute() and path.exists() else Path()
+    if (source / "pyproject.toml").is_file():
+        return f"{sys.executable} -m pip install {shlex.quote(f'{source}[{extra}]')}"
+    return f"{sys.executable} -m pip install '.[{extra}]' (in the folder of rramalloc's source)"

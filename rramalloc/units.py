@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Literal
 
 Unit = Literal["steps", "ticks", "ns", "arrays", "pJ", "pJ ns", "um2"]
 """Of values and bounds of objectives; ticks where stages have their own clocks."""
 LONGEST_NAME, LONGEST_LINE = 60, 240
 """Characters of a name, and of a line, beyond which it is cut."""
+
+_AMOUNT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?) *(%|[a-z]*)", re.ASCII)
+_TIMES_NS = {"ns": "1", "us": "1e3", "ms": "1e6", "s": "1e9", "min": "60e9", "h": "3600e9"}
+
+
+def amount(text: str, unit: str) -> float:
+    """Return a number in `unit` ("s", "ns"; "" of a share), given in it or in another: "10", "500ms", "1%".
+
+    Raises ValueError.
+    """
+    scales = _TIMES_NS if unit else {"": "1", "%": "0.01"}
+    found = _AMOUNT.fullmatch(text.strip().replace("\u00b5", "u").replace("\u03bc", "u"))
+    if found is None or (found[2] or unit) not in scales:
+        known = (
+            f"a number of {unit}, or one with {', '.join(scales)}: 500ms" if unit else "a share: 0.01 or 1%"
+        )
+        raise ValueError(f"must be {known}, got {text[:LONGEST_NAME]!r}")
+    return float(Decimal(found[1]) * Decimal(scales[found[2] or unit]) / Decimal(scales[unit]))
 
 
 def steps(value: int, unit: str = "step") -> str:

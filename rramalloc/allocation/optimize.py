@@ -19,7 +19,7 @@ from rramalloc.allocation.allocation import (
 )
 from rramalloc.allocation.check import check_candidate, recheck_bound
 from rramalloc.choices import ObjectiveName
-from rramalloc.errors import BudgetError, SpecError
+from rramalloc.errors import BudgetError, SpecError, TargetError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import (
     ModeArrays,
@@ -78,9 +78,18 @@ def optimize(network: Network, hardware: Hardware, arrays: int, request: Request
     try:
         problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
     except BudgetError as error:
-        error.can_reload = hardware.write is not None
+        lacks = [f"[{table}]" for table in ("write", "timing") if getattr(hardware, table) is None]
+        plain = hardware.counting is None and request.mapping == request.mapping.changed(
+            fold=False, shared="copies"
+        )
+        error.reload = lacks if plain and (error.chip or not lacks) else None
         raise
-    candidate = propose(problem, request, stop)
+    try:
+        candidate = propose(problem, request, stop)
+    except TargetError as error:
+        whole = make_problem(network, hardware, MAX_ARRAYS, request.mapping, graph=problem.graph)
+        error.chip = problem.budget if whole.budget == problem.budget else None
+        raise
     return checked_allocation(hardware, arrays, problem, request, stop, candidate)
 
 

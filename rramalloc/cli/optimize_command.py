@@ -47,7 +47,7 @@ OPTIMIZE: Help = {
     ),
     "objective": ("NAME", f"What is minimised: {', '.join(OBJECTIVES)}."),
     "target": ("STEPS", "Latency for 'arrays'."),
-    "target_ns": ("NS", "Latency for 'arrays'."),
+    "target_ns": ("NS", "Latency for 'arrays', e.g. 50us."),
     "reload": (None, "Write and run the network in segments; needs [write]."),
     "inputs": ("R", "Inputs that run through a segment each time it is written."),
     "placed": (None, "Count the transfer between tiles, as the arrays would be placed."),
@@ -55,7 +55,7 @@ OPTIMIZE: Help = {
     "sensitivity": ("MAX", "Limit of the sum of sensitivities."),
     "bits_network": ("FILE", "Write the network with the chosen bits as JSON."),
     "method": (None, f"One of {', '.join(METHODS)}; those named published are for chains."),
-    "gap": ("G", "Stop within this gap, e.g. 0.01."),
+    "gap": ("G", "Stop within this gap, e.g. 1%."),
     "output": ("FILE", "Write the allocation as JSON."),
     "convergence": ("FILE", "Draw how makespan and bound met."),
 }

@@ -11,6 +11,7 @@ import typer
 
 from rramalloc.cli import complete
 from rramalloc.errors import SpecError
+from rramalloc.units import amount
 
 _NUMBERS = re.compile(r" *[0-9]{1,10} *(, *[0-9]{1,10} *){0,7}")
 
@@ -72,7 +73,7 @@ _SHARED: Help = {
     "output": ("FILE", "Also write the result as JSON."),
     "seed": ("N", "Seed of the search."),
     "work": ("N", "Most units of search, 0.05 s of a core each."),
-    "time_limit_s": ("S", "Stop by the clock: machine-dependent."),
+    "time_limit_s": ("S", "Stop by the clock, e.g. 30s: machine-dependent."),
     "figure": ("FILE", "Also draw it: .svg, .png or .pdf."),
     "latency_table": ("TABLE", "Measured step times, from `rramalloc latency`."),
     "quiet": (None, "No progress and no notes on stderr."),
@@ -93,6 +94,8 @@ _NAMES = {
     "quiet": ("--quiet", "-q"),
 }
 """Options whose names do not follow from those of their parameters."""
+_UNITS = {"time_limit_s": "s", "timeout_s": "s", "target_ns": "ns", "gap": "", "width": "", "noise": ""}
+"""Units of numbers that may be given in others; "" for shares."""
 _COMPLETED = {
     "network": complete.networks,
     "source": complete.networks,
@@ -129,6 +132,15 @@ def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
     """What Typer knows of a parameter."""
     metavar, words, callback = (*row, None)[:3]
     known = {"metavar": metavar, "help": words, "autocompletion": _COMPLETED.get(name), "callback": callback}
+    if name in _UNITS:
+
+        def number(text: str) -> float:
+            try:
+                return amount(str(text), _UNITS[name])
+            except ValueError as error:
+                raise typer.BadParameter(str(error)) from None
+
+        known["parser"] = number
     if place is not inspect.Parameter.KEYWORD_ONLY:
         return typer.Argument(**known)
     return typer.Option(*_NAMES.get(name, ("--" + name.strip("_").replace("_", "-"),)), **known)

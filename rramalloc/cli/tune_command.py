@@ -32,7 +32,7 @@ TUNE: Help = {
     "tool_paths": ("DIR", "Sources of the tool; else RRAMALLOC_TOOL names them."),
     "evaluations": ("N", "Answers after which the search ends."),
     "jobs": ("N", "Evaluations at a time; the result depends on it."),
-    "timeout_s": ("S", "Seconds for one evaluation."),
+    "timeout_s": ("S", "Time for one evaluation, e.g. 5min."),
     "store": ("FILE", "SQLite file of all answers; runs go on from it."),
     "hardware": ("FILE|PRESET", "Left out: as the tool counts arrays, plain for a command."),
     "mapping": (None, "Left out: as the tool lays weights out, im2col for a command."),

@@ -13,7 +13,7 @@ from pathlib import Path
 from rramalloc.errors import UnknownNameError
 from rramalloc.export.bundle import Bundle
 from rramalloc.export.subject import Subject
-from rramalloc.lazy import foreign, load_foreign
+from rramalloc.lazy import foreign, load_foreign, plugin_errors
 
 Target = Callable[[Subject], Bundle]
 GROUP = "rramalloc.exports"
@@ -29,11 +29,19 @@ def target_names() -> tuple[str, ...]:
 
 
 def target_function(name: str) -> Target:
-    """What makes the files of that target; imported only now. Raises UnknownNameError, SpecError."""
+    """Return what makes the files of that target; imported only now. Raises UnknownNameError, PluginError."""
     if name not in target_names():
         raise UnknownNameError("export target", name, target_names())
     if (_OWN / f"{name}.py").exists():
         own: Target = import_module(f"rramalloc.export.targets.{name}").export
         return own
     other: Target = load_foreign(GROUP, name, "export target")
-    return other
+
+    def made(subject: Subject) -> Bundle:
+        with plugin_errors(GROUP, name, "export target"):
+            bundle: object = other(subject)
+            if not isinstance(bundle, Bundle):
+                raise TypeError(f"it returned a {type(bundle).__name__}, a Bundle is needed")
+            return bundle
+
+    return made

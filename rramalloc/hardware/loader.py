@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from rramalloc.errors import FileError, SpecError, UnknownNameError
-from rramalloc.files import read_toml
+from rramalloc.files import names_beside, read_toml
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.hardware.preset_files import PRESETS, preset_names
 from rramalloc.records import brief, parse
@@ -43,7 +43,7 @@ def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
         if name in preset_names():
             path, shown = PRESETS / f"{name}.toml", f"{name}.toml"
         elif path.suffix in ("", ".toml"):
-            raise UnknownNameError("file or hardware preset", name, preset_names())
+            raise UnknownNameError("file or hardware preset", shown, preset_names(), names_beside(shown))
     try:
         return parse(_HARDWARE, read_toml(path), shown)
     except FileError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rramalloc.choices import NODE_NAMES, NodeNames
 from rramalloc.errors import FileError, UnknownNameError
-from rramalloc.files import parse_json, read_json
+from rramalloc.files import names_beside, parse_json, read_json
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names, shipped_text
 from rramalloc.records import check_known
@@ -74,7 +74,7 @@ def load(
     if is_absent and name in shipped_names():
         return Network.from_document(parse_json(shipped_text(name), path.name), path.name)
     if is_absent and path.suffix in ("", ".json"):
-        raise UnknownNameError("file or shipped network", name, shipped_names())
+        raise UnknownNameError("file or shipped network", path.name, shipped_names(), names_beside(path.name))
     try:
         return _read(path, input_shapes or {}, allow_partial=allow_partial, names=names)
     except FileError as error:

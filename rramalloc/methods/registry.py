@@ -7,15 +7,18 @@ packages name a Method, or a function that solves, as an entry point of the grou
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rramalloc.errors import UnknownNameError
-from rramalloc.lazy import foreign, load_foreign
+from rramalloc.lazy import foreign, load_foreign, plugin_errors
 
 if TYPE_CHECKING:
-    from rramalloc.methods.method import Method
+    from rramalloc.methods.method import Method, Solve
+    from rramalloc.search.problem import Candidate, Problem, Stop
 
 GROUP = "rramalloc.methods"
 _DECLARED = re.compile(r'^(\w+) = Method\(\s*"([\w-]+)"', re.MULTILINE)
@@ -41,7 +44,10 @@ def method_names() -> tuple[str, ...]:
 
 
 def method_named(name: str) -> Method:
-    """The method of that name; its libraries are imported only now. Raises UnknownNameError, SpecError."""
+    """Return the method of that name; its libraries are imported only now.
+
+    Raises UnknownNameError, PluginError.
+    """
     if name in METHODS:
         module, _, variable = METHODS[name].partition(":")
         own: Method = getattr(import_module(module), variable)
@@ -51,4 +57,16 @@ def method_named(name: str) -> Method:
     from rramalloc.methods.method import Method
 
     method = load_foreign(GROUP, name, "method")
-    return method if isinstance(method, Method) else Method(name, method, minimises="", compared=False)
+    if not isinstance(method, Method):
+        method = Method(name, method, minimises="", compared=False)
+    return replace(method, solve=partial(_solved, name, method.solve))
+
+
+def _solved(name: str, solve: Solve, problem: Problem, stop: Stop, seed: int) -> Candidate:
+    """Return what a method of another package proposes, with one number a stage. Raises PluginError."""
+    with plugin_errors(GROUP, name, "method"):
+        found = solve(problem, stop, seed)
+        copies = [int(number) for number in found.replication]
+        if len(copies) != len(problem.demand):
+            raise ValueError(f"it returned {len(copies)} numbers of copies for {len(problem.demand)} stages")
+        return replace(found, replication=problem.demand * 0 + copies)

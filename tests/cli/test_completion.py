@@ -128,6 +128,28 @@ def test_the_nearest_is_suggested(arguments: str, code: int, told: str, run: Run
 
 
 @pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("inspect my_nett", "did you mean my_net.onnx?"),
+        ("inspect my_nte.json", "did you mean my_net.onnx?"),
+        ("inspect my_nett.onnx", "my_nett.onnx: no such file or folder; did you mean my_net.onnx?"),
+        ("inspect vgg16 --hardware my_chp.toml", "did you mean my_chip.toml?"),
+        ("simulate vgg16 --allocation my_allocatoin.json", "did you mean my_allocation.json?"),
+        ("sweep my_studdy.toml -o rows", "did you mean my_study.toml?"),
+    ],
+)
+def test_the_nearest_file_is_suggested(
+    arguments: str, told: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("my_net.onnx", "my_chip.toml", "my_allocation.json", "my_study.toml", "my_n\x1bet.onnx"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    outcome = run(*arguments.split())
+    assert outcome.code == 1
+    assert outcome.err.endswith(f"{told}\n")
+
+
+@pytest.mark.parametrize(
     "name", ["model.onnx", "my/networks/a.json", "no/hardware.csv", "\0.onnx", "x" * 5000 + ".onnx"]
 )
 def test_a_missing_file_like_no_name_that_ships(name: str, run: Run) -> None:

@@ -169,6 +169,14 @@ def test_a_network_that_does_not_fit_is_told_of_reload_where_it_would_help(run: 
     assert "or --reload to write and run the layers in segments" in " ".join(outcome.err.split())
     plain = run("optimize", "alexnet", "--arrays", 80)
     assert "--reload" not in plain.err
+    chip = hardware.read_text().replace(WRITE, WRITE.partition("[write]")[0] + CHIP)
+    hardware.write_text(chip)
+    small = " ".join(run("optimize", "alexnet", "--hardware", hardware).err.split())
+    assert "the chips have 20 arrays" in small
+    assert "or --reload to write and run the layers in segments (needs [write] in the hardware file)" in small
+    hardware.write_text(chip + "[write]\nwrite_ns_per_row = 5.0\n")
+    helped = run("optimize", "alexnet", "--hardware", hardware, "--reload", "--work", 1)
+    assert helped.code == 0
 
 
 def test_a_time_limit_and_no_work_still_give_a_plan(reload: Run) -> None:

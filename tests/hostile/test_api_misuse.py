@@ -136,3 +136,21 @@ def test_what_is_meant_works() -> None:
         rramalloc.optimize(network)
     assert rramalloc.simulate(network, {"c": np.int64(2)}).makespan == 8
     assert rramalloc.export(network, {"c": 2}, "csv").files
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "told"),
+    [
+        (
+            "optimize",
+            {"network": "alexnet", "array": 400},
+            "rramalloc.optimize: .*'array'; did you mean arrays?",
+        ),
+        ("report", {"files": [], "titel": "x"}, "rramalloc.report: .*'titel'; did you mean title?"),
+        ("simulate", {"network": "alexnet"}, "rramalloc.simulate: missing a required argument: 'allocation'"),
+        ("load", {"zzz": 1}, "rramalloc.load: .*$"),
+    ],
+)
+def test_a_wrong_keyword_names_the_call(call: str, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(TypeError, match=told.replace("?", r"\?")):
+        getattr(rramalloc, call)(**given)

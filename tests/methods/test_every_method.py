@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, random_problem, randoms
 from methods.small import random_chain
 
-from rramalloc import lazy, optimize
+from rramalloc import compare, lazy, optimize
 from rramalloc.allocation.optimize import Request, make_problem, propose
-from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.errors import PluginError, RramallocError, UnsupportedError
 from rramalloc.hardware.hardware import Chip
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
@@ -182,5 +182,31 @@ def test_methods_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = make_problem(load("alexnet"), load_hardware("plain"), 1000)
     assert propose(problem, Request(method="mine"), Stop()).proof == "told by a fake"
     assert not method_named("mine").compared
-    with pytest.raises(SpecError, match="'no_such_module:solve' cannot be imported"):
+    with pytest.raises(
+        PluginError, match=r"method 'broken', the entry point 'no_such_module:solve' .* failed: Module"
+    ):
         method_named("broken")
+
+
+@pytest.mark.parametrize(
+    ("home", "reason"),
+    [
+        ("studies.fakes:crashing", "ZeroDivisionError: no such luck"),
+        ("studies.fakes:silent", "'NoneType' object has no attribute 'replication'"),
+        ("studies.fakes:short", "returned 1 numbers of copies for 5 stages"),
+        ("studies.fakes:boastful", "claims no less than 1000000"),
+    ],
+)
+def test_a_fault_in_a_method_of_another_package_names_it(
+    home: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone it is the error; a comparison keeps the rows of the other methods."""
+    points = {"theirs": EntryPoint("theirs", home, registry.GROUP)}
+    monkeypatch.setattr(lazy, "foreign", lambda _: points)
+    monkeypatch.setattr(registry, "foreign", lambda _: points)
+    with pytest.raises(RramallocError, match="theirs") as caught:
+        optimize("alexnet", 400, method="theirs")
+    assert reason in str(caught.value)
+    compared = compare("alexnet", 400, methods=["none", "theirs"], seeds=1)
+    assert [row.method for row in compared.rows] == ["none"]
+    assert [left.method for left in compared.skipped] == ["theirs"]

@@ -24,6 +24,7 @@ from rramalloc.allocation.optimize import make_problem
 from rramalloc.api import optimize
 from rramalloc.errors import BudgetError, SpecError, TargetError, UnknownNameError
 from rramalloc.files import to_json
+from rramalloc.hardware.hardware import Chip
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.modes import breakpoints
@@ -301,6 +302,22 @@ def test_impossible_requests_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         optimize("vgg16", arrays, work=4, **options)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "remedy"),
+    [
+        pytest.param(None, "200 arrays of the chips .* more or larger tiles", id="all of the chip"),
+        pytest.param(1000, "200 arrays of the chips .* more or larger tiles", id="more than the chip has"),
+        pytest.param(180, "within the budget .* raise --arrays", id="less than the chip has"),
+    ],
+)
+def test_a_target_out_of_reach_says_what_the_limit_is(arrays: int | None, remedy: str) -> None:
+    """AlexNet has 3025 windows in its first layer, of 3 arrays: more than 40 steps with 200 arrays."""
+    chip = Chip(arrays_per_tile=50, straddle=True, tiles=(1, 4), chips=(1, 1))
+    hardware = load_hardware("plain").model_copy(update={"chip": chip})
+    with pytest.raises(TargetError, match=f"target of 40 steps cannot be met.*{remedy}"):
+        optimize("alexnet", arrays, hardware=hardware, objective="arrays", target=40, work=4)
 
 
 def test_layers_are_in_network_order_and_add_up() -> None:

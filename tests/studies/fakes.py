@@ -42,6 +42,19 @@ def failing(problem: Problem, stop: Stop, seed: int) -> Candidate:
     raise SolverError("no allocation found: give it more --work")
 
 
+def crashing(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    raise ZeroDivisionError("no such luck")
+
+
+def silent(problem: Problem, stop: Stop, seed: int) -> None:
+    """No candidate at all."""
+
+
+def short(problem: Problem, stop: Stop, seed: int) -> Candidate:
+    """Copies of the first stage alone."""
+    return Candidate(np.ones(1, dtype=np.int64), 1, "told by a fake")
+
+
 def chains_only(problem: Problem, stop: Stop, seed: int) -> Candidate:
     raise UnsupportedError("here", "covers chains only")
 

@@ -17,7 +17,7 @@ from rramalloc.allocation.simulation import published_steps
 from rramalloc.choices import COMPARED_OBJECTIVES, ComparedObjective, FullyConnected, Mapping
 from rramalloc.commands.compare.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
 from rramalloc.compiled import clock as now_s
-from rramalloc.errors import SolverError, SpecError, UnsupportedError
+from rramalloc.errors import PluginError, SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
@@ -124,15 +124,16 @@ def _compared(
         for number, method in enumerate(methods, start=place * len(methods)):
             if on_progress is not None and not cancel.interrupted:
                 on_progress(budget, method, number, total)
-            begun_s = now_s()
+            begun_s, proposed = now_s(), None
             try:
                 request = Request(mapping=mapping, objective=objective, method=method)
                 proposed = _candidates(judged.problem, request, options, cancel)
-            except (UnsupportedError, SolverError) as error:
+                clock_s = (now_s() - begun_s) / len(proposed) if clock else None
+                ready[method] = CheckedRuns.of(judged, budget, method, proposed, clock_s)
+            except (UnsupportedError, SolverError, PluginError) as error:
+                if proposed is not None and method in METHODS:
+                    raise  # what a method of this package proposes must survive the check
                 skipped.append(Skipped(arrays=budget, method=method, reason=str(error)))
-                continue
-            clock_s = (now_s() - begun_s) / len(proposed) if clock else None
-            ready[method] = CheckedRuns.of(judged, budget, method, proposed, clock_s)
         rows += rows_of(network, budget, judged, ready, _stop(options, cancel))
     if not rows and not cancel.interrupted:
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")

@@ -27,7 +27,7 @@ from rramalloc.errors import SimulatorError, SpecError, UnknownNameError
 from rramalloc.export.export import export
 from rramalloc.hardware.hardware import Counting, Hardware
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.lazy import foreign, load_foreign
+from rramalloc.lazy import foreign, load_foreign, plugin_errors
 from rramalloc.network.network import Network
 
 PLACE = "{allocation}"
@@ -356,8 +356,9 @@ def simulator_named(text: str, *, tool_paths: Sequence[str] = (), timeout_s: flo
     if name in TOOLS:
         return ExportedTool(name, _checkouts(name, tool_paths), words[1:], timeout_s=timeout_s)
     if name in foreign(GROUP):
-        made: Simulator = load_foreign(GROUP, name, "simulator")(words)
-        return made
+        with plugin_errors(GROUP, name, "simulator"):
+            made: Simulator = load_foreign(GROUP, name, "simulator")(words)
+            return made
     if len(words) > 1:
         reason = (
             f"must be one of {', '.join(simulator_names())} with options, or a command with {PLACE} where"
