@@ -73,11 +73,12 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'rramalloc' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
-    if not isfunction(value):
-        return value
-    from rramalloc.arguments import checked
+    if isfunction(value):
+        from rramalloc.arguments import checked
 
-    return checked(value)
+        value = checked(value)
+        value.__module__, value.__qualname__ = __name__, name  # pickled by this name, so it has one object
+    return globals().setdefault(name, value)
 
 
 def __dir__() -> list[str]:

@@ -37,6 +37,9 @@ def make_callable(package: str, module: str) -> None:
             call = getattr(import_module(f"{package}.{module}"), package.rpartition(".")[2])
             return checked(call)(*args, **kwargs)
 
+        def __reduce__(self) -> Any:
+            return import_module, (package,)
+
     sys.modules[package].__class__ = CallablePackage
 
 

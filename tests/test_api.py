@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import pickle
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
@@ -34,6 +37,17 @@ def test_every_result_has_the_three_forms() -> None:
         assert result.to_dict()["format" if result is not network else "name"]
         assert len(result.to_frame()) >= 5
         assert "<table" in result._repr_html_()
+
+
+def test_public_calls_are_tasks_of_other_processes() -> None:
+    """By name, in a process that has imported nothing yet; each call is one object."""
+    calls = [getattr(rramalloc, name) for name in dir(rramalloc) if name != "__version__"]
+    assert [pickle.loads(pickle.dumps(call)) is call for call in calls] == [True] * len(calls)  # noqa: S301
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        task = pool.submit(rramalloc.optimize, "alexnet", arrays=300, work=0)
+        assert task.result() == rramalloc.optimize("alexnet", arrays=300, work=0)
+        with pytest.raises(SpecError, match="work"):
+            pool.submit(rramalloc.optimize, "alexnet", arrays=300, work="x").result()
 
 
 def test_html_escapes_names_from_files() -> None:
