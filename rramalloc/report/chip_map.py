@@ -10,7 +10,9 @@ from itertools import islice, product
 from typing import Any
 
 from rramalloc.chart import Axis, Chart, Marks, Panel, Spec, columns, label, named
+from rramalloc.errors import SpecError
 from rramalloc.placement.placement import PlacedArray, Placement
+from rramalloc.records import brief
 from rramalloc.report.section import FIGURE, Detail
 from rramalloc.units import counted, rounded
 
@@ -49,6 +51,10 @@ class _Map:
         across = {column: place for place, column in enumerate(sorted({column for _, column in chips}))}
         corner = {(r, c): (down[r] * (mesh[0] + 1), across[c] * (mesh[1] + 1)) for r, c in chips}
         number = {layer.name: place for place, layer in enumerate(placement.layers, 1)}
+        for index, array in enumerate(placement.arrays):
+            if array.layer not in number:
+                where = f"placement of {placement.network.name[:60]!r}: arrays[{index}]"
+                raise SpecError(where, f"holds {brief(array.layer)}, which is none of the layers")
         room = max([array.index + 1 for array in placement.arrays] + [chip.arrays_per_tile if chip else 1])
         return cls(placement, mesh, corner, number, room)
 

@@ -181,6 +181,12 @@ def test_the_schema_takes_what_is_written(document: dict[str, Any]) -> None:
             jsonschema.validate(document | {name: 1}, schema)
 
 
+def test_a_map_of_arrays_of_no_layer_is_refused(document: dict[str, Any]) -> None:
+    document["arrays"][2]["layer"] = "c9"
+    with pytest.raises(SpecError, match=r"arrays\[2\]: holds 'c9', which is none of the layers"):
+        rramalloc.report([read(document)])
+
+
 def test_frame_and_page_of_a_placement(document: dict[str, Any]) -> None:
     placement = read(document)
     frame = placement.to_frame()
