@@ -1,10 +1,8 @@
 """The lower side of `auto`: targets between lower bound and incumbent are refuted or met, one by one.
 
 `Tightener` shrinks the box of a target by propagation and relaxation in turn, until it shrinks no more.
-`Branching` is branch and bound with the linear relaxation in every node: few nodes, each cut deep; the open
-boxes of a target are kept, so that the search goes on where it stopped. `Diagrams` refutes targets by relaxed
-decision diagrams. `Prover` chooses targets, and spends its turns on quick nodes of compiled branch and bound
-first, then on these.
+`Diagrams` refutes targets by relaxed decision diagrams. `Prover` chooses targets, and spends its turns on
+quick nodes of compiled branch and bound first, then on these.
 """
 
 from __future__ import annotations
@@ -20,18 +18,13 @@ from rramalloc.search.path_program import Floats
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.search.relaxation import Relaxation
 from rramalloc.search.turns import ProofTurn, TimedAllocation
-from rramalloc.timing.simulate import Replication, makespan_of
+from rramalloc.timing.simulate import Replication
 
 _TIGHTEN_ROUNDS, _TIGHTEN_ENOUGH = 6, 0.95
-_NODE_ROUNDS, _NODE_ENOUGH = 2, 0.8
-"""Rounds of propagation and relaxation at most, of a target and in a node; one that leaves more than this
-part of the box is the last."""
-_STAKE = 0.1
-"""Weight of a box's width beside the distance of the relaxed copies from its ends."""
+"""Rounds of propagation and relaxation of a target at most; one that leaves more than this part of the box is
+the last."""
 _FIRST_EFFORT = 64
-_FEW_STAGES = 24
-_DEEP_NODES = 2
-"""Deep nodes that a turn with them has time for at least."""
+"""Nodes of branch and bound that the first target gets; twice as many each time that one stays undecided."""
 _ABOVE, _QUICK_S = (4, 16, 8, 2, 1, 0), 0.01
 """Per cent above the first bound at which boxes are looked at; only the first where boxes take long."""
 FINEST = 4096
@@ -119,88 +112,6 @@ class Tightener:
         return low.copy(), high.copy()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BranchingTurn:
-    """What a turn came to; found: an allocation that meets the target, if there is one; counted seconds."""
-
-    outcome: Outcome
-    found: Replication | None
-    nodes: int
-    seconds: float
-
-
-@dataclass(eq=False)
-class Branching:
-    """A search of one box for an allocation that meets one target."""
-
-    bounder: Bounder
-    relaxation: Relaxation
-    target: int
-    root: Box
-    _open: list[Box] = field(default_factory=list)
-    _near: int = -1
-    _doubt: bool = False
-
-    def __post_init__(self) -> None:
-        self._problem = self.bounder.problem
-        self._open.append(self.root)
-
-    def run(self, seconds: float, stop: Stop) -> BranchingTurn:
-        """Go on for about `seconds` of counted work, one node at least."""
-        nodes, spent = 0, 0.0
-        while self._open and (nodes == 0 or spent < seconds) and not stop.out_of_time:
-            nodes += 1
-            box, copies, took = self._cut(self._open.pop())
-            spent += took
-            if box is None or copies is None:
-                continue
-            if makespan_of(self._problem.graph, box[0]) <= self.target:
-                if self._problem.fits(box[0]):
-                    return BranchingTurn(Outcome.FOUND, box[0], nodes, spent)
-                self._doubt = self._doubt or not self._never_fits(box[0])
-            else:
-                self._split(box, copies)
-        if self._open or self._doubt:
-            return BranchingTurn(Outcome.UNDECIDED, None, nodes, spent)
-        return BranchingTurn(Outcome.REFUTED, None, nodes, spent)
-
-    def _cut(self, box: Box) -> tuple[Box | None, Floats | None, float]:
-        """What propagation and relaxation leave of a box, the relaxed copies, and the seconds it took."""
-        copies, spent = None, 0.0
-        for _ in range(_NODE_ROUNDS):
-            spent += self.bounder.node_seconds
-            left = self.bounder.shrunk(self.target, box, self._near)
-            if left is None or self._never_fits(left.box[0]):
-                return None, None, spent
-            self._near = left.price
-            relaxed = self.relaxation.solve(left.box, left.start, left.rest, self.target)
-            spent += relaxed.seconds
-            if relaxed.box is None or relaxed.bound > self.target:
-                return None, None, spent
-            box, copies = relaxed.box, relaxed.copies
-            if width(box) > _NODE_ENOUGH * width(left.box):
-                break
-        return box, copies, spent
-
-    def _never_fits(self, replication: Replication) -> bool:
-        """Whether copies cannot be placed in tiles, proven; no more copies can either."""
-        tiles = self._problem.tiles
-        return tiles is not None and tiles.pack(self._problem.demand, replication).fit == "does not fit"
-
-    def _split(self, box: Box, copies: Floats) -> None:
-        """Cut a box at the relaxed copies of the stage whose arrays they leave most undecided."""
-        low, high = box
-        if (low == high).all():
-            return
-        demand = self._problem.demand
-        undecided = np.minimum(copies - low, high - copies) * demand + _STAKE * (high - low) * demand
-        chosen = int(np.where(high > low, undecided, -1.0).argmax())
-        middle = min(max(int(copies[chosen]), int(low[chosen])), int(high[chosen]) - 1)
-        above, below = low.copy(), high.copy()
-        above[chosen], below[chosen] = middle + 1, middle
-        self._open += [(above, high), (low, below)]
-
-
 @dataclass(eq=False)
 class Diagrams:
     """Targets between the bound and the shortest one that resisted, refuted by decision diagrams.
@@ -286,7 +197,6 @@ class Prover:
     _stride: int = 1
     _begun: bool = False
     _found: list[TimedAllocation] = field(default_factory=list)
-    _branchings: dict[int, Branching] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.bounder = bounder_of(self.problem)
@@ -334,7 +244,7 @@ class Prover:
         return bound, spent + self._diagrams.seconds - before
 
     def _climb(self, bound: int, makespan: int, left_s: float, stop: Stop) -> tuple[int, float]:
-        """Refute or meet one more target by tightening and branching: (bound, seconds).
+        """Refute or meet one more target by tightening and branch and bound: (bound, seconds).
 
         Targets go up in growing strides as long as they are refuted, and in shorter ones when one resists;
         not in single ticks where stages have their own clocks and times are long.
@@ -344,7 +254,7 @@ class Prover:
         bound, spent = self._tighten(bound, target, left_s, stop)
         outcome = Outcome.REFUTED
         if bound <= target:
-            outcome, took = self._decide(target, left_s - spent, stop)
+            outcome, took = self._decide(target, left_s - spent)
             spent += took
         if outcome is Outcome.REFUTED:
             bound, self._stride = max(bound, target + 1), 2 * self._stride
@@ -365,27 +275,15 @@ class Prover:
     def _timed(self, copies: Replication) -> TimedAllocation:
         return TimedAllocation.of_copies(self.problem, copies)
 
-    def _decide(self, target: int, left_s: float, stop: Stop) -> tuple[Outcome, float]:
-        """Quick nodes first, then few deep ones; with many stages quick nodes do not lead far."""
+    def _decide(self, target: int, left_s: float) -> tuple[Outcome, float]:
+        """Refute or meet a target by branch and bound: (outcome, seconds)."""
         node_s = self.bounder.node_seconds
         effort = max(1, min(self._effort, int(left_s / node_s)))
-        box, spent = self._tightener.box(target), 0.0
-        outcome, deep = Outcome.UNDECIDED, self._tightener.round_s <= _SHARE * left_s
-        if not deep or target not in self._branchings or len(self.problem.demand) <= _FEW_STAGES:
-            outcome, nodes, found = self.bounder.decide(target, effort, box)
-            self._nodes += nodes
-            spent = nodes * node_s + self.bounder.sweep_seconds
-            if outcome is Outcome.FOUND:
-                self._found.append(self._timed(found))
-        if outcome is not Outcome.UNDECIDED or not deep or stop.out_of_time:
-            return outcome, spent
-        if target not in self._branchings:
-            self._branchings[target] = Branching(self.bounder, self._tightener.relaxation, target, box)
-        turn = self._branchings[target].run(max(effort * node_s, _DEEP_NODES * self._tightener.round_s), stop)
-        self._nodes += turn.nodes
-        if turn.found is not None:
-            self._found.append(self._timed(turn.found))
-        return turn.outcome, spent + turn.seconds
+        outcome, nodes, found = self.bounder.decide(target, effort, self._tightener.box(target))
+        self._nodes += nodes
+        if outcome is Outcome.FOUND:
+            self._found.append(self._timed(found))
+        return outcome, nodes * node_s + self.bounder.sweep_seconds
 
     def _tighten(self, bound: int, target: int, left_s: float, stop: Stop) -> tuple[int, float]:
         """Relax the box of a target, once, if there is time for it: (bound, seconds)."""

@@ -20,7 +20,7 @@ from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, diagram, fewest, interval, path_program, relaxation
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.problem import Candidate, Stop
-from rramalloc.search.prove import Branching, Tightener
+from rramalloc.search.prove import Tightener
 from rramalloc.timing.simulate import makespan_of_each
 from rramalloc.timing.stage_graph import BatchTicks
 
@@ -123,25 +123,6 @@ def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], tick: int, 
         outcome, nodes, _ = bounder.decide(target, 1)
         assert nodes <= 1
         assert outcome is not (Outcome.REFUTED if target >= case.optimum else Outcome.FOUND)
-
-
-@PROBLEMS
-@settings(max_examples=60)
-@given(data=st.data())
-def test_deep_branching_decides_every_target(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
-    """Node by node, each turn going on where the last one stopped."""
-    case = data.draw(enumerated(ops=ops, tick=tick))
-    bounder = Bounder(case.problem)
-    relaxations = relaxation.Relaxation(case.problem)
-    for target in range(max(1, case.optimum - 3), case.optimum + 3):
-        branching = Branching(bounder, relaxations, target, bounder.widest)
-        turn = branching.run(0.0, Stop())
-        while turn.outcome is Outcome.UNDECIDED:
-            assert turn.nodes == 1
-            turn = branching.run(0.0, Stop())
-        assert turn.outcome is (Outcome.FOUND if target >= case.optimum else Outcome.REFUTED)
-        if turn.found is not None:
-            assert makespan(case, Candidate(turn.found, 1, "")) <= target
 
 
 @AND_LONG_TIMES
