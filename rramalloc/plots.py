@@ -60,7 +60,7 @@ class AllocationPlots(SimulationPlots):
 
     def convergence(self, save: Path | None = None) -> Chart:
         """Best makespan and lower bound over the work of the search. Raises SpecError, FileError."""
-        return self._chart("report.convergence", save)
+        return self._chart("convergence", save)
 
 
 class ComparisonPlots(_Plots):
