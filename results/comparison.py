@@ -35,7 +35,7 @@ REPLICATION_FIGURE, TIMELINE_FIGURE = (
 )
 COLUMNS = ("crossbar", "fc", *SCALARS, "replication", "skipped")
 ALL = tuple(name for name in METHODS if method_named(name).compared)
-MODELLED = (REFERENCE, "published", "published-dp", "proportional")
+MODELLED = (REFERENCE, "published", "proportional")
 
 
 class Case(NamedTuple):
@@ -258,7 +258,7 @@ def method_rows(shipped: dict[str, dict[str, dict[str, str]]]) -> Iterator[list[
 
 
 def published_rows(table: Table) -> Iterator[list[str]]:
-    yield ["network", "arrays", "lines", "P", "published", "published-dp", "W", "proportional",
+    yield ["network", "arrays", "lines", "P", "published", "W", "proportional",
            "exact, P's kind", "exact, W's kind", "auto", "bound"]  # fmt: skip
     for figure in PUBLISHED:
         rows = table.get(key_of(figure.case), {})
@@ -267,7 +267,7 @@ def published_rows(table: Table) -> Iterator[list[str]]:
         steps = {name: cell(rows, name, "published") for name in MODELLED}
         yield [
             figure.name, str(figure.arrays), str(figure.crossbar), str(figure.P), steps["published"],
-            steps["published-dp"], str(figure.W), steps["proportional"], cell(rows, "published", "makespan"),
+            str(figure.W), steps["proportional"], cell(rows, "published", "makespan"),
             cell(rows, "proportional", "makespan"), rows[REFERENCE]["makespan"],
             rows[REFERENCE]["lower_bound"],
         ]  # fmt: skip
@@ -363,9 +363,9 @@ Regenerate with `python results/comparison.py --fresh`; without `--fresh` it goe
 PUBLISHED_NOTES = """\
 P, W: published steps of the published method and of replication proportional to the windows
 (docs/sources/model.md 9),
-beside the published recurrence of what our methods `published`, `published-dp` (the published algorithm
-rebuilt) and `proportional` give for the same budget. exact: makespan of the allocations of `published` and
-`proportional` with the default handoff, which is a step a layer slower than the one of the published model.
+beside the published recurrence of what our methods `published` and `proportional` give for the same
+budget. exact: makespan of the allocations of `published` and `proportional` with the default handoff, which
+is a step a layer slower than the one of the published model.
 auto: its makespan, and the bound. lines: wordlines and bitlines. ResNet-18 is no chain: the published
 recurrence does not cover it."""
 PEER_NOTES = """\

@@ -17,10 +17,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import pages
+from cbc import HAS_CBC, run_cbc
 from measured import RESULTS, in_own_process, peak_mb
 from pydantic import TypeAdapter
 
@@ -34,12 +36,15 @@ NETWORKS = (
 CROSSBARS = (128, 256)
 FACTORS = (1.2, 2.0, 4.0, 16.0)
 """Budgets as multiples of the minimum, rounded down."""
+CBC = "milp-cbc"
+"""The model of `milp`, solved by the CBC of PuLP where there is one."""
 SERIES = {
     "auto": Key("auto", BLUE, "circle"),
     "interval": Key("interval", ORANGE, "square"),
-    "milp-cbc": Key("PuLP + CBC", RED, "diamond"),
+    CBC: Key("PuLP + CBC", RED, "diamond"),
     "milp": Key("PuLP + HiGHS", PURPLE, "cross"),
 }
+METHODS = tuple(method for method in SERIES if method != CBC or HAS_CBC)
 SOLVER_LIMIT_S, MUCH_WORK = 60.0, 10**9
 PROCESS_LIMIT_S = 1800.0
 DAG_GOAL = 0.15
@@ -92,7 +97,7 @@ def measure(case: Case, method: str) -> dict[str, Any]:
     from rramalloc.api import inspect, optimize
 
     for network, few in (("alexnet", 193), ("squeezenet", 216)):
-        optimize(network, few, method=method, work=10)
+        optimize(network, few, method="milp" if method == CBC else method, work=10)
     arrays = int(inspect(case.network, crossbar=f"{case.crossbar}x{case.crossbar}").minimum * case.factor)
     run = measure_auto if method == "auto" else measure_other
     return {"arrays": arrays} | run(case, arrays, method) | {"peak_mb": peak_mb()}
@@ -125,11 +130,12 @@ def measure_other(case: Case, arrays: int, method: str) -> dict[str, Any]:
     from rramalloc.errors import SolverError
     from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
     from rramalloc.importers import load
+    from rramalloc.methods import milp
     from rramalloc.methods.registry import method_named
     from rramalloc.search.problem import Candidate, Stop
     from rramalloc.timing.simulate import simulate
 
-    solve = method_named(method).solve
+    solve = partial(milp.solve, run=run_cbc) if method == CBC else method_named(method).solve
     candidate: Candidate | None = None
     begun = time.perf_counter()
     hardware = load_hardware(DEFAULT_PRESET).with_crossbar(case.crossbar, case.crossbar)
@@ -156,7 +162,7 @@ def measure_other(case: Case, arrays: int, method: str) -> dict[str, Any]:
 def run(case: Case, method: str) -> Row:
     """One run in a process of its own. Raises RuntimeError, TimeoutError."""
     asked = {"case": case, "method": method}
-    got = in_own_process(__file__, asked, PROCESS_LIMIT_S, has_solver=method == "milp-cbc")
+    got = in_own_process(__file__, asked, PROCESS_LIMIT_S, has_solver=method == CBC)
     makespan, bound = got["makespan"], got["lower_bound"]
     got["gap"] = None if makespan is None or bound is None else round((makespan - bound) / makespan, 6)
     for name in ("first_s", "seconds", "solve_s"):
@@ -265,7 +271,7 @@ def summary(table: Table) -> Iterator[tuple[str, str, str]]:
     )
     for what, value, form in times:
         unit = "MB" if what == "peak memory" else "s"
-        for method in ("auto", "milp-cbc", "milp") if what != "time to the first answer" else ("auto",):
+        for method in ("auto", CBC, "milp") if what != "time to the first answer" else ("auto",):
             values = column(table, method, value)
             shown = f"{median(values, form)} {unit}, {most(values, form)} {unit}"
             yield f"{what}, {SERIES[method].name}: median, largest", shown, "-"
@@ -341,7 +347,7 @@ def answer_cell(row: Row | None, best: int) -> str:
 
 def model_words(table: Table) -> str:
     """How often the solvers prove the model's optimum, and whether they agree."""
-    pairs = [(r["milp"], r["milp-cbc"]) for r in table.values() if {"milp", "milp-cbc"} <= r.keys()]
+    pairs = [(r["milp"], r[CBC]) for r in table.values() if {"milp", CBC} <= r.keys()]
     both = [(highs, cbc) for highs, cbc in pairs if highs.proven and cbc.proven]
     differ = [
         f"{highs.case.label} (HiGHS {highs.lower_bound}, CBC {cbc.lower_bound})"
@@ -359,7 +365,7 @@ def model_table(table: Table) -> Iterator[list[str]]:
     yield ["network", "lines", "x min", "CBC", "s", "HiGHS", "s"]
     for case, runs in table.items():
         cells = [case.network, str(case.crossbar), f"{case.factor:g}"]
-        yield cells + model_cells(runs.get("milp-cbc")) + model_cells(runs.get("milp"))
+        yield cells + model_cells(runs.get(CBC)) + model_cells(runs.get("milp"))
 
 
 def model_cells(row: Row | None) -> list[str]:
@@ -466,7 +472,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS, metavar="NAME")
     parser.add_argument("--crossbars", nargs="+", type=int, choices=CROSSBARS, default=CROSSBARS)
     parser.add_argument("--factors", nargs="+", type=float, choices=FACTORS, default=FACTORS)
-    parser.add_argument("--methods", nargs="+", choices=tuple(SERIES), default=tuple(SERIES))
+    parser.add_argument("--methods", nargs="+", choices=tuple(SERIES), default=METHODS)
     parser.add_argument("--limit", type=int, help="runs at most")
     parser.add_argument("--fresh", action="store_true", help="run again what is there already")
     parser.add_argument("--page", action="store_true", help="run nothing, write the page")

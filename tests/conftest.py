@@ -46,7 +46,7 @@ from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.stage_graph import StageGraph
 graph = StageGraph.build(rramalloc.load("alexnet"))
 problem = Problem(graph, np.ones_like(graph.windows), 20)
-for name in ("gain", "annealing", "bottleneck", "published", "published-dp", "balance"):
+for name in ("gain", "annealing", "bottleneck", "published", "balance"):
     method_named(name).solve(problem, Stop(work=1), 0)
 rramalloc.compare("alexnet", 200, hardware=tiled, methods=["gain"], work=1, progress=False)
 figures = {"timing": {"step_ns": 1.0}, "energy": {"read_pj": 1.0, "leakage_mw": 1.0}}

@@ -1,4 +1,4 @@
-"""MILP over the separable recurrence: the model, whoever solves it (docs/sources/model.md 5 and 6).
+"""MILP over the separable recurrence, solved by HiGHS (docs/sources/model.md 5 and 6).
 
 One binary per stage and useful replication, with mapping `sdk` per stage and mode of fewest arrays
 (docs/sources/model.md 10). Waits and tails are taken as functions of one stage's choice, each at its most
@@ -8,12 +8,12 @@ from the best and is judged by exact timing like any other.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +22,18 @@ from typing_extensions import override
 
 from rramalloc.errors import SolverError
 from rramalloc.mapping.modes import breakpoints
-from rramalloc.methods import milp_solvers
 from rramalloc.methods.method import Method
-from rramalloc.methods.milp_solvers import SolverAnswer
 from rramalloc.network.geometry import Pair
 from rramalloc.search.menu import Menu, Modes
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.dependencies import Edge
+
+_ENTRIES_PER_WORK = 100_000
+"""Entries of the matrix times nodes of HiGHS: a node costs in proportion to the model's size."""
+_MOST_NODES = 2**31 - 1
+"""HiGHS reads the limit as a 32-bit integer."""
+_SECONDS_PER_ENTRY = 5e-8
+"""An iteration of HiGHS in seconds of a reference core, per entry of the matrix (measured, within a half)."""
 
 
 class ModeChoice(NamedTuple):
@@ -216,15 +221,59 @@ def _sum(values: Sequence[int], chosen: Sequence[pulp.LpVariable]) -> pulp.LpAff
     return pulp.lpSum(value * x for value, x in zip(values, chosen, strict=True))
 
 
-def solve(problem: Problem, stop: Stop, seed: int, solver: str) -> Candidate:
-    """Solve with "HiGHS", or with "CBC", which comes with PuLP.
+@dataclass(frozen=True, slots=True)
+class SolverAnswer:
+    """What a solver achieved.
 
-    Raises SolverError if it finds no allocation in time.
+    solver: its name; bound: no solution of the program has a smaller objective; seconds: work counted in
+    seconds of a reference core, None if the solver does not report it.
+    """
+
+    solver: str
+    has_solution: bool
+    optimal: bool
+    bound: float
+    status: str
+    seconds: float | None = None
+
+
+def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> SolverAnswer:
+    """Solve with HiGHS in this process, on one thread so that equal runs give equal answers.
+
+    All calls are ones that PuLP 3 and 4 have. PuLP calls an incumbent at a limit "Optimal" and does not hand
+    on the bound, so both are read from HiGHS. Without presolve: with it, HiGHS 1.14 calls solutions optimal
+    that are not.
+    """
+    entries = sum(map(len, program.constraints()))
+    nodes = min(max(1, stop.work * _ENTRIES_PER_WORK // max(1, entries)), _MOST_NODES)
+    left_s = None if stop.time_limit_s is None else max(0.01, stop.time_limit_s - stop.seconds)
+    options = {"presolve": "off", "random_seed": seed % 2**31, "mip_max_nodes": nodes}
+    solver = pulp.HiGHS(msg=False, threads=1, timeLimit=left_s, gapRel=stop.gap, **options)
+    with contextlib.suppress(KeyError):  # PuLP has no name for some limits; the solution is in place by then
+        program.solve(solver)
+    info = program.solverModel.getInfo()
+    status = program.solverModel.modelStatusToString(program.solverModel.getModelStatus())
+    feasible = int(info.primal_solution_status) == 2
+    bound = float(info.mip_dual_bound)
+    seconds = int(info.simplex_iteration_count) * entries * _SECONDS_PER_ENTRY
+    return SolverAnswer(
+        "HiGHS", feasible, status == "Optimal", bound if bound > -1e20 else 0.0, status.lower(), seconds
+    )
+
+
+def solve(
+    problem: Problem, stop: Stop, seed: int, run: Callable[[Any, Stop, int], SolverAnswer] = run_highs
+) -> Candidate:
+    """Return the allocation that solves the model, and the solver's bound.
+
+    run: the solver, given the program. Raises SolverError if it finds no allocation in time.
     """
     model = build(problem)
-    answer = milp_solvers.SOLVERS[solver](model.program, stop, seed)
+    answer = run(model.program, stop, seed)
     if not answer.has_solution:
-        raise SolverError(f"{solver} found no allocation ({answer.status}): give it more --work or time")
+        raise SolverError(
+            f"{answer.solver} found no allocation ({answer.status}): give it more --work or time"
+        )
     made = [
         choices[int(np.argmax([x.value() or 0.0 for x in chosen]))]
         for choices, chosen in zip(model.choices, model.chosen, strict=True)
@@ -233,31 +282,24 @@ def solve(problem: Problem, stop: Stop, seed: int, solver: str) -> Candidate:
     blocks = tuple(each.block for each in made if each.block is not None) or None
     fits = problem.fits(replication) if blocks is None else problem.holds(replication, blocks)
     if not fits:
-        raise SolverError(f"{solver} returned an allocation that does not fit the budget")
+        raise SolverError(f"{answer.solver} returned an allocation that does not fit the budget")
     bound = math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound)))
-    words = _words(solver, answer, bound)
+    words = _words(answer, bound)
     return Candidate(replication, max(1, bound), words, answer.seconds, blocks=blocks)
 
 
-def _words(solver: str, answer: SolverAnswer, bound: int) -> str:
+def _words(answer: SolverAnswer, bound: int) -> str:
     what = "solved to optimality" if answer.optimal else f"stopped ({answer.status})"
-    return f"separable MILP by {solver}, {what}: no allocation takes less than {bound} steps in its model"
+    return (
+        f"separable MILP by {answer.solver}, {what}: no allocation takes less than {bound} steps in its model"
+    )
 
 
-HIGHS = Method(
+MILP = Method(
     "milp",
-    partial(solve, solver="HiGHS"),
+    solve,
     minimises="the separable recurrence, by HiGHS",
     source="docs/sources/model.md 5 and 6",
     proves="its optimum if the solver finishes; else the solver's bound",
-    sees_digital=True,
-)
-CBC = Method(
-    "milp-cbc",
-    partial(solve, solver="CBC"),
-    minimises="the separable recurrence, by CBC",
-    source="docs/sources/model.md 5 and 6",
-    proves="its optimum if the solver finishes; else the solver's bound",
-    compared=False,
     sees_digital=True,
 )

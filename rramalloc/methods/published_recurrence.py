@@ -1,9 +1,8 @@
-"""`published` and `published-dp`: the fewest steps of a chain by the published recurrence.
+"""The fewest steps of a chain by the published recurrence.
 
 Source: ACM TODAES 29(1):21, doi 10.1145/3631523: Algorithm 2 looks for the copies with the smallest latency
-by Algorithm 1, the published recurrence (docs/sources/model.md 5). `published-dp` stands for it in
-comparisons: the search here has the same objective and proves its optimum, so by that recurrence it is at
-least as good as theirs.
+by Algorithm 1, the published recurrence (docs/sources/model.md 5). The search here has the same objective
+and proves its optimum, so by that recurrence it is at least as good as theirs.
 
 The recurrence is a model: its best allocation is judged by exact timing like any other. A dynamic
 program from the last layer to the first decides whether a target can be met. It keeps the most promising
@@ -590,14 +589,6 @@ PUBLISHED = Method(
     "published",
     solve,
     minimises="the published recurrence; chains only",
-    source="docs/sources/model.md 5",
+    source="ACM TODAES 29(1):21, doi 10.1145/3631523; docs/sources/model.md 5",
     proves="its optimum; nothing about the makespan",
-    compared=False,
-)
-PUBLISHED_DP = Method(
-    "published-dp",
-    solve,
-    minimises="the published recurrence; chains only",
-    source="ACM TODAES 29(1):21, doi 10.1145/3631523",
-    proves="nothing about the makespan",
 )

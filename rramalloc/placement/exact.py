@@ -39,7 +39,7 @@ def solve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: 
     tiles = len(layout.sites)
     if not pairs or len(pairs) * tiles * tiles > _MOST_PRODUCTS:
         return None
-    from rramalloc.methods.milp_solvers import run_highs
+    from rramalloc.methods.milp import run_highs
 
     distance = mesh.distances(layout.sites)
     unit = max(weight for *_, weight in pairs)

@@ -73,14 +73,14 @@ def test_several_budgets(run: Run, tiny: Path, arrays: tuple[object, ...]) -> No
 
 
 def test_skipped_methods_are_told(run: Run) -> None:
-    arguments = ("compare", "squeezenet", "--arrays", 250, "--methods", "none,published-dp")
+    arguments = ("compare", "squeezenet", "--arrays", 250, "--methods", "none,published")
     outcome = run(*arguments, "--format", "json")
     assert [row["method"] for row in outcome.json["rows"]] == ["none"]
     (left,) = outcome.json["skipped"]
-    assert (left["arrays"], left["method"]) == (250, "published-dp")
+    assert (left["arrays"], left["method"]) == (250, "published")
     assert "chains only" in left["reason"]
-    assert f"skipped published-dp at 250 arrays: {left['reason']}" in outcome.err
-    assert "published-dp" not in run(*arguments, "--quiet").err
+    assert f"skipped published at 250 arrays: {left['reason']}" in outcome.err
+    assert "published" not in run(*arguments, "--quiet").err
 
 
 def test_options_reach_the_comparison(run: Run) -> None:

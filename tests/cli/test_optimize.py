@@ -157,7 +157,7 @@ def test_target_in_ns_needs_timing(run: Run, tiny: Path) -> None:
         assert run(*command, wrong).code == 1
 
 
-@pytest.mark.parametrize("method", ["auto", "interval", "recurrence", "milp", "milp-cbc"])
+@pytest.mark.parametrize("method", ["auto", "interval", "recurrence", "milp"])
 def test_every_method_keeps_to_the_budget_and_the_bound(method: str, quick: Run) -> None:
     document = quick("--method", method, "--work", 10)
     assert document["method"] == method

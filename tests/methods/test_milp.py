@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -15,11 +14,10 @@ from search.test_modes import solved
 import rramalloc
 from rramalloc.allocation.check import check_candidate
 from rramalloc.allocation.optimize import make_problem
-from rramalloc.errors import SolverError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.methods import milp, milp_solvers
+from rramalloc.methods import milp
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import Replication
 
@@ -58,7 +56,7 @@ def steps(problem: Problem, replication: Replication) -> int:
 @settings(max_examples=40, deadline=None)
 @given(case=enumerated(stages=4, ops=ANY + ALL_PIXELS))
 def test_the_optimum_of_the_model_bounds_the_exact_one(case: Enumerated) -> None:
-    """Every choice of useful copies within the budget, by the recurrence; CBC solves every one of these."""
+    """Every choice of useful copies within the budget, by the recurrence; HiGHS solves every one of these."""
     problem = case.problem
     useful = [
         breakpoints(count, most).tolist()
@@ -66,7 +64,7 @@ def test_the_optimum_of_the_model_bounds_the_exact_one(case: Enumerated) -> None
     ]
     choices = (np.array(choice) for choice in product(*useful))
     best = min(steps(problem, choice) for choice in choices if problem.arrays(choice) <= problem.budget)
-    candidate = milp.solve(problem, Stop(work=ENOUGH), 0, "CBC")
+    candidate = milp.solve(problem, Stop(work=ENOUGH), 0)
     assert candidate.lower_bound == best
     assert candidate.lower_bound <= case.optimum
 
@@ -78,7 +76,7 @@ def test_out_of_work(work: int) -> None:
     What is found by then fits, its bound is no larger than the optimum of the model, 288 as CBC proves.
     """
     problem = make_problem(rramalloc.load("resnet18"), load_hardware("plain"), 1390)
-    found, again = (milp.solve(problem, Stop(work=work), 0, "HiGHS") for _ in range(2))
+    found, again = (milp.solve(problem, Stop(work=work), 0) for _ in range(2))
     assert "stopped (" in found.proof
     assert problem.fits(found.replication)
     assert 1 <= found.lower_bound <= 288
@@ -94,18 +92,9 @@ def test_out_of_work(work: int) -> None:
 def test_proven_optima(network: str, arrays: int, optimum: int) -> None:
     """Optima that CBC and HiGHS both prove, at 4, 4 and 2 times the minimum."""
     problem = make_problem(rramalloc.load(network), load_hardware("plain"), arrays)
-    candidate = milp.solve(problem, Stop(work=ENOUGH), 0, "HiGHS")
+    candidate = milp.solve(problem, Stop(work=ENOUGH), 0)
     assert "solved to optimality" in candidate.proof
     assert candidate.lower_bound == optimum
-
-
-def test_a_machine_without_cbc_is_an_error_with_a_remedy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(milp_solvers, "pulp_cbc_path", str(tmp_path / "cbc"))
-    problem = make_problem(rramalloc.load("alexnet"), load_hardware("plain"), 322)
-    with pytest.raises(SolverError, match=r"PuLP has no CBC for this machine: .*--method milp"):
-        milp.solve(problem, Stop(work=1), 0, "CBC")
 
 
 @settings(max_examples=60, deadline=None)
@@ -115,9 +104,9 @@ def test_its_bound_holds_for_every_mode(random: Random) -> None:
     case = solved(random)
     assume(case is not None)
     assert case is not None
-    candidate = milp.solve(case.problem, Stop(work=ENOUGH), 0, "CBC")
+    candidate = milp.solve(case.problem, Stop(work=ENOUGH), 0)
     assert 1 <= candidate.lower_bound <= case.best
-    checked = check_candidate(case.problem, candidate, case.problem.budget, "milp-cbc")
+    checked = check_candidate(case.problem, candidate, case.problem.budget, "milp")
     assert checked.timing.makespan >= case.best
 
 
@@ -136,7 +125,7 @@ def test_modes_by_hand() -> None:
     network = rramalloc.Network.build("two", nodes)
     hardware = load_hardware("plain").with_crossbar(16, 16)
     problem = make_problem(network, hardware, 2, MappingOptions(mapping="sdk"))
-    found = milp.solve(problem, Stop(work=ENOUGH), 0, "HiGHS")
+    found = milp.solve(problem, Stop(work=ENOUGH), 0)
     assert found.lower_bound == 5
     assert found.blocks is not None
     assert (found.blocks[0], found.replication[0]) == ((2, 2), 1)

@@ -93,14 +93,14 @@ def test_rows_are_what_simulation_says(name: str) -> None:
 
 
 def test_all_methods_that_are_compared_have_a_row_or_a_reason() -> None:
-    """The default is every method with `compared`; published-dp covers chains only."""
+    """The default is every method with `compared`; published covers chains only."""
     found = rramalloc.compare("squeezenet", 250, **QUICK)  # type: ignore[arg-type]
     every = [method_named(name) for name in METHODS]
     wanted = {each.name for each in every if each.compared and not each.mapping}
     assert {row.method for row in found.rows} | {left.method for left in found.skipped} == wanted
     assert len(found.rows) >= 14
     assert all(left.reason and left.arrays == 250 for left in found.skipped)
-    assert "published-dp" in {left.method for left in found.skipped}
+    assert "published" in {left.method for left in found.skipped}
     assert all(row.published is None for row in found.rows)
     assert found.options.methods[0] == "auto"
 
