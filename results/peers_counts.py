@@ -21,8 +21,9 @@ from typing import NamedTuple
 from pages import markdown
 from peers_simulators import ROOT, _report
 
-from rramalloc.api import export, inspect, optimize
+from rramalloc.api import inspect, optimize
 from rramalloc.errors import RramallocError, UnsupportedError
+from rramalloc.export.export import export
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.studies.tune.simulators import TOOLS
 

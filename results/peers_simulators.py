@@ -16,10 +16,11 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rramalloc.api import export, inspect, optimize
+from rramalloc.api import inspect, optimize
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.choices import ObjectiveName
 from rramalloc.errors import RramallocError
+from rramalloc.export.export import export
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load

@@ -12,8 +12,6 @@ from importlib import import_module
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
-from rramalloc.lazy import homes
-
 if TYPE_CHECKING:
     from rramalloc.allocation.allocation import Allocation as Allocation
     from rramalloc.allocation.inspection import Inspection as Inspection
@@ -60,7 +58,46 @@ if TYPE_CHECKING:
     from rramalloc.timing.latency_table import load_latency_table as load_latency_table
     from rramalloc.version import __version__ as __version__
 
-_HOMES = homes(__file__)
+_NAMES = {
+    "rramalloc.allocation.allocation": "Allocation",
+    "rramalloc.allocation.inspection": "Inspection",
+    "rramalloc.allocation.simulation": "Simulation",
+    "rramalloc.api": "convert inspect optimize simulate",
+    "rramalloc.commands.chiplet.chiplet_cost": "chiplet_compare chiplet_cost",
+    "rramalloc.commands.chiplet.chiplet_optimize": "chiplet_optimize",
+    "rramalloc.commands.compare.compare": "compare",
+    "rramalloc.commands.compare.comparison": "Comparison",
+    "rramalloc.commands.evaluate.evaluate": "evaluate",
+    "rramalloc.commands.evaluate.evaluation": "Evaluation",
+    "rramalloc.commands.fold.filter_folding": "fold fold_filter",
+    "rramalloc.commands.latency.device": "open_device",
+    "rramalloc.commands.latency.estimate": "estimate_latency",
+    "rramalloc.commands.latency.fit": "fit_latency",
+    "rramalloc.commands.latency.measure": "measure_latency",
+    "rramalloc.commands.pareto.pareto": "pareto",
+    "rramalloc.commands.pareto.pareto_front": "ParetoFront",
+    "rramalloc.commands.reload.plan": "ReloadPlan",
+    "rramalloc.commands.reload.reload": "optimize_reload",
+    "rramalloc.errors": "RramallocError",
+    "rramalloc.export.export": "export",
+    "rramalloc.hardware.hardware": "Hardware",
+    "rramalloc.hardware.loader": "load_hardware",
+    "rramalloc.importers": "load",
+    "rramalloc.importers.torch": "from_torch",
+    "rramalloc.mapping.fold": "fold_index fold_input fold_weights",
+    "rramalloc.network.network": "Network",
+    "rramalloc.placement.emulator.verify": "verify",
+    "rramalloc.placement.place": "place",
+    "rramalloc.placement.placement": "Placement",
+    "rramalloc.report.page_file": "report",
+    "rramalloc.commands.sweep.sweep": "sweep sweep_status",
+    "rramalloc.studies.tune.tune": "tune",
+    "rramalloc.studies.tune.tuning": "Tuning",
+    "rramalloc.timing.latency_table": "load_latency_table",
+    "rramalloc.version": "__version__",
+}
+"""Public names by module."""
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _PACKAGES = ("export", "report")
 """Calls whose packages have the same name: these can be called."""
 __all__ = sorted(_HOMES)

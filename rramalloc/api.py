@@ -8,8 +8,6 @@ from collections.abc import Callable
 from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
@@ -33,7 +31,6 @@ from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.lazy import homes
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
@@ -42,29 +39,6 @@ from rramalloc.records import check_effort, check_known, check_range
 from rramalloc.search.objective import check_method
 from rramalloc.search.problem import DEFAULT_WORK, Progress, Stop
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
-
-if TYPE_CHECKING:
-    from rramalloc.commands.chiplet.chiplet_cost import chiplet_compare as chiplet_compare
-    from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
-    from rramalloc.commands.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
-    from rramalloc.commands.compare.compare import compare as compare
-    from rramalloc.commands.evaluate.evaluate import evaluate as evaluate
-    from rramalloc.commands.pareto.pareto import pareto as pareto
-    from rramalloc.commands.reload.reload import optimize_reload as optimize_reload
-    from rramalloc.export.export import export as export
-    from rramalloc.placement.emulator.verify import verify as verify
-    from rramalloc.placement.place import place as place
-    from rramalloc.report.page_file import report as report
-
-_HOMES = homes(__file__)
-"""Calls that have a module of their own, imported where they are used: no command waits for another."""
-
-
-def __getattr__(name: str) -> Any:
-    """The calls in _HOMES."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'rramalloc.api' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
 
 
 def optimize(

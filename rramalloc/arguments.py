@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
 import numbers
 import os
-import sys
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -29,15 +27,17 @@ def checked(call: Call) -> Call:
     Raises SpecError or UnknownNameError, naming the argument.
     """
     signature = inspect.signature(call)
+    hints: dict[str, Any] = {}
 
     @functools.wraps(call)
     def check(*args: Any, **kwargs: Any) -> Any:
         try:
-            bound, hints = signature.bind(*args, **kwargs), _hints(call)
+            bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             unknown = [name for name in kwargs if name not in signature.parameters]
             hint = suggestion(unknown[0], list(signature.parameters)) if unknown else ""
             raise TypeError(f"rramalloc.{call.__name__}: {error}{'; ' if hint else ''}{hint}") from None
+        hints.update(hints or _hints(call))
         for name, value in bound.arguments.items():
             if name in hints:
                 bound.arguments[name] = _fitted(name, value, hints[name])
@@ -46,38 +46,18 @@ def checked(call: Call) -> Call:
     return cast("Call", check)
 
 
-@functools.lru_cache(maxsize=128)
 def _hints(call: Callable[..., Any]) -> dict[str, Any]:
-    names = _TypingNames(call)
+    """Return the type of every argument, without those of a library that is not installed."""
     hints: dict[str, Any] = {}
     for name, annotation in call.__annotations__.items():
         one = types.SimpleNamespace(__annotations__={name: annotation})
-        with suppress(ImportError):  # of an optional library, without which the call says so itself
-            hints |= get_type_hints(one, globalns=call.__globals__, localns=names)
+        with suppress(ImportError):  # the call itself says that the library is missing
+            try:
+                hints |= get_type_hints(one, globalns=call.__globals__)
+            except NameError as error:  # a library that the module imports for type checkers only
+                library = {str(error.name): import_module(str(error.name))}
+                hints |= get_type_hints(one, globalns=call.__globals__ | library)
     return hints
-
-
-class _TypingNames(dict[str, Any]):
-    """Names that the module of a call imports for type checkers only, imported when they are looked up."""
-
-    def __init__(self, call: Callable[..., Any]) -> None:
-        super().__init__()
-        tree = ast.parse(inspect.getsource(sys.modules[call.__module__]))
-        blocks = [node for node in tree.body if isinstance(node, ast.If)]
-        lines = [line for block in blocks for line in block.body]
-        imports = [line for line in lines if isinstance(line, ast.ImportFrom)]
-        self._modules = {alias.name for line in lines if isinstance(line, ast.Import) for alias in line.names}
-        self._homes = {
-            alias.asname or alias.name: (line.module or "", alias.name)
-            for line in imports
-            for alias in line.names
-        }
-
-    def __missing__(self, name: str) -> Any:
-        if name in self._modules:
-            return import_module(name)
-        module, original = self._homes[name]
-        return getattr(import_module(module), original)
 
 
 def _fitted(name: str, value: Any, hint: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import shlex
 import sys
 from collections.abc import Iterator
@@ -17,14 +16,6 @@ from rramalloc.errors import PluginError, RramallocError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-
-def homes(file: str) -> dict[str, str]:
-    """Module of every name that a file exports to type checkers: `from MODULE import NAME as NAME`."""
-    with open(file, encoding="utf-8") as source:
-        imports = [node for node in ast.walk(ast.parse(source.read())) if isinstance(node, ast.ImportFrom)]
-    exports = ((node.module, name) for node in imports for name in node.names if name.asname == name.name)
-    return {name.name: module for module, name in exports if module is not None}
 
 
 def make_callable(package: str, module: str) -> None:

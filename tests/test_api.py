@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import re
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -101,3 +103,10 @@ def test_public_names_are_there_and_the_package_imports_nothing_heavy() -> None:
 def test_wrong_options(options: dict[str, object], error: type[Exception]) -> None:
     with pytest.raises(error):
         rramalloc.optimize("alexnet", **options)  # type: ignore[arg-type]
+
+
+def test_names_are_those_that_type_checkers_see() -> None:
+    """The imports of the package for type checkers, and the table of where each name is found."""
+    source = Path(rramalloc.__file__).read_text(encoding="utf-8")
+    seen = re.findall(r"^    from (rramalloc[\w.]*) import (\w+) as \2$", source, re.MULTILINE)
+    assert {name: module for module, name in seen} == rramalloc._HOMES

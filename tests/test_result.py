@@ -14,8 +14,8 @@ import pytest
 from studies.strategies import worked
 
 import rramalloc
-from rramalloc.api import export
 from rramalloc.commands.chiplet.describe import describe_network
+from rramalloc.export.export import export
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network

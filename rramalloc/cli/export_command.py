@@ -52,12 +52,12 @@ def export(
     Example: rramalloc export vgg16 --allocation a.json --to pimsyn -o pimsyn
     """
     given = locals()
-    from rramalloc import api
     from rramalloc.export.bundle import check_target
+    from rramalloc.export.export import export as run_export
 
     if output is not None and not check:
         check_target(output, (network, allocation, placement, hardware))
-    made = api.export(**passed(given, api.export), target=to)
+    made = run_export(**passed(given, run_export), target=to)
     if check:
         _print_remarks(made, quiet=quiet)
         return

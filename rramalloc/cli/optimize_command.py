@@ -140,16 +140,16 @@ _RELOAD_TABLE = table_of(
 
 def _reload(given: MappingOf[str, Any], stop: Stop) -> None:
     """The command with --reload: a plan of segments in place of an allocation."""
-    from rramalloc import api
+    from rramalloc.commands.reload.reload import optimize_reload as run_optimize_reload
 
     for name, parameter in signature(optimize).parameters.items():
-        of_plan = name in signature(api.optimize_reload).parameters or name in _WITH_RELOAD
+        of_plan = name in signature(run_optimize_reload).parameters or name in _WITH_RELOAD
         if not of_plan and given[name] != parameter.default:
             raise typer.BadParameter(f"--{name.replace('_', '-')} is not for --reload")
     with interruptible(stop):
         inputs = 1 if given["inputs"] is None else given["inputs"]
-        call = passed({**given, "inputs": inputs}, api.optimize_reload)
-        plan = api.optimize_reload(**call, stop=stop)
+        call = passed({**given, "inputs": inputs}, run_optimize_reload)
+        plan = run_optimize_reload(**call, stop=stop)
     if given["output"] is not None:
         plan.save(given["output"])
     quiet: bool = given["quiet"]

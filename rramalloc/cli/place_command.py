@@ -52,9 +52,9 @@ def place(
     Example: rramalloc place vgg16 --allocation vgg16_2048.json -o placed.json
     """
     given = locals()
-    from rramalloc import api
+    from rramalloc.placement.place import place as run_place
 
-    placement = api.place(**passed(given, api.place))
+    placement = run_place(**passed(given, run_place))
     if output is not None:
         placement.save(output)
     if figure is not None:

@@ -29,14 +29,14 @@ def report(
 
     Example: rramalloc report vgg16_1024.json vgg16_front.json -o vgg16.html
     """
-    from rramalloc import api
+    from rramalloc.report.page_file import report as run_report
 
     words = ["rramalloc", "report", *files, "-o", output]
     for name in network or []:
         words += ["--network", name]
     for option, text in (("--title", title), ("--date", date)):
         words += [] if text is None else [option, text]
-    page = api.report(
+    page = run_report(
         files, output, networks=network or [], title=title, date=date, command=shlex.join(words)
     )
     note(f"{output}: {len(page.encode()):,} bytes, {len(files)} results", quiet=quiet)

@@ -57,11 +57,11 @@ def verify(
     Example: rramalloc verify vgg16 --allocation vgg16_2048.json --images 4
     """
     given = locals()
-    from rramalloc import api
+    from rramalloc.placement.emulator.verify import verify as run_verify
 
     with LiveLine(quiet=quiet) as line:
-        result = api.verify(
-            **passed(given, api.verify),
+        result = run_verify(
+            **passed(given, run_verify),
             on_progress=lambda done, of, name: line.show(printable(f"node {done + 1} of {of}, {name}")),
         )
     if output is not None:

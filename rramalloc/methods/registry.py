@@ -1,16 +1,13 @@
-"""All methods by name: each file of this folder declares its own, `VARIABLE = Method("name", ...)`.
+"""All methods by name; a method's libraries are imported when it is used, not before.
 
-The names are read from the files' text: a method's libraries are imported when it is used, not before. Other
-packages name a Method, or a function that solves, as an entry point of the group `rramalloc.methods`.
+Other packages name a Method, or a function that solves, as an entry point of the group `rramalloc.methods`.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rramalloc.errors import UnknownNameError
@@ -21,21 +18,28 @@ if TYPE_CHECKING:
     from rramalloc.search.problem import Candidate, Problem, Stop
 
 GROUP = "rramalloc.methods"
-_DECLARED = re.compile(r'^(\w+) = Method\(\s*"([\w-]+)"', re.MULTILINE)
-
-
-def declared(folder: Path) -> dict[str, str]:
-    """Where each method of a folder stands, as "module:variable"; `auto` first, the others by name."""
-    homes = {
-        name: f"{__package__}.{path.stem}:{variable}"
-        for path in folder.glob("*.py")
-        for variable, name in _DECLARED.findall(path.read_text(encoding="utf-8"))
-    }
-    return {name: homes[name] for name in sorted(homes, key=lambda name: (name != "auto", name))}
-
-
-METHODS = declared(Path(__file__).parent)
-"""The methods of this package."""
+METHODS = {
+    "auto": "rramalloc.methods.searches:AUTO",
+    "annealing": "rramalloc.methods.annealing:ANNEALING",
+    "balance": "rramalloc.methods.balance:BALANCE",
+    "bottleneck": "rramalloc.methods.bottleneck:BOTTLENECK",
+    "gain": "rramalloc.methods.gain:GAIN",
+    "genetic": "rramalloc.methods.genetic:GENETIC",
+    "interval": "rramalloc.methods.searches:INTERVAL",
+    "isaac": "rramalloc.methods.isaac:ISAAC",
+    "lagrange": "rramalloc.methods.lagrange:LAGRANGE",
+    "milp": "rramalloc.methods.milp:MILP",
+    "neurosim": "rramalloc.methods.neurosim_rule:NEUROSIM",
+    "none": "rramalloc.methods.none:NONE",
+    "proportional": "rramalloc.methods.proportional:PROPORTIONAL",
+    "published": "rramalloc.methods.published_recurrence:PUBLISHED",
+    "recurrence": "rramalloc.methods.tight_recurrence:RECURRENCE",
+    "sdk": "rramalloc.methods.sdk:SDK",
+    "sequential": "rramalloc.methods.searches:SEQUENTIAL",
+    "uniform": "rramalloc.methods.uniform:UNIFORM",
+    "vw-sdk": "rramalloc.methods.vw_sdk:VW_SDK",
+}
+"""Where each method of this package stands, as "module:variable"; `auto` first, the others by name."""
 
 
 def method_names() -> tuple[str, ...]:

@@ -14,7 +14,6 @@ import pytest
 from export.nets import machine, residual, subject
 
 import rramalloc
-import rramalloc.api as api
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.errors import FileError, SpecError, UnknownNameError, UnsupportedError
 from rramalloc.export.bundle import Bundle, Export, ExportedFile
@@ -66,7 +65,7 @@ def test_a_recurrence_is_a_layer_of_one_pixel() -> None:
 
 
 def test_an_allocation_of_another_network_is_refused(tmp_path: Path) -> None:
-    allocation = api.optimize("alexnet", arrays=161, work=0)
+    allocation = rramalloc.optimize("alexnet", arrays=161, work=0)
     path = tmp_path / "a.json"
     allocation.save(path)
     for given in (allocation, path):
@@ -214,11 +213,11 @@ def test_copies_that_compute_blocks_are_refused_with_a_remedy(tmp_path: Path) ->
     path = tmp_path / "a.json"
     document["layers"][0]["block"] = [1, 1]
     path.write_text(json.dumps(document))
-    api.export("alexnet", path, "csv")
+    rramalloc.export("alexnet", path, "csv")
     document["layers"][0]["block"] = [2, 2]
     path.write_text(json.dumps(document))
     with pytest.raises(UnsupportedError, match=r"block.conv1: .*--mapping im2col"):
-        api.export("alexnet", path, "csv")
+        rramalloc.export("alexnet", path, "csv")
 
 
 def in_modes(net: Network, copies: dict[str, int], blocks: dict[str, tuple[int, int]]) -> Subject:

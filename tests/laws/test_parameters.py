@@ -8,30 +8,33 @@ from typing import Any
 
 import pytest
 
+import rramalloc
 from rramalloc import api
 from rramalloc.cli import main
 from rramalloc.commands.chiplet import command as chiplet_commands
 from rramalloc.commands.fold.filter_folding import fold
 from rramalloc.commands.sweep.sweep import sweep
+from rramalloc.export.export import export
+from rramalloc.report.page_file import report
 from rramalloc.studies.tune.tune import tune
 
 PAIRS: list[tuple[Callable[..., None], Callable[..., Any]]] = [
     (main.optimize, api.optimize),
     (main.inspect, api.inspect),
     (main.simulate, api.simulate),
-    (main.compare, api.compare),
-    (main.pareto, api.pareto),
+    (main.compare, rramalloc.compare),
+    (main.pareto, rramalloc.pareto),
     (main.sweep, sweep),
     (main.tune, tune),
-    (main.evaluate, api.evaluate),
+    (main.evaluate, rramalloc.evaluate),
     (main.fold, fold),
-    (main.place, api.place),
-    (main.verify, api.verify),
-    (main.export, api.export),
+    (main.place, rramalloc.place),
+    (main.verify, rramalloc.verify),
+    (main.export, export),
     (main.convert, api.convert),
-    (main.report, api.report),
-    (chiplet_commands.cost, api.chiplet_cost),
-    (chiplet_commands.optimize, api.chiplet_optimize),
+    (main.report, report),
+    (chiplet_commands.cost, rramalloc.chiplet_cost),
+    (chiplet_commands.optimize, rramalloc.chiplet_optimize),
 ]
 OF_PYTHON = {"on_progress", "progress", "stop", "ending", "cancel", "command"}
 """Parameters for which a command has its live line and Ctrl-C."""

@@ -105,5 +105,5 @@ def test_so_many_arrays_always_find_a_place(random: Random) -> None:
 def test_what_fits_the_preset_fits_the_tool(name: str, method: str) -> None:
     """On all arrays of the chip: these overflowed it when groups and classifiers were counted otherwise."""
     allocation = rramalloc.optimize(name, arrays=9216, hardware="pimcomp", method=method)
-    exported = rramalloc.api.export(load(name), allocation, "pimcomp")
+    exported = rramalloc.export(load(name), allocation, "pimcomp")
     assert exported.target == "pimcomp"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import rramalloc.api as api
+import rramalloc
 from rramalloc.allocation.allocation import Allocation
 
 
@@ -21,8 +21,10 @@ class ToolReport(NamedTuple):
 
 def allocated(network: str, factor: float, hardware: str) -> Allocation:
     """A quick allocation of `factor` times the fewest arrays."""
-    minimum = api.inspect(network, hardware=hardware).minimum
-    return api.optimize(network, arrays=int(factor * minimum), hardware=hardware, work=2, progress=False)
+    minimum = rramalloc.inspect(network, hardware=hardware).minimum
+    return rramalloc.optimize(
+        network, arrays=int(factor * minimum), hardware=hardware, work=2, progress=False
+    )
 
 
 def run_export(
@@ -35,7 +37,7 @@ def run_export(
     *options: str,
 ) -> ToolReport:
     """Export into `folder` and run the one command of its README."""
-    api.export(network, allocation, target, hardware=hardware).save(folder)
+    rramalloc.export(network, allocation, target, hardware=hardware).save(folder)
     command = [sys.executable, str(folder / "run.py"), str(checkout), *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr[-2000:] or done.stdout[-2000:]

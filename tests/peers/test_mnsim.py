@@ -11,7 +11,7 @@ import pytest
 from peers.reports import allocated, run_export
 from peers.tools import build, needs_tools
 
-import rramalloc.api as api
+import rramalloc
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Timing
 from rramalloc.hardware.loader import load_hardware
@@ -85,4 +85,4 @@ def test_energy_area_and_time_of_one_array() -> None:
 )
 def test_what_it_cannot_express_is_refused_before_anything_is_written(network: str, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):
-        api.export(network, {}, "mnsim", hardware="mnsim")
+        rramalloc.export(network, {}, "mnsim", hardware="mnsim")

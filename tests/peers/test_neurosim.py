@@ -8,7 +8,7 @@ import pytest
 from peers.reports import allocated, run_export
 from peers.tools import build, needs_tools
 
-import rramalloc.api as api
+import rramalloc
 from rramalloc.errors import UnsupportedError
 
 
@@ -59,4 +59,4 @@ def test_other_hardware_runs(hardware: str, folder: Path, tmp_path: Path) -> Non
 )
 def test_what_it_cannot_express_is_refused_before_anything_is_written(network: str, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):
-        api.export(network, {}, "neurosim", hardware="neurosim")
+        rramalloc.export(network, {}, "neurosim", hardware="neurosim")

@@ -11,7 +11,7 @@ import pytest
 from peers.reports import run_export
 from peers.tools import build, needs_tools
 
-import rramalloc.api as api
+import rramalloc
 from rramalloc.importers import load
 
 CHIP = 9216
@@ -23,7 +23,9 @@ NETWORKS = ("alexnet", "vgg16", "resnet18", "squeezenet", "inception_v1", "shuff
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_network_runs_to_the_end(network: str, tmp_path: Path) -> None:
     """`run.py` itself fails where PIMCOMP stores other arrays than the export counted."""
-    allocation = api.optimize(network, arrays=CHIP, hardware="pimcomp", method="proportional", progress=False)
+    allocation = rramalloc.optimize(
+        network, arrays=CHIP, hardware="pimcomp", method="proportional", progress=False
+    )
     report = run_export(network, allocation, "pimcomp", "pimcomp", tmp_path / "out", build("pimcomp"))
     stored = {stage.name: 1 for stage in load(network).stages} | dict(allocation.replication)
     assert report.copies == stored
@@ -51,7 +53,7 @@ def test_its_own_copies(tmp_path: Path) -> None:
 
 @needs_tools
 def test_high_throughput(tmp_path: Path) -> None:
-    allocation = api.optimize("squeezenet", arrays=CHIP, hardware="pimcomp", work=2, progress=False)
+    allocation = rramalloc.optimize("squeezenet", arrays=CHIP, hardware="pimcomp", work=2, progress=False)
     options = ("--mode", "high-throughput")
     report = run_export(
         "squeezenet", allocation, "pimcomp", "pimcomp", tmp_path / "out", build("pimcomp"), *options
@@ -72,8 +74,8 @@ def test_other_hardware_runs(hardware: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_cores_in_the_order_of_the_tool_change_nothing(mode: str, tmp_path: Path) -> None:
     """Cores filled first fit, as its balance rule does, give the figure of an export without cores.json."""
-    allocation = api.optimize("alexnet", arrays=CHIP, hardware="pimcomp", method="proportional")
-    api.export(load("alexnet"), allocation, "pimcomp").save(tmp_path)
+    allocation = rramalloc.optimize("alexnet", arrays=CHIP, hardware="pimcomp", method="proportional")
+    rramalloc.export(load("alexnet"), allocation, "pimcomp").save(tmp_path)
     nodes = json.loads((tmp_path / "network.json").read_text())["node_list"]
     spread = json.loads((tmp_path / "cores.json").read_text())
     assert len({core for cores in spread.values() for core in cores}) == 144
@@ -101,7 +103,7 @@ def test_cores_in_the_order_of_the_tool_change_nothing(mode: str, tmp_path: Path
 @needs_tools
 def test_cores_without_room_are_an_error(tmp_path: Path) -> None:
     """An array group too many in a core, or none for a group: the tool itself would not notice."""
-    api.export(load("squeezenet"), {}, "pimcomp", hardware="pimcomp").save(tmp_path)
+    rramalloc.export(load("squeezenet"), {}, "pimcomp", hardware="pimcomp").save(tmp_path)
     cores = json.loads((tmp_path / "cores.json").read_text())
     command = [sys.executable, str(tmp_path / "run.py"), str(build("pimcomp"))]
     others = list(cores)[1:]

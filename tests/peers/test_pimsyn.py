@@ -8,7 +8,7 @@ import pytest
 from peers.reports import run_export
 from peers.tools import build, needs_tools
 
-import rramalloc.api as api
+import rramalloc
 from rramalloc.errors import UnsupportedError
 
 HARDWARE = """name = "small"
@@ -39,7 +39,9 @@ def test_a_network_runs_to_the_end(network: str, tmp_path: Path) -> None:
     """`run.py` itself fails where PIMSYN counts other copies or arrays than the export."""
     (tmp_path / "small.toml").write_text(HARDWARE)
     hardware = str(tmp_path / "small.toml")
-    allocation = api.optimize(network, arrays=BUDGETS[network], hardware=hardware, work=2, progress=False)
+    allocation = rramalloc.optimize(
+        network, arrays=BUDGETS[network], hardware=hardware, work=2, progress=False
+    )
     report = run_export(
         network, allocation, "pimsyn", hardware, tmp_path / "out", build("pimsyn"), "--genes", "1"
     )
@@ -51,7 +53,7 @@ def test_a_network_runs_to_the_end(network: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("network", "reason"), [("unet", "'upsample'"), ("vit_b16", "square")])
 def test_what_it_cannot_express_is_refused_before_anything_is_written(network: str, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):
-        api.export(network, {}, "pimsyn", hardware="plain")
+        rramalloc.export(network, {}, "pimsyn", hardware="plain")
 
 
 @needs_tools

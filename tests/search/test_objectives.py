@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from laws.strategies import ANY, Enumerated, enumerate_all, random_network, randoms
 
 from rramalloc.allocation.optimize import make_problem
-from rramalloc.api import evaluate, optimize
+from rramalloc.api import optimize
+from rramalloc.commands.evaluate.evaluate import evaluate
 from rramalloc.errors import BudgetError, TargetError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware

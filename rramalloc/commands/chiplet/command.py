@@ -67,18 +67,19 @@ def cost(
     Example: rramalloc chiplet cost resnext_block.json
     """
     given = locals()
-    from rramalloc import api
+    from rramalloc.commands.chiplet.chiplet_cost import chiplet_compare as run_chiplet_compare
+    from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost as run_chiplet_cost
 
     if len(sources) > 1:
         if any(value is not None for value in (allocation, placement, latency_table)):
             raise typer.BadParameter("--allocation, --placement and --latency-table are for one network")
-        compared = api.chiplet_compare(sources)
+        compared = run_chiplet_compare(sources)
         if output is not None:
             compared.save(output)
         print_result(compared.to_dict, _COMPARED, compared.descriptions, output_format, quiet=quiet)
         warn(compared.warnings, quiet=quiet)
         return
-    costs = api.chiplet_cost(**passed(given, api.chiplet_cost), source=sources[0])
+    costs = run_chiplet_cost(**passed(given, run_chiplet_cost), source=sources[0])
     if output is not None:
         costs.save(output)
     if print_result(costs.to_dict, _COSTS, costs.rows(), output_format, number=_shown, quiet=quiet):
@@ -107,14 +108,14 @@ def optimize(
     Example: rramalloc chiplet optimize resnext_block.json
     """
     given = locals()
-    from rramalloc import api
+    from rramalloc.commands.chiplet.chiplet_optimize import chiplet_optimize as run_chiplet_optimize
     from rramalloc.files import write_json
     from rramalloc.search.problem import Stop
 
     stop = Stop(work=work, time_limit_s=time_limit_s)
     with LiveLine(quiet=quiet) as line, interruptible(stop):
-        schedule = api.chiplet_optimize(
-            **passed(given, api.chiplet_optimize),
+        schedule = run_chiplet_optimize(
+            **passed(given, run_chiplet_optimize),
             stop=stop,
             on_progress=lambda best, bound: line.show(f"best {_shown(best)}, bound {_shown(bound)}"),
         )

@@ -66,14 +66,14 @@ def compare(
     Example: rramalloc compare vgg16 --arrays 2048,x4 --figure vgg16.svg
     """
     given = locals()
-    from rramalloc import api
+    from rramalloc.commands.compare.compare import compare as run_compare
     from rramalloc.search.problem import CancelToken
 
     given["methods"] = None if methods is None else [name.strip() for name in methods.split(",")]
     cancel = CancelToken()
     with LiveLine(quiet=quiet, every_s=0) as line, interruptible(cancel):
-        comparison = api.compare(
-            **passed(given, api.compare),
+        comparison = run_compare(
+            **passed(given, run_compare),
             ending=cancel,
             on_progress=lambda *progress: line.show(of_comparison(*progress)),
         )

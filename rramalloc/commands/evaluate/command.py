@@ -90,13 +90,13 @@ def evaluate(
         raise typer.BadParameter("give --strategies, --allocations, --enumerate or --arrays")
     if hardware is None and not allocations:
         raise typer.BadParameter("--hardware is needed, a file with [units]")
-    from rramalloc import api
+    from rramalloc.commands.evaluate.evaluate import evaluate as run_evaluate
     from rramalloc.commands.evaluate.matrices import check_performance_path
 
     check_performance_path(performance)
     given["units"] = _units(units)
     with LiveLine(quiet=quiet) as line:
-        evaluation = api.evaluate(**passed(given, api.evaluate))
+        evaluation = run_evaluate(**passed(given, run_evaluate))
         _write(evaluation, load, performance, line)
         if propose is not None:
             evaluation.save_proposal(propose)

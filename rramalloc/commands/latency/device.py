@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -16,13 +16,11 @@ from rramalloc.commands.latency.plan import TimedRun, read_bytes
 from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_text
+from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
 from rramalloc.records import brief
 from rramalloc.timing.latency_table import number
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
-
-if TYPE_CHECKING:
-    from rramalloc.network.network import Network
 
 
 class Device(Protocol):

@@ -58,8 +58,8 @@ def pareto(
     Example: rramalloc pareto vgg16 --arrays 4096 --figure front.svg
     """
     given = locals()
-    from rramalloc import api
     from rramalloc.commands.pareto.pareto import DEFAULT_BASELINES
+    from rramalloc.commands.pareto.pareto import pareto as run_pareto
     from rramalloc.search.problem import Stop
 
     drawn = figure is not None and against == "arrays" and objective in ("makespan", "interval", "latency_ns")
@@ -68,8 +68,8 @@ def pareto(
         given["baselines"] = tuple(name.strip() for name in baselines.split(",") if name.strip())
     stop = Stop(work=work, time_limit_s=time_limit_s)
     with LiveLine(quiet=quiet) as line, interruptible(stop):
-        front = api.pareto(
-            **passed(given, api.pareto),
+        front = run_pareto(
+            **passed(given, run_pareto),
             stop=stop,
             on_progress=lambda *progress: line.show(of_front(*progress)),
         )

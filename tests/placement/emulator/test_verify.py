@@ -17,13 +17,12 @@ from placement.emulator.naive import DENSE, hardware, network, random_hardware, 
 from placement.machines import chain, chip, machine
 
 import rramalloc
-from rramalloc.api import verify
 from rramalloc.choices import MAPPINGS
 from rramalloc.errors import MisplacedError, RramallocError, SpecError, UnsupportedError
 from rramalloc.importers import load
 from rramalloc.network.network import Network
 from rramalloc.placement.emulator.batch_schedule import EarlyReadError
-from rramalloc.placement.emulator.verify import verify_task
+from rramalloc.placement.emulator.verify import verify, verify_task
 from rramalloc.placement.emulator.weights import Weights, quantised
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.timing.simulate import simulate

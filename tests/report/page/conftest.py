@@ -10,7 +10,7 @@ import pytest
 from report.page.results import HOSTILE, KINDS, write_all
 from report.page.visit import CHROMIUM, Visit
 
-from rramalloc.api import report
+from rramalloc.report.page_file import report
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 from report.page.results import HOSTILE
 from report.page.visit import DRAWN, WIDTHS
 
-from rramalloc.api import report
+from rramalloc.report.page_file import report
 
 pytestmark = pytest.mark.browser
 MARKS = """

@@ -15,14 +15,13 @@ from report.page.results import HOSTILE, KINDS, write_network
 from studies.tune.toys import GRAPH, NETWORK, OwnClocks
 
 import rramalloc
-from rramalloc.api import report
 from rramalloc.columns import Column
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.report.html import escaped, safe_json, table_html
-from rramalloc.report.page_file import SIZE_LIMIT_BYTES
+from rramalloc.report.page_file import SIZE_LIMIT_BYTES, report
 from rramalloc.report.section import LEVELS, Table, thinned
 from rramalloc.report.tuning_section import tuning_chart
 from rramalloc.studies.tune.tuning import OwnChoice
@@ -127,7 +126,7 @@ def test_the_limit_is_the_critical_path_in_words(tiny: dict[str, Path]) -> None:
 
 def test_same_input_same_bytes_in_any_process(tiny: dict[str, Path]) -> None:
     program = (
-        "import sys; from rramalloc.api import report; "
+        "import sys; from rramalloc import report; "
         "sys.stdout.write(report(sys.argv[2:], networks=[sys.argv[1]]))"
     )
     files = [str(tiny["network"]), *(str(tiny[kind]) for kind in KINDS)]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-import rramalloc.api as api
+import rramalloc
 from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost
 from rramalloc.commands.chiplet.cost import (
     ChipletCost,
@@ -296,7 +296,7 @@ def test_the_three_forms(tmp_path: Path) -> None:
     assert list(found.to_dict()["edges"][0])[:2] == ["from", "to"]
     assert len(found.to_frame()) == 2
     assert "<table" in found._repr_html_()
-    assert api.chiplet_cost(read_description(tmp_path / "description.json")) == found
+    assert rramalloc.chiplet_cost(read_description(tmp_path / "description.json")) == found
 
 
 def test_a_description_reads_what_it_writes(tmp_path: Path) -> None:

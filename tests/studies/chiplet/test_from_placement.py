@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from placement.machines import chain, chip, machine
 
-import rramalloc.api as api
+import rramalloc
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost
 from rramalloc.errors import MisplacedError, SpecError
@@ -29,7 +29,7 @@ def hardware(**fields: Any) -> Hardware:
 
 def placed(on: Hardware) -> Placement:
     """Copies of c1 on tiles 0 and 1 of chip 0; blocks of c2 on its tile 2 and tiles 0, 1 of chip 1."""
-    base = api.place(NETWORK, {"c1": 2}, hardware=on, work=0)
+    base = rramalloc.place(NETWORK, {"c1": 2}, hardware=on, work=0)
     where = {
         ("c1", 0, 0): (0, 0),
         ("c1", 1, 0): (0, 1),
@@ -84,7 +84,7 @@ def measured(on: Hardware) -> Allocation:
         LatencyRow(**layer.model_dump(), latency_ns=16 * ns)
         for layer, ns in zip(layers, (25.0, 40.0), strict=True)
     )
-    base = api.optimize(NETWORK, 5, hardware=on, latency_table=LatencyTable(rows=rows), work=1)
+    base = rramalloc.optimize(NETWORK, 5, hardware=on, latency_table=LatencyTable(rows=rows), work=1)
     assert base.replication == {"c1": 2, "c2": 1}
     return base
 

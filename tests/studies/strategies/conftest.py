@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from studies.strategies import worked
 
-from rramalloc.api import evaluate
+from rramalloc.commands.evaluate.evaluate import evaluate
 from rramalloc.commands.evaluate.evaluation import Evaluation
 from rramalloc.commands.evaluate.strategy import Strategy
 from rramalloc.hardware.performance import ChipPerformance

@@ -17,8 +17,8 @@ from studies.strategies import worked
 from studies.strategies.drawn import ROOMY
 
 import rramalloc
-from rramalloc.api import evaluate
 from rramalloc.commands.evaluate.enumeration import count_ways, ways
+from rramalloc.commands.evaluate.evaluate import evaluate
 from rramalloc.commands.evaluate.strategy import Strategy
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.performance import ChipPerformance

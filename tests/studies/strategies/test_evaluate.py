@@ -14,7 +14,7 @@ from laws.strategies import random_network, randoms
 from studies.strategies import worked
 from studies.strategies.drawn import ROOMY, random_chip, random_strategy, weight_layers
 
-import rramalloc.api as api
+import rramalloc
 from rramalloc.commands.evaluate.strategy import Strategy, load_strategy
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
@@ -101,9 +101,9 @@ def test_load_of_an_allocation_gives_every_layer_arrays_of_its_own(judge: Judge,
 def test_whole_allocations_bring_their_hardware_and_options() -> None:
     """squeezenet's demand depends on the hardware: with larger arrays a copy has fewer compute units."""
     chip = ChipPerformance(**(worked.CHIP | {"processors": 5000, "storage_units": 100} | ROOMY))
-    small = api.optimize("squeezenet", 200, method="none")
-    large = api.optimize("squeezenet", 200, method="none", crossbar="512x512")
-    evaluation = api.evaluate("squeezenet", chip, allocations=[small, large])
+    small = rramalloc.optimize("squeezenet", 200, method="none")
+    large = rramalloc.optimize("squeezenet", 200, method="none", crossbar="512x512")
+    evaluation = rramalloc.evaluate("squeezenet", chip, allocations=[small, large])
     held = [
         sum(len(part.compute) for split in plan.splits for part in split)
         for plan in evaluation.sources[0]._plans  # type: ignore[attr-defined]
@@ -114,8 +114,8 @@ def test_whole_allocations_bring_their_hardware_and_options() -> None:
 
 def test_folded_allocations_need_the_arrays_they_were_made_for() -> None:
     chip = ChipPerformance(**(worked.CHIP | {"processors": 5000, "storage_units": 100} | ROOMY))
-    folded = api.optimize("squeezenet", 2000, method="none", mapping="kernel_split", fold=True)
-    evaluation = api.evaluate("squeezenet", chip, allocations=folded)
+    folded = rramalloc.optimize("squeezenet", 2000, method="none", mapping="kernel_split", fold=True)
+    evaluation = rramalloc.evaluate("squeezenet", chip, allocations=folded)
     (plan,) = evaluation.sources[0]._plans  # type: ignore[attr-defined]
     assert sum(len(part.compute) for split in plan.splits for part in split) == folded.arrays.used
 
@@ -148,7 +148,7 @@ def test_matrix_is_that_of_the_slow_evaluation(random: Random) -> None:
     network, chip = random_network(random), random_chip(random)
     layers = weight_layers(network)
     strategies = [random_strategy(random, chip, layers, f"s{number}") for number in range(4)]
-    evaluation = api.evaluate(network, chip, strategies=strategies, fc="crossbar")
+    evaluation = rramalloc.evaluate(network, chip, strategies=strategies, fc="crossbar")
     assert list(evaluation.task_names) == layers
     slow = {
         strategy.name: [slow_time_ns(network, chip, strategy, layer) for layer in layers]
@@ -181,7 +181,7 @@ def test_laws(random: Random) -> None:
         }
     )
     some = random_strategy(random, chip, layers, "some")
-    evaluation = api.evaluate(network, chip, strategies=[whole, some], fc="crossbar")
+    evaluation = rramalloc.evaluate(network, chip, strategies=[whole, some], fc="crossbar")
     most = min(chip.processors, chip.storage_units)
     for alone, split in evaluation.performance_ns.tolist():
         assert alone / most * (1 - 1e-9) <= split <= alone * (1 + 1e-9)
@@ -191,7 +191,7 @@ def test_laws(random: Random) -> None:
         for part in parts:
             part["compute"] = [swap[unit] for unit in part.get("compute", [])]
             part["idle"] = [f"C{swap[int(u[1:])]}" if u[0] == "C" else u for u in part.get("idle", [])]
-    swapped = api.evaluate(network, chip, strategies=Strategy.model_validate(document), fc="crossbar")
+    swapped = rramalloc.evaluate(network, chip, strategies=Strategy.model_validate(document), fc="crossbar")
     assert swapped.performance_ns[:, 0].tolist() == evaluation.performance_ns[:, 1].tolist()
     twice = chip.model_copy(
         update={
@@ -200,5 +200,5 @@ def test_laws(random: Random) -> None:
             "ns_per_byte": {name: 2 * cost for name, cost in chip.ns_per_byte.items()},
         }
     )
-    slower = api.evaluate(network, twice, strategies=[whole, some], fc="crossbar")
+    slower = rramalloc.evaluate(network, twice, strategies=[whole, some], fc="crossbar")
     assert slower.performance_ns.tolist() == (2 * evaluation.performance_ns).tolist()

@@ -19,7 +19,7 @@ from laws.strategies import random_network, randoms
 from studies.strategies import worked
 from studies.strategies.drawn import ROOMY, random_chip, random_strategy, weight_layers
 
-from rramalloc.api import evaluate
+from rramalloc.commands.evaluate.evaluate import evaluate
 from rramalloc.errors import FileError, SpecError
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network

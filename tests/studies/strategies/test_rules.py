@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from studies.strategies import worked
 
-from rramalloc.api import evaluate
+from rramalloc.commands.evaluate.evaluate import evaluate
 from rramalloc.commands.evaluate.strategy import Strategy, load_strategy
 from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError
 from rramalloc.files import to_json
