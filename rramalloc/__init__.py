@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from rramalloc.commands.reload.reload import optimize_reload as optimize_reload
     from rramalloc.commands.sweep.sweep import sweep as sweep
     from rramalloc.commands.sweep.sweep import sweep_status as sweep_status
+    from rramalloc.errors import BudgetError as BudgetError
     from rramalloc.errors import RramallocError as RramallocError
+    from rramalloc.errors import TargetError as TargetError
     from rramalloc.export.export import export as export
     from rramalloc.hardware.hardware import Hardware as Hardware
     from rramalloc.hardware.loader import load_hardware as load_hardware
@@ -53,9 +55,11 @@ if TYPE_CHECKING:
     from rramalloc.placement.place import place as place
     from rramalloc.placement.placement import Placement as Placement
     from rramalloc.report.page_file import report as report
+    from rramalloc.search.problem import Problem as Problem
     from rramalloc.studies.tune.tune import tune as tune
     from rramalloc.studies.tune.tuning import Tuning as Tuning
     from rramalloc.timing.latency_table import load_latency_table as load_latency_table
+    from rramalloc.timing.stage_graph import StageGraph as StageGraph
     from rramalloc.version import __version__ as __version__
 
 _NAMES = {

@@ -70,15 +70,19 @@ def _captured(folder: Path) -> Iterator[tuple[io.StringIO, io.StringIO]]:
 
 
 def run(command: str, folder: Path) -> Outcome:
-    """A command of the program as a user would give it in `folder`."""
+    """A command of the program as a user would give it in `folder`, with `> FILE` at its end or not."""
     code: object = 0
+    words = shlex.split(command)
+    sent_to = words[-1] if words[-2:-1] == [">"] else ""
     with _captured(folder) as (out, err):
-        sys.argv = shlex.split(command)
+        sys.argv = words[:-2] if sent_to else words
         try:
             main()
         except SystemExit as ended:
             code = ended.code
-    return Outcome(int(str(code or 0)), out.getvalue(), err.getvalue())
+    if sent_to:
+        (folder / sent_to).write_text(out.getvalue(), encoding="utf-8")
+    return Outcome(int(str(code or 0)), "" if sent_to else out.getvalue(), err.getvalue())
 
 
 def run_python(program: str, folder: Path) -> str:

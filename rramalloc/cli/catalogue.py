@@ -42,15 +42,27 @@ def networks(*, output_format: Format = "table") -> None:
     print_result(lambda: [row._asdict() for row in rows], table, rows, output_format)
 
 
-def presets(*, output_format: Format = "table") -> None:
+def presets(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PRESET]", autocompletion=complete.presets, help="Print its TOML, to start a file from."
+        ),
+    ] = None,
+    *,
+    output_format: Format = "table",
+) -> None:
     """Hardware presets that ship with the package, each with its source and unconfirmed values.
 
-    Example: rramalloc presets --format json
+    Example: rramalloc presets isaac > my.toml
     """
     from rramalloc.hardware.loader import load_hardware
-    from rramalloc.hardware.preset_files import preset_names
+    from rramalloc.hardware.preset_files import preset_names, preset_text
 
-    loaded = {name: load_hardware(name) for name in preset_names()}
+    if name is not None and output_format == "table":
+        typer.echo(preset_text(name), nl=False)
+        return
+    loaded = {each: load_hardware(each) for each in preset_names() if name in (None, each)}
     rows = [
         _PresetRow(
             name,

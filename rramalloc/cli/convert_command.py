@@ -23,7 +23,7 @@ def convert(
 ) -> None:
     """Write a network (ONNX, torch.export, PIMCOMP/PIMSYN JSON, layer table, shipped) as network JSON.
 
-    Example: rramalloc convert m.onnx m.json --input-shape images=1,3,320,320
+    Example: rramalloc convert resnet18 resnet18.json
     """
     given = locals()
     from rramalloc import api

@@ -96,7 +96,7 @@ def optimize(
 ) -> None:
     """Best replication of every layer for a number of crossbar arrays.
 
-    Example: rramalloc optimize vgg16.json --arrays 1024 -o vgg16_1024.json
+    Example: rramalloc optimize alexnet --arrays 400 -o alexnet_400.json
     """
     given = locals()
     from rramalloc import api

@@ -27,7 +27,7 @@ def report(
 ) -> None:
     """One self-contained HTML page from allocations, comparisons, fronts, sweeps, placements and costs.
 
-    Example: rramalloc report vgg16_1024.json vgg16_front.json -o vgg16.html
+    Example: rramalloc report alexnet_400.json -o alexnet.html
     """
     from rramalloc.report.page_file import report as run_report
 

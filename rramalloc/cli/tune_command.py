@@ -63,7 +63,7 @@ def tune(
 ) -> None:
     """The allocation that is best in your simulator: proposed by the search, judged by the simulator.
 
-    Example: rramalloc tune vgg16 --arrays x2 --simulator "./mine {allocation}"
+    Example: rramalloc tune alexnet --arrays x2 --simulator "./mine {allocation}" --evaluations 20
     """
     given = locals() | {"tool_paths": tool_paths or ()}
     from rramalloc.search.problem import CancelToken

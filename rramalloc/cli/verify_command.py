@@ -54,7 +54,7 @@ def verify(
     Prints `equal`, or the first value that differs (exit 1). With --adc-bits or --noise: the error of each
     layer and `approximate`.
 
-    Example: rramalloc verify vgg16 --allocation vgg16_2048.json --images 4
+    Example: rramalloc verify alexnet --allocation alexnet_400.json
     """
     given = locals()
     from rramalloc.placement.emulator.verify import verify as run_verify

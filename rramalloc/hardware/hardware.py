@@ -334,12 +334,13 @@ class Counting(Record):
 class Hardware(ResultRecord):
     """An accelerator: one kind of array, its precision, and what is given of time, memory and hierarchy.
 
-    source: where the numbers come from; unconfirmed: dotted names of fields ("timing.read_ns") whose values
-    no file or paper at hand confirms. Raises SpecError if a field does not hold what its record says.
+    name: the file's without its ending where the file gives none; source: where the numbers come from;
+    unconfirmed: dotted names of fields ("timing.read_ns") whose values no file or paper at hand confirms.
+    Raises SpecError if a field does not hold what its record says.
     """
 
-    name: Text
-    source: Text
+    name: Text = "unnamed"
+    source: Text = "not given"
     crossbar: Crossbar
     precision: Precision
     timing: Timing | None = None

@@ -13,6 +13,7 @@ from rramalloc.files import names_beside, read_toml
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.hardware.preset_files import PRESETS, preset_names
 from rramalloc.records import brief, parse
+from rramalloc.units import printable
 
 DEFAULT_PRESET = "plain"
 HardwareLike = Hardware | str | os.PathLike[str]
@@ -45,7 +46,7 @@ def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
         elif path.suffix in ("", ".toml"):
             raise UnknownNameError("file or hardware preset", shown, preset_names(), names_beside(shown))
     try:
-        return parse(_HARDWARE, read_toml(path), shown)
+        return parse(_HARDWARE, {"name": printable(path.stem), **read_toml(path)}, shown)
     except FileError as error:
         raise (error if os.path.exists(path) else error.suggesting("preset", name, preset_names())) from None
 

@@ -65,7 +65,6 @@ def test_a_field_that_is_not_known_suggests_the_nearest(tmp_path: Path) -> None:
 
 
 REQUIRED = [
-    *(("", field) for field in TABLES[""]),
     *((table, field) for table in ("crossbar", "precision", "memory") for field in TABLES[table]),
     *(("chip", field) for field in ("arrays_per_tile", "straddle", "tiles", "chips")),
 ]
@@ -173,6 +172,15 @@ def test_byte_order_mark_and_line_ends_of_windows(tmp_path: Path) -> None:
 def test_unknown_preset_suggests_the_nearest(spec: str, near: str) -> None:
     with pytest.raises(UnknownNameError, match=f"did you mean .*{near}"):
         load_hardware(spec)
+
+
+def test_name_and_source_may_be_left_out(tmp_path: Path) -> None:
+    """The name is then the file's without its ending; results say that no source is given."""
+    path = written(tmp_path / "my chip.v2.toml")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line for line in lines if not line.startswith(("name", "source"))))
+    hardware = load_hardware(path)
+    assert (hardware.name, hardware.source) == ("my chip.v2", "not given")
 
 
 def test_missing_file_is_not_taken_for_a_preset(tmp_path: Path) -> None:

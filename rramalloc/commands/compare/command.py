@@ -63,7 +63,7 @@ def compare(
 ) -> None:
     """Every method on the same network and budget: exact makespan, and ratio to `auto`.
 
-    Example: rramalloc compare vgg16 --arrays 2048,x4 --figure vgg16.svg
+    Example: rramalloc compare alexnet --arrays 400,x4 --figure alexnet.svg
     """
     given = locals()
     from rramalloc.commands.compare.compare import compare as run_compare

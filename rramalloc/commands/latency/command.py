@@ -94,7 +94,7 @@ def measure(
 ) -> None:
     """Time every distinct layer; the same command goes on where it was stopped.
 
-    Example: rramalloc latency measure squeezenet --device onnxruntime -o t.json
+    Example: rramalloc latency measure squeezenet --device simulated -o t.json
     """
     from rramalloc.commands.latency.device import open_device
     from rramalloc.commands.latency.fit import check_date, fit_latency
@@ -246,7 +246,7 @@ def _total(estimated: LatencyEstimate) -> Iterator[tuple[str, str]]:
 app = typer.Typer(
     cls=Group,
     help="Latency of layers on a device that can only be timed from outside.\n\n"
-    "Example: rramalloc latency measure squeezenet -o t.json",
+    "Example: rramalloc latency measure squeezenet --device simulated -o t.json",
     no_args_is_help=True,
 )
 for command, words in ((measure, MEASURE), (plan, MEASURE), (fit, FIT), (estimate, ESTIMATE)):

@@ -55,7 +55,7 @@ def pareto(
 ) -> None:
     """All non-dominated points of arrays and latency up to a budget, each with its bound.
 
-    Example: rramalloc pareto vgg16 --arrays 4096 --figure front.svg
+    Example: rramalloc pareto alexnet --arrays 1000 --figure front.svg
     """
     given = locals()
     from rramalloc.commands.pareto.pareto import DEFAULT_BASELINES
