@@ -60,12 +60,17 @@ FieldNames = Annotated[
 class Crossbar(Record):
     """One array of memristor cells. wordlines: rows; bitlines: columns; cell_bits: bits one cell holds.
 
+    slices: the slices of a weight lie side by side in the columns of one array, or each in an array of its
+    own; polarities: the two polarities of a differential weight lie in columns, which None also means, on
+    neighbouring rows, in arrays of their own, or in one unit cell that counts as a cell.
     Raises SpecError if a field is below 1 or above its limit.  Source: docs/sources/model.md 3.
     """
 
     wordlines: Lines
     bitlines: Lines
     cell_bits: Bits
+    slices: Literal["columns", "arrays"] = "columns"
+    polarities: Literal["columns", "rows", "arrays", "cells"] | None = None
 
     @property
     def size(self) -> str:
@@ -76,7 +81,8 @@ class Crossbar(Record):
 class Precision(Record):
     """Bits of weights, inputs and outputs, and how a signed weight is stored.
 
-    signed: "offset" shifts weights to positive values, "differential" takes two columns per slice.
+    signed: "offset" shifts weights to positive values, "differential" stores two polarities of them, which
+    carry the sign: `weight_bits` are then those of the magnitude.
     """
 
     weight_bits: Bits
@@ -368,6 +374,11 @@ class Hardware(ResultRecord):
 
     @model_validator(mode="after")
     def _tables_fit(self) -> Self:
+        if self.crossbar.polarities is not None and self.precision.signed == "offset":
+            raise fault(
+                f"crossbar.polarities = {self.crossbar.polarities!r} has no effect with precision.signed = "
+                f'"offset", which stores one polarity: leave it out, or write signed = "differential"'
+            )
         if self.counting is not None and self.counting.row_blocks == "first_fit" and self.chip is None:
             raise fault('counting.row_blocks = "first_fit" needs the tiles of [chip]')
         if self.digital is not None and not self.own_clock:
@@ -390,13 +401,28 @@ class Hardware(ResultRecord):
         return _ceil_div(self.precision.weight_bits, self.crossbar.cell_bits)
 
     @property
-    def columns_per_weight(self) -> int:
-        """Bitlines that one weight takes (S): slices of cell_bits, doubled when differential.
+    def polarities(self) -> str | None:
+        """Where the two polarities of a weight lie, None where there is one."""
+        if self.precision.signed == "offset":
+            return None
+        return self.crossbar.polarities or "columns"
 
-        Source: docs/sources/model.md 3.
-        """
-        slices = self.slices_per_weight
-        return 2 * slices if self.precision.signed == "differential" else slices
+    @property
+    def columns_per_weight(self) -> int:
+        """Bitlines that one weight takes (S). Source: docs/sources/model.md 3."""
+        slices = self.slices_per_weight if self.crossbar.slices == "columns" else 1
+        return 2 * slices if self.polarities == "columns" else slices
+
+    @property
+    def wordlines_per_input(self) -> int:
+        """Wordlines that one input drives (R). Source: docs/sources/model.md 3."""
+        return 2 if self.polarities == "rows" else 1
+
+    @property
+    def arrays_per_block(self) -> int:
+        """Arrays that hold one block of weights together (S_a). Source: docs/sources/model.md 3."""
+        slices = self.slices_per_weight if self.crossbar.slices == "arrays" else 1
+        return 2 * slices if self.polarities == "arrays" else slices
 
     def of_layer(self, layer: TimedNode) -> Hardware:
         """The same hardware with the precision that a weight layer is computed with."""
@@ -430,7 +456,8 @@ class Hardware(ResultRecord):
 
         Raises SpecError if a size is out of range.
         """
-        crossbar = Crossbar(wordlines=wordlines, bitlines=bitlines, cell_bits=self.crossbar.cell_bits)
+        own = self.crossbar.model_dump() | {"wordlines": wordlines, "bitlines": bitlines}
+        crossbar = Crossbar(**own)
         sizes = ("crossbar.wordlines", "crossbar.bitlines")
         unconfirmed = tuple(name for name in self.unconfirmed if name not in sizes)
         if crossbar != self.crossbar:

@@ -35,7 +35,8 @@ class WeightMatrix:
 
     positions: input pixels that a copy reads for its block of windows, K_h * K_w for a single window;
     inputs, outputs: channels of one group (outputs: of all windows of the block);
-    columns: bitlines one group takes, outputs * columns per weight; groups: number of groups.
+    columns: bitlines one group takes, outputs * columns per weight; groups: number of groups;
+    wordlines_per_input, arrays_per_block: as the hardware stores polarities and slices.
     """
 
     positions: int
@@ -43,6 +44,8 @@ class WeightMatrix:
     outputs: int
     columns: int
     groups: int
+    wordlines_per_input: int = 1
+    arrays_per_block: int = 1
 
     @classmethod
     def of(
@@ -56,12 +59,15 @@ class WeightMatrix:
         high, wide = block or smallest_block(stage)
         groups = 1 if hardware.dense_groups else stage.groups
         outputs = high * wide * stage.outputs // groups
+        own = hardware.of_layer(stage)
         return cls(
             positions=input_extent(stage, 0, high) * input_extent(stage, 1, wide),
             inputs=inputs_of(network, stage) // groups,
             outputs=outputs,
-            columns=outputs * hardware.of_layer(stage).columns_per_weight,
+            columns=outputs * own.columns_per_weight,
             groups=groups,
+            wordlines_per_input=own.wordlines_per_input,
+            arrays_per_block=own.arrays_per_block,
         )
 
     def folded(self, kernel: Pair, size: Pair) -> WeightMatrix:
@@ -72,16 +78,16 @@ class WeightMatrix:
     @property
     def rows(self) -> int:
         """Wordlines that one group takes."""
-        return self.positions * self.inputs
+        return self.positions * self.inputs * self.wordlines_per_input
 
     @property
     def cells(self) -> int:
         """Memristor cells in use when the weights are stored once."""
-        return self.rows * self.columns * self.groups
+        return self.rows * self.columns * self.groups * self.arrays_per_block
 
     def on(self, crossbar: Crossbar) -> BlockArrays:
         """How copies and groups of these weights lie on arrays."""
-        return BlockArrays(self.rows, self.columns, self.groups, crossbar)
+        return BlockArrays(self.rows, self.columns, self.groups, crossbar, self.arrays_per_block)
 
 
 NO_ARRAYS = (1, 1, 0)
@@ -121,12 +127,12 @@ class ModeArrays:
     def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
         """(arrays of a group that must lie together, number of such groups) of every stage, int64.
 
-        A copy that fits one array may share it, so each array is a group; any other copy is one.
+        A copy that fits one block of weights may share it, so each block is a group; any other copy is one.
         """
         own = [self.of(stage, block) for stage, block in enumerate(blocks)]
         taken = self.each(blocks, replication)
-        sizes = np.array([1 if each.sharing else each.groups * each.spread for each in own], dtype=np.int64)
-        return sizes, taken // sizes
+        sizes = [each.spread if each.sharing else each.groups * each.spread for each in own]
+        return np.array(sizes, dtype=np.int64), taken // sizes
 
 
 def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: str) -> int:
@@ -184,9 +190,9 @@ def active_lines(
         return min(weights.rows, lines), min(weights.columns, hardware.crossbar.bitlines)
     (size,) = folds(network, [stage], hardware, options) or [UNFOLDED]
     weights = folded_weights(network, stage, hardware, size)
-    rows = weights.inputs
+    rows = weights.inputs * weights.wordlines_per_input
     if options.mapping == "whole_kernel":
-        rows = min(weights.inputs, lines // weights.positions) * weights.positions
+        rows = min(rows, lines // weights.positions) * weights.positions
     return min(rows, lines), min(weights.columns, hardware.crossbar.bitlines)
 
 
@@ -229,10 +235,11 @@ def row_block_widths(
     if hardware.counting is None or hardware.counting.row_blocks == "anywhere" or hardware.chip is None:
         return None
     bitlines, room = hardware.crossbar.bitlines, hardware.chip.arrays_per_tile
-    widths = {
-        stage.name: -(-WeightMatrix.of(network, stage, hardware, blocks.get(stage.name)).columns // bitlines)
+    stored = {
+        stage.name: WeightMatrix.of(network, stage, hardware, blocks.get(stage.name))
         for stage in network.stages
     }
+    widths = {name: -(-own.columns // bitlines) * own.arrays_per_block for name, own in stored.items()}
     widest = max(widths, key=lambda name: widths[name])
     if widths[widest] > room:
         raise SpecError(
@@ -314,5 +321,5 @@ def _whole_kernel(weights: WeightMatrix, crossbar: Crossbar, where: str) -> int:
         together = weights.on(crossbar)
         if together.sharing:
             return together.arrays(1)
-    high = -(-weights.inputs // channels)
-    return weights.groups * high * -(-weights.columns // crossbar.bitlines)
+    high = -(-weights.inputs * weights.wordlines_per_input // channels)
+    return weights.groups * high * -(-weights.columns // crossbar.bitlines) * weights.arrays_per_block

@@ -130,35 +130,34 @@ def largest_block(stage: TimedNode, shape: Shape) -> Pair:
 class BlockArrays:
     """Arrays of a stage with blocks of one shape: wordlines and bitlines that one group of a copy takes.
 
-    A digital node has no group. Source: docs/sources/model.md 10.
+    arrays_per_block: that hold what lies on the same lines (S_a). A digital node has no group.
+    Source: docs/sources/model.md 3 and 10.
     """
 
     rows: int
     columns: int
     groups: int
     crossbar: Crossbar
+    arrays_per_block: int = 1
 
     @property
     def sharing(self) -> int:
-        """Groups or copies of them that fit one array on its diagonal, 0 if none fits whole."""
+        """Groups or copies of them that fit one block of weights on its diagonal, 0 if none fits whole."""
         return min(self.crossbar.wordlines // self.rows, self.crossbar.bitlines // self.columns)
 
     @property
     def spread(self) -> int:
-        """Arrays of one group where it does not fit a single one."""
-        return -(-self.rows // self.crossbar.wordlines) * -(-self.columns // self.crossbar.bitlines)
+        """Arrays of one group, or of the block of weights that groups share."""
+        high, wide = -(-self.rows // self.crossbar.wordlines), -(-self.columns // self.crossbar.bitlines)
+        return high * wide * self.arrays_per_block
 
     def arrays(self, copies: int) -> int:
         """Arrays that so many copies take; copies and groups alike share an array where they fit."""
-        if self.sharing:
-            return -(-copies * self.groups // self.sharing)
-        return copies * self.groups * self.spread
+        return -(-copies * self.groups // max(self.sharing, 1)) * self.spread
 
     def most_copies(self, arrays: int) -> int:
         """Most copies that so many arrays hold."""
-        if self.sharing:
-            return arrays * self.sharing // self.groups
-        return arrays // (self.groups * self.spread)
+        return arrays // self.spread * max(self.sharing, 1) // self.groups
 
 
 def input_extent(stage: Stage, axis: int, count: int) -> int:

@@ -70,6 +70,7 @@ def variable_window(modes: ModeArrays, stage: int) -> tuple[Pair, int]:
             crossbar.bitlines // (per_window * tall * broad[fits]),
         )
         turns = np.where(sharing >= 1, -(-groups // np.maximum(sharing, 1)), groups * parts)
+        turns *= single.arrays_per_block
         taken = -(-height // tall) * -(-width // broad[fits]) * turns
         place = int(taken.argmin())
         if taken[place] < fewest:

@@ -5,7 +5,9 @@ The weight matrix of one group has a row per input value of a window and a colum
     row    = channel * positions + position    channel: of the group, position = k_y * K_w + k_x
     column = output * slices + slice           output: channel of the group, slice < bitlines of one weight
 
-so rows follow the flattened weights (C_out, C_in / groups, K_h, K_w) of ONNX and PyTorch. Where a copy
+so rows follow the flattened weights (C_out, C_in / groups, K_h, K_w) of ONNX and PyTorch. Where the
+polarities of a weight lie on neighbouring wordlines there are two rows for each of these: 2 * row + polarity,
+and with mappings that cut between channels (2 * channel + polarity) * positions + position. Where a copy
 computes a block of ph x pw windows in a step, its shifted kernels stand side by side in that matrix:
 
     position = u_y * U_w + u_x, the input pixels that the block reads, in raster order (U of the model)
@@ -22,12 +24,15 @@ the only one without groups), block (i, j) of unit u has column_block = u * wide
 With mapping `sdk`, groups that fit an array share it with those of other copies: with G groups, and room for
 p of them in an array, array n of the stage holds on its diagonal the pairs (copy, group) of numbers
 n * p ... n * p + p - 1, number = copy * G + group. Its row_block and column_block are n.
+
+Where slices or polarities lie in arrays of their own, several arrays hold the same block, each one plane of
+it: plane = polarity * slices + slice, of those that lie in arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -57,7 +62,8 @@ class Part(NamedTuple):
 class Block:
     """What one array holds.
 
-    rows, columns: wordlines and bitlines in use; parts: one per group of a copy in it.
+    rows, columns: wordlines and bitlines in use; parts: one per group of a copy in it; plane: which of the
+    arrays that hold the same block.
     """
 
     row_block: int
@@ -65,6 +71,7 @@ class Block:
     rows: int
     columns: int
     parts: tuple[Part, ...]
+    plane: int = 0
 
     @property
     def copies(self) -> int:
@@ -113,7 +120,7 @@ class CopiesApart:
     @property
     def of_number(self) -> dict[tuple[int, int], Block]:
         """Every block by row block and column block, of any copy."""
-        return {(block.row_block, block.column_block): block for block in self.blocks}
+        return {(block.row_block, block.column_block): block for block in self.blocks if block.plane == 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +135,21 @@ class CopiesSharing:
     room: int
 
     def __len__(self) -> int:
-        """Arrays: each is a set of its own."""
+        """Blocks that copies share: the arrays of each are a set of their own."""
         return -(-self.copies * self.weights.groups // self.room)
 
     @property
     def together(self) -> int:
         """Arrays of a set."""
-        return 1
+        return self.weights.arrays_per_block
 
     @property
     def demand(self) -> int:
         """Arrays of one copy."""
-        return -(-self.weights.groups // self.room)
+        return -(-self.weights.groups // self.room) * self.together
 
     def __getitem__(self, number: int) -> Held:
-        """What one array holds."""
+        """What the arrays of a set hold."""
         groups, rows = self.weights.groups, range(self.weights.rows)
         columns = range(self.weights.columns)
         first = number * self.room
@@ -153,7 +160,7 @@ class CopiesSharing:
             for at, each in enumerate(several)
         )
         block = Block(number, number, len(several) * high, len(several) * wide, parts)
-        return Held(first // groups, (block,))
+        return Held(first // groups, _planes(block, self.together))
 
     @property
     def of_number(self) -> dict[tuple[int, int], Block]:
@@ -174,18 +181,24 @@ def stored(
     return CopiesApart(copies, weights, crossbar, mapping, demand(weights, crossbar, mapping, where))
 
 
-def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[Block]:
-    """The blocks of one copy, by row block and column block; as many as `demand` says.
+def _planes(block: Block, count: int) -> tuple[Block, ...]:
+    """The arrays that hold a block."""
+    return tuple(replace(block, plane=plane) for plane in range(count))
 
-    Each weight lies in exactly one of them. Raises UnknownNameError; `whole_kernel` supposes that a kernel
-    has no more positions than an array has wordlines (`demand` refuses others).
+
+def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[Block]:
+    """The blocks of one copy, by row block, column block and plane; as many as `demand` says.
+
+    Each weight lies in one place of them, the same in each plane. Raises UnknownNameError; `whole_kernel`
+    supposes that a kernel has no more positions than an array has wordlines (`demand` refuses others).
 
     Source: docs/sources/model.md 3.
     """
     check_known("mapping", mapping, MAPPINGS)
     cuts = _Cuts.of(weights, crossbar, mapping)
     listed = [block for unit in range(cuts.units) for block in cuts.of_unit(unit)]
-    return sorted(listed, key=lambda block: (block.row_block, block.column_block))
+    listed.sort(key=lambda block: (block.row_block, block.column_block))
+    return [plane for block in listed for plane in _planes(block, weights.arrays_per_block)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +212,7 @@ class _Cuts:
 
     @classmethod
     def of(cls, weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> _Cuts:
-        positions, inputs = weights.positions, weights.inputs
+        positions, inputs = weights.positions, weights.inputs * weights.wordlines_per_input
         all_rows = range(positions * inputs)
         step = positions if mapping == "kernel_split" else 1
         splits = [all_rows[position::step] for position in range(step)]

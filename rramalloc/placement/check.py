@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from math import gcd
 from typing import NamedTuple
 
@@ -61,7 +61,8 @@ class _Need:
 
     sizes: of every array of one copy by (row_block, column_block); most: copies of use, one for each
     block of windows; smallest: the block of a copy without shifted kernels. Where copies share arrays,
-    each holds `room` of the groups, `rows` x `columns` lines each; room 0: copies lie apart.
+    each holds `room` of the groups, `rows` x `columns` lines each; room 0: copies lie apart. planes: arrays
+    of every block.
     """
 
     most: int
@@ -72,11 +73,12 @@ class _Need:
     room: int
     rows: int
     columns: int
+    planes: int
 
     @property
     def demand(self) -> int:
         """Arrays of one copy."""
-        return -(-self.groups // self.room) if self.room else len(self.sizes)
+        return (-(-self.groups // self.room) if self.room else len(self.sizes)) * self.planes
 
     def size(self, replica: int, at: tuple[int, int], copies: int) -> _Size | None:
         """What the array with this block of weights must say, None if a replica has no such block."""
@@ -89,8 +91,8 @@ class _Need:
         held = last - first + 1
         return _Size(last // self.groups - replica + 1, held * self.rows, held * self.columns)
 
-    def arrays(self, copies: int) -> Iterator[tuple[int, int, int]]:
-        """Replica, row_block and column_block of every array."""
+    def blocks(self, copies: int) -> Iterator[tuple[int, int, int]]:
+        """Replica, row_block and column_block of every block."""
         if not self.room:
             for replica in range(copies):
                 for row_block, column_block in self.sizes:
@@ -132,17 +134,19 @@ def _need(
     kernel = -(-high // fold[0]) * -(-wide // fold[1])
     channels = inputs_of(network, stage) // groups * fold[0] * fold[1]
     bits = hardware.precision.weight_bits if stage.weight_bits is None else stage.weight_bits
-    slices = -(-bits // hardware.crossbar.cell_bits)
+    lie_in = {"columns": 1, "rows": 1, "arrays": 1, "cells": 1}
+    lie_in[hardware.crossbar.slices] *= -(-bits // hardware.crossbar.cell_bits)
     if hardware.precision.signed == "differential":
-        slices *= 2
-    columns = block[0] * block[1] * stage.outputs // groups * slices
+        lie_in[hardware.crossbar.polarities or "columns"] *= 2
+    columns, planes = block[0] * block[1] * stage.outputs // groups * lie_in["columns"], lie_in["arrays"]
+    channels *= lie_in["rows"]
     if mapping == "kernel_split":
         segments, rows, most_rows = kernel, channels, wordlines
     else:
         segments, rows, most_rows = 1, kernel * channels, wordlines
         if mapping == "whole_kernel" and rows > wordlines:
             most_rows = wordlines // kernel * kernel
-    if kernel * channels * columns * groups > MAX_PLACED * wordlines * bitlines:
+    if kernel * channels * columns * groups * planes > MAX_PLACED * wordlines * bitlines:
         reason = f"a copy takes more than the {MAX_PLACED} arrays that a placement can have"
         raise MisplacedError("placement", f"layer {brief(stage.name)}", reason)
     row_cuts, column_cuts = _lengths(rows, most_rows), _lengths(columns, bitlines)
@@ -151,7 +155,7 @@ def _need(
         while (share + 1) * rows <= wordlines and (share + 1) * columns <= bitlines:
             share += 1
     if mapping == "sdk" and share:
-        return _Need(number, smallest, block, {}, groups, share, rows, columns)
+        return _Need(number, smallest, block, {}, groups, share, rows, columns, planes)
     if groups == 1 or not share:
         share = 1
     sizes = {}
@@ -161,7 +165,7 @@ def _need(
             for column, used_columns in enumerate(column_cuts):
                 key = (unit * segments * len(row_cuts) + row, unit * len(column_cuts) + column)
                 sizes[key] = (used_rows * here, used_columns * here)
-    return _Need(number, smallest, block, sizes, groups, 0, rows, columns)
+    return _Need(number, smallest, block, sizes, groups, 0, rows, columns, planes)
 
 
 def _pixels_read(stage: Stage, axis: int, windows: int) -> int:
@@ -264,7 +268,7 @@ def _check_layers(
 def _check_blocks(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
     """Every block of every copy is present once and takes as many lines as it needs."""
     copies = placement.replication
-    seen: dict[tuple[str, int, int, int], int] = {}
+    seen: dict[tuple[str, int, int, int, int], int] = {}
     for number, array in enumerate(placement.arrays):
         entry = f"arrays[{number}]"
         if array.layer not in needs:
@@ -283,21 +287,26 @@ def _check_blocks(placement: Placement, needs: MappingOf[str, _Need], where: str
         if array.copies != size.copies:
             reason = f"is shared by {array.copies} copies, its block is of {size.copies}"
             raise MisplacedError(where, entry, reason)
-        key = (array.layer, array.replica, array.row_block, array.column_block)
+        if array.plane >= needs[array.layer].planes:
+            reason = f"holds plane {array.plane} of a block, there are {needs[array.layer].planes}"
+            raise MisplacedError(where, entry, reason)
+        key = (array.layer, array.replica, array.row_block, array.column_block, array.plane)
         if key in seen:
             raise MisplacedError(where, entry, f"holds the block of arrays[{seen[key]}] again")
         seen[key] = number
     for name, need in needs.items():
-        for replica, *block in need.arrays(copies[name]):
-            if (name, replica, *block) not in seen:
-                reason = f"block {_shown(tuple(block))} of replica {replica} is on no array"
+        every = product(need.blocks(copies[name]), range(need.planes))
+        for (replica, row_block, column_block), plane in every:
+            if (name, replica, row_block, column_block, plane) not in seen:
+                of = f"plane {plane} of " if need.planes > 1 else ""
+                reason = f"{of}block [{row_block}, {column_block}] of replica {replica} is on no array"
                 raise MisplacedError(where, f"layer {brief(name)}", reason)
 
 
 def _check_tiles(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
     """Copies, or their row blocks, keep to one tile where they must; the tiles listed are those in use.
 
-    Arrays that copies share add nothing to each other's sums: each may lie in a tile of its own.
+    Blocks that copies share add nothing to each other's sums: each may lie in a tile of its own.
     """
     chip, counting = placement.hardware.chip, placement.hardware.counting
     in_blocks = counting is not None and counting.row_blocks == "first_fit"
@@ -307,9 +316,9 @@ def _check_tiles(placement: Placement, needs: MappingOf[str, _Need], where: str)
     for number, array in enumerate(placement.arrays):
         tile = (*array.chip, *array.tile)
         used[tile] = used.get(tile, 0) + 1
-        other = placement.arrays[first.setdefault((array.layer, array.replica), number)]
-        apart = chip is not None and not chip.straddle and not needs[array.layer].room
-        if apart and tile != (*other.chip, *other.tile):
+        together = array.row_block if needs[array.layer].room else array.replica
+        other = placement.arrays[first.setdefault((array.layer, together), number)]
+        if chip is not None and not chip.straddle and tile != (*other.chip, *other.tile):
             reason = (
                 f"replica {array.replica} of {brief(array.layer)} is in {_at(array)} and in {_at(other)}, "
                 f"but straddle = false"

@@ -55,16 +55,16 @@ class _CutCopy(NamedTuple):
     def of(cls, blocks: Sequence[Block], sizes: Sequence[int]) -> _CutCopy:
         """sizes: arrays of every piece, in the order in which the blocks fill them."""
         piece_of = np.repeat(np.arange(len(sizes)), sizes).tolist()
-        held: dict[int, list[tuple[int, int]]] = {}
+        held: dict[int, list[tuple[int, int, int]]] = {}
         columns: dict[int, int] = {}
         for block, piece in zip(blocks, piece_of, strict=True):
-            held.setdefault(block.column_block, []).append((block.row_block, piece))
+            held.setdefault(block.column_block, []).append((block.row_block, block.plane, piece))
             columns[block.column_block] = block.columns
         gives, nets = [0] * len(sizes), dict[tuple[int, tuple[int, ...]], int]()
         for column, parts in held.items():
-            target = max(parts)[1]
+            target = max(parts)[2]
             gives[target] += 1
-            sources = tuple(sorted({piece for _, piece in parts} - {target}))
+            sources = tuple(sorted({piece for *_, piece in parts} - {target}))
             if sources:
                 nets[target, sources] = nets.get((target, sources), 0) + columns[column]
         return cls(gives, nets)
@@ -164,7 +164,7 @@ def _in_order(held: StoredCopies, number: int, *, by_rows: bool) -> list[Block]:
     blocks = held[number].blocks
     if by_rows:
         return list(blocks)
-    return sorted(blocks, key=lambda block: (block.column_block, block.row_block))
+    return sorted(blocks, key=lambda block: (block.column_block, block.row_block, block.plane))
 
 
 @dataclass(frozen=True, eq=False)

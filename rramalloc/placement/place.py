@@ -70,7 +70,8 @@ def assembled(layout: Layout, names: Sequence[str]) -> tuple[PlacedArray, ...]:
                 site = int(layout.site[piece])
                 row, column, *tile = layout.sites[site].tolist()
                 own_blocks = blocks[at : at + int(pieces.arrays[piece])]
-                for block in sorted(own_blocks, key=lambda block: (block.row_block, block.column_block)):
+                own_blocks.sort(key=lambda block: (block.row_block, block.column_block, block.plane))
+                for block in own_blocks:
                     where = (row, column), (tile[0], tile[1]), used[site]
                     found.append(array_of(*where, names[stage], held.replica, block))
                     used[site] += 1
@@ -89,6 +90,7 @@ def array_of(chip: Pair, tile: Pair, index: int, layer: str, replica: int, block
         copies=block.copies,
         row_block=block.row_block,
         column_block=block.column_block,
+        plane=block.plane,
         rows=block.rows,
         columns=block.columns,
     )

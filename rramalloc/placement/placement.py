@@ -43,7 +43,8 @@ class PlacedArray(Record):
     chip: (row, column) in the mesh of chips; tile: (row, column) in the mesh of its chip; index: of the
     array in its tile; replica: copy of the layer, the first that the array holds; copies: that share the
     array, left out of files unless the mapping is "sdk"; row_block, column_block: as `placement.blocks`
-    numbers them; rows, columns: wordlines and bitlines in use.
+    numbers them; plane: which slice or polarity of them it holds, left out of files where an array holds all;
+    rows, columns: wordlines and bitlines in use.
     """
 
     chip: Place
@@ -54,6 +55,7 @@ class PlacedArray(Record):
     copies: Count = 1
     row_block: Index
     column_block: Index
+    plane: Index = 0
     rows: Lines
     columns: Lines
 
@@ -175,14 +177,14 @@ class Placement(ResultRecord):
         """One row per array: chip_row, chip_column, tile_row, tile_column, then the fields of PlacedArray."""
         import pandas as pd
 
-        names = [name for name in PlacedArray.model_fields if name not in ("chip", "tile", *self._left_out)]
+        names = [name for name in PlacedArray.model_fields if name not in ("chip", "tile", *self.left_out)]
         places = ["chip_row", "chip_column", "tile_row", "tile_column"]
         rows = [(*a.chip, *a.tile, *(getattr(a, name) for name in names)) for a in self.arrays]
         return pd.DataFrame(rows, columns=[*places, *names])
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the placement file; arrays say how many copies share them only under "sdk"."""
-        return self.model_dump(mode="json", exclude={"arrays": {"__all__": self._left_out}})
+        """The document of the placement file, without fields of arrays that say nothing."""
+        return self.model_dump(mode="json", exclude={"arrays": {"__all__": self.left_out}})
 
     @property
     def blocks(self) -> dict[str, Pair]:
@@ -190,9 +192,10 @@ class Placement(ResultRecord):
         return {layer.name: layer.block for layer in self.layers if layer.block is not None}
 
     @property
-    def _left_out(self) -> set[str]:
-        """Fields of arrays that say nothing under this mapping."""
-        return set() if self.options.mapping == "sdk" else {"copies"}
+    def left_out(self) -> set[str]:
+        """Fields of arrays that say nothing under this mapping and hardware."""
+        planes = any(array.plane for array in self.arrays)
+        return ({"copies"} if self.options.mapping != "sdk" else set()) | (set() if planes else {"plane"})
 
     @property
     def plot(self) -> PlacementPlots:

@@ -2,10 +2,10 @@
 
 One model for all that asks: the traffic and links of `place` (which `layout` minimises), what `--placed` adds
 to the time of a step or an edge, and the cost on chiplets.
-An array yields its column block's part of the outputs. The arrays of a column block hold one row block each:
-a tile adds up what its own arrays yield, and its partial sum travels to the tile of the last row block.
-Results leave from there for all arrays of the reader, evenly over all pairs of an array that gives and one
-that takes. Ways are those of `Mesh`: XY routing, between chips by way of tile (0, 0) of both.
+An array yields its column block's part of the outputs. The arrays of a column block hold one row block each,
+or a slice or polarity of one: a tile adds up what its own arrays yield, and its partial sum travels to the
+tile of the last row block. Results leave from there for all arrays of the reader, evenly over all pairs of an
+array that gives and one that takes. Ways are those of `Mesh`: XY routing, between chips by way of tile (0, 0) of both.
 """
 
 from __future__ import annotations
@@ -155,19 +155,19 @@ class Ends(NamedTuple):
     @classmethod
     def of(cls, arrays: Iterable[PlacedArray]) -> Ends:
         """Those of the arrays of one stage."""
-        columns: dict[tuple[int, int], list[tuple[int, Site, int]]] = {}
+        columns: dict[tuple[int, int], list[tuple[int, int, Site, int]]] = {}
         takes: dict[Site, int] = {}
         for array in arrays:
             site = (*array.chip, *array.tile)
             takes[site] = takes.get(site, 0) + 1
             blocks = columns.setdefault((array.replica, array.column_block), [])
-            blocks.append((array.row_block, site, array.columns))
+            blocks.append((array.row_block, array.plane, site, array.columns))
         gives: dict[Site, int] = {}
         sums: dict[tuple[Site, Site], list[int]] = {}
         for blocks in columns.values():
-            target = max(blocks)[1]
+            target = max(blocks)[2]
             gives[target] = gives.get(target, 0) + 1
-            for site, count in {(site, count) for _, site, count in blocks if site != target}:
+            for site, count in {(site, count) for *_, site, count in blocks if site != target}:
                 moved = sums.setdefault((site, target), [0, 0])
                 moved[0] += 1
                 moved[1] += count

@@ -146,6 +146,8 @@ def _arrays(drawing: _Map) -> tuple[Marks, str]:
     side = math.ceil(math.sqrt(drawing.room))
     data = columns([_square(array, drawing, side) for array in drawing.placement.arrays])
     hover = named("layer, replica") | _windows_hover(drawing) | {"block (row, column)": "block"}
+    if "plane" not in drawing.placement.left_out:
+        hover |= named("plane")
     hover |= named("wordlines x bitlines=cells, chip, tile, array")
     colour = {"color": drawing.colour()}
     return _squares(data, round(_TILE / side * 0.94, 4), {}, channels=colour, hover=hover), (
@@ -165,6 +167,7 @@ def _square(array: PlacedArray, drawing: _Map, side: int) -> dict[str, Any]:
         "replica": _replicas(array.replica, array.replica + array.copies - 1),
         **_windows(drawing, array.layer),
         "block": _pair((array.row_block, array.column_block)),
+        "plane": array.plane,
         "cells": f"{array.rows} x {array.columns}",
         "x": round(tile_column - _TILE / 2 + (column + 0.5) * each, 3),
         "y": round(tile_row - _TILE / 2 + (row + 0.5) * each, 3),

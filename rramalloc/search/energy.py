@@ -39,10 +39,7 @@ class EnergyFloor:
             else:
                 blocks = stage_modes(problem.modes, stage, self._most(stage)).blocks
                 total, groups, sharing, spread = blocks[:, 5:].T
-                alone = total * groups * spread
-                reads.append(
-                    int(np.where(sharing > 0, -(-total * groups // np.maximum(sharing, 1)), alone).min())
-                )
+                reads.append(int((-(-total * groups // np.maximum(sharing, 1)) * spread).min()))
         return math.fsum([*(np.array(reads) * per_read).tolist(), *self.model.moved_pj.tolist()])
 
     @cached_property

@@ -114,7 +114,7 @@ def _list_modes(blocks: Any, most_arrays: int, out: Any) -> int:
         total, groups, sharing, spread = blocks[block]
         copies = 1
         while True:
-            arrays = (copies * groups + sharing - 1) // sharing if sharing else copies * groups * spread
+            arrays = (copies * groups + max(sharing, 1) - 1) // max(sharing, 1) * spread
             if arrays > most_arrays:
                 break
             batches = (total + copies - 1) // copies
@@ -192,7 +192,7 @@ def stage_modes(modes: ModeArrays, stage: int, most: int) -> StageModes:
     key = (
         shape[1:], unit, largest, getattr(node, "pads", (0, 0))[:2] if unit != (1, 1) else (0, 0),
         tuple(extents[0].tolist()), tuple(extents[1].tolist()),
-        per_pixel, columns_per_window, single.groups,
+        per_pixel, columns_per_window, single.groups, single.arrays_per_block,
         single.crossbar.wordlines, single.crossbar.bitlines, most,
     )  # fmt: skip
     return _stage_modes(key)
@@ -210,6 +210,7 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
         per_pixel,
         per_window,
         groups,
+        arrays_per_block,
         wordlines,
         bitlines,
         most,
@@ -223,9 +224,9 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
     in_row = -(-(width + left) // pw)
     total = -(-(height + top) // ph) * in_row
     sharing = np.minimum(wordlines // rows, bitlines // columns)
-    spread = -(-rows // wordlines) * -(-columns // bitlines)
+    spread = -(-rows // wordlines) * -(-columns // bitlines) * arrays_per_block
     blocks = np.stack([ph, pw, top, left, in_row, total, np.full_like(ph, groups), sharing, spread], axis=1)
-    one_copy = np.where(sharing > 0, -(-groups // np.maximum(sharing, 1)), groups * spread)
+    one_copy = -(-groups // np.maximum(sharing, 1)) * spread
     blocks = blocks[one_copy <= most]
     return _listed(blocks, most)
 
@@ -372,7 +373,7 @@ class Menu:
         stairs, modes = self.stairs, self.stages[stage]
         rows = (modes.blocks[:, 0] == block[0]) & (modes.blocks[:, 1] == block[1])
         _, groups, sharing, spread = modes.blocks[rows][0, 5:]
-        arrays = -(-copies * groups // sharing) if sharing else copies * groups * spread
+        arrays = -(-copies * groups // max(sharing, 1)) * spread
         for step in range(int(stairs.first[stage + 1]) - 1, int(stairs.first[stage]) - 1, -1):
             if stairs.arrays[step] < arrays:
                 yield self.block(int(stairs.block[step])), int(stairs.copies[step])

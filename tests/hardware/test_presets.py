@@ -13,30 +13,32 @@ from rramalloc.hardware.loader import load_hardware, preset_names
 
 
 class Expected(NamedTuple):
-    """array: wordlines, bitlines; columns: per weight; arrays: of the chip."""
+    """array: wordlines, bitlines; stored: columns of a weight, wordlines of an input, arrays of a block;
+    arrays: of the chip.
+    """
 
     array: tuple[int, int]
     cell_bits: int
     weight_bits: int
-    columns: int
+    stored: tuple[int, int, int]
     step_ns: float | None
     arrays: int | None
 
 
 PRESETS = {
-    # columns = ceil(weight bits / cell bits), twice if differential (docs/sources/model.md 3)
-    "plain": Expected((128, 128), 16, 16, 1, None, None),
-    "isaac": Expected((128, 128), 2, 16, 8, 16 * 100.0, 8 * 12 * 128),
-    "isaac-todaes": Expected((128, 128), 16, 16, 1, 21 * 100.0, 72 * 120),
-    "puma": Expected((128, 128), 2, 16, 8, 16 * 100.0, 2 * 8 * 8 * 168),
-    "raella": Expected((512, 512), 3, 8, 3, 8 * 100.0, None),
-    "prime": Expected((256, 256), 4, 8, 2 * 2, None, None),
-    "pipelayer": Expected((128, 128), 4, 16, 2 * 4, 16 * 29.31, None),
-    "neurram": Expected((256, 256), 4, 4, 2, 22 * 270.0 + 12 * 300.0 + 2 * 300.0, 48),
-    "hermes": Expected((256, 256), 4, 4, 1, 133.0, 64),
-    "mnsim": Expected((256, 256), 1, 9, 2 * 9, 9 * 3.16, 2 * 2 * 16 * 64 * 64),
-    "neurosim": Expected((128, 128), 1, 8, 8, None, None),
-    "pimcomp": Expected((128, 128), 16, 16, 1, 200.0, 9216),
+    # slices = ceil(weight bits / cell bits), in columns or arrays; polarities: twice (docs/sources/model.md 3)
+    "plain": Expected((128, 128), 16, 16, (1, 1, 1), None, None),
+    "isaac": Expected((128, 128), 2, 16, (8, 1, 1), 16 * 100.0, 8 * 12 * 128),
+    "isaac-todaes": Expected((128, 128), 16, 16, (1, 1, 1), 21 * 100.0, 72 * 120),
+    "puma": Expected((128, 128), 2, 16, (1, 1, 8), 16 * 100.0, 2 * 8 * 8 * 168),
+    "raella": Expected((512, 512), 3, 8, (3, 1, 1), 8 * 100.0, None),
+    "prime": Expected((256, 256), 4, 8, (2, 1, 2), None, None),
+    "pipelayer": Expected((128, 128), 4, 16, (4, 1, 2), 16 * 29.31, None),
+    "neurram": Expected((256, 256), 4, 4, (1, 2, 1), 22 * 270.0 + 12 * 300.0 + 2 * 300.0, 48),
+    "hermes": Expected((256, 256), 4, 4, (1, 1, 1), 133.0, 64),
+    "mnsim": Expected((256, 256), 1, 8, (1, 1, 8 * 2), 9 * 3.16, 2 * 2 * 16 * 64 * 64),
+    "neurosim": Expected((128, 128), 1, 8, (8, 1, 1), None, None),
+    "pimcomp": Expected((128, 128), 16, 16, (1, 1, 1), 200.0, 9216),
 }
 
 
@@ -48,7 +50,8 @@ def test_preset(name: str) -> None:
     assert (crossbar.wordlines, crossbar.bitlines) == expected.array
     assert crossbar.cell_bits == expected.cell_bits
     assert precision.weight_bits == expected.weight_bits
-    assert hardware.columns_per_weight == expected.columns
+    stored = hardware.columns_per_weight, hardware.wordlines_per_input, hardware.arrays_per_block
+    assert stored == expected.stored
     assert hardware.compute_ns == pytest.approx(expected.step_ns)
     assert (hardware.chip.arrays if hardware.chip else None) == expected.arrays
 

@@ -69,6 +69,9 @@ def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) ->
         return listed.modes.low * writing.least_rows[stage]
     bitlines = writing.hardware.crossbar.bitlines
     blocks = [problem.modes.of(stage, (int(tall), int(wide))) for tall, wide in listed.blocks[:, :2]]
-    each = [own.rows * own.groups * (1 if own.sharing else -(-own.columns // bitlines)) for own in blocks]
+    each = [
+        own.rows * own.groups * own.arrays_per_block * (1 if own.sharing else -(-own.columns // bitlines))
+        for own in blocks
+    ]
     rows: Ints = listed.modes.low * np.array(each, dtype=np.int64)[listed.block]
     return rows

@@ -64,8 +64,9 @@ class Writing:
             return Counter()
         held = stored(weights, self.hardware.crossbar, self.mapping, copies, self.graph.names[stage])
         if isinstance(held, CopiesSharing):
-            last = len(held) - 1
-            return Counter({held[0].blocks[0].rows: last}) + Counter({held[last].blocks[0].rows: 1})
+            last, planes = len(held) - 1, held.together
+            full, rest = held[0].blocks[0].rows, held[last].blocks[0].rows
+            return Counter({full: last * planes}) + Counter({rest: planes})
         each = Counter(each.rows for each in held.blocks)
         return Counter({wordlines: copies * count for wordlines, count in each.items()})
 

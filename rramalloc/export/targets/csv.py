@@ -21,7 +21,8 @@ def export(subject: Subject) -> Bundle:
     cells = ([_cell(value) for value in stage.values()] for stage in stages)
     files = [_file("allocation.csv", list(stages[0]), cells)]
     if subject.placement is not None:
-        rest = [name for name in PlacedArray.model_fields if name not in _PLACES]
+        spare = {*_PLACES, *(subject.placement.left_out - {"copies"})}
+        rest = [name for name in PlacedArray.model_fields if name not in spare]
         heading = [f"{place}_{axis}" for place in _PLACES for axis in ("row", "column")] + rest
         rows = (
             [*array.chip, *array.tile, *(getattr(array, name) for name in rest)]

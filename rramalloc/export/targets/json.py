@@ -104,6 +104,6 @@ def export(subject: Subject) -> Bundle:
         ),
         placement=None if subject.placement is None else subject.placement.arrays,
     )
-    left_out = None if subject.options.mapping == "sdk" else {"placement": {"__all__": {"copies"}}}
-    text = to_json(document.model_dump(mode="json", exclude=left_out))
+    fields = subject.placement.left_out if subject.placement is not None else set[str]()
+    text = to_json(document.model_dump(mode="json", exclude={"placement": {"__all__": fields}}))
     return Bundle((ExportedFile(name="export.json", text=text),), (), places=True, blocks=True)

@@ -89,7 +89,7 @@ class _Storage(NamedTuple):
 
     @property
     def weight_bits(self) -> int:
-        """Weightbit of a layer: MNSIM takes a group for each bit, after it takes off the sign if +/-."""
+        """Weightbit of a layer: MNSIM takes a group for each bit, beside the sign if +/-."""
         return self.cells + self.polarity - 1
 
 
@@ -138,12 +138,7 @@ def export(subject: Subject) -> Bundle:
 def _storage(subject: Subject) -> _Storage:
     precision, chip = subject.hardware.precision, subject.hardware.chip
     polarity = 2 if precision.signed == "differential" else 1
-    bits = precision.weight_bits - (polarity - 1)
-    if bits < 1:
-        raise subject.refused(
-            f"takes the sign off a weight stored as +/-: {precision.weight_bits} bit is too few"
-        )
-    cells = -(-bits // subject.hardware.crossbar.cell_bits)
+    cells = subject.hardware.slices_per_weight
     if chip is None:
         pes, tiles = _PES, _TILES
     else:

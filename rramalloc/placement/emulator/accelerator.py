@@ -56,7 +56,9 @@ class Accelerator:
         for layer in held:
             kept = weights(layer)
             for number in numbers.get(layer, ()):
-                arrays_of[number] = storage[layer].block(_block(held[layer], arrays[number], number), kept)
+                arrays_of[number] = storage[layer].block(
+                    _block(held[layer], arrays[number], number), kept, arrays[number].plane
+                )
         machine = cls(held)
         for number, array in enumerate(arrays):
             if number not in arrays_of:

@@ -6,7 +6,8 @@ inputs  enter `dac_bits` at a time from the lowest bits up, the sign bit in a re
         negative): with one bit at a time that is input_bits reads
 ADC     of B bits: F is the most that a column of the array can sum up to in one read, with all cells of its
         weights and all their inputs at their largest; codes are 2**s apart, from 0, with the smallest s for
-        which F / 2**s has B bits; values go to the nearest code, ties to even
+        which F / 2**s has B bits; values go to the nearest code, ties to even; where an array subtracts
+        polarities itself, one of the bits is the sign
 """
 
 from __future__ import annotations
@@ -49,18 +50,19 @@ class Converters:
         noisy: Real = np.rint(cells * (1.0 + self.noise * draw) * unit) / unit
         return noisy
 
-    def multiply(self, inputs: Real, conductances: Real, most: int) -> Real:
+    def multiply(self, inputs: Real, conductances: Real, most: int, *, signed: bool) -> Real:
         """Sums on the bitlines, (windows, bitlines), as the converters read them.
 
-        most: what the cells of a column can add up to.
+        most: what the cells of a column can add up to; signed: or, negative, to as much.
         """
         if self.adc_bits is None:
             return inputs @ conductances
         total = np.zeros((len(inputs), conductances.shape[1]))
         for read, weight, highest in self._reads(inputs):
             full = most * highest
-            step = float(1 << max(0, full.bit_length() - self.adc_bits))
-            codes = np.clip(np.rint(read @ conductances / step), 0, 2.0**self.adc_bits - 1)
+            bits = self.adc_bits - signed
+            step = float(1 << max(0, full.bit_length() - bits))
+            codes = np.clip(np.rint(read @ conductances / step), -signed * 2.0**bits, 2.0**bits - 1)
             total += codes * (step * weight)
         return total
 

@@ -204,7 +204,8 @@ class EmulatedLayer:
         """
         there = blocks < self.grid.total
         at = np.divmod(np.where(there, blocks, 0).ravel(), self.grid.columns)
-        inputs = self.window.read(source, at).reshape(*blocks.shape, -1)
+        read = self.storage.on_wordlines(self.window.read(source, at), self.window.positions)
+        inputs = read.reshape(*blocks.shape, -1)
         inputs[~there] = 0
         total = np.zeros((*blocks.shape, self._columns))
         for array in arrays:
@@ -220,11 +221,14 @@ class EmulatedLayer:
         conductances = self.converters.conductances(cells, address_of(array), bits, inputs.dtype)
         driven = [inputs[:, first + part.copy, part.group * rows :][:, _slice(part.rows)] for part in parts]
         wordlines = driven[0] if len(driven) == 1 else np.concatenate(driven, axis=1)
-        most = self.storage.most * max(len(part.rows) for part in parts)
-        bitlines = self.converters.multiply(wordlines, conductances, most)
+        longest = max(len(part.rows) for part in parts)
+        most = self.storage.most * (-(-longest // 2) if self.storage.polarities == "rows" else longest)
+        bitlines = self.converters.multiply(wordlines, conductances, most, signed=self.storage.signed_sums)
+        worth = self.storage.plane_factor(array.plane)
         for part in parts:
             own = total[:, first + part.copy, part.group * group_columns :]
-            own[:, _slice(part.columns)] += bitlines[:, part.bitline : part.bitline + len(part.columns)]
+            read = bitlines[:, part.bitline : part.bitline + len(part.columns)]
+            own[:, _slice(part.columns)] += read * worth
 
     def _weighted(self, read: tuple[npt.NDArray[np.float64], Real]) -> Ints:
         """Slices shifted and added, and the offset taken off; (blocks, height, width, channels)."""

@@ -337,13 +337,14 @@ def verify_task(
     width = Width.of(hardware.precision)
     timed = hardware.timing.dac_bits if hardware.timing is not None else None
     converters = Converters(adc_bits, noise, timed or max(1, width.bits - 1), width.bits, seed)
-    storage = Storage.of_layers(hardware, graph.layers)
+    storage = Storage.of_layers(hardware, graph.layers, source.options.mapping)
     stages = dict(zip(graph.names, zip(graph.layers, graph.grids, strict=True), strict=True))
 
     def stored(name: str) -> Ints:
         stage, grid = stages[name]
         fold = fold_for(network, stage, task.folds)
-        return weights.stored(stage, storage[name].groups(stage), ParallelWindow.of(stage, grid, fold), fold)
+        window, own = ParallelWindow.of(stage, grid, fold), storage[name]
+        return own.stored(weights.stored(stage, own.groups(stage), window, fold), window.positions)
 
     held = {name: each.of_number for name, each in zip(graph.names, on_arrays.held, strict=True)}
     accelerator = Accelerator.programmed(task.arrays, held, storage, stored)

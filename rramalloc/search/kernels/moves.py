@@ -73,10 +73,8 @@ class State(NamedTuple):
 @compiled_part
 def arrays_of_mode(blocks: Any, block: int, copies: int) -> int:
     """Arrays that so many copies of a block take."""
-    sharing = blocks.sharing[block]
-    if sharing > 0:
-        return (copies * blocks.groups[block] + sharing - 1) // sharing
-    return copies * blocks.groups[block] * blocks.spread[block]
+    sharing = max(blocks.sharing[block], 1)
+    return (copies * blocks.groups[block] + sharing - 1) // sharing * blocks.spread[block]
 
 
 @compiled_part
@@ -156,7 +154,7 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
     else:
         fewer = with_batches(blocks.total[block], wanted)
         if arrays_of_mode(blocks, block, fewer) == own and blocks.sharing[block] > 0:
-            fewer = (own - 1) * blocks.sharing[block] // blocks.groups[block]
+            fewer = (own // blocks.spread[block] - 1) * blocks.sharing[block] // blocks.groups[block]
         copies = max(fewer, blocks.least[block])
     if arrays_of_mode(blocks, block, copies) >= own:
         return 0

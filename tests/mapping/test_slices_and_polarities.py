@@ -1,0 +1,156 @@
+"""Where slices and polarities lie: in columns, rows, arrays or unit cells (docs/sources/model.md 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+import rramalloc.api as api
+from rramalloc.choices import MAPPINGS
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Chip, Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.demand import demands
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.network import Network
+from rramalloc.records import parse
+
+
+def machine(slices: str, polarities: str | None, *, tile: int = 64, straddle: bool = True) -> Hardware:
+    """20 x 16 cells of 2 bits, 4-bit weights: 2 slices; one polarity where `polarities` is None."""
+    crossbar: dict[str, Any] = {"wordlines": 20, "bitlines": 16, "cell_bits": 2, "slices": slices}
+    signed = "offset" if polarities is None else "differential"
+    precision = {"weight_bits": 4, "input_bits": 4, "output_bits": 4, "signed": signed}
+    return Hardware(
+        name="small",
+        source="made for a test",
+        crossbar=crossbar | ({} if polarities is None else {"polarities": polarities}),
+        precision=precision,
+        chip=Chip(arrays_per_tile=tile, straddle=straddle, tiles=(16, 16), chips=(1, 1)),
+    )
+
+
+def network_of(name: str, nodes: list[dict[str, Any]]) -> Network:
+    document = {"format": "rramalloc-network/1", "name": name, "source": "", "nodes": nodes}
+    return Network.from_document(document, name)
+
+
+def small() -> Network:
+    """A convolution, a depthwise one, and one of 1 x 1."""
+    nodes: list[dict[str, Any]] = [
+        {"name": "input", "op": "input", "shape": [4, 5, 5]},
+        {"name": "full", "op": "conv", "inputs": ["input"], "out_channels": 6, "kernel": 3, "pads": 1},
+        {"name": "deep", "op": "conv", "inputs": ["full"], "out_channels": 6, "kernel": 3, "groups": 6},
+        {"name": "point", "op": "conv", "inputs": ["deep"], "out_channels": 4, "kernel": 1},
+    ]
+    return network_of("small", nodes)
+
+
+@pytest.mark.parametrize(
+    ("slices", "polarities", "expected"),
+    [
+        ("columns", None, (2, 1, 1)),
+        ("arrays", None, (1, 1, 2)),
+        ("columns", "columns", (4, 1, 1)),
+        ("columns", "rows", (2, 2, 1)),
+        ("columns", "arrays", (2, 1, 2)),
+        ("columns", "cells", (2, 1, 1)),
+        ("arrays", "columns", (2, 1, 2)),
+        ("arrays", "rows", (1, 2, 2)),
+        ("arrays", "arrays", (1, 1, 4)),
+        ("arrays", "cells", (1, 1, 2)),
+    ],
+)
+def test_columns_rows_and_arrays_of_a_weight(
+    slices: str, polarities: str | None, expected: tuple[int, int, int]
+) -> None:
+    hardware = machine(slices, polarities)
+    assert (
+        hardware.columns_per_weight,
+        hardware.wordlines_per_input,
+        hardware.arrays_per_block,
+    ) == expected
+
+
+def test_polarities_of_an_offset_are_refused() -> None:
+    document = machine("columns", "rows").to_dict()
+    document["precision"]["signed"] = "offset"
+    with pytest.raises(SpecError, match='no effect with precision.signed = "offset"'):
+        parse(TypeAdapter(Hardware), document, "small")
+
+
+@pytest.mark.parametrize(
+    ("slices", "polarities", "mapping", "arrays"),
+    [
+        # full: 36 rows, 6 outputs; deep: 9 rows, 1 output, 6 groups; point: 6 rows, 4 outputs
+        pytest.param("columns", "rows", "im2col", [4 * 1, 6, 1], id="72 and 18 rows"),
+        pytest.param("arrays", "columns", "im2col", [2 * 2, 3 * 2, 1 * 2], id="2 depthwise groups an array"),
+        pytest.param("arrays", "arrays", "im2col", [2 * 4, 3 * 4, 1 * 4], id="4 arrays a block"),
+        pytest.param("arrays", "rows", "kernel_split", [9 * 2, 9 * 1 * 2, 1 * 2], id="8, 2 and 12 rows"),
+        pytest.param("columns", "rows", "whole_kernel", [4, 6, 1], id="2 polarities of 9 positions an array"),
+    ],
+)
+def test_demand(slices: str, polarities: str, mapping: Any, arrays: list[int]) -> None:
+    network = small()
+    hardware = machine(slices, polarities)
+    assert demands(network, network.stages, hardware, MappingOptions(mapping=mapping)) == arrays
+
+
+def lenet() -> Network:
+    nodes: list[dict[str, Any]] = [
+        {"name": "input", "op": "input", "shape": [1, 32, 32]},
+        {"name": "conv1", "op": "conv", "inputs": ["input"], "out_channels": 6, "kernel": 5},
+        {"name": "pool1", "op": "maxpool", "inputs": ["conv1"], "kernel": 2, "stride": 2},
+        {"name": "conv2", "op": "conv", "inputs": ["pool1"], "out_channels": 16, "kernel": 5},
+    ]
+    return network_of("lenet", nodes)
+
+
+def test_lenet_on_puma() -> None:
+    """25 and 150 rows on 128 wordlines, 8 slices in arrays of their own."""
+    found = api.optimize(lenet(), arrays=128, hardware="puma")
+    assert [layer.demand for layer in found.layers] == [8, 16]
+    assert [layer.replication for layer in found.layers] == [12, 2]
+    assert found.makespan == found.lower_bound == 72
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [("puma", [8, 16]), ("mnsim", [16, 16]), ("prime", [2, 2]), ("neurram", [1, 2]), ("pipelayer", [2, 4])],
+)
+def test_presets_count_as_their_tools_do(preset: str, expected: list[int]) -> None:
+    """25 x 6 and 150 x 16 weights; neurram: 300 wordlines of 256 for the second, pipelayer 150 of 128."""
+    network = lenet()
+    assert demands(network, network.stages, load_hardware(preset)) == expected
+
+
+@pytest.mark.parametrize("slices", ["columns", "arrays"])
+@pytest.mark.parametrize("polarities", [None, "columns", "rows", "arrays", "cells"])
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_what_is_allocated_is_placed_and_computes_exactly(
+    slices: str, polarities: str | None, mapping: Any
+) -> None:
+    """Tiles of 7 arrays: copies lie in several, and so do the arrays of a block."""
+    hardware = machine(slices, polarities, tile=7)
+    found = api.optimize(small(), arrays="x2", hardware=hardware, mapping=mapping, work=1)
+    placement = api.place(small(), found, work=1)
+    assert len(placement.arrays) == found.arrays.used
+    assert api.verify(small(), found, placement).verdict == "equal"
+
+
+def test_an_unstraddled_tile_holds_all_arrays_of_a_block() -> None:
+    """`sdk`: blocks that copies share, 4 arrays each, in tiles of 6: one a tile."""
+    hardware = machine("arrays", "arrays", tile=6, straddle=False)
+    nodes = [
+        {"name": "input", "op": "input", "shape": [4, 8, 8]},
+        {"name": "point", "op": "conv", "inputs": ["input"], "out_channels": 4, "kernel": 1},
+    ]
+    network = network_of("n", nodes)
+    allocation = {"replication": {"point": 8}, "block": {"point": [1, 1]}}  # 4 of 16 bitlines: 4 a block
+    placement = api.place(network, allocation, hardware=hardware, mapping="sdk")
+    assert sorted((array.row_block, array.plane) for array in placement.arrays) == [
+        (block, plane) for block in range(2) for plane in range(4)
+    ]
+    assert [tile.arrays for tile in placement.tiles] == [4, 4]
