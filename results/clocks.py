@@ -77,7 +77,7 @@ class Periods:
         self.ticks = [random.randint(1, LONGEST) for _ in range(stages)]
 
     def __call__(self, stage: int, block: Pair) -> BatchTicks:
-        return BatchTicks(self.ticks[stage], 0.0)
+        return BatchTicks((self.ticks[stage],), 0.0)
 
 
 def run(network: str, crossbar: int, factor: float) -> Row:

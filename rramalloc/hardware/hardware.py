@@ -106,8 +106,9 @@ class Timing(Record):
     """Time of one step: `step_ns`, or `read_ns` and `dac_bits`, with both ADC fields if columns share an ADC.
 
     read_ns: one analog read; dac_bits: input bits fed per read; adc_ns: one conversion;
-    columns_per_adc: columns that one ADC converts in turn; rows_per_read: wordlines driven at once, None for
-    all; clock: "shared" if all stages step together, which None also means, or "own" if a batch of each
+    columns_per_adc: columns that one ADC converts in turn; adc_columns: which, "interleaved" ones (None means
+    that too), over which those in use are spread evenly, or "adjacent" ones; rows_per_read: wordlines
+    driven at once, None for all; clock: "shared" if all stages step together, which None also means, or "own" if a batch of each
     stage takes its own whole number of ticks; tick_ns: length of a tick of own clocks, 1 ns unless given.
     With own clocks and no time at all, every layer needs a measured latency.
     Raises SpecError unless exactly one of the two ways is given.
@@ -118,6 +119,7 @@ class Timing(Record):
     dac_bits: Bits | None = None
     adc_ns: Positive | None = None
     columns_per_adc: Lines | None = None
+    adc_columns: Literal["interleaved", "adjacent"] | None = None
     rows_per_read: Lines | None = None
     clock: Literal["shared", "own"] | None = None
     tick_ns: Positive | None = None
@@ -140,6 +142,8 @@ class Timing(Record):
             raise fault("needs either step_ns, or both read_ns and dac_bits")
         if (self.adc_ns is None) != (self.columns_per_adc is None):
             raise fault("adc_ns and columns_per_adc belong together: give both or neither")
+        if self.adc_columns is not None and self.adc_ns is None:
+            raise fault("adc_columns has no effect without adc_ns and columns_per_adc: leave it out")
         return self
 
     @property
@@ -147,6 +151,11 @@ class Timing(Record):
         """Whether it says no more than that every stage has its own clock."""
         given = self.model_dump(exclude={"clock", "tick_ns"}, exclude_none=True)
         return self.clock == "own" and not given
+
+    @property
+    def depends_on_lines(self) -> bool:
+        """Whether the time of a step depends on the rows or columns in use."""
+        return self.adc_ns is not None or self.rows_per_read is not None
 
     def compute_ns(
         self, input_bits: int, crossbar: Crossbar, rows: int | None = None, columns: int | None = None
@@ -163,7 +172,10 @@ class Timing(Record):
         slot_ns = self.read_ns
         if self.adc_ns is not None and self.columns_per_adc is not None:
             used = min(crossbar.bitlines if columns is None else columns, crossbar.bitlines)
-            slot_ns = max(slot_ns, self.adc_ns * _ceil_div(self.columns_per_adc * used, crossbar.bitlines))
+            in_turn = min(self.columns_per_adc, used)
+            if self.adc_columns != "adjacent":
+                in_turn = _ceil_div(self.columns_per_adc * used, crossbar.bitlines)
+            slot_ns = max(slot_ns, self.adc_ns * in_turn)
         return slot_ns * self.slots(input_bits, crossbar, rows)
 
     def slots(self, input_bits: int, crossbar: Crossbar, rows: int | None = None) -> int:

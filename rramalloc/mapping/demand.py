@@ -178,22 +178,32 @@ def demands(
 
 
 def active_lines(
-    network: Network, stage: Stage, hardware: Hardware, options: MappingOptions, block: Pair
+    network: Network, stage: Stage, hardware: Hardware, options: MappingOptions, block: Pair, copies: int
 ) -> Pair:
-    """Wordlines and bitlines of an array that one group of a stage uses in a step: (rows, columns).
+    """Wordlines and bitlines of an array that a batch of so many copies uses: (rows, columns).
 
-    Source: docs/sources/model.md 11; with "kernel_split" and "whole_kernel" the rows of one array.
+    Those of all groups, and of all copies, that share the array. Source: docs/sources/model.md 11; with
+    "kernel_split" and "whole_kernel" the rows of one array.
     """
-    lines = hardware.crossbar.wordlines
-    if options.mapping in ("im2col", "sdk"):
-        weights = WeightMatrix.of(network, stage, hardware, block)
-        return min(weights.rows, lines), min(weights.columns, hardware.crossbar.bitlines)
-    (size,) = folds(network, [stage], hardware, options) or [UNFOLDED]
-    weights = folded_weights(network, stage, hardware, size)
-    rows = weights.inputs * weights.wordlines_per_input
+    crossbar, weights = hardware.crossbar, WeightMatrix.of(network, stage, hardware, block)
+    if options.mapping not in ("im2col", "sdk"):
+        (size,) = folds(network, [stage], hardware, options) or [UNFOLDED]
+        weights = folded_weights(network, stage, hardware, size)
+    if options.mapping == "kernel_split":
+        weights = replace(weights, positions=1)
+    together = weights.groups * (copies if options.mapping == "sdk" else 1)
+    if shared := min(weights.on(crossbar).sharing, together):
+        return shared * weights.rows, shared * weights.columns
+    rows = weights.rows
     if options.mapping == "whole_kernel":
-        rows = min(rows, lines // weights.positions) * weights.positions
-    return min(rows, lines), min(weights.columns, hardware.crossbar.bitlines)
+        rows = min(rows, crossbar.wordlines // weights.positions * weights.positions)
+    return min(rows, crossbar.wordlines), min(weights.columns, crossbar.bitlines)
+
+
+def copies_of_full_array(network: Network, stage: Stage, hardware: Hardware, block: Pair) -> int:
+    """Copies with mapping "sdk" from which on one more makes no array fuller."""
+    own = block_arrays(network, stage, hardware, block)
+    return max(1, -(-own.sharing // own.groups))
 
 
 def stored_classifiers(

@@ -88,7 +88,8 @@ class _Slower:
 
     def __call__(self, stage: int, block: Pair) -> BatchTicks:
         ticks, factor = self.clocks(stage, block), float(self.factors[stage])
-        return BatchTicks(math.ceil(ticks.least * factor * EXACTLY), ticks.per_copy * factor)
+        compute = tuple(math.ceil(each * factor * EXACTLY) for each in ticks.compute)
+        return BatchTicks(compute, ticks.per_copy * factor)
 
 
 def optimize_placed(

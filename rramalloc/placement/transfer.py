@@ -5,7 +5,8 @@ to the time of a step or an edge, and the cost on chiplets.
 An array yields its column block's part of the outputs. The arrays of a column block hold one row block each,
 or a slice or polarity of one: a tile adds up what its own arrays yield, and its partial sum travels to the
 tile of the last row block. Results leave from there for all arrays of the reader, evenly over all pairs of an
-array that gives and one that takes. Ways are those of `Mesh`: XY routing, between chips by way of tile (0, 0) of both.
+array that gives and one that takes. Ways are those of `Mesh`: XY routing, between chips by way of tile (0, 0)
+of both.
 """
 
 from __future__ import annotations

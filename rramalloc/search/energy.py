@@ -26,21 +26,24 @@ class EnergyFloor:
     def dynamic_pj(self) -> float:
         """The least dynamic energy of all modes; with copies of one mapping that of every allocation.
 
-        A batch reads at least the arrays that its copies fill, in at least the slots of the smallest block.
+        A batch reads at least the arrays that its copies fill, in at least the slots of a single copy.
         """
-        problem, graph = self.problem, self.problem.graph
-        per_read = self.model.pj_per_read(graph)
-        if per_read is None:
+        problem, graph, model = self.problem, self.problem.graph, self.model
+        if model.energy.read_pj is None:
             return 0.0
-        reads = []
+        slots = []
         for stage, grid in enumerate(graph.grids):
             if problem.modes is None:
-                reads.append(grid.total * int(problem.demand[stage]))
+                reads = grid.total * int(problem.demand[stage])
+                slots.append(reads * model.slots(stage, grid.block, 1))
             else:
                 blocks = stage_modes(problem.modes, stage, self._most(stage)).blocks
                 total, groups, sharing, spread = blocks[:, 5:].T
-                reads.append(int((-(-total * groups // np.maximum(sharing, 1)) * spread).min()))
-        return math.fsum([*(np.array(reads) * per_read).tolist(), *self.model.moved_pj.tolist()])
+                reads = -(-total * groups // np.maximum(sharing, 1)) * spread
+                each = [model.slots(stage, (tall, wide), 1) for tall, wide in blocks[:, :2].tolist()]
+                slots.append(int((reads * each).min()))
+        reading_pj = np.array(slots) * model.energy.read_pj
+        return math.fsum([*reading_pj.tolist(), *model.moved_pj.tolist()])
 
     @cached_property
     def array_ns(self) -> float:

@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.search.kernels.clock import Clock
+from rramalloc.search.kernels.clock import STEP, Clock
 from rramalloc.timing.stage_graph import StageGraph
 
 _MOST_CHECKPOINTS = 256
@@ -169,7 +169,8 @@ def reach(graph: StageGraph, hops: int) -> Reach:
     found = [own.copy() for own in direct]
     tables = NeedRules(_composed, np.maximum)
     entries = _entries(direct)
-    for level in islice(tables.levels_up(direct, clock_of(graph).least), hops - 1):
+    clock = clock_of(graph)
+    for level in islice(tables.levels_up(direct, clock.compute[clock.first]), hops - 1):
         entries += _entries(level)
         if entries > _MOST_ENTRIES:
             break
@@ -215,7 +216,5 @@ def clock_of(graph: StageGraph) -> Clock:
     Times are always those of ticks: bounds are then compiled once for both.
     """
     if graph.clocks is None:
-        steps = len(graph.stages)
-        return Clock(np.ones(steps, dtype=np.int64), np.zeros(steps))
-    least, per_copy = zip(*(graph.clocks(i, block) for i, block in enumerate(graph.blocks)), strict=True)
-    return Clock(np.array(least, dtype=np.int64), np.array(per_copy, dtype=np.float64))
+        return Clock.of([STEP] * len(graph.stages))
+    return Clock.of([graph.clocks(i, block) for i, block in enumerate(graph.blocks)])

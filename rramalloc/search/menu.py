@@ -22,7 +22,7 @@ from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import breakpoints, input_extents, largest_block, smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.search.archive import NO_SLOTS, Slots
-from rramalloc.search.kernels.clock import Clock
+from rramalloc.search.kernels.clock import STEP, Clock
 from rramalloc.search.kernels.moves import MenuTables, State
 from rramalloc.search.problem import Problem
 from rramalloc.timing.access import StepTime, bytes_of_block
@@ -148,10 +148,7 @@ class StageModes:
     def with_clock(self, ticks: Callable[[Pair], BatchTicks]) -> StageModes:
         """The same modes, whose batches last so many ticks by their block."""
         each = [ticks((int(tall), int(wide))) for tall, wide in self.blocks[:, :2]]
-        clock = Clock(
-            np.array([own.least for own in each], dtype=np.int64),
-            np.array([own.per_copy for own in each], dtype=np.float64),
-        )
+        clock = Clock.of(each)
         period = clock.of_each(self.block, self.modes.low)
         return replace(self, modes=self.modes._replace(period=period), clock=clock)
 
@@ -269,7 +266,7 @@ def _copies_of(block: tuple[int, ...], demand: int, least: int, most: int) -> St
         tall, wide, top, left, columns, windows, low, high[kept], batches[kept], low * demand, ones
     )  # fmt: skip
     rows = np.array([[*block, 1, 0, demand]], dtype=np.int64)
-    steps = Clock(np.ones(1, dtype=np.int64), np.zeros(1))
+    steps = Clock.of([STEP])
     return StageModes(modes, rows, np.zeros(len(low), dtype=np.int64), steps)
 
 
@@ -281,7 +278,7 @@ def _listed(blocks: Ints, most: int) -> StageModes:
     _list_modes(economics, most, listed)
     number = listed[:, 0]
     columns = [blocks[number, :6], listed[:, 1:], np.ones(size, dtype=np.int64)]
-    steps = Clock(np.ones(len(blocks), dtype=np.int64), np.zeros(len(blocks)))
+    steps = Clock.of([STEP] * len(blocks))
     return StageModes(Modes(*np.column_stack(columns).T.copy()), blocks, number, steps)
 
 
@@ -422,10 +419,7 @@ class Menu:
             stages,
             Blocks(np.array(first), *np.concatenate(blocks).T.copy()),
             Stairs(np.cumsum([0, *map(len, stairs)]), *np.concatenate(stairs).T.copy()),
-            Clock(
-                np.concatenate([clock.least for clock in clocks]),
-                np.concatenate([clock.per_copy for clock in clocks]),
-            ),
+            Clock.joined(clocks),
             tuple(numbers),
             unrestricted,
         )
@@ -478,8 +472,7 @@ class _Kept(NamedTuple):
         np.minimum.at(least, each.block, modes.low)
         np.maximum.at(most, each.block, modes.high)
         blocks = np.column_stack([each.blocks[kept], least[kept], most[kept]])
-        clock = Clock(each.clock.least[kept], each.clock.per_copy[kept])
-        return cls(steps[rows], steps[low], blocks, clock, number)
+        return cls(steps[rows], steps[low], blocks, each.clock.take(kept), number)
 
 
 def _kept_blocks(each: StageModes, on_stairs: Ints) -> Ints:

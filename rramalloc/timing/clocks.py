@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import active_lines
+from rramalloc.mapping.demand import active_lines, copies_of_full_array
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
@@ -59,15 +60,19 @@ class _Clocks:
         node, network = self.graph.stages[stage], self.graph.network
         if not isinstance(node, Stage):
             rates = {} if self.hardware.digital is None else self.hardware.digital.ns_per_pixel
-            return self._counted(node.name, rates[node.op], 0.0)
+            return self._counted(node.name, [rates[node.op]], 0.0)
         hardware = self.hardware.of_layer(node)
         if self.measured is not None:
-            compute_ns = self.measured.compute_ns[node.name]
+            compute_ns = [self.measured.compute_ns[node.name]]
         elif hardware.timing is not None:
-            rows, columns = active_lines(network, node, hardware, self.options, block)
-            compute_ns = hardware.timing.compute_ns(
-                hardware.precision.input_bits, hardware.crossbar, rows, columns
-            )
+            own, of_lines = (network, node, hardware), hardware.timing.depends_on_lines
+            full = of_lines and self.options.mapping == "sdk"
+            lines = [
+                active_lines(*own, self.options, block, copies)
+                for copies in range(1, (copies_of_full_array(*own, block) if full else 1) + 1)
+            ]
+            bits = hardware.precision.input_bits
+            compute_ns = [hardware.timing.compute_ns(bits, hardware.crossbar, *each) for each in lines]
         access_ns = 0.0
         if hardware.memory is not None:
             access_ns = bytes_of_block(network, node, block, hardware) / hardware.memory.bandwidth_gb_s
@@ -75,13 +80,14 @@ class _Clocks:
                 access_ns *= int(self.graph.weighted.sum())
         return self._counted(node.name, compute_ns, access_ns)
 
-    def _counted(self, name: str, compute_ns: float, access_ns: float) -> BatchTicks:
+    def _counted(self, name: str, compute_ns: Sequence[float], access_ns: float) -> BatchTicks:
         """Raises SpecError if a batch is longer than can be counted."""
         tick_ns = self.hardware.tick_ns
-        if (longest_ns := max(compute_ns, access_ns)) > MOST_CYCLES * tick_ns:
+        if (longest_ns := max(*compute_ns, access_ns)) > MOST_CYCLES * tick_ns:
             raise SpecError(
                 f"hardware {self.hardware.name[:60]!r}",
                 f"a step of {name[:60]!r} lasts {longest_ns:.4g} ns, more than {MOST_CYCLES} ticks of "
                 f"{tick_ns:g} ns: give a longer tick_ns",
             )
-        return BatchTicks(max(1, math.ceil(compute_ns / tick_ns * EXACTLY)), access_ns / tick_ns)
+        compute = tuple(max(1, math.ceil(each / tick_ns * EXACTLY)) for each in compute_ns)
+        return BatchTicks(compute, access_ns / tick_ns)

@@ -67,7 +67,7 @@ class EnergyModel:
     graph: StageGraph
     hardware: Hardware
     options: MappingOptions
-    _slots: dict[tuple[int, Pair], int] = field(default_factory=dict, init=False, repr=False)
+    _slots: dict[tuple[int, Pair, int], int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def energy(self) -> Energy:
@@ -91,12 +91,13 @@ class EnergyModel:
         """Energy of the bytes that every stage sends, 0 where it is not given."""
         return self.sent_bytes * (self.energy.pj_per_byte or 0.0)
 
-    def pj_per_read(self, graph: StageGraph) -> Reals | None:
+    def pj_per_read(self, graph: StageGraph, copies: Replication) -> Reals | None:
         """Energy of a step of one array of every stage with the blocks of `graph`: slots * read_pj."""
         read_pj = self.energy.read_pj
         if read_pj is None:
             return None
-        return np.array([self.slots(stage, block) * read_pj for stage, block in enumerate(graph.blocks)])
+        modes = zip(graph.blocks, copies.tolist(), strict=True)
+        return np.array([self.slots(stage, *mode) * read_pj for stage, mode in enumerate(modes)])
 
     def leaking_arrays(self, used: int) -> int:
         """Arrays that leak: those of the chips, or those used where the hardware has no [chip] or too few."""
@@ -119,7 +120,7 @@ class EnergyModel:
         """
         taken = arrays_of(copies).astype(np.float64)
         blocks = np.array([grid.total for grid in graph.grids], dtype=np.int64)
-        per_read, dynamic = self.pj_per_read(graph), None
+        per_read, dynamic = self.pj_per_read(graph, copies), None
         if per_read is not None:
             reads = array_reads(blocks, copies, arrays_of).astype(np.float64)
             dynamic = reads * per_read + self.moved_pj
@@ -134,18 +135,18 @@ class EnergyModel:
             self.area_um2(int(taken.sum())), latency_ns,
         )  # fmt: skip
 
-    def slots(self, stage: int, block: Pair) -> int:
-        """Reads of an array in a step of a stage with this block; 1 where a step is not cut into reads."""
-        if (stage, block) not in self._slots:
-            self._slots[stage, block] = self._counted_slots(stage, block)
-        return self._slots[stage, block]
+    def slots(self, stage: int, block: Pair, copies: int) -> int:
+        """Reads of an array in a step of a stage in this mode; 1 where a step is not cut into reads."""
+        if (stage, block, copies) not in self._slots:
+            self._slots[stage, block, copies] = self._counted_slots(stage, block, copies)
+        return self._slots[stage, block, copies]
 
-    def _counted_slots(self, stage: int, block: Pair) -> int:
+    def _counted_slots(self, stage: int, block: Pair, copies: int) -> int:
         node = self.graph.stages[stage]
         if self.hardware.timing is None or not isinstance(node, Stage):
             return 1
         hardware = self.hardware.of_layer(node)
-        rows, _ = active_lines(self.graph.network, node, hardware, self.options, block)
+        rows, _ = active_lines(self.graph.network, node, hardware, self.options, block, copies)
         return self.hardware.timing.slots(hardware.precision.input_bits, hardware.crossbar, rows)
 
 

@@ -34,10 +34,21 @@ Ints = npt.NDArray[np.int64]
 
 
 class BatchTicks(NamedTuple):
-    """Ticks of a batch: the arrays take `least`, the memory `per_copy` for every copy."""
+    """Ticks of a batch: the memory takes `per_copy` for every copy, the arrays what `compute` says.
 
-    least: int
+    compute: with 1, 2 ... copies, and with more as with the last, rising: where copies share arrays, more
+    of each is read until it is full.
+    """
+
+    compute: tuple[int, ...]
     per_copy: float
+
+    def of(self, copies: Ints) -> Ints:
+        """With so many copies, int64."""
+        compute = np.array(self.compute, dtype=np.int64)[np.minimum(copies, len(self.compute)) - 1]
+        access = np.ceil(self.per_copy * copies * EXACTLY)
+        ticks: Ints = np.maximum(compute, access.astype(np.int64))
+        return ticks
 
 
 class FlatEdges(NamedTuple):
@@ -283,10 +294,8 @@ class StageGraph:
         if self.clocks is None:
             return None
         each = [self.clocks(stage, block) for stage, block in enumerate(blocks or self.blocks)]
-        least = np.array([ticks.least for ticks in each], dtype=np.int64)
-        access = np.ceil(np.array([ticks.per_copy for ticks in each]) * copies * EXACTLY)
-        most: Ints = np.maximum(least, access.astype(np.int64))
-        return most
+        ticks = [own.of(copies[..., stage]) for stage, own in enumerate(each)]
+        return np.stack(ticks, axis=-1) if ticks else np.zeros(copies.shape, dtype=np.int64)
 
     def channels(self, stage: int) -> int:
         """Output channels of a stage."""

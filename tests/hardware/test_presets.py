@@ -26,7 +26,7 @@ class Expected(NamedTuple):
 
 
 PRESETS = {
-    # slices = ceil(weight bits / cell bits), in columns or arrays; polarities: twice (docs/sources/model.md 3)
+    # ceil(weight bits / cell bits) slices in columns or arrays, polarities twice (docs/sources/model.md 3)
     "plain": Expected((128, 128), 16, 16, (1, 1, 1), None, None),
     "isaac": Expected((128, 128), 2, 16, (8, 1, 1), 16 * 100.0, 8 * 12 * 128),
     "isaac-todaes": Expected((128, 128), 16, 16, (1, 1, 1), 21 * 100.0, 72 * 120),

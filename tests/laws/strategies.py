@@ -223,12 +223,14 @@ class Clocks:
 
     def __call__(self, stage: int, block: tuple[int, int]) -> BatchTicks:
         random = Random(f"{self.seed} {stage} {block}")
-        return BatchTicks(self.tick * random.randint(1, 16), self.tick * random.choice((0, 0, 0.75, 4.0)))
+        compute = sorted(self.tick * random.randint(1, 16) for _ in range(random.choice((1, 1, 3))))
+        return BatchTicks(tuple(compute), self.tick * random.choice((0, 0, 0.75, 4.0)))
 
     def length(self, stage: int, block: tuple[int, int], copies: int) -> int:
         """Ticks of a batch."""
         ticks = self(stage, block)
-        return max(ticks.least, math.ceil(ticks.per_copy * copies * EXACTLY))
+        compute = ticks.compute[min(copies, len(ticks.compute)) - 1]
+        return max(compute, math.ceil(ticks.per_copy * copies * EXACTLY))
 
     def lag(self, producer: int, consumer: int) -> int:
         return self.tick * Random(f"{self.seed} {producer}-{consumer}").choice((0, 0, 1, 5, 30))

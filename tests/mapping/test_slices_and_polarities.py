@@ -77,7 +77,7 @@ def test_columns_rows_and_arrays_of_a_weight(
 def test_polarities_of_an_offset_are_refused() -> None:
     document = machine("columns", "rows").to_dict()
     document["precision"]["signed"] = "offset"
-    with pytest.raises(SpecError, match='no effect with precision.signed = "offset"'):
+    with pytest.raises(SpecError, match="has no effect with"):
         parse(TypeAdapter(Hardware), document, "small")
 
 
