@@ -226,8 +226,9 @@ class Allocation(CountedTimes, ResultRecord, Priced):
     what shows the bound, in words; seconds: work of the search in seconds of a reference core, counted and
     not measured, so that equal runs give equal files (None for methods that do not count it); step_ns,
     latency_ns, throughput_per_s: None without [timing]; tick_ns: instead of step_ns where stages have their
-    own clocks; dynamic_pj, static_pj, energy_pj, edp, area_um2: energy for one input in its two parts and in
-    sum, its product with the latency in pJ ns, and area, None where the hardware does not give them; history:
+    own clocks; dynamic_pj, static_pj, energy_pj, edp, area_um2, chip_area_um2: energy for one input in its
+    two parts and in sum, its product with the latency in pJ ns, and area of the arrays and tiles in use and
+    of the whole chip, None where the hardware does not give them; history:
     how best and bound met; host: weight layers left to the host, untimed; warnings: what was assumed or
     ignored; coverage: how much of the network this is about (None in files of older versions); placed: None
     unless the step includes the transfer between tiles; sensitivity: sum over all layers to the bits that
@@ -262,6 +263,7 @@ class Allocation(CountedTimes, ResultRecord, Priced):
     energy_pj: float | None = None
     edp: float | None = None
     area_um2: float | None = None
+    chip_area_um2: float | None = None
     layers: tuple[Layer, ...]
     history: tuple[Progress, ...] = ()
     host: tuple[str, ...] = ()

@@ -74,9 +74,9 @@ class Simulation(CountedTimes, ResultRecord, Priced):
     recurrence: steps by the tight recurrence, a lower bound of makespan; published: steps by the published
     recurrence, None where it does not apply, as to blocks and cycles; step_ns ... throughput_per_s: None
     without [timing] and with cycles of the allocation, where all times are ticks of unknown length; tick_ns:
-    instead of step_ns where stages have their own clocks; dynamic_pj, static_pj, energy_pj, edp, area_um2: as
-    in Allocation, None where not given; latency_table: measured step times, None if those of the hardware
-    hold; coverage: how much of the network this is about.
+    instead of step_ns where stages have their own clocks; dynamic_pj, static_pj, energy_pj, edp, area_um2,
+    chip_area_um2: as in Allocation, None where not given; latency_table: measured step times, None if those
+    of the hardware hold; coverage: how much of the network this is about.
     """
 
     rows_in = "layers"
@@ -99,6 +99,7 @@ class Simulation(CountedTimes, ResultRecord, Priced):
     energy_pj: float | None = None
     edp: float | None = None
     area_um2: float | None = None
+    chip_area_um2: float | None = None
     layers: tuple[TimedLayer, ...]
     edges: tuple[BufferedEdge, ...]
     critical_path: tuple[CriticalSegment, ...]

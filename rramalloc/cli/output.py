@@ -202,7 +202,8 @@ def energy_lines(result: Allocation | Simulation) -> Iterator[tuple[str, str]]:
     total, dynamic, static = ("not given" if value is None else energy(value) for value in given)
     yield "energy", f"{total} an input (dynamic: {dynamic}, static: {static})"
     yield "EDP", "not given" if result.edp is None else f"{result.edp:.4g} pJ ns"
-    yield "area", "not given" if result.area_um2 is None else area(result.area_um2)
+    whole = "" if result.chip_area_um2 is None else f" in use, {area(result.chip_area_um2)} of the whole chip"
+    yield "area", "not given" if result.area_um2 is None else area(result.area_um2) + whole
 
 
 def coverage_line(coverage: Coverage | None) -> list[tuple[str, str]]:

@@ -108,8 +108,9 @@ class Timing(Record):
     read_ns: one analog read; dac_bits: input bits fed per read; adc_ns: one conversion;
     columns_per_adc: columns that one ADC converts in turn; adc_columns: which, "interleaved" ones (None means
     that too), over which those in use are spread evenly, or "adjacent" ones; rows_per_read: wordlines
-    driven at once, None for all; clock: "shared" if all stages step together, which None also means, or "own" if a batch of each
-    stage takes its own whole number of ticks; tick_ns: length of a tick of own clocks, 1 ns unless given.
+    driven at once, None for all; clock: "shared" if all stages step together, which None also means, or
+    "own" if a batch of each stage takes its own whole number of ticks; tick_ns: length of a tick of own
+    clocks, 1 ns unless given.
     With own clocks and no time at all, every layer needs a measured latency.
     Raises SpecError unless exactly one of the two ways is given.
     """
@@ -254,12 +255,15 @@ class Energy(Record):
         Energy to move a byte between tiles.
     periphery_um2
         Area of a tile beside its arrays.
+    idle
+        What is not in use: "on", which None also means, if all arrays of the chip leak; "gated" if only those
+        of tiles in use do.
 
     Raises
     ------
     SpecError
         A value has no effect without another one: pj_per_byte without read_pj, periphery_um2 without
-        area_um2.
+        area_um2, idle without leakage_mw.
 
     References
     ----------
@@ -271,10 +275,12 @@ class Energy(Record):
     area_um2: ZeroOrPositive | None = None
     pj_per_byte: ZeroOrPositive | None = None
     periphery_um2: ZeroOrPositive | None = None
+    idle: Literal["on", "gated"] | None = None
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
-        for value, needed in (("pj_per_byte", "read_pj"), ("periphery_um2", "area_um2")):
+        pairs = (("pj_per_byte", "read_pj"), ("periphery_um2", "area_um2"), ("idle", "leakage_mw"))
+        for value, needed in pairs:
             if getattr(self, value) is not None and getattr(self, needed) is None:
                 raise fault(f"{value} is a part of what {needed} gives: give both, or leave {value} out")
         return self

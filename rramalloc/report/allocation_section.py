@@ -106,7 +106,9 @@ def _energy(result: Allocation | Simulation) -> Iterator[Fact]:
         words = ", ".join(f"{name} {'not given' if pj is None else energy(pj)}" for name, pj in parts)
         yield Fact("Energy", "not given" if result.energy_pj is None else energy(result.energy_pj), words)
     if result.area_um2 is not None:
-        yield Fact("Area", area(result.area_um2))
+        whole = result.chip_area_um2
+        words = "" if whole is None else f"in use, {area(whole)} of the whole chip"
+        yield Fact("Area", area(result.area_um2), words)
 
 
 def _gap(allocation: Allocation) -> tuple[str, str]:

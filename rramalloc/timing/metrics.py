@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -26,13 +26,17 @@ ArraysOf = Callable[[Replication], npt.NDArray[np.int64]]
 
 
 class EnergyArea(NamedTuple):
-    """Energy [pJ] for one input, its product with the latency [pJ ns], and area; None where not given."""
+    """Energy [pJ] for one input, its product with the latency [pJ ns], and area; None where not given.
+
+    area_um2: of the arrays and tiles in use; chip_area_um2: of the whole chip.
+    """
 
     dynamic_pj: float | None = None
     static_pj: float | None = None
     energy_pj: float | None = None
     edp: float | None = None
     area_um2: float | None = None
+    chip_area_um2: float | None = None
 
 
 def totals(metrics: Metrics | None) -> dict[str, float | None]:
@@ -86,6 +90,22 @@ class EnergyModel:
         every[self.graph.weighted] = sent
         return every
 
+    def crossing_bytes(self, ends: Sequence[int]) -> float:
+        """Bytes for one input that cross cuts of the stages in segments, each of which ends before `ends`.
+
+        Every pixel that a later segment reads is written once, and read once by each such segment.
+        """
+        graph, bits = self.graph.on_arrays, self.hardware.precision.output_bits
+        segment = np.searchsorted(ends, np.flatnonzero(self.graph.weighted), side="right").tolist()
+        written, read = dict[int, int](), dict[Pair, int]()
+        for edge in graph.edges:
+            p, reader = edge.producer, segment[edge.consumer]
+            if segment[p] != reader:
+                values = graph.sent_pixels(edge) * graph.channels(p)
+                written[p] = max(written.get(p, 0), values)
+                read[p, reader] = max(read.get((p, reader), 0), values)
+        return (sum(written.values()) + sum(read.values())) * bits / BITS_PER_BYTE
+
     @property
     def moved_pj(self) -> Reals:
         """Energy of the bytes that every stage sends, 0 where it is not given."""
@@ -100,8 +120,13 @@ class EnergyModel:
         return np.array([self.slots(stage, *mode) * read_pj for stage, mode in enumerate(modes)])
 
     def leaking_arrays(self, used: int) -> int:
-        """Arrays that leak: those of the chips, or those used where the hardware has no [chip] or too few."""
-        return used if self.hardware.chip is None else max(used, self.hardware.chip.arrays)
+        """Arrays that leak: those used without [chip], of tiles in use if others are gated, else all."""
+        chip = self.hardware.chip
+        if chip is None:
+            return used
+        if self.energy.idle == "gated":
+            return -(-used // chip.arrays_per_tile) * chip.arrays_per_tile
+        return max(used, chip.arrays)
 
     def area_um2(self, used: int) -> float | None:
         """Area of so many arrays, and of the periphery of the fewest tiles that hold them."""
@@ -110,6 +135,11 @@ class EnergyModel:
             return None
         tiles = 0 if chip is None else -(-used // chip.arrays_per_tile)
         return used * energy.area_um2 + tiles * (energy.periphery_um2 or 0.0)
+
+    @property
+    def chip_area_um2(self) -> float | None:
+        """Area of all arrays and tiles of the chips, None where they are not given."""
+        return None if self.hardware.chip is None else self.area_um2(self.hardware.chip.arrays)
 
     def measure(
         self, graph: StageGraph, copies: Replication, arrays_of: ArraysOf, latency_ns: float | None
@@ -132,7 +162,7 @@ class EnergyModel:
         area = self.energy.area_um2
         return Metrics(
             dynamic, static, idle_pj, None if area is None else area * taken,
-            self.area_um2(int(taken.sum())), latency_ns,
+            self.area_um2(int(taken.sum())), self.chip_area_um2, latency_ns,
         )  # fmt: skip
 
     def slots(self, stage: int, block: Pair, copies: int) -> int:
@@ -168,7 +198,7 @@ class Metrics:
     """Energy for one input and area of an allocation; None where the hardware does not give it.
 
     dynamic_pj, static_pj, area_um2: of every stage, canonical order; idle_pj: static energy of the arrays of
-    the chips that are not used; total_um2: with the periphery of tiles.
+    the chips that are not used; total_um2: with the periphery of tiles; chip_um2: of the whole chip.
     """
 
     dynamic_pj: Reals | None
@@ -176,6 +206,7 @@ class Metrics:
     idle_pj: float
     area_um2: Reals | None
     total_um2: float | None
+    chip_um2: float | None
     latency_ns: float | None
 
     @property
@@ -185,7 +216,7 @@ class Metrics:
         static = None if self.static_pj is None else math.fsum([*self.static_pj.tolist(), self.idle_pj])
         energy = None if dynamic is None or static is None else dynamic + static
         edp = None if energy is None or self.latency_ns is None else energy * self.latency_ns
-        return EnergyArea(dynamic, static, energy, edp, self.total_um2)
+        return EnergyArea(dynamic, static, energy, edp, self.total_um2, self.chip_um2)
 
     def of_stage(self, stage: int) -> dict[str, float]:
         """Energy and area of one stage by the names of their fields, what is not given left out."""

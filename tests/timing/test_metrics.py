@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 import rramalloc
 from rramalloc.errors import SpecError
@@ -43,6 +44,39 @@ def chain() -> Network:
 
 
 COPIES = {"a": 3, "b": 2}
+
+
+@pytest.mark.parametrize(("idle", "leaking"), [("on", 20), ("gated", 12)])
+def test_arrays_that_are_not_in_use(idle: str, leaking: int) -> None:
+    """11 arrays in 3 tiles of 4, of a chip of 5 tiles; 180 ns; 100 um2 an array, 50 um2 a tile."""
+    tiles = {"arrays_per_tile": 4, "straddle": True, "tiles": [1, 5], "chips": [1, 1]}
+    energy = ENERGY | {"area_um2": 100.0, "periphery_um2": 50.0, "idle": idle}
+    result = rramalloc.simulate(chain(), COPIES, hardware=machine(chip=tiles, energy=energy))
+    assert result.static_pj == 0.5 * leaking * 180
+    assert (result.area_um2, result.chip_area_um2) == (11 * 100 + 3 * 50, 20 * 100 + 5 * 50)
+    document = result.to_dict()
+    assert document["chip_area_um2"] == 20 * 100 + 5 * 50
+
+
+@pytest.mark.parametrize("idle", ["on", "gated"])
+def test_least_energy_is_that_of_all_allocations(idle: str) -> None:
+    """Gated, the arrays of tiles in use count: copies are worth a tile only where they save enough time."""
+    tiles = {"arrays_per_tile": 4, "straddle": True, "tiles": [1, 5], "chips": [1, 1]}
+    hardware = machine(chip=tiles, energy=ENERGY | {"idle": idle})
+    every = [
+        rramalloc.simulate(chain(), {"a": a, "b": b}, hardware=hardware).energy_pj
+        for a in range(1, 7)
+        for b in range(1, 17)
+        if 3 * a + b <= 20
+    ]
+    found = rramalloc.optimize(chain(), arrays=20, hardware=hardware, objective="energy")
+    assert found.energy_pj == min(each for each in every if each is not None)
+    assert found.lower_bound <= found.objective_value
+
+
+def test_idle_without_leakage_is_refused() -> None:
+    with pytest.raises(ValidationError, match="idle is a part of what leakage_mw gives"):
+        machine(energy={"read_pj": 1.0, "idle": "gated"})
 
 
 def test_every_term_by_hand() -> None:
@@ -189,9 +223,13 @@ def test_other_arrays_leave_energy_unconfirmed() -> None:
 
 
 def test_slots_follow_the_block_of_a_stage() -> None:
-    """`a` has 3 * 3 * 2 = 18 rows, in blocks of 2 x 2 windows 4 * 4 * 2 = 32: one turn of 18, then two."""
+    """`a` has 3 * 3 * 2 = 18 rows, in blocks of 2 x 2 windows 4 * 4 * 2 = 32: one turn of 18, then two.
+
+    Three copies lie in one array: three turns.
+    """
     crossbar = {"wordlines": 128, "bitlines": 128, "cell_bits": 1}
     timing = {"read_ns": 5.0, "dac_bits": 1, "rows_per_read": 18}
     hardware = machine(crossbar=crossbar, timing=timing)
     model = EnergyModel(StageGraph.build(chain()), hardware, MappingOptions(mapping="sdk"))
-    assert [model.slots(0, block) for block in ((1, 1), (2, 2), (1, 1))] == [4, 8, 4]
+    modes = (((1, 1), 1), ((2, 2), 1), ((1, 1), 3))
+    assert [model.slots(0, *mode) for mode in modes] == [4, 8, 12]

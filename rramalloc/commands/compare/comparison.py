@@ -43,10 +43,10 @@ class Row(LayerModes):
     and all that depends on the machine; lower_bound: of the objective, in its unit, the best bound that any
     method proved at this budget; gap: (objective_value - lower_bound) / objective_value; recurrence,
     published: steps by the models (docs/sources/model.md 5), published None unless the network is a chain it
-    covers; step_ns, latency_ns: None without [timing]; dynamic_pj, static_pj, energy_pj, edp, area_um2: as in
-    Allocation, None where not given; repaired: copies were taken away because what the method asked for did
-    not fit; runs: seeds tried; best, median, worst: makespans of the best, the middle (the lower of two) and
-    the worst run; the row is of the middle one.
+    covers; step_ns, latency_ns: None without [timing]; dynamic_pj, static_pj, energy_pj, edp, area_um2,
+    chip_area_um2: as in Allocation, None where not given; repaired: copies were taken away because what the
+    method asked for did not fit; runs: seeds tried; best, median, worst: makespans of the best, the middle
+    (the lower of two) and the worst run; the row is of the middle one.
     """
 
     network: str
@@ -70,6 +70,7 @@ class Row(LayerModes):
     energy_pj: float | None = None
     edp: float | None = None
     area_um2: float | None = None
+    chip_area_um2: float | None = None
     repaired: bool
     runs: Count
     best: Steps

@@ -199,7 +199,7 @@ def _plan(
             for name, cuts in others
             if all(cut in search.searched for cut in cuts)
         ),
-        **_energy(hardware, search, segments, rows, total_ns),
+        **_energy(hardware, search, segments, rows),
         host=coverage.host,
         coverage=coverage,
         warnings=(*network.warnings, *hardware_warnings(search.hardware, given)),
@@ -252,19 +252,21 @@ def _proof(search: CutSearch, total_ns: float, bound_ns: float, parts: dict[str,
 
 
 def _energy(
-    hardware: Hardware, search: CutSearch, segments: Sequence[Segment], rows: int, total_ns: float
+    hardware: Hardware, search: CutSearch, segments: Sequence[Segment], rows: int
 ) -> dict[str, float | None]:
     """Energy for one input in the mean by the names of its fields, what is not given None."""
     write_pj, inputs = search.write.write_pj, search.inputs
+    model = EnergyModel(search.graph, hardware, search.request.mapping)
+    moved_pj = model.crossing_bytes([end for _, end in search.best]) * (model.energy.pj_per_byte or 0.0)
     parts = [segment.allocation.dynamic_pj for segment in segments]
     given = [part for part in parts if part is not None]
-    dynamic = math.fsum(given) if len(given) == len(parts) else None
+    dynamic = math.fsum([*given, moved_pj]) if len(given) == len(parts) else None
     writing = None if write_pj is None else rows * write_pj / inputs
     static = None
-    model = EnergyModel(search.graph, hardware, search.request.mapping)
     if model.energy.leakage_mw is not None:
-        leaking = model.leaking_arrays(max(segment.arrays for segment in segments))
-        static = model.energy.leakage_mw * leaking * total_ns / inputs
+        most, gated = max(segment.arrays for segment in segments), model.energy.idle == "gated"
+        leaking = [model.leaking_arrays(each.arrays if gated else most) * each.time_ns for each in segments]
+        static = model.energy.leakage_mw * math.fsum(leaking) / inputs
     every = None
     if dynamic is not None and writing is not None and static is not None:
         every = dynamic + writing + static

@@ -27,9 +27,10 @@ class SweepRow(Record):
     minimum: arrays with every layer stored once; both None if the error came before they were computed.
     objective_value, objective_unit: the minimised value and its unit, that of lower_bound as well; from
     `used` to `seconds` as in an allocation, all None with an error; dynamic_pj, static_pj, energy_pj, edp,
-    area_um2: as in an allocation, None where not given; utilisation: share of the cells of the arrays used
-    that hold weights; repaired: whether copies were taken away because the method's answer did not fit.
-    error_kind: class of the error; error: its first line; key: hash of everything that the result depends on.
+    area_um2, chip_area_um2: as in an allocation, None where not given; utilisation: share of the cells of the
+    arrays used that hold weights; repaired: whether copies were taken away because the method's answer did
+    not fit. error_kind: class of the error; error: its first line; key: hash of everything that the result
+    depends on.
     """
 
     network: str
@@ -70,6 +71,7 @@ class SweepRow(Record):
     energy_pj: float | None = None
     edp: float | None = None
     area_um2: float | None = None
+    chip_area_um2: float | None = None
     utilisation: float | None = None
     seconds: float | None = None
     error_kind: str | None = None

@@ -50,7 +50,7 @@ class Converters:
         noisy: Real = np.rint(cells * (1.0 + self.noise * draw) * unit) / unit
         return noisy
 
-    def multiply(self, inputs: Real, conductances: Real, most: int, *, signed: bool) -> Real:
+    def multiply(self, inputs: Real, conductances: Real, most: int, *, signed: bool = False) -> Real:
         """Sums on the bitlines, (windows, bitlines), as the converters read them.
 
         most: what the cells of a column can add up to; signed: or, negative, to as much.

@@ -172,7 +172,7 @@ def layer_of(
     what = task(source, {stage.name: copies}, machine, mapping, blocks=blocks)
     on_arrays = StoredNetwork.of(source, what.source)
     graph, (held,) = on_arrays.graph, on_arrays.held
-    storage, width = Storage.of(machine), Width.of(machine.precision).bits
+    storage, width = Storage.of(machine, mapping), Width.of(machine.precision).bits
     window = ParallelWindow.of(stage, graph.grids[0])
     given = Weights(source, machine.precision.weight_bits, 0, {stage.name: weights})
     stored = given.stored(stage, storage.groups(stage), window)
@@ -188,7 +188,10 @@ def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np
     network, source, machine = what.network, what.source, what.source.hardware
     on_arrays = StoredNetwork.of(network, source)
     graph, held = on_arrays.graph, on_arrays.held
-    storage, width = Storage.of_layers(machine, graph.stages), Width.of(machine.precision)
+    storage, width = (
+        Storage.of_layers(machine, graph.stages, source.options.mapping),
+        Width.of(machine.precision),
+    )
     stages = {
         stage.name: (stage, ParallelWindow.of(stage, grid))
         for stage, grid in zip(graph.stages, graph.grids, strict=True)

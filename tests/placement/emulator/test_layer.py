@@ -31,7 +31,7 @@ from rramalloc.placement.emulator.weights import Weights
 def test_by_hand_offset() -> None:
     """Weights -8, 7 and 3 of 4 bits in cells of 2: stored 0, 15, 11 as (low, high) slices."""
     machine, block = hardware(), Block(0, 0, 3, 2, (Part(0, 0, 0, 0, range(3), range(2)),))
-    cells = Storage.of(machine).block(block, np.array([[[-8, 7, 3]]]))
+    cells = Storage.of(machine, "im2col").block(block, np.array([[[-8, 7, 3]]]), 0)
     assert cells.tolist() == [[0, 0], [3, 3], [3, 2]]
 
 
@@ -39,9 +39,9 @@ def test_by_hand_differential() -> None:
     """Weights -7 and 6 of 4 bits in cells of 3: positive slices 0 0 and 6 0, negative 7 0 and 0 0."""
     machine = hardware(cell_bits=3, signed="differential")
     block = Block(0, 0, 2, 4, (Part(0, 0, 0, 0, range(2), range(4)),))
-    cells = Storage.of(machine).block(block, np.array([[[-7, 6]]]))
+    cells = Storage.of(machine, "im2col").block(block, np.array([[[-7, 6]]]), 0)
     assert cells.tolist() == [[0, 0, 7, 0], [6, 0, 0, 0]]
-    assert Storage.of(machine).factors.tolist() == [1, 8, -1, -8]
+    assert Storage.of(machine, "im2col").factors.tolist() == [1, 8, -1, -8]
 
 
 @pytest.mark.parametrize("signed", ["offset", "differential"])

@@ -83,15 +83,17 @@ def write_ns(rows: list[int], hardware: Hardware) -> float:
 
 
 def ticks_of(
-    stage: Any, channels: int, block: tuple[int, int], copies: int, stages: int, hardware: Hardware
+    shape: tuple[int, int, int], copies: int, stages: int, hardware: Hardware, *, shared: bool
 ) -> int:  # fmt: skip
     """Ticks of a batch, docs/sources/model.md 7 and 11; stages: that share the bandwidth."""
     timing, memory = hardware.timing, hardware.memory
     assert timing is not None
     if timing.clock != "own":
         return 1
-    rows, columns, groups = shape_of(stage, channels, block)
-    slots = math.ceil(8 / timing.dac_bits) * math.ceil(min(rows, ROWS) / timing.rows_per_read)
+    rows, columns, groups = shape
+    room = min(ROWS // rows, COLUMNS // columns)
+    together = min(room, groups * (copies if shared else 1)) or 1
+    slots = math.ceil(8 / timing.dac_bits) * math.ceil(min(together * rows, ROWS) / timing.rows_per_read)
     access_ns = 0.0
     if memory is not None:
         moved = copies * (rows + columns) * groups
@@ -142,7 +144,8 @@ class Case:
             node = self.graph.stages[stage]
             shape = self.network.shapes[node.name]
             channels = self.network.shapes[node.inputs[0]].channels
-            ticks = ticks_of(node, channels, block, copies, len(chosen), self.hardware)
+            lines = shape_of(node, channels, block)
+            ticks = ticks_of(lines, copies, len(chosen), self.hardware, shared=self.mapping == "sdk")
             across = -(-shape.width // block[1])
             done = np.zeros((shape.height, shape.width), dtype=np.int64)
             start, batches = -ticks, -(-(-(-shape.height // block[0]) * across) // copies)
@@ -334,6 +337,21 @@ class TestByHand:
             self.NETWORK, 1, hardware=machine(energy=energy, write=write), inputs=2
         )
         assert plan.write_pj == 35.0
+
+    def test_energy_of_what_crosses_a_cut(self) -> None:
+        """16 pixels of 6 bytes are written and read: 192 bytes of 2 pJ, beside 96 pJ of reads."""
+        energy = {"read_pj": 3.0, "pj_per_byte": 2.0}
+        plan = rramalloc.optimize_reload(self.NETWORK, 1, hardware=machine(energy=energy))
+        assert plan.dynamic_pj == 96.0 + 2 * (16 * 6) * 2.0
+
+    def test_gated_tiles(self) -> None:
+        """A chip of 3 tiles of one array: one of them leaks at a time, not all three."""
+        for idle, leaking in (("on", 3), ("gated", 1)):
+            energy = {"leakage_mw": 2.0, "idle": idle}
+            tiles = {"arrays_per_tile": 1, "straddle": True, "tiles": [1, 3], "chips": [1, 1]}
+            hardware = machine(energy=energy, chip=tiles)
+            plan = rramalloc.optimize_reload(self.NETWORK, 1, hardware=hardware)
+            assert plan.static_pj == 2.0 * leaking * 334.0
 
     def test_energy_that_is_not_given_is_not_there(self) -> None:
         plan = rramalloc.optimize_reload(self.NETWORK, 1, hardware=machine())
