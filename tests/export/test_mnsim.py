@@ -13,10 +13,13 @@ from export.nets import chain, conv, expressible, machine, network, of, residual
 from hypothesis import given, settings
 from laws.strategies import randoms
 
+from rramalloc.allocation.allocation_input import read_allocation
 from rramalloc.errors import UnsupportedError
 from rramalloc.export.bundle import Bundle
+from rramalloc.export.subject import Subject
 from rramalloc.export.targets import mnsim
 from rramalloc.hardware.hardware import Chip
+from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.network.network import Network
 
@@ -73,7 +76,7 @@ def test_sizes_and_channels_fit_together(random: Random) -> None:
 def test_config_of_the_preset_is_that_of_the_tool() -> None:
     """256 x 256 cells of 2 levels; +/- arrays; 8 groups; 2 x 2 PEs of 16 arrays a tile; 64 x 64 tiles."""
     chip = Chip(arrays_per_tile=64, straddle=True, tiles=(64, 64), chips=(1, 1))
-    hardware = machine(256, 256, cell_bits=1, weight_bits=9, signed="differential", chip=chip)
+    hardware = machine(256, 256, cell_bits=1, weight_bits=8, signed="differential", chip=chip)
     config, layers, _ = read(mnsim.export(subject(residual(), hardware=hardware)))
     assert config.get("Device level", "Device_Level") == "2"
     assert config.get("Crossbar level", "Xbar_Size") == "256,256"
@@ -86,7 +89,7 @@ def test_config_of_the_preset_is_that_of_the_tool() -> None:
 
 def test_demand_is_that_of_the_tool() -> None:
     """PEs = ceil(wb / Group_Num) * ceil(C_out / cols) * ceil(C_in / (rows // k^2)), wb = Weightbit - 1."""
-    hardware = machine(64, 32, cell_bits=1, weight_bits=9, signed="differential")
+    hardware = machine(64, 32, cell_bits=1, weight_bits=8, signed="differential")
     net = network(conv("c1", "x", 40), conv("c2", "c1", 70), of("flatten", "f", "c2"),
                   of("linear", "fc", "f", out_features=3))  # fmt: skip
     bundle = mnsim.export(subject(net, {"c2": 2}, hardware))
@@ -121,8 +124,9 @@ def test_copies_are_capped_at_the_pixels_of_an_output_row() -> None:
 def test_every_layer_has_numbers_for_weight_bits() -> None:
     """`Weightbit` is read as a number on pooling layers and sums too; it counts the cells of a weight."""
     for bits, cells, signed, expected in (
-        (9, 1, "differential", 9),  # 8 groups and the sign
-        (9, 2, "differential", 5),
+        (8, 1, "differential", 9),  # 8 groups and the sign
+        (8, 2, "differential", 5),
+        (1, 1, "differential", 2),
         (8, 2, "offset", 4),
         (16, 16, "offset", 1),
     ):
@@ -146,7 +150,7 @@ def test_every_level_of_a_cell_has_a_resistance(cell_bits: int) -> None:
 def test_a_chip_with_too_few_tiles_is_refused() -> None:
     """Each conv takes a tile, so do the pooling and the classifier; the sum takes none."""
     chip = Chip(arrays_per_tile=64, straddle=True, tiles=(3, 1), chips=(1, 1))
-    hardware = machine(256, 256, cell_bits=1, weight_bits=9, signed="differential", chip=chip)
+    hardware = machine(256, 256, cell_bits=1, weight_bits=8, signed="differential", chip=chip)
     with pytest.raises(UnsupportedError, match=r"needs 4 tiles .* the chip has 3: allocate fewer arrays"):
         mnsim.export(subject(residual(), hardware=hardware))
 
@@ -191,9 +195,13 @@ def test_what_it_cannot_express_is_refused(net: Network, reason: str) -> None:
         mnsim.export(subject(net))
 
 
-def test_a_signed_weight_of_one_bit_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="too few"):
-        mnsim.export(subject(residual(), hardware=machine(weight_bits=1, cell_bits=1, signed="differential")))
+def test_the_preset_counts_the_arrays_of_the_tool() -> None:
+    """No layer takes other arrays than ours: 8 groups of two polarities, whole kernels in an array."""
+    source = read_allocation({}).changed(hardware=load_hardware("mnsim"), mapping="whole_kernel")
+    what = Subject.build(load("resnet50"), source)
+    assert what.demand["conv1"] == 16
+    texts = [remark.text for remark in mnsim.export(what).remarks]
+    assert not any("arrays a copy, not" in text for text in texts)
 
 
 def test_padding_behind_only_is_refused_for_the_chain() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-import rramalloc.api as api
+import rramalloc
 from rramalloc.choices import MAPPINGS
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Chip, Hardware
@@ -110,7 +110,7 @@ def lenet() -> Network:
 
 def test_lenet_on_puma() -> None:
     """25 and 150 rows on 128 wordlines, 8 slices in arrays of their own."""
-    found = api.optimize(lenet(), arrays=128, hardware="puma")
+    found = rramalloc.optimize(lenet(), arrays=128, hardware="puma")
     assert [layer.demand for layer in found.layers] == [8, 16]
     assert [layer.replication for layer in found.layers] == [12, 2]
     assert found.makespan == found.lower_bound == 72
@@ -134,10 +134,10 @@ def test_what_is_allocated_is_placed_and_computes_exactly(
 ) -> None:
     """Tiles of 7 arrays: copies lie in several, and so do the arrays of a block."""
     hardware = machine(slices, polarities, tile=7)
-    found = api.optimize(small(), arrays="x2", hardware=hardware, mapping=mapping, work=1)
-    placement = api.place(small(), found, work=1)
+    found = rramalloc.optimize(small(), arrays="x2", hardware=hardware, mapping=mapping, work=1)
+    placement = rramalloc.place(small(), found, work=1)
     assert len(placement.arrays) == found.arrays.used
-    assert api.verify(small(), found, placement).verdict == "equal"
+    assert rramalloc.verify(small(), found, placement).verdict == "equal"
 
 
 def test_an_unstraddled_tile_holds_all_arrays_of_a_block() -> None:
@@ -149,7 +149,7 @@ def test_an_unstraddled_tile_holds_all_arrays_of_a_block() -> None:
     ]
     network = network_of("n", nodes)
     allocation = {"replication": {"point": 8}, "block": {"point": [1, 1]}}  # 4 of 16 bitlines: 4 a block
-    placement = api.place(network, allocation, hardware=hardware, mapping="sdk")
+    placement = rramalloc.place(network, allocation, hardware=hardware, mapping="sdk")
     assert sorted((array.row_block, array.plane) for array in placement.arrays) == [
         (block, plane) for block in range(2) for plane in range(4)
     ]

@@ -207,7 +207,7 @@ def test_every_method_is_judged_in_ticks(tmp_path: Any, method: str) -> None:
         ({}, "needs the time of a step"),
         (READ | {"clock": "shared", "tick_ns": 1.0}, "tick_ns has no effect"),
         ({"step_ns": 1.0, "rows_per_read": 8}, "rows_per_read"),
-        (READ | {"tick_ns": 1e-12}, "give a longer tick_ns"),
+        (READ | {"tick_ns": 1e-9}, "give a longer tick_ns"),
     ],
 )
 def test_what_a_clock_needs(tmp_path: Any, timing: dict[str, Any], words: str) -> None:
