@@ -82,7 +82,8 @@ _NAMES = {
     "rramalloc.commands.pareto.pareto_front": "ParetoFront",
     "rramalloc.commands.reload.plan": "ReloadPlan",
     "rramalloc.commands.reload.reload": "optimize_reload",
-    "rramalloc.errors": "RramallocError",
+    "rramalloc.commands.sweep.sweep": "sweep sweep_status",
+    "rramalloc.errors": "BudgetError RramallocError TargetError",
     "rramalloc.export.export": "export",
     "rramalloc.hardware.hardware": "Hardware",
     "rramalloc.hardware.loader": "load_hardware",
@@ -94,10 +95,11 @@ _NAMES = {
     "rramalloc.placement.place": "place",
     "rramalloc.placement.placement": "Placement",
     "rramalloc.report.page_file": "report",
-    "rramalloc.commands.sweep.sweep": "sweep sweep_status",
+    "rramalloc.search.problem": "Problem",
     "rramalloc.studies.tune.tune": "tune",
     "rramalloc.studies.tune.tuning": "Tuning",
     "rramalloc.timing.latency_table": "load_latency_table",
+    "rramalloc.timing.stage_graph": "StageGraph",
     "rramalloc.version": "__version__",
 }
 """Public names by module."""

@@ -24,7 +24,6 @@ from rramalloc.choices import (
     Mapping,
     NodeNames,
     ObjectiveName,
-    SharedWeights,
 )
 from rramalloc.errors import SpecError
 from rramalloc.files import write_json
@@ -50,7 +49,6 @@ def optimize(
     mapping: Mapping = "im2col",
     fold: bool = False,
     fc: FullyConnected = "host",
-    shared: SharedWeights = "copies",
     objective: ObjectiveName = "latency",
     method: str = "auto",
     target: int | None = None,
@@ -80,19 +78,16 @@ def optimize(
     the network with these bits, `network.with_bits(allocation.bits)`); work: units of search (0.05 s each on
     a reference core) before it ends without proof; gap: distance from the bound that is good enough;
     progress: show a line in a notebook; stop: replaces work, time_limit_s, gap, on_progress and progress;
-    allow_partial: take operators whose weights cannot be modelled as barriers, as the coverage then says;
-    shared: "once" to store weights once that several layers use, which then run one after another.
+    allow_partial: take operators whose weights cannot be modelled as barriers, as the coverage then says.
     Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.
 
     >>> allocation = optimize("vgg16", arrays=1024)
     >>> allocation.makespan, allocation.lower_bound
     (4009, 4009)
     """
-    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold, shared=shared)
+    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
     check_known("objective", objective, OBJECTIVES)
     check_known("method", method, method_names())
-    if shared == "once" and (placed or bits is not None or objective != "latency"):
-        raise SpecError("shared", 'must be "copies" for another objective than latency, with placed and bits')
     check_effort(seed, work, time_limit_s, most_seed=2**63 - 1)
     check_range("gap", gap, 0, 1)
     check_range("sensitivity", sensitivity, 0, 1e300)
@@ -130,12 +125,11 @@ def inspect(
     mapping: Mapping = "im2col",
     fold: bool = False,
     fc: FullyConnected = "host",
-    shared: SharedWeights = "copies",
     input_shapes: InputShapes | None = None,
     allow_partial: bool = False,
 ) -> Inspection:
     """Stages, windows, demand, utilisation and the smallest budget. Raises RramallocError."""
-    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold, shared=shared)
+    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     return inspect_network(source, as_hardware(hardware, crossbar), options)
 
@@ -149,7 +143,6 @@ def simulate(
     mapping: Mapping | None = None,
     fold: bool | None = None,
     fc: FullyConnected | None = None,
-    shared: SharedWeights | None = None,
     handoff: Handoff = "next",
     latency_table: LatencyTableLike | None = None,
     input_shapes: InputShapes | None = None,
@@ -165,8 +158,8 @@ def simulate(
     """
     source = as_network(network, input_shapes, allow_partial=allow_partial)
     origin = "replication" if isinstance(allocation, MappingOf) else "allocation"
-    own = read_allocation(allocation, origin, queues=True)
-    options = own.options.changed(mapping=mapping, fc=fc, fold=fold, shared=shared)
+    own = read_allocation(allocation, origin)
+    options = own.options.changed(mapping=mapping, fc=fc, fold=fold)
     check_known("handoff", handoff, HANDOFFS)
     machine = as_hardware(own.hardware if hardware is None else hardware, crossbar)
     known = own.measured if hardware is None else None

@@ -9,7 +9,6 @@ Mapping = Literal["im2col", "kernel_split", "whole_kernel", "sdk"]
 FoldMapping = Literal["im2col", "kernel_split", "whole_kernel", "sdk", "best"]
 """What `fold` lays filters out for; `best` chooses a mapping for every layer."""
 FullyConnected = Literal["host", "crossbar"]
-SharedWeights = Literal["copies", "once"]
 """Who computes linear layers on a 1 x 1 grid: the host, untimed, or arrays."""
 Handoff = Literal["next", "same"]
 """Step in which a computed pixel can be used (docs/sources/model.md 4)."""
@@ -36,7 +35,6 @@ RowsFormat = Literal["csv", "parquet"]
 
 MAPPINGS: tuple[Mapping, ...] = get_args(Mapping)
 FC_CHOICES: tuple[FullyConnected, ...] = get_args(FullyConnected)
-SHARED_CHOICES: tuple[SharedWeights, ...] = get_args(SharedWeights)
 HANDOFFS: tuple[Handoff, ...] = get_args(Handoff)
 NODE_NAMES: tuple[NodeNames, ...] = get_args(NodeNames)
 OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)

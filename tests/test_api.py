@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import pickle
 import re
@@ -110,3 +111,18 @@ def test_names_are_those_that_type_checkers_see() -> None:
     source = Path(rramalloc.__file__).read_text(encoding="utf-8")
     seen = re.findall(r"^    from (rramalloc[\w.]*) import (\w+) as \2$", source, re.MULTILINE)
     assert {name: module for module, name in seen} == rramalloc._HOMES
+
+
+def test_an_allocation_of_weights_stored_once_is_refused(tmp_path: Path) -> None:
+    """Earlier versions wrote `shared`: "copies" is what holds, "once" is not known any more."""
+    allocation, path = rramalloc.optimize("alexnet", 200, method="none"), tmp_path / "a.json"
+    document = allocation.to_dict()
+    assert "shared" not in document["options"]
+    for shared in ("copies", "once"):
+        document["options"]["shared"] = shared
+        path.write_text(json.dumps(document))
+        if shared == "copies":
+            assert rramalloc.simulate("alexnet", path).makespan == allocation.makespan
+        else:
+            with pytest.raises(SpecError, match="shared"):
+                rramalloc.simulate("alexnet", path)

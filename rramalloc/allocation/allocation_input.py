@@ -163,23 +163,11 @@ class AllocationInput:
         )
 
 
-def read_allocation(
-    allocation: AllocationLike, origin: str = "allocation", *, queues: bool = False
-) -> AllocationInput:
-    """What an allocation says; `origin` names one that is no file in messages.
+def read_allocation(allocation: AllocationLike, origin: str = "allocation") -> AllocationInput:
+    """Return what an allocation says; `origin` names one that is no file in messages.
 
-    queues: whether weights may be stored once for several layers. Raises FileError, SpecError.
+    Raises FileError, SpecError.
     """
-    given = _read(allocation, origin)
-    if given.options.shared == "once" and not queues:
-        raise SpecError(
-            f"{given.where}: options.shared",
-            'is "once": only simulate reads that; optimise with shared "copies" for all else',
-        )
-    return given
-
-
-def _read(allocation: AllocationLike, origin: str) -> AllocationInput:
     if isinstance(allocation, Allocation):
         return _of_whole(allocation, allocation.network, origin)
     if isinstance(allocation, MappingOf):

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import demands, least_arrays
+from rramalloc.mapping.demand import least_arrays
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.records import brief
@@ -70,6 +70,5 @@ def minimum_arrays(network: Network, hardware: Hardware, options: MappingOptions
     """
     from rramalloc.timing.stage_graph import StageGraph
 
-    graph = StageGraph.build(network, options.fc, options.shared)
-    twice = graph.saved(demands(network, graph.stages, hardware, options))
-    return least_arrays(network, graph.stages, hardware, options) - twice
+    graph = StageGraph.build(network, options.fc)
+    return least_arrays(network, graph.stages, hardware, options)

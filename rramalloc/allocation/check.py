@@ -81,7 +81,7 @@ def check_candidate(problem: Problem, candidate: Candidate, budget: int, method:
     blocks = None if problem.modes is None else candidate.blocks or problem.graph.blocks
     fixed = problem.in_blocks(blocks)
     timing = simulate(fixed.graph, candidate.replication)
-    taken = fixed.graph.stored(problem.arrays_of_stages(timing.replication, blocks))
+    taken = problem.arrays_of_stages(timing.replication, blocks)
     recheck(timing, taken.tolist(), budget, candidate.lower_bound, method)
     if problem.tiles is not None:
         groups = (problem.demand, timing.replication)

@@ -99,7 +99,7 @@ class Inspection(ResultRecord):
 
 def inspect_network(network: Network, hardware: Hardware, options: MappingOptions) -> Inspection:
     """Stages in network order with their demand. Raises SpecError, UnsupportedError."""
-    graph = StageGraph.build(network, options.fc, options.shared)
+    graph = StageGraph.build(network, options.fc)
     cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
     arrays = demands(network, graph.stages, hardware, options)
     demand = dict(zip(graph.names, arrays, strict=True))
@@ -123,14 +123,14 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
         for index, stage in ((index, graph.layers[index]) for index in graph.network_order)
     )
     timed = (*graph.names, *(node.name for node in network.nodes if node.op in hardware.rated))
-    coverage = Coverage.of(network, timed, stored_once=bool(graph.queues))
+    coverage = Coverage.of(network, timed)
     return Inspection(
         network=NetworkId.of(network),
         source=network.source,
         hardware=hardware,
         mapping=options.mapping,
         fold=options.fold,
-        minimum=least_arrays(network, graph.stages, hardware, options) - graph.saved(arrays),
+        minimum=least_arrays(network, graph.stages, hardware, options),
         saturation=sum(layer.windows * layer.demand for layer in layers)
         if modes is None
         else sum(stage.saturation for stage in modes),

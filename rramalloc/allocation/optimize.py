@@ -79,9 +79,7 @@ def optimize(network: Network, hardware: Hardware, arrays: int, request: Request
         problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
     except BudgetError as error:
         lacks = [f"[{table}]" for table in ("write", "timing") if getattr(hardware, table) is None]
-        plain = hardware.counting is None and request.mapping == request.mapping.changed(
-            fold=False, shared="copies"
-        )
+        plain = hardware.counting is None and request.mapping == request.mapping.changed(fold=False)
         error.reload = lacks if plain and (error.chip or not lacks) else None
         raise
     try:
@@ -110,9 +108,6 @@ def make_problem(
     check_arrays(arrays)
     graph = timed_graph(network, hardware, mapping, measured, graph)
     demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
-    if graph.queues:
-        _check_queues(graph, hardware, demand, arrays)
-        arrays += graph.saved(demand)
     _check_chips(graph, hardware, demand)
     budget = _left_by_classifiers(graph, hardware, mapping, demand, arrays)
     problem = Problem(graph, demand, budget, StepTime.of(graph, hardware, measured))
@@ -132,21 +127,6 @@ def check_arrays(arrays: int) -> None:
     """Raise SpecError unless so many arrays can be asked for."""
     if isinstance(arrays, bool) or not 1 <= arrays <= MAX_ARRAYS:
         raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
-
-
-def _check_queues(graph: StageGraph, hardware: Hardware, demand: npt.NDArray[np.int64], arrays: int) -> None:
-    """Raise SpecError where weights stored once are not modelled, BudgetError if they do not fit."""
-    if hardware.chip is not None or hardware.energy is not None or hardware.counting is not None:
-        raise SpecError(
-            "shared",
-            f'"once" is for hardware without [chip], [energy] and [counting], {hardware.name[:60]!r} has '
-            f'some: use "copies", or hardware of a crossbar and a precision alone',
-        )
-    need = int(demand.sum()) - graph.saved(demand)
-    if need > arrays:
-        own = graph.stored(demand)
-        layers = [(graph.names[stage], int(own[stage])) for stage in graph.network_order]
-        raise BudgetError(need, arrays, layers)
 
 
 def _check_chips(graph: StageGraph, hardware: Hardware, demand: npt.NDArray[np.int64]) -> None:
@@ -226,7 +206,7 @@ def checked_allocation(
     value = objective.value(timing)
     bound = within(value, objective.bound(candidate, stop))
     recheck_bound(value, bound, objective.unit, request.method)
-    coverage = Coverage.of(network, graph.names, stored_once=bool(graph.queues))
+    coverage = Coverage.of(network, graph.names)
     metrics = checked.problem.metrics(timing)
     return Allocation(
         rramalloc_version=__version__,
@@ -239,9 +219,7 @@ def checked_allocation(
         method=request.method,
         seed=request.seed,
         seconds=None if candidate.seconds is None else round(candidate.seconds, 6),
-        arrays=Arrays(
-            budget=arrays, used=checked.used, minimum=problem.minimum - graph.saved(problem.demand)
-        ),
+        arrays=Arrays(budget=arrays, used=checked.used, minimum=problem.minimum),
         makespan=timing.makespan,
         interval=timing.interval,
         lower_bound=bound,

@@ -151,7 +151,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
             taken: npt.NDArray[Any] = one_copy * copies
             return taken
 
-    demand, taken = arrays_of(np.ones_like(copies)), graph.stored(arrays_of(copies))
+    demand, taken = arrays_of(np.ones_like(copies)), arrays_of(copies)
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
     unknown_ticks = bool(given.cycles) and graph.clocks is None
     without_length = unknown_ticks and absolute.step_ns is not None
@@ -185,7 +185,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         critical_path=critical_segments(path),
         critical_path_text=describe(path, timing.makespan, unit),
         latency_table=measured,
-        coverage=Coverage.of(network, graph.names, stored_once=bool(graph.queues)),
+        coverage=Coverage.of(network, graph.names),
         warnings=(
             *network.warnings,
             *(() if graph.lists_all_edges else (_TOO_MANY_EDGES,)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rramalloc.choices import FullyConnected, Mapping, SharedWeights
+from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.cli.output import (
     coverage_line,
     hardware_words,
@@ -34,7 +34,6 @@ def inspect(
     mapping: Mapping = "im2col",
     fold: bool = False,
     fc: FullyConnected = "host",
-    shared: SharedWeights = "copies",
     input_shapes: list[str] | None = None,
     allow_partial: bool = False,
     output_format: Format = "table",

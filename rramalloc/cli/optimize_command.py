@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rramalloc.choices import OBJECTIVES, FullyConnected, Mapping, ObjectiveName, SharedWeights
+from rramalloc.choices import OBJECTIVES, FullyConnected, Mapping, ObjectiveName
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import (
@@ -70,7 +70,6 @@ def optimize(
     mapping: Mapping = "im2col",
     fold: bool = False,
     fc: FullyConnected = "host",
-    shared: SharedWeights = "copies",
     objective: ObjectiveName = "latency",
     target: int | None = None,
     target_ns: float | None = None,

@@ -65,7 +65,6 @@ _SHARED: Help = {
     "crossbar": ("ROWSxCOLS", "Size of one array, e.g. 128x128."),
     "fc": (None, "Where classifiers run: untimed host, or arrays."),
     "mapping": (None, "How weights lie on crossbars."),
-    "shared": (None, "Weights that several layers use: for each, or once."),
     "fold": (None, "Fold filters to the fewest arrays first; needs kernel_split."),
     "input_shapes": ("NAME=1,3,224,224", "Shape of a dynamic ONNX input."),
     "allow_partial": (None, "Take operators whose weights cannot be modelled as barriers."),
@@ -79,8 +78,7 @@ _SHARED: Help = {
     "quiet": (None, "No progress and no notes on stderr."),
 }
 OF_ALLOCATION: Help = {
-    name: (_SHARED[name][0], "Instead of the allocation's.")
-    for name in ("hardware", "mapping", "fc", "shared", "fold")
+    name: (_SHARED[name][0], "Instead of the allocation's.") for name in ("hardware", "mapping", "fc", "fold")
 }
 """Options of commands that take what an allocation says unless they are given."""
 _NAMES = {

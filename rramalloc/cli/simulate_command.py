@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rramalloc.choices import FullyConnected, Handoff, Mapping, SharedWeights
+from rramalloc.choices import FullyConnected, Handoff, Mapping
 from rramalloc.cli.output import (
     coverage_line,
     energy_lines,
@@ -45,7 +45,6 @@ def simulate(
         bool | None, typer.Option("--fold/--no-fold", help="Instead of the allocation's.")
     ] = None,
     fc: FullyConnected | None = None,
-    shared: SharedWeights | None = None,
     handoff: Handoff = "next",
     latency_table: str | None = None,
     input_shapes: list[str] | None = None,

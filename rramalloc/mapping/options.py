@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Self, cast
+from typing import Literal, Self, cast
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from rramalloc.choices import FC_CHOICES, MAPPINGS, SHARED_CHOICES, FullyConnected, Mapping, SharedWeights
+from rramalloc.choices import FC_CHOICES, MAPPINGS, FullyConnected, Mapping
 from rramalloc.errors import SpecError
 from rramalloc.records import Record, check_known, fault
 
@@ -27,18 +27,17 @@ class MappingOptions(Record):
         Fold every filter for the fewest arrays first, which needs mapping "kernel_split"
         (docs/sources/companions.md 3).
     shared
-        Whether weights that several layers use are stored for each of them ("copies"), or once: then these
-        layers run one after another on the same arrays (docs/sources/model.md 14).
+        Weights that several layers use are stored for each of them: what files of earlier versions say.
     """
 
     mapping: Mapping = "im2col"
     fc: FullyConnected = "host"
     fold: bool = False
-    shared: SharedWeights = "copies"
+    shared: Literal["copies"] = Field("copies", exclude=True)
 
     @model_validator(mode="after")
     def _foldable(self) -> Self:
-        if (refusal := _refusal(self.mapping, self.shared, fold=self.fold)) is not None:
+        if (refusal := _refusal(self.mapping, fold=self.fold)) is not None:
             raise fault(" ".join(refusal))
         return self
 
@@ -48,31 +47,26 @@ class MappingOptions(Record):
         mapping: str | None = None,
         fc: str | None = None,
         fold: bool | None = None,
-        shared: str | None = None,
     ) -> MappingOptions:
-        """The mapping, fc, fold and shared of these options, with those replaced that are not None.
+        """The mapping, fc and fold of these options, with those replaced that are not None.
 
         Unless asked for, a fold ends with the mapping that it needs. Raises SpecError, UnknownNameError.
         """
-        mapping, fc, shared = mapping or self.mapping, fc or self.fc, shared or self.shared
+        mapping, fc = mapping or self.mapping, fc or self.fc
         check_known("mapping", mapping, MAPPINGS)
         check_known("fc", fc, FC_CHOICES)
-        check_known("shared", shared, SHARED_CHOICES)
-        if (refusal := _refusal(mapping, shared, fold=bool(fold))) is not None:
+        if (refusal := _refusal(mapping, fold=bool(fold))) is not None:
             raise SpecError(*refusal)
         folded = (self.fold and mapping == _FOLDED) if fold is None else fold
         return MappingOptions(
             mapping=cast("Mapping", mapping),
             fc=cast("FullyConnected", fc),
             fold=folded,
-            shared=cast("SharedWeights", shared),
         )
 
 
-def _refusal(mapping: str, shared: str, *, fold: bool) -> tuple[str, str] | None:
+def _refusal(mapping: str, *, fold: bool) -> tuple[str, str] | None:
     """The option that a mapping cannot have, and why; None if it can have them all."""
-    if shared == "once" and mapping == "sdk":
-        return "shared", 'must be "copies" with mapping "sdk", whose layers have their own blocks'
     if fold and mapping != _FOLDED:
         what = f"moves pixels of the kernel onto wordlines, which mapping {mapping!r} already does"
         return "fold", f"{what}: use {_FOLDED!r} to fold, or do without"

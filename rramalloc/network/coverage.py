@@ -59,12 +59,10 @@ class Coverage(Record):
     free_digital: tuple[str, ...]
 
     @classmethod
-    def of(cls, network: Network, stages: Collection[str], *, stored_once: bool = False) -> Coverage:
+    def of(cls, network: Network, stages: Collection[str]) -> Coverage:
         """The coverage of `network` with the weight layers named in `stages` on arrays.
 
         Digital nodes among them are timed.
-
-        stored_once: weights that several of them use are on the same arrays.
         """
         timed = set(stages)
         placed = [stage for stage in network.stages if stage.name in timed]
@@ -99,7 +97,7 @@ class Coverage(Record):
             )
             if dynamic
             else None,
-            stored_again=0 if stored_once else sum(weights(network, stage) for stage in placed) - distinct,
+            stored_again=sum(weights(network, stage) for stage in placed) - distinct,
             host=tuple(node.name for node in nodes if isinstance(node, Stage) and node.name not in timed),
             unmodelled=tuple(sorted(network.unmodelled, key=place)),
             approximated=tuple(sorted(network.approximations, key=place)),

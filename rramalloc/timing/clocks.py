@@ -29,7 +29,7 @@ def timed_graph(
     or take more than MOST_CYCLES ticks.
     """
     if graph is None or (hardware.rated and graph.weighted.all()):
-        graph = StageGraph.build(network, options.fc, options.shared, hardware.rated)
+        graph = StageGraph.build(network, options.fc, hardware.rated)
     if not hardware.own_clock:
         return graph
     if measured is None and hardware.compute_ns is None:

@@ -52,12 +52,8 @@ class ExactTiming:
 
     @cached_property
     def interval(self) -> int:
-        """Steps between two inputs when inputs stream: what the batches of the slowest stage take.
-
-        Stages that run on the same arrays count together.
-        """
-        length = self.batches * self.cycles
-        return int(max(length.max(), *(length[list(queue)].sum() for queue in self.graph.queues), 0))
+        """Steps between two inputs when inputs stream: what the batches of the slowest stage take."""
+        return int((self.batches * self.cycles).max())
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:

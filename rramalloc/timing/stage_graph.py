@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.choices import FullyConnected, SharedWeights
+from rramalloc.choices import FullyConnected
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.network.geometry import Pair
@@ -128,7 +127,6 @@ class StageGraph:
     binding: the edges that suffice for exact timing, the others follow from them;
     clocks: ticks of a batch of a stage, by its number and block, None where all stages step together;
     lags: ticks of transfer by (producer, consumer), 0 for those left out;
-    queues: stages that run one after another on the same arrays, where shared weights are stored once.
     """
 
     network: Network
@@ -138,18 +136,13 @@ class StageGraph:
     binding: tuple[Edge, ...]
     clocks: Callable[[int, Pair], BatchTicks] | None = None
     lags: MappingOf[Pair, int] = field(default_factory=dict)
-    queues: tuple[tuple[int, ...], ...] = ()
     _in_blocks: dict[tuple[Pair, ...], StageGraph] = field(default_factory=dict, repr=False)
     _needed: dict[tuple[object, ...], npt.NDArray[np.int32]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def build(
-        cls, network: Network, fc: FullyConnected = "host", shared: SharedWeights = "copies",
-        rated: Collection[str] = (),
-    ) -> StageGraph:  # fmt: skip
+    def build(cls, network: Network, fc: FullyConnected = "host", rated: Collection[str] = ()) -> StageGraph:
         """Stages and edges of a network; linear layers on a 1 x 1 grid are stages with fc "crossbar".
 
-        With shared "once" a stage that uses the weights of an earlier one waits for all its windows.
         rated: operators of digital nodes that are stages too, which only own clocks can time.
         Raises UnsupportedError if no stage is left, or there are too many of them or of their windows.
         Source: docs/sources/model.md 2 and 4.
@@ -173,13 +166,7 @@ class StageGraph:
                 f"its stages have {pixels} windows together, the limit is {WINDOW_LIMIT}; "
                 "use a smaller input shape",
             )
-        graph = cls._traced(network, {stage.name for stage in stages})
-        if shared == "copies":
-            return graph
-        queues = _queues(graph.stages)
-        queued, all_queued = (_queued(each, queues, graph.grids) for each in (graph.binding, graph.edges))
-        edges = all_queued if graph.lists_all_edges else queued
-        return replace(graph, edges=edges, binding=queued, queues=queues, _in_blocks={}, _needed={})
+        return cls._traced(network, {stage.name for stage in stages})
 
     @classmethod
     def _traced(cls, network: Network, names: Collection[str]) -> StageGraph:
@@ -257,28 +244,9 @@ class StageGraph:
 
     @cached_property
     def most_copies(self) -> Ints:
-        """Copies of each stage that can compute at once, int64: its blocks.
-
-        1 of a recurrence, of a digital node, and in a queue.
-        """
+        """Copies of each stage that compute at once, int64: its blocks, or 1 if recurrent or digital."""
         alone = np.array([isinstance(stage, Recurrent) for stage in self.stages]) | ~self.weighted
-        for queue in self.queues:
-            alone[list(queue)] = True
         return np.where(alone, 1, self.windows)
-
-    @cached_property
-    def held(self) -> npt.NDArray[np.bool_]:
-        """Whether the weights of each stage are on the arrays of an earlier one."""
-        later = [stage for queue in self.queues for stage in queue[1:]]
-        return np.isin(np.arange(len(self.stages)), later)
-
-    def stored(self, arrays: Ints) -> Ints:
-        """Of the arrays of every stage those that are its own, 0 where an earlier stage has them."""
-        return np.where(self.held, 0, arrays)
-
-    def saved(self, arrays: Sequence[int] | Ints) -> int:
-        """Of the arrays of one copy of each stage those that an earlier stage has."""
-        return int(np.array(arrays)[self.held].sum())
 
     @cached_property
     def blocks(self) -> tuple[Pair, ...]:
@@ -394,32 +362,6 @@ def needed_blocks(extents: Sequence[Extent], own: BlockGrid, other: BlockGrid) -
         needed = (rows >= 0)[:, None] & (columns >= 0)
         need = np.maximum(need, np.where(needed, numbers, -1).astype(np.int32))
     return np.maximum.accumulate(need.ravel())
-
-
-def _queues(stages: Sequence[TimedNode]) -> tuple[tuple[int, ...], ...]:
-    """Stages of the same weights, by number."""
-    users: dict[str, list[int]] = {}
-    for number, stage in enumerate(stages):
-        owner = stage.shares if isinstance(stage, Stage) else None
-        users.setdefault(owner or stage.name, []).append(number)
-    return tuple(tuple(numbers) for numbers in users.values() if len(numbers) > 1)
-
-
-def _queued(
-    edges: Sequence[Edge], queues: Sequence[tuple[int, ...]], grids: Sequence[BlockGrid]
-) -> tuple[Edge, ...]:
-    """The edges, and one from each stage of a queue to the next one, which needs all its pixels.
-
-    Source: docs/sources/model.md 14.
-    """
-    made = {(edge.producer, edge.consumer): edge for edge in edges}
-    for queue in queues:
-        for before, after in pairwise(queue):
-            (high, wide), own = grids[before][:2], grids[after]
-            rows = np.full(own.height, high - 1, dtype=np.int32)
-            columns = np.full(own.width, wide - 1, dtype=np.int32)
-            made[before, after] = Edge(before, after, (Extent(rows, columns),))
-    return tuple(made[key] for key in sorted(made, key=lambda key: (key[1], key[0])))
 
 
 def is_stage(network: Network, node: Stage, fc: FullyConnected) -> bool:

@@ -92,7 +92,7 @@ def test_options_reach_the_comparison(run: Run) -> None:
     document = outcome.json
     assert document["options"] == {
         "mapping": "kernel_split", "fc": "crossbar", "methods": ["none"], "seed": 7, "seeds": 2, "work": 3,
-        "time_limit_s": 9.0, "latency_table": None, "fold": False, "shared": "copies",
+        "time_limit_s": 9.0, "latency_table": None, "fold": False,
     }  # fmt: skip
     assert document["hardware"]["crossbar"]["wordlines"] == 256
     (row,) = document["rows"]
