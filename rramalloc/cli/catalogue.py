@@ -46,7 +46,10 @@ def presets(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PRESET]", autocompletion=complete.presets, help="Print its TOML, to start a file from."
+            metavar="[PRESET]",
+            rich_help_panel="Arguments",
+            autocompletion=complete.presets,
+            help="Print its TOML, to start a file from.",
         ),
     ] = None,
     *,
@@ -89,6 +92,8 @@ def schema(
     name: Annotated[
         str,
         typer.Argument(
+            metavar="NAME",
+            rich_help_panel="Arguments",
             autocompletion=complete.schemas,
             help="network, hardware, allocation, replication, simulation, inspection, pareto, ...",
         ),

@@ -10,8 +10,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.output import note
+from rramalloc.cli.parameters import PANELS
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
+from rramalloc.lazy import foreign
 
 _FIGURES = ("figure", "convergence")
 _OUTPUTS = frozenset(
@@ -19,6 +21,13 @@ _OUTPUTS = frozenset(
 ).union(_FIGURES)
 """Parameters that name a file or folder to write; any other that names a file is read."""
 
+_PLUGINS = {
+    **dict.fromkeys(("method", "methods", "baselines"), "rramalloc.methods"),
+    "to": "rramalloc.exports",
+    "simulator": "rramalloc.simulators",
+}
+"""Parameters that take names of other packages' entry points, and the group of those."""
+_TYPE = re.compile(r" <(str|list\[str\])>")
 _WRONG_CHOICE = re.compile(r"'(?P<got>.*)' is not one of (?P<known>'.*')\.?", re.DOTALL)
 
 
@@ -31,7 +40,22 @@ class _WholeSentence:
 
 
 class Command(_WholeSentence, TyperCommand):
-    """A command that refuses, before its work, to write over what it reads or to write a file twice."""
+    """A command whose help has parts, and that refuses to write over what it reads or a file twice."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the parameters by panels, with plugins beside the methods and without Python's types."""
+        panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
+        for parameter in self.get_params(ctx):
+            usage, words = parameter.get_help_record(ctx) or ("", "")
+            group = _PLUGINS.get(str(parameter.name)) if parameter.metavar else None
+            others = ", ".join(sorted(foreign(group))) if group else ""
+            words += f"  Of other packages: {others}." if others else ""
+            panel = getattr(parameter, "rich_help_panel", None) or "Options"
+            panels["Output" if parameter.name == "help" else panel].append((_TYPE.sub("", usage), words))
+        for panel, rows in panels.items():
+            if rows:
+                with formatter.section(panel):
+                    formatter.write_dl(rows)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""

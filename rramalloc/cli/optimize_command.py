@@ -54,7 +54,7 @@ OPTIMIZE: Help = {
     "bits": ("FILE", "CSV layer,weight_bits,input_bits,sensitivity to choose from."),
     "sensitivity": ("MAX", "Limit of the sum of sensitivities."),
     "bits_network": ("FILE", "Write the network with the chosen bits as JSON."),
-    "method": (None, f"One of {', '.join(METHODS)}; those named published are for chains."),
+    "method": ("NAME", f"One of {', '.join(METHODS)}; those named published are for chains."),
     "gap": ("G", "Stop within this gap, e.g. 1%."),
     "output": ("FILE", "Write the allocation as JSON."),
     "convergence": ("FILE", "Draw how makespan and bound met."),

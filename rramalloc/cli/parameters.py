@@ -94,6 +94,18 @@ _NAMES = {
 """Options whose names do not follow from those of their parameters."""
 _UNITS = {"time_limit_s": "s", "timeout_s": "s", "target_ns": "ns", "gap": "", "width": "", "noise": ""}
 """Units of numbers that may be given in others; "" for shares."""
+PANELS = {
+    "Arguments": "",
+    "Options": "",
+    "Problem": "arrays hardware crossbar mapping fold fc shared latency_table input_shapes allow_partial "
+    "allocation placement handoff",
+    "Goal": "objective against target target_ns reload inputs placed bits sensitivity",
+    "Search": "method methods baselines simulator tool_paths seed seeds work time_limit_s gap evaluations "
+    "jobs timeout_s store scheduler clock",
+    "Output": "output_format output figure convergence bits_network rows plot status quiet",
+}
+"""Parts of a command's help, each with the parameters that stand in it; others are under Options."""
+_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names.split()}
 _COMPLETED = {
     "network": complete.networks,
     "source": complete.networks,
@@ -128,8 +140,10 @@ def described(command: Callable[..., None], own: Help) -> Callable[..., None]:
 
 def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
     """What Typer knows of a parameter."""
+    is_option = place is inspect.Parameter.KEYWORD_ONLY
     metavar, words, callback = (*row, None)[:3]
     known = {"metavar": metavar, "help": words, "autocompletion": _COMPLETED.get(name), "callback": callback}
+    known["rich_help_panel"] = _PANEL_OF.get(name, "Options" if is_option else "Arguments")
     if name in _UNITS:
 
         def number(text: str) -> float:
@@ -139,7 +153,7 @@ def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
                 raise typer.BadParameter(str(error)) from None
 
         known["parser"] = number
-    if place is not inspect.Parameter.KEYWORD_ONLY:
+    if not is_option:
         return typer.Argument(**known)
     return typer.Option(*_NAMES.get(name, ("--" + name.strip("_").replace("_", "-"),)), **known)
 

@@ -42,7 +42,8 @@ def simulate(
     crossbar: str | None = None,
     mapping: Mapping | None = None,
     fold: Annotated[
-        bool | None, typer.Option("--fold/--no-fold", help="Instead of the allocation's.")
+        bool | None,
+        typer.Option("--fold/--no-fold", rich_help_panel="Problem", help="Instead of the allocation's."),
     ] = None,
     fc: FullyConnected | None = None,
     handoff: Handoff = "next",

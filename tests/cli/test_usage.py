@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from cli.probe import imported
 from cli.terminals import ONE, Terminal
+
+from rramalloc.cli.main import app
 
 Run = Callable[..., Any]
 HEAVY = ("numpy", "pandas", "scipy", "pulp", "highspy", "onnx", "numba", "torch", "pydantic", "vl_convert")
@@ -81,6 +85,42 @@ def test_help(command: str, run: Run) -> None:
     assert outcome.err == ""
     if command:
         assert f"Example: rramalloc {command}" in outcome.out
+
+
+def test_help_has_parts(run: Run) -> None:
+    parts = re.findall(r"^(\w+):$", run("optimize", "--help").out, re.MULTILINE)
+    assert parts == ["Arguments", "Problem", "Goal", "Search", "Output"]
+
+
+def test_help_says_no_types_of_python(run: Run) -> None:
+    for words in commands(typer.main.get_command(app)):
+        shown = run(*words, "--help").out
+        assert not re.search(r"<\w*(str|int|float|list)\b", shown), words
+
+
+def commands(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
+    """The words that name each command."""
+    yield words
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, *words, name)
+
+
+@pytest.mark.parametrize(
+    ("command", "group"),
+    [
+        pytest.param("optimize", "rramalloc.methods", id="methods"),
+        pytest.param("compare", "rramalloc.methods", id="methods compared"),
+        pytest.param("export", "rramalloc.exports", id="exports"),
+        pytest.param("tune", "rramalloc.simulators", id="simulators"),
+    ],
+)
+def test_help_lists_what_other_packages_add(
+    command: str, group: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs-1.dist-info").mkdir()
+    (tmp_path / "theirs-1.dist-info" / "entry_points.txt").write_text(f"[{group}]\ntheirs = theirs:made\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "Of other packages: theirs." in " ".join(run(command, "--help").out.split())
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -50,7 +50,10 @@ class AuxiliaryChoice(StrEnum):
 
 
 MEASURE: Help = {
-    "auxiliary": (None, "Layer behind the timed one; several: all of them. Default: avgpool."),
+    "auxiliary": (
+        "avgpool|conv1x1|conv3x3",
+        "Layer behind the timed one; several: all of them. Default: avgpool.",
+    ),
     "layer": ("NAME", "Time only this layer, or these."),
     "device": ("DEVICE", "onnxruntime, simulated[:NAME=VALUE,...] or replay:FILE.csv."),
     "method": (None, "Take off the fitted overhead, the auxiliary layer's own time, or both."),
