@@ -11,6 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.importers.onnx import from_model
+from rramalloc.network import counts
+from rramalloc.network.counts import weights
 from rramalloc.network.network import Network
 
 FLOAT = TensorProto.FLOAT
@@ -161,6 +163,100 @@ def test_places_of_weights(place: str) -> None:
     assert [node.op for node in network.nodes] == ["input", "conv"]
 
 
+HEAD = [
+    helper.make_node("Conv", ["x", "w"], ["c"]),
+    helper.make_node("Reshape", ["c", "s"], ["f"]),
+    helper.make_node("Transpose", ["f"], ["t"], perm=[0, 2, 1]),
+]
+"""36 tokens of 4 values: a convolution of 3 * 3 * 3 * 4 weights on 6 x 6 pixels before them."""
+WITHOUT_VALUES = {  # operators on t; the inputs without values; weights of the layers behind the convolution
+    "MatMul": ([("MatMul", "t m", {})], {"m": (4, 5)}, [20]),
+    "the other side": ([("MatMul", "m t", {})], {"m": (5, 36)}, [180]),
+    "Transpose": ([("Transpose", "m", {}), ("MatMul", "t o", {})], {"m": (5, 4)}, [20]),
+    "Cast, Reshape": (
+        [("Cast", "m", {"to": FLOAT}), ("Reshape", "o q", {}), ("MatMul", "t o", {})],
+        {"m": (2, 10)},
+        [20],
+    ),
+    "scaled": ([("Mul", "m b", {}), ("MatMul", "t o", {})], {"m": (4, 5), "b": (5,)}, [20]),
+    "bias, scale": (
+        [("MatMul", "t m", {}), ("Mul", "o b", {}), ("Add", "o d", {})],
+        {"m": (4, 5), "b": (5,), "d": (1, 1, 5)},
+        [20],
+    ),
+    "Gemm": ([("Flatten", "t", {}), ("Gemm", "o m b", {})], {"m": (144, 5), "b": (5,)}, [720]),
+    "Gemm's first": ([("Flatten", "t", {}), ("Gemm", "m o", {"transB": 1})], {"m": (5, 144)}, [720]),
+    "Einsum": ([("Einsum", "t m", {"equation": "btc,chd->bthd"})], {"m": (4, 2, 5)}, [40]),
+    "stack": (
+        [("Reshape", "t p", {}), ("Transpose", "o", {"perm": [0, 2, 1, 3]}), ("MatMul", "o m", {})],
+        {"m": (2, 2, 5)},
+        [20],
+    ),
+    "LSTM": (
+        [("Transpose", "t", {"perm": [1, 0, 2]}), ("LSTM", "o m r b", {"hidden_size": 8})],
+        {"m": (1, 32, 4), "r": (1, 32, 8), "b": (1, 64)},
+        [128, 256],
+    ),
+    "layer normalisation": (
+        [("LayerNormalization", "t b b", {}), ("MatMul", "o m", {})],
+        {"m": (4, 5), "b": (4,)},
+        [20],
+    ),
+    "table": (
+        [("ArgMax", "t", {"axis": 2, "keepdims": 0}), ("Gather", "m o", {}), ("MatMul", "o b", {})],
+        {"m": (4, 7), "b": (7, 5)},
+        [35],
+    ),
+    "attention": (
+        [("Attention", "t m b", {"domain": "com.microsoft", "num_heads": 2})],
+        {"m": (4, 12), "b": (12,)},
+        [48],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_VALUES)
+def test_weights_that_are_inputs_without_values(case: str) -> None:
+    """As in a file exported without parameters: a weight where an operator uses it as one."""
+    operators, inputs, behind = WITHOUT_VALUES[case]
+    nodes = [*HEAD]
+    for op, names, attributes in operators:
+        taken = [nodes[-1].output[0] if name == "o" else name for name in names.split()]
+        nodes.append(helper.make_node(op, taken, [f"o{len(nodes)}"], **attributes))
+    nodes.append(helper.make_node("Identity", nodes[-1].output[:1], ["y"]))
+    constants = [ints("s", 1, 4, 36), ints("p", 1, 36, 2, 2), ints("q", 4, 5)]
+    given = [
+        info("x", 1, 3, 8, 8),
+        info("w", 4, 3, 3, 3),
+        *(info(name, *dims) for name, dims in inputs.items()),
+    ]
+    for order in (given, given[::-1]):  # whichever stands first
+        network = load(model(nodes, order, constants))
+        assert [weights(network, stage) for stage in network.stages] == [108, *behind]
+        assert [node.name for node in network.nodes if node.op == "input"] == ["x"]
+
+
+def test_a_second_input_is_no_weight() -> None:
+    """What stored weights multiply is data, and so is what has a shape of its own from the user."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "m"], ["a"]),
+        helper.make_node("MatMul", ["z", "m"], ["b"]),
+        helper.make_node("MatMul", ["a", "b"], ["y"]),
+    ]
+    inputs = [info("x", 1, 5, 4), info("z", 6, 4)]
+    nodes[2:2] = [helper.make_node("Transpose", ["b"], ["bt"], perm=[1, 0])]
+    nodes[3].input[1] = "bt"
+    assert len(load(model(nodes, inputs, [weight("m", 4, 4)])).stages) == 2
+    product = [helper.make_node("MatMul", ["x", "m"], ["a"]), helper.make_node("MatMul", ["z", "a"], ["y"])]
+    inputs = [info("x", 1, 5, 4), info("z", 6, 5)]
+    graph = load(model(product, inputs, [weight("m", 4, 4)]))
+    assert "'z': taken as weights" in graph.warnings[0]
+    assert [
+        len(graph.stages),
+        len(load(model(product, inputs, [weight("m", 4, 4)]), {"z": (6, 5)}).stages),
+    ] == [2, 1]
+
+
 def test_weights_are_never_read() -> None:
     """External or stripped data, of whatever length it claims to be."""
     external = weight("w", 4, 3, 3, 3)
@@ -224,14 +320,110 @@ def test_several_inputs_and_outputs() -> None:
     assert [node.name for node in network.nodes] == ["a", "b", "p", "q", "y", "a_2"]
 
 
-def test_batch_inserted_by_the_model() -> None:
-    """(3, H, W) with an axis inserted in front has no batch; (N, C, L) with one at the end has."""
-    nodes = [helper.make_node("Unsqueeze", ["x", "a"], ["u"]), helper.make_node("Conv", ["u", "v"], ["y"])]
-    network = load(model(nodes, [info("x", 3, 8, 8)], [ints("a", 0), weight("v", 4, 3, 3, 3)]))
-    assert ([node.op for node in network.nodes], network.warnings) == (["input", "conv"], ())
-    network = load(model(nodes, [info("x", 2, 3, 8)], [ints("a", 3), weight("v", 4, 3, 3, 1)]))
-    assert "batch of 2" in network.warnings[0]
-    assert str(network.shapes["y"]) == "4 x 6 x 1"
+FIRST_AXES = {  # operators on x; its shape; windows of the last layer, or what is asked for, or noted
+    "HWC image": (
+        (64, 48, 3),
+        [("Transpose", "x", {"perm": [2, 0, 1]}), ("Unsqueeze", "o zero", {}), ("Conv", "o w", {})],
+        62 * 46,
+    ),
+    "HW image": ((64, 48), [("Reshape", "x image", {}), ("Conv", "o w1", {})], 62 * 46),
+    "CHW image": ((3, 64, 48), [("Unsqueeze", "x zero", {}), ("Conv", "o w", {})], 62 * 46),
+    "batch": ((8, 3, 64, 48), [("Conv", "x w", {})], 62 * 46),
+    "batch of sequences": ((8, 3, 64), [("Unsqueeze", "x three", {}), ("Conv", "o w2", {})], 62),
+    "tokens": ((128, 64), [("MatMul", "x m", {})], 128),
+    "tokens and positions": ((128, 64), [("Add", "x positions", {}), ("MatMul", "o m", {})], 128),
+    "attention": ((128, 64), [("MatMul", "x m", {}), ("Softmax", "o", {"axis": 0})], 128),
+    "batch of attention": (
+        (8, 16, 64),
+        [("MatMul", "x m", {}), ("Einsum", "o x", {"equation": "bid,bjd->bij"})],
+        16,
+    ),
+    "sequence first": ((30, 1, 16), [("LSTM", "x W R", {"hidden_size": 32})], 30),
+    "batch first": ((7, 30, 16), [("LSTM", "x W R", {"hidden_size": 32, "layout": 1})], 30),
+    "batch second": (
+        (1, 30, 16),
+        [("Transpose", "x", {"perm": [1, 0, 2]}), ("LSTM", "o W R", {"hidden_size": 32})],
+        30,
+    ),
+    "mean over it": ((128, 64), [("MatMul", "x m", {}), ("ReduceMean", "o", {"axes": [0]})], 128),
+    "open batch": (("anything", 3, 64, 48), [("Conv", "x w", {})], 62 * 46),
+    "open batch by name": (("batch_size", 64), [("MatMul", "x m", {})], 1),
+    "open batch without a name": (
+        ("", 64),
+        [("MatMul", "x m", {})],
+        "the open first axis is taken as a batch of 1",
+    ),
+    "open length": (("T", 64), [("MatMul", "x m", {})], "--input-shape x=128,64"),
+    "open time": (("N", 1, 16), [("LSTM", "x W R", {"hidden_size": 32})], "--input-shape x=128,1,16"),
+    "open height": (
+        ("", 48, 3),
+        [("Transpose", "x", {"perm": [2, 0, 1]}), ("Unsqueeze", "o zero", {}), ("Conv", "o w", {})],
+        "--input-shape x=128,48,3",
+    ),
+}
+CONSTANTS = {
+    "zero": ints("zero", 0),
+    "three": ints("three", 3),
+    "image": ints("image", 1, 1, 64, 48),
+    "w": weight("w", 4, 3, 3, 3),
+    "w1": weight("w1", 4, 1, 3, 3),
+    "w2": weight("w2", 4, 3, 3, 1),
+    "m": weight("m", 64, 64),
+    "positions": weight("positions", 128, 64),
+    "W": weight("W", 1, 128, 16),
+    "R": weight("R", 1, 128, 32),
+}
+
+
+@pytest.mark.parametrize("case", FIRST_AXES)
+def test_an_axis_is_a_batch_where_the_model_treats_it_as_one(case: str) -> None:
+    """Else its length counts; an open one is asked for, or noted where nobody named it."""
+    dims, operators, expected = FIRST_AXES[case]
+    nodes: list[Any] = []
+    for op, names, attributes in operators:
+        taken = [f"o{len(nodes)}" if name == "o" else name for name in names.split()]
+        nodes.append(helper.make_node(op, taken, [f"o{len(nodes) + 1}"], **attributes))
+    nodes.append(helper.make_node("Identity", nodes[-1].output[:1], ["y"]))
+    used = {name for node in nodes for name in node.input}
+    proto = model(nodes, [info("x", *dims)], [each for name, each in CONSTANTS.items() if name in used])
+    if isinstance(expected, str) and "--input-shape x=" in expected:
+        with pytest.raises(UnsupportedError, match=expected):
+            load(proto)
+        given = tuple(int(size) for size in expected.partition("=")[2].split(","))
+        network = load(proto, {"x": given})  # the advice helps
+        assert network.shapes[network.stages[-1].name].height in (128, 126)
+        return
+    network = load(proto)
+    if isinstance(expected, str):
+        assert expected in network.warnings[0]
+        assert counts.windows(load(proto, {"x": (128, *dims[1:])}), network.stages[-1]) == 128
+        return
+    assert network.shapes[network.stages[-1].name].pixels == expected
+    is_batch = dims[0] in (7, 8)
+    assert any("has a batch of" in text for text in network.warnings) == is_batch
+
+
+def test_first_axes_of_several_inputs() -> None:
+    """An open axis of the batch's name follows it, a fixed one of its length too; regions are no batch."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Concat", ["f", "z"], ["j"], axis=1),
+        helper.make_node("MatMul", ["j", "m"], ["y"]),
+    ]
+    for first in (8, "rows"):
+        network = load(
+            model(nodes, [info("x", first, 3, 8, 8), info("z", first, 6)], [W, weight("m", 10, 5)])
+        )
+        assert [str(network.shapes[name]) for name in "xz"] == ["3 x 8 x 8", "6 x 1 x 1"]
+    regions = [
+        helper.make_node("RoiAlign", ["x", "r", "i"], ["a"], output_height=3, output_width=3),
+        helper.make_node("Conv", ["a", "w"], ["y"]),
+    ]
+    inputs = [info("x", 1, 3, 8, 8), info("r", 50, 4), info("i", 50)]
+    with pytest.raises(UnsupportedError, match="a batch of 50"):
+        load(model(regions, inputs, [W]))
 
 
 def function(name: str, *nodes: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,9 +13,10 @@ from rramalloc.choices import NodeNames
 from rramalloc.errors import FileError, SpecError
 from rramalloc.importers.axes import Dims, Layout, shape_of
 from rramalloc.importers.onnx import protos
+from rramalloc.importers.onnx.first_axes import AllDecidedError, FirstAxes
 from rramalloc.importers.onnx.functions import inlined
 from rramalloc.importers.onnx.graph import Graph, decode, graph_of
-from rramalloc.importers.onnx.inputs import Inputs, inputs_of
+from rramalloc.importers.onnx.inputs import Inputs, inputs_of, layouts_of, settled
 from rramalloc.importers.onnx.step import Drawing, Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor
 from rramalloc.importers.onnx.visit import Drawn, fewest_barriers, visit
@@ -56,6 +58,7 @@ def from_model(
     try:
         graph = graph_of(inlined(model, where), where, names)
         inputs = inputs_of(graph, input_shapes)
+        inputs = settled(inputs, _verdicts(graph, inputs), where)
         drawing, ends = fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
         made_by = (model.producer_name, model.producer_version)
         producer = " ".join(part for part in made_by if part and isinstance(part, str))
@@ -75,14 +78,22 @@ def _general(graph: Graph, inputs: Inputs) -> list[str]:
     warnings = []
     if graph.opset < OLDEST_OPSET:
         warnings.append(f"opset {graph.opset} is older than {OLDEST_OPSET}: broadcasting may be read wrongly")
-    warnings.extend(
-        f"input {brief(name)} has a batch of {inputs.batch}: taken as 1, one input at a time"
-        for name in inputs.batched
-    )
-    return warnings
+    return [*warnings, *inputs.notes]
 
 
-def _import(graph: Graph, inputs: Inputs, layouts: Mapping[str, Layout]) -> Drawn:
+def _verdicts(graph: Graph, inputs: Inputs) -> Mapping[str, bool]:
+    """Whether the model treats the first axis of each input as a batch, as far as that shows."""
+    stored = {tensor.name for tensor in graph.proto.initializer}
+    axes = FirstAxes([name for name, dims in inputs.data.items() if dims and dims[0] > 1], stored)
+    if axes.pending:
+        with contextlib.suppress(SpecError, AllDecidedError):
+            _import(graph, inputs, {name: layouts_of(dims)[0] for name, dims in inputs.data.items()}, axes)
+    return axes.verdicts
+
+
+def _import(
+    graph: Graph, inputs: Inputs, layouts: Mapping[str, Layout], axes: FirstAxes | None = None
+) -> Drawn:
     drawing = Drawing(graph.where, inputs.batch, graph.uses, graph.names)
     constants = {
         proto.name: protos.constant_of(proto, f"{graph.where}: initializer {brief(proto.name)}")
@@ -107,7 +118,12 @@ def _import(graph: Graph, inputs: Inputs, layouts: Mapping[str, Layout]) -> Draw
             opset=graph.opset,
             values=tuple(values[name] if name else None for name in proto.input),
         )
-        values.update(zip(proto.output, visit(step, declared), strict=True))
+        if axes is not None:
+            axes.judge(step)
+        made = visit(step, declared)
+        if axes is not None:
+            axes.carry(step, made)
+        values.update(zip(proto.output, made, strict=True))
     ends = [value.node for name in graph.outputs if isinstance(value := values[name], Tensor)]
     if not ends:
         raise SpecError(graph.where, "graph.output: no output of the model depends on an input")

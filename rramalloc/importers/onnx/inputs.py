@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.importers.axes import Dims, Layout, lettered
 from rramalloc.importers.onnx.graph import Graph
-from rramalloc.importers.onnx.protos import constant_of
-from rramalloc.importers.onnx.step import Uses
+from rramalloc.importers.onnx.operators.elementwise import PRODUCTS, SUMS
 from rramalloc.importers.onnx.tensors import gridded
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief, is_whole
 
 MAX_RANK = 16
+TRIAL = 2
+"""Length of an open first axis while it is not known whether the model treats it as a batch."""
+_BATCH = re.compile(r"n|b|bs|.*batch.*", re.IGNORECASE)
+_UNNAMED = re.compile(r"|\?|none|unk__\d+|s\d+|dim_?\d+|.*dynamic_axes_\d+", re.IGNORECASE)
+"""What exporters call an axis that nobody named."""
 _SLOTS = {
-    "Conv": (1, 2),
-    "ConvTranspose": (1, 2),
-    "ConvInteger": (1, 3),
-    "QLinearConv": (1, 2, 3, 4, 5, 6, 7, 8),
-    "Gemm": (1, 2),
-    "BatchNormalization": (1, 2, 3, 4),
-    "InstanceNormalization": (1, 2),
-    "GroupNormalization": (1, 2),
-    "LayerNormalization": (1, 2),
-    "PRelu": (1,),
-    "QuantizeLinear": (1, 2),
-    "DequantizeLinear": (1, 2),
+    op: places
+    for places, ops in {
+        (1,): "BiasGelu FastGelu PRelu RMSNormalization SimplifiedLayerNormalization",
+        (1, 2): "Attention Conv ConvTranspose DequantizeLinear FusedConv Gemm GroupNormalization "
+        "InstanceNormalization LayerNormalization QuantizeLinear",
+        (1, 2, 3): "GRU RNN",
+        (1, 2, 3, 7): "LSTM",
+        (1, 2, 3, 4): "BatchNormalization DynamicQuantizeMatMul",
+        (1, 2, 3, 4, 5): "MatMulNBits",
+        (1, 2, 3, 4, 5, 6, 7, 8): "QGemm QLinearConv",
+        (1, 2, 4, 5, 6, 7): "QLinearMatMul",
+        (1, 3): "ConvInteger",
+        (2, 3): "MatMulInteger",
+        (2, 3, 4): "SkipLayerNormalization",
+        (2, 3, 4, 5, 6): "EmbedLayerNormalization MatMulIntegerToFloat",
+        (3,): "MultiHeadAttention",
+    }.items()
+    for op in ops.split()
 }
 """Input positions that hold weights, never data."""
+_FACTORS = {"Einsum": (0, 1), "Gemm": (0,), "QLinearMatMul": (0, 3), "Gather": (0,)} | dict.fromkeys(
+    ("MatMul", "MatMulInteger", "MatMulIntegerToFloat", "FusedMatMul"), (0, 1)
+)
+"""Input positions that hold data or a matrix of weights (Gather: a table)."""
+_MOVES = frozenset(
+    "Cast Concat DequantizeLinear Flatten Identity QuantizeLinear Reshape Slice Split Squeeze Transpose "
+    "Unsqueeze".split()
+)
+_COMBINED = frozenset((*SUMS, *PRODUCTS))
 
 Axis = int | str
 """Length of an axis, or what the file calls it ("" if nothing) where the length is open."""
@@ -38,19 +58,22 @@ Axis = int | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Shapes of the inputs with batch 1: data, and weights that the file lists as inputs.
+    """Shapes of the inputs: data, and weights that the file lists as inputs.
 
-    batch: the batch that was replaced, 1 if none; batched: names of inputs whose batch was replaced.
+    open: what the file calls the first axis where it leaves its length open; given: inputs with a shape that
+    the user gave; batch: the batch that was replaced by 1, 1 if none; notes: what was assumed of first axes.
     """
 
     data: Mapping[str, Dims]
     weights: Mapping[str, Dims]
-    batch: int
-    batched: tuple[str, ...]
+    open: Mapping[str, str]
+    given: frozenset[str]
+    batch: int = 1
+    notes: tuple[str, ...] = ()
 
 
 def inputs_of(graph: Graph, given: Mapping[str, Sequence[int]]) -> Inputs:
-    """Resolve shapes of all inputs that the outputs need.
+    """Resolve shapes of all inputs that the outputs need; an open first axis is `TRIAL` long.
 
     Raises SpecError for a given shape that does not fit, UnsupportedError for open axes without one.
     """
@@ -61,22 +84,66 @@ def inputs_of(graph: Graph, given: Mapping[str, Sequence[int]]) -> Inputs:
         for info in graph.proto.input
         if info.name not in stored and info.name in graph.uses
     }
-    weights = {name: axes for name, axes in declared.items() if _is_weight(name, axes, graph.uses)}
+    weights = _weights(graph, {name: () if name in given else axes for name, axes in declared.items()})
     data = {name: axes for name, axes in declared.items() if name not in weights}
     if not data:
         raise SpecError(graph.where, "graph.input: no output of the model depends on an input")
     _check(given, data, [info.name for info in graph.proto.input if info.name not in stored], graph.where)
-    resolved = {name: _resolved(name, axes, given, graph.where, data) for name, axes in data.items()}
-    batches = {name: dims[0] for name, dims in resolved.items() if _has_batch(name, dims, graph)}
     return Inputs(
-        data={name: (1, *dims[1:]) if name in batches else dims for name, dims in resolved.items()},
+        data={name: _resolved(name, axes, given, graph.where, data) for name, axes in data.items()},
         weights={
-            name: tuple(size for size in axes or () if isinstance(size, int))
-            for name, axes in weights.items()
+            name: tuple(size for size in declared[name] or () if isinstance(size, int)) for name in weights
         },
-        batch=next(iter(batches.values()), 1),
-        batched=tuple(batches),
+        open={
+            name: axes[0]
+            for name, axes in data.items()
+            if name not in given and axes and isinstance(axes[0], str)
+        },
+        given=frozenset(given),
+        notes=_guessed([name for name in weights if name in _free(graph)]),
     )
+
+
+def settled(inputs: Inputs, verdicts: Mapping[str, bool], where: str) -> Inputs:
+    """The inputs with every first axis that is a batch as 1.
+
+    verdicts: whether the model treats the first axis of an input as a batch, where that shows. Raises
+    UnsupportedError for an open first axis that is none, or may be none.
+    """
+    data, notes, batch = dict(inputs.data), list(inputs.notes), 1
+    proven = [name for name, verdict in verdicts.items() if verdict]
+    sizes = {inputs.data[name][0] for name in proven if name not in inputs.open}
+    names = {inputs.open[name] for name in proven if name in inputs.open} - {""}
+    for name, dims in inputs.data.items():
+        verdict = verdicts.get(name)
+        if name in inputs.open:
+            called = inputs.open[name]
+            if verdict is None and (called in names or _BATCH.fullmatch(called)):
+                verdict = True
+            if verdict is None and _UNNAMED.fullmatch(called):
+                notes.append(
+                    f"input {brief(name)}: the open first axis is taken as a batch of 1; if it is none, give "
+                    f"its length by --input-shape"
+                )
+                verdict = True
+            if not verdict:
+                more = " (no operator treats the first axis as a batch)"
+                more = " (no operator treats the first axis as a batch)"
+                raise _open(name, (called, *dims[1:]), where, more, first=128)
+            data[name] = (1, *dims[1:])
+        elif dims and dims[0] > 1:
+            if verdict is None and name not in inputs.given and len(dims) > 1:
+                verdict = dims[0] in sizes or len(dims) > 3 or (len(dims) == 3 and dims[1] != 1)
+                if not verdict:
+                    notes.append(
+                        f"input {brief(name)}: no operator treats the first axis of {dims[0]} as a batch: "
+                        f"taken as a part of one input"
+                    )
+            if verdict:
+                batch = dims[0] if batch == 1 else batch
+                notes.append(f"input {brief(name)} has a batch of {dims[0]}: taken as 1, one input at a time")
+                data[name] = (1, *dims[1:])
+    return replace(inputs, data=data, batch=batch, notes=tuple(notes))
 
 
 def layouts_of(dims: Dims) -> tuple[Layout, ...]:
@@ -86,7 +153,7 @@ def layouts_of(dims: Dims) -> tuple[Layout, ...]:
         return ((),)
     if rank <= 2:
         options = ["1C"[-rank:], "1Y"[-rank:]]
-        options = options if dims[0] == 1 or rank == 1 else ["YC"]
+        options = options if dims[0] == 1 or rank == 1 else ["YC", "YX"]
     elif rank == 3:
         options = ["1CY", "1YC", "1YX"] if dims[0] == 1 else ["CYX", "YXC"]
     elif rank == 4:
@@ -120,9 +187,67 @@ def _axes(info: Any, where: str) -> tuple[Axis, ...] | None:
     return tuple(axes)
 
 
-def _is_weight(name: str, axes: tuple[Axis, ...] | None, uses: Uses) -> bool:
-    static = axes is not None and all(isinstance(axis, int) for axis in axes)
-    return static and all(position in _SLOTS.get(op, ()) for op, position in uses[name])
+def _weights(graph: Graph, declared: Mapping[str, tuple[Axis, ...] | None]) -> list[str]:
+    """Inputs without stored values that operators use as weights, perhaps in another order.
+
+    They stand where an operator takes weights, or computed values are multiplied with them, or look them up,
+    and they have no batch: the first axis is longer than 1, and another input is likelier to be the data.
+    A vector that is combined with computed values counts as a bias or scale.
+    """
+    static = {n: [int(axis) for axis in axes] for n, axes in declared.items() if axes and _is_fixed(axes)}
+    free = _free(graph)
+    rest = [name for name in declared if name not in static or name in free]
+    vectors = {n for n, dims in static.items() if sum(size > 1 for size in dims) < 2}
+    likely = [n for n in rest if n not in static or (len(static[n]) > 1 and static[n][0] == 1)]
+    likely.sort(key=lambda name: name in vectors)
+    data, weights = set((likely or rest)[:1]), set[str]()
+    lead = [static[name][0] for name in data if name in static]
+    matrices = {n for n, dims in static.items() if len(dims) == 2 or (len(dims) > 2 and dims[:1] != lead)}
+    matrices = {name for name in matrices if static[name][0] > 1}
+    made: dict[str, frozenset[str] | None] = {name: frozenset((name,)) for name in declared}
+    for node in graph.nodes:
+        held, op = _held(node), node.op_type
+        sources = [made.get(name, frozenset()) for name in node.input]
+        moves = op in _MOVES
+        for at, own in reversed(list(enumerate(sources))):
+            others = [source for k, source in enumerate(sources) if k != at]
+            meets = any(source is None or source - weights for source in others)
+            moves |= op in _COMBINED and not meets
+            if not own or (moves and at not in held):
+                continue
+            kinds = matrices if at in _FACTORS.get(op, ()) else vectors if op in _COMBINED else set[str]()
+            if at in held or (meets and own - weights <= kinds):
+                weights |= own & static.keys()
+                data |= own - static.keys()
+            else:
+                data |= own
+        kept = [source for at, source in enumerate(sources) if at not in held]
+        whole = None if None in kept else frozenset().union(*[source for source in kept if source])
+        made.update(dict.fromkeys(node.output, whole if moves or not whole or whole <= weights else None))
+    return [name for name in declared if name in weights - data]
+
+
+def _guessed(names: Sequence[str]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    taken = f"input {brief(names[0])}{more}: taken as weights, as computed values are multiplied with them"
+    return (f"{taken}; where one is data, give its shape by --input-shape",)
+
+
+def _free(graph: Graph) -> set[str]:
+    """Tensors that some operator reads where it may take data."""
+    reads = ((name, at, node) for node in graph.nodes for at, name in enumerate(node.input))
+    return {name for name, at, node in reads if at not in _held(node)}.union(graph.outputs)
+
+
+def _held(node: Any) -> tuple[int, ...]:
+    """Input positions of an operator that hold weights; the standard Attention has none."""
+    return () if node.op_type == "Attention" and not node.domain else _SLOTS.get(node.op_type, ())
+
+
+def _is_fixed(axes: Sequence[Axis]) -> bool:
+    return all(isinstance(axis, int) for axis in axes)
 
 
 def _check(
@@ -163,43 +288,25 @@ def _resolved(
 ) -> Dims:
     if name in given:
         return tuple(int(size) for size in given[name])
-    if axes is not None and all(isinstance(axis, int) for axis in axes[1:]):
-        return tuple(size if isinstance(size, int) else 1 for size in axes)
-    place = f"{where}: input {brief(name)}"
-    example = f"--input-shape {brief(name)[1:-1]}={_example(axes)}"
-    raise UnsupportedError(
-        place,
-        f"its shape is open: {_listed({name: axes})}; give it, for example {example} "
-        f"(inputs: {_listed(data)})",
+    if axes is not None and _is_fixed(axes[1:]):
+        return tuple(size if isinstance(size, int) else TRIAL for size in axes)
+    raise _open(name, axes, where, f" (inputs: {_listed(data)})")
+
+
+def _open(
+    name: str, axes: tuple[Axis, ...] | None, where: str, more: str, first: int = 1
+) -> UnsupportedError:
+    example = f"--input-shape {brief(name)[1:-1]}={_example(axes, first)}"
+    return UnsupportedError(
+        f"{where}: input {brief(name)}",
+        f"its shape is open: {_listed({name: axes})}; give it, for example {example}{more}",
     )
 
 
-def _example(axes: tuple[Axis, ...] | None) -> str:
+def _example(axes: tuple[Axis, ...] | None, first: int) -> str:
     axes = axes if axes is not None else ("", "", "", "")
-    usual = (1, 3, 224, 224) if len(axes) == 4 else (1, *[128] * len(axes))
+    usual = (first, 3, 224, 224) if len(axes) == 4 else (first, *[128] * len(axes))
     return ",".join(str(axis if isinstance(axis, int) else usual[k]) for k, axis in enumerate(axes))
-
-
-def _has_batch(name: str, dims: Dims, graph: Graph) -> bool:
-    """The first axis, except where the model adds one itself or a recurrent state has it second."""
-    if len(dims) < 2 or dims[0] == 1:
-        return False
-    return len(dims) != 3 or (dims[1] != 1 and not _gets_batch(name, graph))
-
-
-def _gets_batch(name: str, graph: Graph) -> bool:
-    """Whether the model inserts an axis before this input's first one."""
-    constants = {tensor.name: tensor for tensor in graph.proto.initializer}
-    for node in graph.nodes:
-        if node.op_type != "Unsqueeze" or not node.input or node.input[0] != name:
-            continue
-        axes = [axis for attribute in node.attribute if attribute.name == "axes" for axis in attribute.ints]
-        if len(node.input) > 1 and node.input[1] in constants:
-            array = constant_of(constants[node.input[1]], graph.where).array
-            axes += [] if array is None else array.reshape(-1).tolist()
-        if 0 in axes or -4 in axes or not axes:
-            return True
-    return False
 
 
 def _listed(data: Mapping[str, tuple[Axis, ...] | None]) -> str:
