@@ -23,9 +23,9 @@ from pages import markdown
 from peers_simulators import OURS, Outcome, build, our_copies, run_export
 
 from rramalloc.choices import ObjectiveName
+from rramalloc.commands.tune.simulators import TOOLS
 from rramalloc.errors import RramallocError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.studies.tune.simulators import TOOLS
 
 ROOT = Path(__file__).resolve().parents[1]
 CSV, PAGE = ROOT / "results" / "peers.csv", ROOT / "results" / "peers.md"

@@ -22,10 +22,10 @@ from pages import markdown
 from peers_simulators import ROOT, _report
 
 from rramalloc.api import inspect, optimize
+from rramalloc.commands.tune.simulators import TOOLS
 from rramalloc.errors import RramallocError, UnsupportedError
 from rramalloc.export.export import export
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.studies.tune.simulators import TOOLS
 
 CSV = ROOT / "results" / "peers_counts.csv"
 NETWORKS = tuple(sorted(path.stem for path in (ROOT / "networks").glob("*.json")))

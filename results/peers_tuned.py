@@ -27,18 +27,18 @@ from peers_simulators import build
 import rramalloc
 from rramalloc.allocation.optimize import Request, checked_allocation, make_problem
 from rramalloc.api import inspect
+from rramalloc.commands.tune.answers import Answer, Answers, subject
+from rramalloc.commands.tune.calibration import Calibration, spearman
+from rramalloc.commands.tune.proposals import Neighbourhood
+from rramalloc.commands.tune.simulators import TOOLS, Choice, ExportedTool
+from rramalloc.commands.tune.tune import chosen_copies
+from rramalloc.commands.tune.tuning import Tuning
 from rramalloc.errors import RramallocError, SimulatorError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
 from rramalloc.search.problem import Candidate, Problem, Stop
-from rramalloc.studies.tune.answers import Answer, Answers, subject
-from rramalloc.studies.tune.calibration import Calibration, spearman
-from rramalloc.studies.tune.proposals import Neighbourhood
-from rramalloc.studies.tune.simulators import TOOLS, Choice, ExportedTool
-from rramalloc.studies.tune.tune import chosen_copies
-from rramalloc.studies.tune.tuning import Tuning
 from rramalloc.timing.simulate import Replication
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from rramalloc.commands.reload.reload import optimize_reload as optimize_reload
     from rramalloc.commands.sweep.sweep import sweep as sweep
     from rramalloc.commands.sweep.sweep import sweep_status as sweep_status
+    from rramalloc.commands.tune.tune import tune as tune
+    from rramalloc.commands.tune.tuning import Tuning as Tuning
     from rramalloc.errors import BudgetError as BudgetError
     from rramalloc.errors import RramallocError as RramallocError
     from rramalloc.errors import TargetError as TargetError
@@ -56,8 +58,6 @@ if TYPE_CHECKING:
     from rramalloc.placement.placement import Placement as Placement
     from rramalloc.report.page_file import report as report
     from rramalloc.search.problem import Problem as Problem
-    from rramalloc.studies.tune.tune import tune as tune
-    from rramalloc.studies.tune.tuning import Tuning as Tuning
     from rramalloc.timing.latency_table import load_latency_table as load_latency_table
     from rramalloc.timing.stage_graph import StageGraph as StageGraph
     from rramalloc.version import __version__ as __version__
@@ -96,8 +96,8 @@ _NAMES = {
     "rramalloc.placement.placement": "Placement",
     "rramalloc.report.page_file": "report",
     "rramalloc.search.problem": "Problem",
-    "rramalloc.studies.tune.tune": "tune",
-    "rramalloc.studies.tune.tuning": "Tuning",
+    "rramalloc.commands.tune.tune": "tune",
+    "rramalloc.commands.tune.tuning": "Tuning",
     "rramalloc.timing.latency_table": "load_latency_table",
     "rramalloc.timing.stage_graph": "StageGraph",
     "rramalloc.version": "__version__",

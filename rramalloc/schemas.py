@@ -19,7 +19,7 @@ _RECORDS = {
     "sweep": "rramalloc.commands.sweep.rows:SweepDocument",
     "sweep-spec": "rramalloc.commands.sweep.spec:Spec",
     "sweep-status": "rramalloc.commands.sweep.rows:SweepStatus",
-    "tuning": "rramalloc.studies.tune.tuning:Tuning",
+    "tuning": "rramalloc.commands.tune.tuning:Tuning",
     "inspection": "rramalloc.allocation.inspection:Inspection",
     "comparison": "rramalloc.commands.compare.comparison:Comparison",
     "fold": "rramalloc.commands.fold.filter_folding:FilterFold",

@@ -33,6 +33,8 @@ from rramalloc.commands.reload.section import reload_section
 from rramalloc.commands.sweep.rows import SweepDocument
 from rramalloc.commands.sweep.section import sweep_section
 from rramalloc.commands.sweep.sweep import read_sweep
+from rramalloc.commands.tune.section import tuning_section
+from rramalloc.commands.tune.tuning import Tuning
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import check_writable, parse_json, read_bytes, read_text, to_json, write_text
 from rramalloc.network.network import Network
@@ -43,8 +45,6 @@ from rramalloc.report.html import escaped, pairs_html, section_html, table_html
 from rramalloc.report.placement_section import placement_section
 from rramalloc.report.section import LEVELS, Detail, Section, Table
 from rramalloc.report.timed import Networks, Timed, time_allocation, time_simulation
-from rramalloc.report.tuning_section import tuning_section
-from rramalloc.studies.tune.tuning import Tuning
 from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.version import __version__
 

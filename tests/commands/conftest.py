@@ -2,4 +2,5 @@
 
 from cli.conftest import Run as Run
 from cli.conftest import run as run
+from cli.conftest import start as start
 from cli.conftest import tiny as tiny

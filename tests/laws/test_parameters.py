@@ -14,9 +14,9 @@ from rramalloc.cli import main
 from rramalloc.commands.chiplet import command as chiplet_commands
 from rramalloc.commands.fold.filter_folding import fold
 from rramalloc.commands.sweep.sweep import sweep
+from rramalloc.commands.tune.tune import tune
 from rramalloc.export.export import export
 from rramalloc.report.page_file import report
-from rramalloc.studies.tune.tune import tune
 
 PAIRS: list[tuple[Callable[..., None], Callable[..., Any]]] = [
     (main.optimize, api.optimize),

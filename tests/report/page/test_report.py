@@ -11,11 +11,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from commands.tune.toys import GRAPH, NETWORK, OwnClocks
 from report.page.results import HOSTILE, KINDS, write_network
-from studies.tune.toys import GRAPH, NETWORK, OwnClocks
 
 import rramalloc
 from rramalloc.columns import Column
+from rramalloc.commands.tune.section import tuning_chart
+from rramalloc.commands.tune.tuning import OwnChoice
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
@@ -23,8 +25,6 @@ from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.report.html import escaped, safe_json, table_html
 from rramalloc.report.page_file import SIZE_LIMIT_BYTES, report
 from rramalloc.report.section import LEVELS, Table, thinned
-from rramalloc.report.tuning_section import tuning_chart
-from rramalloc.studies.tune.tuning import OwnChoice
 from rramalloc.units import duration, share, size
 
 

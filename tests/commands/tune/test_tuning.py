@@ -9,17 +9,17 @@ import random
 from pathlib import Path
 
 import pytest
-from studies.tune.toys import GRAPH, NETWORK, SUM, Faulty, OwnClocks, script
+from commands.tune.toys import GRAPH, NETWORK, SUM, Faulty, OwnClocks, script
 
 import rramalloc
 from rramalloc.allocation.allocation import Allocation
+from rramalloc.commands.tune.simulators import Choice
+from rramalloc.commands.tune.tuning import Tuning
 from rramalloc.errors import SimulatorError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.network.network import Network
 from rramalloc.search.problem import CancelToken
-from rramalloc.studies.tune.simulators import Choice
-from rramalloc.studies.tune.tuning import Tuning
 
 
 def clocks() -> OwnClocks:

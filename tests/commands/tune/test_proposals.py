@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studies.tune.toys import NETWORK
+from commands.tune.toys import NETWORK
 
 from rramalloc.allocation.optimize import make_problem
+from rramalloc.commands.tune.proposals import Neighbourhood, proposals
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
-from rramalloc.studies.tune.proposals import Neighbourhood, proposals
 from rramalloc.timing.simulate import Replication
 
 

@@ -10,11 +10,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from studies.tune.toys import NETWORK, script
+from commands.tune.toys import NETWORK, script
 
 import rramalloc
+from rramalloc.commands.tune.simulators import CommandSimulator, ExportedTool, simulator_named
 from rramalloc.errors import RramallocError, SimulatorError, SpecError, UnknownNameError
-from rramalloc.studies.tune.simulators import CommandSimulator, ExportedTool, simulator_named
 
 LONG_S = 60.0
 """No test waits for it: an end that comes early is a fault of the machine, not of a test."""

@@ -13,10 +13,10 @@ import numpy as np
 
 from rramalloc.allocation.optimize import Request, propose
 from rramalloc.choices import ObjectiveName
+from rramalloc.commands.tune.calibration import Calibration
 from rramalloc.errors import RramallocError
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.search.problem import Problem, Stop
-from rramalloc.studies.tune.calibration import Calibration
 from rramalloc.timing.simulate import Replication
 
 Start = tuple[str, Replication]

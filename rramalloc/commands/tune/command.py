@@ -15,7 +15,7 @@ from rramalloc.units import number_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rramalloc.studies.tune.tuning import Tuning
+    from rramalloc.commands.tune.tuning import Tuning
 
 _TABLE = table_of(
     "no.=number, origin, figure, expected, arrays, makespan, failure",
@@ -66,8 +66,8 @@ def tune(
     Example: rramalloc tune alexnet --arrays x2 --simulator "./mine {allocation}" --evaluations 20
     """
     given = locals() | {"tool_paths": tool_paths or ()}
+    from rramalloc.commands.tune.tune import tune as run_tune
     from rramalloc.search.problem import CancelToken
-    from rramalloc.studies.tune.tune import tune as run_tune
 
     cancel = CancelToken()
     with (

@@ -1,4 +1,4 @@
-"""The file of answers: several processes write it, the first answer stays, and damage is seen."""
+"""The file of answers: several processes write it, the first answer stays, and other files are refused."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rramalloc.commands.tune.answers import Answer, Answers
 from rramalloc.errors import FileError
-from rramalloc.studies.tune.answers import Answer, Answers
 
 SUBJECT: dict[str, object] = {"simulator": "a"}
 
@@ -45,25 +45,11 @@ def test_more_patience_asks_again(tmp_path: Path) -> None:
         assert answers.get([1], 0, 10) == Answer(7.0)
 
 
-def test_a_changed_answer_is_asked_again(tmp_path: Path) -> None:
-    path = tmp_path / "a.sqlite"
-    with Answers(path, SUBJECT) as answers:
-        answers.keep([1], 0, Answer(5.0))
-    with sqlite3.connect(path) as database:
-        database.execute("UPDATE answers SET figure = 1.0")
-    with Answers(path, SUBJECT) as answers:
-        assert answers.get([1], 0, 10) is None
-        assert answers.keep([1], 0, Answer(5.0)) == Answer(5.0)
-        assert answers.get([1], 0, 10) == Answer(5.0)
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param(
-            b"no database at all, only words" * 100, "is damaged or no database of a tuning", id="text"
-        ),
-        pytest.param(None, "is no database of a tuning", id="another program's"),
+        pytest.param(b"no database at all, only words" * 100, "is damaged or holds no tuning", id="text"),
+        pytest.param(None, "holds no tuning of this version", id="another program's"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, content: bytes | None, words: str) -> None:

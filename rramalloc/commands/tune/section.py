@@ -6,6 +6,7 @@ from itertools import accumulate
 
 from rramalloc.chart import BLUE, DASHED, GREEN, GREY, ORANGE, Axis, Chart, Key, Lists, Marks, Panel, label
 from rramalloc.columns import Column, columns_of
+from rramalloc.commands.tune.tuning import Judged, Tuning
 from rramalloc.report.section import (
     FIGURE,
     Block,
@@ -19,7 +20,6 @@ from rramalloc.report.section import (
     table_of,
     thinned,
 )
-from rramalloc.studies.tune.tuning import Judged, Tuning
 from rramalloc.units import counted, share
 
 _HIGHEST = 3.0

@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 from cli.conftest import Run
-from studies.tune.toys import SUM, script
+from commands.tune.toys import SUM, script
 
-from rramalloc.studies.tune.simulators import simulator_names
+from rramalloc.commands.tune.simulators import simulator_names
 
 SLOW = SUM + "\nimport time\ntime.sleep(0.2)\n"
 
@@ -31,7 +31,7 @@ def answers(store: Path) -> int:
     """Answers that are on the disk; 0 before the file is there."""
     try:
         with sqlite3.connect(store.resolve().as_uri() + "?mode=ro", uri=True) as database:
-            (count,) = database.execute("SELECT count(*) FROM answers").fetchone()
+            (count,) = database.execute("SELECT count(*) FROM rows").fetchone()
     except sqlite3.OperationalError:
         return 0
     return int(count)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from studies.tune.toys import GRAPH
+from commands.tune.toys import GRAPH
 
 from rramalloc.allocation.optimize import Request, make_problem, propose
-from rramalloc.hardware.loader import load_hardware
-from rramalloc.importers import load
-from rramalloc.search.problem import Stop
-from rramalloc.studies.tune.calibration import (
+from rramalloc.commands.tune.calibration import (
     FORMS,
     Calibration,
     Clocks,
@@ -20,7 +17,10 @@ from rramalloc.studies.tune.calibration import (
     exact_time,
     spearman,
 )
-from rramalloc.studies.tune.proposals import Neighbourhood
+from rramalloc.commands.tune.proposals import Neighbourhood
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
+from rramalloc.search.problem import Stop
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 

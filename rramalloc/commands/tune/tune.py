@@ -22,6 +22,19 @@ from rramalloc.allocation.budgets import budget, minimum_arrays
 from rramalloc.allocation.optimize import Request, checked_allocation, make_problem
 from rramalloc.choices import FullyConnected
 from rramalloc.choices import Mapping as MappingName
+from rramalloc.commands.tune.answers import Answer, Answers, subject
+from rramalloc.commands.tune.calibration import Calibration, spearman
+from rramalloc.commands.tune.proposals import Neighbourhood, Start, proposals, starting_allocations
+from rramalloc.commands.tune.simulators import (
+    Choice,
+    Chooser,
+    ExportedTool,
+    Interruptible,
+    Simulator,
+    checked_figure,
+    simulator_named,
+)
+from rramalloc.commands.tune.tuning import Judged, ModelError, OwnChoice, TuneOptions, Tuning
 from rramalloc.errors import RramallocError, SimulatorError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
@@ -32,19 +45,6 @@ from rramalloc.progress import followed, of_tuning
 from rramalloc.records import check_range
 from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import CancelToken, Candidate, Problem, Stop
-from rramalloc.studies.tune.answers import Answer, Answers, subject
-from rramalloc.studies.tune.calibration import Calibration, spearman
-from rramalloc.studies.tune.proposals import Neighbourhood, Start, proposals, starting_allocations
-from rramalloc.studies.tune.simulators import (
-    Choice,
-    Chooser,
-    ExportedTool,
-    Interruptible,
-    Simulator,
-    checked_figure,
-    simulator_named,
-)
-from rramalloc.studies.tune.tuning import Judged, ModelError, OwnChoice, TuneOptions, Tuning
 from rramalloc.timing.simulate import Replication, makespan_of
 from rramalloc.version import __version__
 

@@ -1,0 +1,98 @@
+"""Answers: what simulators said of allocations, each kept in a Store as soon as it is there.
+
+A file holds answers of any number of networks, hardware and simulators; several processes may write to it at
+once. The first answer to a question stays: a process that asks the same afterwards reads that one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pydantic import TypeAdapter
+
+from rramalloc.files import Closing, check_writable
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.network import Network
+from rramalloc.records import parse
+from rramalloc.store import Store
+
+
+class Answer(NamedTuple):
+    """What a simulator said: a figure, or why there is none.
+
+    timed_out_s: seconds after which it was not waited for any longer, None if it ended itself.
+    """
+
+    figure: float | None
+    failure: str | None = None
+    timed_out_s: float | None = None
+
+
+_ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+
+
+def subject(
+    network: Network, hardware: Hardware, mapping: MappingOptions, simulator: str
+) -> dict[str, object]:
+    """All that a figure depends on besides the allocation. simulator: its name."""
+    return {
+        "network": network.sha256,
+        "hardware": hardware.to_dict(),
+        "mapping": mapping.model_dump(mode="json"),
+        "simulator": simulator,
+    }
+
+
+class Answers(Closing):
+    """The answers about one subject, used as a context.
+
+    path: of the file, None to keep nothing; about: the subject. Raises FileError.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, about: dict[str, object]) -> None:
+        self._subject = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+        self._cache: dict[str, Answer] = {}
+        self.reused = 0
+        check_writable(path)
+        self._store = None if path is None else Store(path, "tuning")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._store is not None:
+            self._store.close()
+
+    def get(self, question: Sequence[int] | str, repeat: int, timeout_s: float) -> Answer | None:
+        """The answer that is kept; None if there is none, or it was not waited for as long as now."""
+        key = self._key(question, repeat)
+        found = self._cache.get(key) or self._read(key)
+        if found is None or (found.timed_out_s is not None and found.timed_out_s < timeout_s):
+            return None
+        self.reused += key not in self._cache
+        self._cache[key] = found
+        return found
+
+    def keep(self, question: Sequence[int] | str, repeat: int, answer: Answer) -> Answer:
+        """Keep an answer; it is on the disk when this returns. Returns the one that counts."""
+        key = self._key(question, repeat)
+        if self._store is not None:
+            with self._store.transaction():
+                there = self._read(key)
+                if there is not None and there.timed_out_s is None:
+                    answer = there
+                else:
+                    self._store.keep([(key, answer)])
+        self._cache[key] = answer
+        return answer
+
+    def _key(self, question: Sequence[int] | str, repeat: int) -> str:
+        text = question if isinstance(question, str) else ",".join(map(str, question))
+        return f"{self._subject} {repeat} {text}"
+
+    def _read(self, key: str) -> Answer | None:
+        row = None if self._store is None else self._store.get(key)
+        return None if self._store is None or row is None else parse(_ANSWER, row, self._store.path)
