@@ -15,8 +15,8 @@ from rramalloc.commands.chiplet.cost import SCHEDULE, ChipletCost, described_cos
 from rramalloc.commands.chiplet.describe import describe_network
 from rramalloc.commands.chiplet.description import Description
 from rramalloc.commands.chiplet.places import Submesh
+from rramalloc.commands.chiplet.schedule_bound import lower_bound
 from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
-from rramalloc.commands.chiplet.schedule_proof import MOST_PROVEN, ScheduleProof, lower_bound
 from rramalloc.commands.chiplet.schedule_search import GroupSchedule, Progress, ScheduleSearch
 from rramalloc.errors import SolverError, SpecError
 from rramalloc.hardware.loader import CrossbarLike, HardwareLike, as_hardware
@@ -31,12 +31,10 @@ from rramalloc.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
 
-_RANDOM = 21
-"""Random schedules whose median is shown."""
-_SEARCHED = 0.2
-"""Part of the work after which a small problem is proven rather than searched on."""
-_EQUAL = 1e-6
-"""Relative difference that rounding may make between the search and the cost of its schedule."""
+_RANDOM = 21  # random schedules whose median is shown
+_EQUAL = 1e-6  # relative difference that rounding may make between the search and the cost of its schedule
+_PROVEN = "proven optimal: it costs as much as the lower bound"
+_BOUNDED = "bounded: heaviest path or all units in use, with the edges, by a bucket pass"
 
 
 class ScheduleBaseline(Record):
@@ -181,13 +179,16 @@ def chiplet_optimize(
     description, where, assumed = describe(source, hardware, crossbar, mapping, fc, input_shapes)
     problem = ScheduleProblem.of(description, where)
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)
-    run = _Run(problem, ending, seed)
-    schedule = run.run(on_progress)
+    search, least = ScheduleSearch(problem, ending, seed), lower_bound(problem)
+    starts, others = _starts(problem, search)
+    search.spent_s = 0.0
+    schedule = search.improve(starts, ending.work_s, least, on_progress)
+    total = search.total(schedule)
     scheduled = problem.described(schedule.groups, schedule.chosen)
     cost = described_cost(scheduled, where)
-    if abs(cost.total - run.total) > _EQUAL * max(1.0, cost.total):
-        raise SolverError(f"the search counts {run.total}, the schedule costs {cost.total}; please report")
-    bound = min(run.bound, cost.total)
+    if abs(cost.total - total) > _EQUAL * max(1.0, cost.total):
+        raise SolverError(f"the search counts {total}, the schedule costs {cost.total}; please report")
+    bound = min(least, cost.total)
     return ChipletSchedule(
         rramalloc_version=__version__,
         description=scheduled,
@@ -195,13 +196,16 @@ def chiplet_optimize(
         total=cost.total,
         lower_bound=bound,
         gap=(cost.total - bound) / cost.total if cost.total else 0.0,
-        proof=run.proof,
-        baselines=run.baselines(cost.total),
+        proof=_PROVEN if total <= least * (1 + 1e-9) else _BOUNDED,
+        baselines=tuple(
+            ScheduleBaseline(name=name, total=each, ratio=each / cost.total if cost.total else 1.0)
+            for name, each in others.items()
+        ),
         options=problem.count,
         left_out=problem.places.left_out,
         seed=seed,
         work=ending.work,
-        seconds=run.seconds,
+        seconds=search.spent_s,
         warnings=(*assumed, *cost.warnings, *_warnings(problem)),
     )
 
@@ -222,60 +226,18 @@ def _warnings(problem: ScheduleProblem) -> Sequence[str]:
     return warnings
 
 
-class _Run:
-    """One search: start, improvement, proof. total, bound: of the schedule found; proof: in words."""
-
-    def __init__(self, problem: ScheduleProblem, stop: Stop, seed: int) -> None:
-        self.problem, self.stop = problem, stop
-        self.search = ScheduleSearch(problem, stop, seed)
-        self.bound = lower_bound(problem)
-        self.others: dict[str, float] = {}
-        self.total, self.seconds, self.proof = 0.0, 0.0, ""
-
-    def run(self, on_progress: Progress | None) -> GroupSchedule:
-        """The best schedule within the work."""
-        search, work_s = self.search, self.stop.work_s
-        starts = self._starts()
-        search.spent_s = 0.0
-        small = len(self.problem.names) <= MOST_PROVEN
-        best = search.improve(starts, work_s * (_SEARCHED if small else 1.0), self.bound, on_progress)
-        self.total, self.seconds = search.total(best), search.spent_s
-        if self.total <= self.bound * (1 + 1e-9):
-            self.proof = "proven optimal: it costs as much as the lower bound"
-            return best
-        self.proof = "bounded: heaviest path or all units in use, with the edges, by a bucket pass"
-        if not small:
-            return best
-        proof = ScheduleProof(self.problem, self.stop, best, self.total)
-        proof.run(work_s - search.spent_s)
-        self.seconds += proof.spent_s
-        self.total = proof.total
-        if proof.complete:
-            self.bound = self.total
-            nodes = f"{proof.nodes:,} nodes"
-            self.proof = f"proven optimal: branch and bound over groups, strategies and submeshes, {nodes}"
-        return proof.best
-
-    def _starts(self) -> list[GroupSchedule]:
-        """The schedules that need no search, which are the baselines too."""
-        search, starts = self.search, []
-        described = self.problem.start()
-        if described is not None:
-            starts.append(GroupSchedule(*described))
-            self.others["as described"] = search.total(starts[-1])
-            alone = GroupSchedule([[v] for v in self.problem.order], list(described[1]))
-        else:
-            alone = search.greedy(alone=True)
-        greedy = search.greedy()
-        some = [search.random_schedule() for _ in range(_RANDOM)]
-        self.others["one group an operator"] = search.total(alone)
-        self.others["random"] = median_low(search.total(each) for each in some)
-        self.others["greedy"] = search.total(greedy)
-        return [*starts, alone, greedy]
-
-    def baselines(self, total: float) -> tuple[ScheduleBaseline, ...]:
-        """The other schedules, against one."""
-        return tuple(
-            ScheduleBaseline(name=name, total=cost, ratio=cost / total if total else 1.0)
-            for name, cost in self.others.items()
-        )
+def _starts(problem: ScheduleProblem, search: ScheduleSearch) -> tuple[list[GroupSchedule], dict[str, float]]:
+    """Schedules to search from, and what those cost that need no search."""
+    described = problem.start()
+    starts = [] if described is None else [GroupSchedule(*described)]
+    if described is None:
+        alone = search.greedy(alone=True)
+    else:
+        alone = GroupSchedule([[v] for v in problem.order], list(described[1]))
+    greedy = search.greedy()
+    others = {} if described is None else {"as described": search.total(starts[0])}
+    some = [search.random_schedule() for _ in range(_RANDOM)]
+    others["one group an operator"] = search.total(alone)
+    others["random"] = median_low(search.total(each) for each in some)
+    others["greedy"] = search.total(greedy)
+    return [*starts, alone, greedy], others

@@ -21,8 +21,8 @@ from rramalloc.commands.chiplet.describe import describe_network
 from rramalloc.commands.chiplet.description import ChipletChip, Description
 from rramalloc.commands.chiplet.places import Places, Submesh
 from rramalloc.commands.chiplet.routing import Topology, Unit, Units, hops_of_sets
+from rramalloc.commands.chiplet.schedule_bound import lower_bound, nearest
 from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
-from rramalloc.commands.chiplet.schedule_proof import lower_bound, nearest
 from rramalloc.commands.chiplet.schedule_search import ScheduleSearch
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.hardware.loader import as_hardware
@@ -164,16 +164,9 @@ def cheapest(given: Json) -> float:
 def test_small_cases_equal_all_schedules(seed: int) -> None:
     given = drawn(seed, 3, [1, 2], [1, 2], [1, 2])
     found = chiplet_optimize(described(given), seed=seed, work=100)
-    assert found.gap == 0
     assert found.total == pytest.approx(cheapest(given))
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_six_operators_are_proven(seed: int) -> None:
-    found = chiplet_optimize(described(drawn(seed, 6, [2, 2], [1, 2], [1, 2, 4])), work=400)
-    assert found.gap == 0
-    assert found.proof.startswith("proven optimal")
-    assert found.total <= min(baseline.total for baseline in found.baselines)
+    assert found.lower_bound <= found.total
+    assert found.total <= min(baseline.total for baseline in found.baselines) + 1e-9
 
 
 @settings(max_examples=20, deadline=None)
@@ -364,7 +357,7 @@ def test_a_network_on_tiles(tmp_path: Path, hardware: Path) -> None:
     assert edge.bytes[0] == (4096, 8192, 6144, 4096)
     assert edge.transfers == 8
     found = rramalloc.chiplet_optimize(path, hardware=hardware)
-    assert (found.description.unit, found.gap, found.cost.unit) == ("ns", 0, "ns")
+    assert (found.description.unit, found.cost.unit) == ("ns", "ns")
     # windows / 2 of a (1600), then inputs / 2 of b: 3200 + 2048 / 32 + 8 hops, and 4096 / 32 + 8 between them
     # (of 4 pairs 2 move, by one hop each); or windows / 2 of b: 3200, and 6144 / 32 + 8 between them
     assert found.total == 1600 + min(3200 + 64 + 8 + 128 + 8, 3200 + 192 + 8)
