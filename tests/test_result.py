@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from studies.strategies import worked
+from commands.evaluate import worked
 
 import rramalloc
 from rramalloc.commands.chiplet.describe import describe_network

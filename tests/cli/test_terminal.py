@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from cli.terminals import MARK, ONE, RUN_ALL, Terminal, environment, left_standing, lines_of
+from commands.evaluate import worked
 from rich.cells import cell_len
-from studies.strategies import worked
 from typer.main import get_command
 
 from rramalloc.cli.main import app

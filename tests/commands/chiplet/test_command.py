@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import Run
 
-EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "resnext_block.json"
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "resnext_block.json"
 
 
 def test_description(run: Run, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from random import Random
 from typing import Any
 
 import pytest
+from commands.evaluate import worked
+from commands.evaluate.drawn import ROOMY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws.strategies import random_network
 from pydantic import TypeAdapter
-from studies.strategies import worked
-from studies.strategies.drawn import ROOMY
 
 import rramalloc
 from rramalloc.commands.evaluate.enumeration import count_ways, ways

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from studies.latency.small import DISTINCT, NETWORK
+from commands.latency.small import DISTINCT, NETWORK
 
 from rramalloc.choices import AUXILIARY_LAYERS, AuxiliaryLayer, OverheadMethod
 from rramalloc.commands.latency.device import Settings, SimulatedDevice, open_device

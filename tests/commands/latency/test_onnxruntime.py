@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies.latency.small import NETWORK
+from commands.latency.small import NETWORK
 
 from rramalloc.commands.latency.device import open_device
 from rramalloc.commands.latency.estimate import estimate_latency

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.latency.small import NETWORK
+from commands.latency.small import NETWORK
 
 import rramalloc
 from rramalloc.choices import AUXILIARY_LAYERS, AuxiliaryLayer, OverheadMethod

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from studies.strategies import worked
+from commands.evaluate import worked
 
 from rramalloc.commands.evaluate.evaluate import evaluate
 from rramalloc.commands.evaluate.evaluation import Evaluation

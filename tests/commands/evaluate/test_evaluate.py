@@ -9,10 +9,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from commands.evaluate import worked
+from commands.evaluate.drawn import ROOMY, random_chip, random_strategy, weight_layers
 from hypothesis import given, settings
 from laws.strategies import random_network, randoms
-from studies.strategies import worked
-from studies.strategies.drawn import ROOMY, random_chip, random_strategy, weight_layers
 
 import rramalloc
 from rramalloc.commands.evaluate.strategy import Strategy, load_strategy

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands.evaluate import worked
 from hostile.test_mutations import damaged
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
-from studies.strategies import worked
 
 from rramalloc.commands.evaluate.evaluate import evaluate
 from rramalloc.commands.evaluate.strategy import Strategy, load_strategy

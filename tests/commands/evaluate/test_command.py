@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pandas as pd
 import pytest
-from studies.strategies import worked
+from commands.evaluate import worked
 
 from rramalloc.schemas import json_schema
 
@@ -88,7 +88,7 @@ def test_load_matrix_goes_to_a_pipe(start: Any) -> None:
 
 
 def test_enumeration(run: Any) -> None:
-    """Classes and their ways as in tests/studies/strategies/test_enumerate.py."""
+    """Classes and their ways as in tests/commands/evaluate/test_enumerate.py."""
     document = run(*SHARED, "--enumerate", "3,3", "--format", "json").json
     many = document["enumerated"]
     assert {key: many[key] for key in ("compute_units", "storage_units", "unit_bytes", "ways")} == {

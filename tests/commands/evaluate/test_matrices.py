@@ -14,10 +14,10 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+from commands.evaluate import worked
+from commands.evaluate.drawn import ROOMY, random_chip, random_strategy, weight_layers
 from hypothesis import given, settings
 from laws.strategies import random_network, randoms
-from studies.strategies import worked
-from studies.strategies.drawn import ROOMY, random_chip, random_strategy, weight_layers
 
 from rramalloc.commands.evaluate.evaluate import evaluate
 from rramalloc.errors import FileError, SpecError
