@@ -355,7 +355,7 @@ class ScheduleSearch:
         return list(touched)
 
     def _near(self, schedule: GroupSchedule) -> list[int]:
-        """Operators of one group, or an operator and some around it."""
+        """Operators of one group, or an operator and some around it, or any where there are too few."""
         first = int(self.random.integers(len(schedule.chosen)))
         group = schedule.groups[schedule.place(first)]
         if len(group) > 1 and self.random.random() < _P_GROUP:
@@ -365,6 +365,8 @@ class ScheduleSearch:
             near += [u for u in sorted(self._before[v] | self._after[v]) if u not in near]
             if len(near) >= count:
                 break
+        if len(near) < count:  # no edge leads further: operators that only share units may move together
+            near += [u for u in self.random.permutation(len(schedule.chosen)).tolist() if u not in near]
         return near[:count]
 
     def _goes_on(self, end_s: float) -> bool:
