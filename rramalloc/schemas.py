@@ -29,7 +29,7 @@ _RECORDS = {
     "reload": "rramalloc.commands.reload.plan:ReloadPlan",
     "pareto": "rramalloc.commands.pareto.pareto_front:ParetoFront",
     "strategy": "rramalloc.commands.evaluate.strategy:Strategy",
-    "load-matrix": "rramalloc.commands.evaluate.matrices:LoadMatrix",
+    "load-matrix": "rramalloc.commands.evaluate.evaluation:LoadMatrix",
     "evaluation": "rramalloc.commands.evaluate.evaluation:EvaluationDocument",
     "placement": "rramalloc.placement.placement:Placement",
     "verification": "rramalloc.placement.emulator.verification:Verification",

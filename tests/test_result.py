@@ -14,7 +14,7 @@ import pytest
 from commands.evaluate import worked
 
 import rramalloc
-from rramalloc.commands.chiplet.describe import describe_network
+from rramalloc.commands.chiplet.chiplet_optimize import describe_network
 from rramalloc.export.export import export
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.performance import ChipPerformance

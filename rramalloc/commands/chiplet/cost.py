@@ -21,8 +21,16 @@ from rramalloc.commands.chiplet.description import (
     Description,
     entry,
 )
-from rramalloc.commands.chiplet.places import Submesh
-from rramalloc.commands.chiplet.routing import Hops, Place, Topology, Unit, Units, hops_of_pairs, hops_of_sets
+from rramalloc.commands.chiplet.places import (
+    Hops,
+    Place,
+    Submesh,
+    Topology,
+    Unit,
+    Units,
+    hops_of_pairs,
+    hops_of_sets,
+)
 from rramalloc.errors import SpecError
 from rramalloc.files import read_json
 from rramalloc.network.node import Name

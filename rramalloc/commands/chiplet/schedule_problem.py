@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from rramalloc.commands.chiplet.cost import check_submeshes, computed
 from rramalloc.commands.chiplet.description import ChipletEdge, Description, entry
-from rramalloc.commands.chiplet.places import Floats, Ints, Places, Submesh
-from rramalloc.commands.chiplet.routing import Topology, hops_of_pairs
+from rramalloc.commands.chiplet.places import Floats, Ints, Places, Submesh, Topology, hops_of_pairs
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
 

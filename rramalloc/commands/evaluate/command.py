@@ -91,7 +91,7 @@ def evaluate(
     if hardware is None and not allocations:
         raise typer.BadParameter("--hardware is needed, a file with [units]")
     from rramalloc.commands.evaluate.evaluate import evaluate as run_evaluate
-    from rramalloc.commands.evaluate.matrices import check_performance_path
+    from rramalloc.commands.evaluate.evaluation import check_performance_path
 
     check_performance_path(performance)
     given["units"] = _units(units)

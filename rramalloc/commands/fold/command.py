@@ -73,7 +73,7 @@ def fold(
     """
     given = locals()
     from rramalloc.commands.fold import filter_folding
-    from rramalloc.commands.fold.folded_onnx import save_folded_onnx
+    from rramalloc.commands.fold.filter_folding import save_folded_onnx
     from rramalloc.importers import as_network
 
     _check_usage(context, network, filter_, align)

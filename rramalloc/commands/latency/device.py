@@ -1,26 +1,297 @@
-"""Devices: whatever can be timed from outside, recorded times, and a simulated processor."""
+"""Devices: ONNX Runtime on this machine's CPU, recorded times, and a simulated processor."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import time
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from rramalloc.choices import OverheadMethod
-from rramalloc.commands.latency.plan import TimedRun, read_bytes
+from rramalloc.commands.latency.plan import TimedRun, outputs_of, read_bytes
 from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_text
+from rramalloc.lazy import how_to_install
+from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
-from rramalloc.network.node import Stage
+from rramalloc.network.node import Conv, ConvTranspose, Input, Linear, Node, Pool, Stage, Upsample
 from rramalloc.records import brief
 from rramalloc.timing.latency_table import number
-from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
+from rramalloc.timing.measured_layer import FREE, MeasuredLayer, timed_nodes
+
+OPSET, IR_VERSION = 13, 8
+_PLAIN = {
+    "relu": "Relu",
+    "activation": "Sigmoid",
+    "add": "Sum",
+    "mul": "Mul",
+    "global_avgpool": "GlobalAveragePool",
+    "global_maxpool": "GlobalMaxPool",
+}
+_WINDOWED = ("conv", "conv_transpose", "linear", "maxpool", "avgpool", "upsample")
+_OTHER = ("input", "concat", "softmax", "batchnorm", *_WINDOWED, *FREE)
+
+
+def unsupported(network: Network) -> str | None:
+    """Why a network cannot be built, None if it can."""
+    for node in network.nodes:
+        if node.op not in _PLAIN and node.op not in _OTHER:
+            return f"{node.name[:60]}: {node.op} is no single ONNX operator"
+        if node.op == "avgpool" and isinstance(node, Pool) and node.dilation != (1, 1):
+            return f"{node.name[:60]}: avgpool with dilation"
+        if node.op == "concat" and len({network.shapes[name][1:] for name in node.inputs}) > 1:
+            return f"{node.name[:60]}: concat of unequal grids"
+    return None
+
+
+def network_of(run: TimedRun) -> Network:
+    """The layers of a run, one after another, as a network."""
+    head = run.layer or run.auxiliary
+    if head is None:
+        raise ValueError("the run has no layer")
+    inputs = [Input(name=f"input{place}", shape=shape.as_tuple()) for place, shape in enumerate(head.shapes)]
+    nodes: list[Node] = [*inputs, head.node]
+    if run.layer is not None and run.auxiliary is not None:
+        nodes.append(run.auxiliary.node.model_copy(update={"name": "auxiliary", "inputs": ("layer",)}))
+    return Network.build("run", nodes)
+
+
+def model_bytes(network: Network) -> bytes:
+    """A serialised model of the network, batch 1, 32-bit floats.
+
+    Raises ValueError if it would be larger than protobuf allows.
+    """
+    from onnx import TensorProto, helper
+
+    model = _OnnxModel()
+    for node in network.nodes:
+        model.add(network, node)
+    inputs = [node for node in network.nodes if isinstance(node, Input)]
+    ends = (
+        [
+            helper.make_tensor_value_info(
+                model.names[node.name], TensorProto.FLOAT, [1, *network.shapes[node.name]]
+            )
+            for node in nodes
+        ]
+        for nodes in (inputs, outputs_of(network))
+    )
+    graph = helper.make_graph(model.nodes, "timed", *ends, model.weights)
+    opsets = [helper.make_opsetid("", OPSET)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    content: bytes = proto.SerializeToString()
+    return content
+
+
+def input_arrays(network: Network) -> dict[str, Any]:
+    """A value for each input, by its name in the model."""
+    random = np.random.default_rng(0)
+    return {
+        _value_name(place): random.random((1, *node.shape), dtype=np.float32)
+        for place, node in enumerate(network.nodes)
+        if isinstance(node, Input)
+    }
+
+
+@dataclass
+class _OnnxModel:
+    """Nodes and weights of a model while it is made; names: of values, one for each node."""
+
+    nodes: list[Any] = field(default_factory=list)
+    weights: list[Any] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def add(self, network: Network, node: Node) -> None:
+        sources = [self.names[name] for name in node.inputs]
+        value = _value_name(len(self.names))
+        self.names[node.name] = value
+        if isinstance(node, Conv | ConvTranspose):
+            self._conv(node, network.input_shape(node).channels, sources[0], value)
+        elif isinstance(node, Linear):
+            self._linear(node, network.input_shape(node), sources[0], value)
+        elif isinstance(node, Pool):
+            self._pool(node, sources[0], value)
+        elif node.op == "flatten":
+            shape = network.shapes[node.name]
+            target = self._constant(f"{value}_shape", np.array([1, *shape], dtype=np.int64))
+            self._node("Reshape", [sources[0], target], value)
+        elif node.op in FREE:
+            self.names[node.name] = sources[0]
+        elif isinstance(node, Upsample):
+            scales = self._constant(f"{value}_scales", np.array([1, 1, *node.scale], dtype=np.float32))
+            # the nearest pixel is that of ONNX' default coordinates, too
+            coordinates = "half_pixel" if node.mode == "nearest" else node.coordinates
+            self._node(
+                "Resize",
+                [sources[0], "", scales],
+                value,
+                mode=node.mode,
+                coordinate_transformation_mode=coordinates,
+            )
+        elif node.op == "batchnorm":
+            ones = np.ones(network.shapes[node.name].channels, dtype=np.float32)
+            rest = [self._constant(f"{value}_{part}", ones) for part in ("scale", "bias", "mean", "var")]
+            self._node("BatchNormalization", [sources[0], *rest], value)
+        elif node.op in ("concat", "softmax"):
+            self._node(node.op.capitalize(), sources, value, axis=1)
+        elif node.op in _PLAIN:
+            self._node(_PLAIN[node.op], sources, value)
+
+    def _conv(self, node: Conv | ConvTranspose, channels: int, source: str, value: str) -> None:
+        matrix, more, operator = (node.out_channels, channels // node.groups), {}, "Conv"
+        if isinstance(node, ConvTranspose):
+            matrix, operator = (channels, node.out_channels // node.groups), "ConvTranspose"
+            more = {"output_padding": node.output_padding}
+        weights = _random((*matrix, *node.kernel))
+        bias = np.zeros(node.out_channels, dtype=np.float32)
+        constants = [self._constant(f"{value}_w", weights), self._constant(f"{value}_b", bias)]
+        more |= {"dilations": node.dilation}
+        self._node(operator, [source, *constants], value, group=node.groups, **_window(node), **more)
+
+    def _linear(self, node: Linear, shape: Shape, source: str, value: str) -> None:
+        """A product with a matrix; on a grid the same for every pixel, a 1 x 1 convolution."""
+        if shape.pixels > 1:
+            like = Conv(name="linear", inputs=("x",), out_channels=node.out_features, kernel=(1, 1))
+            self._conv(like, shape.channels, source, value)
+            return
+        weights = self._constant(f"{value}_w", _random((node.out_features, shape.channels)))
+        bias = self._constant(f"{value}_b", np.zeros(node.out_features, dtype=np.float32))
+        target = self._constant(f"{value}_shape", np.array([1, node.out_features, 1, 1], dtype=np.int64))
+        self._node("Flatten", [source], f"{value}_flat")
+        self._node("Gemm", [f"{value}_flat", weights, bias], f"{value}_product", transB=1)
+        self._node("Reshape", [f"{value}_product", target], value)
+
+    def _pool(self, node: Pool, source: str, value: str) -> None:
+        highest = node.op == "maxpool"
+        more = _window(node) | ({"dilations": node.dilation} if highest else {})
+        operator = "MaxPool" if highest else "AveragePool"
+        self._node(operator, [source], value, ceil_mode=int(node.ceil_mode), **more)
+
+    def _node(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> None:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(operator, inputs, [output], **attributes))
+
+    def _constant(self, name: str, array: Any) -> str:
+        from onnx import numpy_helper
+
+        self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+
+def _value_name(place: int) -> str:
+    """Name of the value that the node at a place of the network makes."""
+    return f"v{place}"
+
+
+def _random(shape: tuple[int, ...]) -> Any:
+    """Weights that keep values in range through many layers: denormal numbers would be slow."""
+    inputs = int(np.prod(shape[1:]))
+    centred = np.random.default_rng(0).random(shape, dtype=np.float32) - np.float32(0.5)
+    return centred * np.float32(np.sqrt(24.0 / inputs))
+
+
+_WARM_UP = 3
+_KEPT_BYTES = 2**29
+_MODEL_BYTES = 2**31 - 2**20
+_WEIGHT_BYTES = 4
+
+
+class _Session(NamedTuple):
+    """A model that is ready to run."""
+
+    session: Any
+    inputs: dict[str, Any]
+    weight_bytes: int
+
+
+class OnnxRuntimeDevice:
+    """Times single-layer models with a fixed number of threads and no graph optimisation.
+
+    With one thread the clock is that thread's time on the CPU, so that other work on the machine, which long
+    runs suffer from more than short ones, does not count; with more threads it is the wall clock.
+    Without optimisation no layer is fused with its neighbour, so that single layers add up to a network.
+    The auxiliary layer computes on the same CPU and nothing is transferred: by default its own time is
+    subtracted.  Raises DeviceError if ONNX Runtime is not installed.
+    """
+
+    method: OverheadMethod = "subtract"
+
+    def __init__(self, network: Network, threads: int = 1) -> None:
+        try:
+            import onnxruntime
+        except ImportError:
+            words = f"ONNX Runtime is not installed: {how_to_install('measure')}"
+            raise DeviceError("onnxruntime", words) from None
+        self._runtime, self._network, self._threads = onnxruntime, network, threads
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._clock_ns = time.thread_time_ns if threads == 1 else time.perf_counter_ns
+        clock = "1 thread, thread time" if threads == 1 else f"{threads} threads, wall clock"
+        self.name = f"ONNX Runtime {onnxruntime.__version__}, CPU, {clock}, no fusion"
+
+    def refusal(self, run: TimedRun) -> str | None:
+        """Operators that ONNX does not have, models that protobuf cannot hold."""
+        network = self._built(run)
+        if _weight_bytes(network) > _MODEL_BYTES:
+            return "its weights are more than one ONNX model holds"
+        return unsupported(network)
+
+    def sample(self, run: TimedRun, first: int, count: int) -> list[float]:
+        """Times of executions, after some that do not count if the model is new."""
+        ready, clock_ns = self._ready(run), self._clock_ns
+        times = []
+        for _ in range(count):
+            begun = clock_ns()
+            ready.session.run(None, ready.inputs)
+            times.append(float(clock_ns() - begun))
+        return times
+
+    def _ready(self, run: TimedRun) -> _Session:
+        if run.text in self._sessions:
+            self._sessions.move_to_end(run.text)
+            return self._sessions[run.text]
+        network = self._built(run)
+        try:
+            session = self._runtime.InferenceSession(
+                model_bytes(network), self._options(), providers=["CPUExecutionProvider"]
+            )
+            ready = _Session(session, input_arrays(network), _weight_bytes(network))
+            for _ in range(_WARM_UP):
+                session.run(None, ready.inputs)
+        except Exception as error:
+            reason = " ".join(str(error).split())[:300]
+            raise DeviceError("onnxruntime", f"cannot run {run.text[:200]}: {reason}") from error
+        self._sessions[run.text] = ready
+        kept = self._sessions
+        while len(kept) > 1 and sum(each.weight_bytes for each in kept.values()) > _KEPT_BYTES:
+            kept.popitem(last=False)
+        return ready
+
+    def _options(self) -> Any:
+        options = self._runtime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = self._threads, 1
+        options.graph_optimization_level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        return options
+
+    def _built(self, run: TimedRun) -> Network:
+        return self._network if run.kind == "network" else network_of(run)
+
+
+def _window(node: Conv | ConvTranspose | Pool) -> dict[str, Any]:
+    return {"kernel_shape": node.kernel, "strides": node.stride, "pads": node.pads}
+
+
+def _weight_bytes(network: Network) -> int:
+    stages = (node for node in network.nodes if isinstance(node, Stage))
+    return _WEIGHT_BYTES * sum(stage.weight_count(network.input_shape(stage).channels) for stage in stages)
 
 
 class Device(Protocol):
@@ -52,8 +323,6 @@ def open_device(text: str, network: Network, *, threads: int = 1, seed: int = 0)
     """
     kind, _, rest = text.partition(":")
     if kind == "onnxruntime" and not rest:
-        from rramalloc.commands.latency.onnxruntime_device import OnnxRuntimeDevice
-
         return OnnxRuntimeDevice(network, threads)
     if kind == "simulated":
         return SimulatedDevice(network, parse_settings(rest), seed)

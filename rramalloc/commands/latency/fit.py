@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.choices import OverheadMethod
-from rramalloc.commands.latency.plan import TimedRun
-from rramalloc.commands.latency.samples import Header, TimeSummary, read_samples
+from rramalloc.commands.latency.plan import Header, TimedRun, TimeSummary, read_samples
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.records import brief
 from rramalloc.timing.latency_table import DATE, LatencyRow, LatencyTable, Overhead

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from rramalloc.choices import AUXILIARY_LAYERS, AuxiliaryLayer
 from rramalloc.commands.latency.device import Device
-from rramalloc.commands.latency.plan import MeasurePlan
-from rramalloc.commands.latency.samples import Header, SampleFile, TimeSummary
+from rramalloc.commands.latency.plan import Header, MeasurePlan, SampleFile, TimeSummary
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_known, is_whole

@@ -10,33 +10,315 @@ the work is used up.
 
 Source: docs/sources/model.md 13; the problem is that of COMPASS, arXiv 2501.06780, which searches cuts with a
 genetic algorithm.
+
+Floors are times that no allocation of a segment undercuts, of all segments at once and without a search. An
+allocation with an interval of I needs modes of every stage that take no longer: the fewest wordlines of
+such modes bound the time of writing, their fewest arrays must fit, and every input takes an interval at
+least. The least over all I bounds the segment (docs/sources/model.md 13).
+
+A segment is searched as a network of its own, with inputs for what earlier segments computed, for the time to
+write it and to run so many inputs through it.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from typing_extensions import override
 
 from rramalloc.allocation.check import recheck_bound
 from rramalloc.allocation.optimize import Request, make_problem
-from rramalloc.commands.reload.floors import SegmentFloors, Times
-from rramalloc.commands.reload.loaded_run import LoadedRun
-from rramalloc.commands.reload.segment import segment_network
 from rramalloc.commands.reload.writing import Writing
-from rramalloc.errors import BudgetError, PlacementError, TileError, UnsupportedError
+from rramalloc.errors import BudgetError, PlacementError, SpecError, TileError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware, Write
 from rramalloc.mapping.demand import ModeArrays, demands
+from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.search.objective import within
+from rramalloc.network.node import Input, Node, Stage
+from rramalloc.search.array_ranges import ArrayRangeSearch, FasterThan
+from rramalloc.search.menu import Modes, StageModes, modes_of
+from rramalloc.search.objective import Interval, Latency, Objective, within
 from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.timing.access import Absolute
 from rramalloc.timing.clocks import timed_graph
-from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.timing.simulate import ExactTiming
+from rramalloc.timing.stage_graph import Ints, StageGraph
+from rramalloc.units import Unit
+
+
+def segment_network(network: Network, timed: Collection[str], chosen: Collection[str], name: str) -> Network:
+    """The network of the stages `chosen` and of the digital nodes before them.
+
+    timed: all stages; what one of the others computes is an input, buffered outside and there from the start
+    (docs/sources/model.md 13).
+    """
+    nodes = {node.name: node for node in network.nodes}
+    kept: dict[str, Node] = {}
+    pending = list(chosen)
+    while pending:
+        node = nodes[pending.pop()]
+        if node.name in kept:
+            continue
+        if node.name in timed and node.name not in chosen:
+            node = Input(name=node.name, shape=tuple(network.shapes[node.name]))
+        elif isinstance(node, Stage):
+            node = node.model_copy(update={"shares": None})
+        kept[node.name] = node
+        pending += node.inputs
+    return Network.build(
+        name,
+        [kept[node.name] for node in network.nodes if node.name in kept],
+        source=network.source,
+        where=network.where,
+        approximations=[each for each in network.approximations if each.name in kept],
+    )
+
+
+_STEPS, _MOST_TRIED = 3, 400
+"""Steps of a staircase that are tried in each direction, and modes that are tried before the last round."""
+_SECONDS_PER_STAGE = 1e-4
+"""Of timing an allocation in other blocks."""
+_SECONDS_PER_MODE = 1e-5
+"""Of the time of a mode of a stage alone."""
+_ROUNDING = 1e-9
+
+
+class LoadedRun(Objective):
+    """Time to write the weights, and from the first of so many inputs until the last output."""
+
+    name, label = "reload", "time of writing and running"
+    unit: Unit = "ns"
+
+    def __init__(self, problem: Problem, writing: Writing, inputs: int) -> None:
+        super().__init__(problem)
+        if problem.step_time is None:
+            raise SpecError(
+                "reload",
+                "needs the time of a step in the hardware's [timing]: writing takes ns, running steps",
+            )
+        self.writing, self.inputs = writing, inputs
+
+    def write_ns(self, timing: ExactTiming) -> float:
+        """Time to write the weights."""
+        return self.writing.ns(self.writing.wordlines(timing.graph.blocks, timing.replication))
+
+    def run_ns(self, timing: ExactTiming) -> float:
+        """Time of all inputs: the latency of one, and an interval for each of the others."""
+        absolute = Absolute.of(self.problem.in_blocks(timing.graph.blocks).step_time, timing)
+        step_ns = absolute.step_ns or absolute.tick_ns or 0.0
+        return (timing.makespan + (self.inputs - 1) * timing.interval) * step_ns
+
+    @override
+    def value(self, timing: ExactTiming) -> float:
+        return self.write_ns(timing) + self.run_ns(timing)
+
+    @override
+    def solve(self, stop: Stop, seed: int) -> Candidate:
+        def fastest(problem: Problem, work: int) -> FasterThan:
+            """The faster of the least latency and the smallest interval, with the bounds of both."""
+            bound_ns, candidates = 0.0, list[Candidate]()
+            for times, kind in ((1, Latency), (self.inputs - 1, Interval)):
+                if times:
+                    objective = kind(problem)
+                    share = stop.nested(work)
+                    candidates.append(objective.solve(share, seed))
+                    bound_ns += times * objective.in_ns(objective.bound(candidates[-1], share))
+            seconds = sum(candidate.seconds or 0.0 for candidate in candidates)
+            best = min(candidates, key=lambda candidate: self.run_ns(problem.timing(candidate)))
+            return FasterThan(replace(best, seconds=seconds), bound_ns)
+
+        if self._alone:
+            return self._fastest_mode()
+
+        return self.improved(ArrayRangeSearch(self.problem, stop, self.value, self.floor, fastest).run())
+
+    @property
+    def _alone(self) -> bool:
+        """Whether there is one stage, whose batches take as long whatever its copies."""
+        step_time = self.problem.step_time
+        return len(self.problem.demand) == 1 and step_time is not None and not step_time.depends_on_copies
+
+    def _fastest_mode(self) -> Candidate:
+        """The best mode of a single stage: its makespan and interval are the time of its batches.
+
+        Copies alone that write more wordlines and take longer than others are no better in any round,
+        so this is the optimum of them; with blocks it need not be.
+        """
+        best, best_ns, (stairs,) = None, math.inf, self._stairs
+        modes = stairs.near(0, len(stairs.modes.length))
+        for (block, copies), length in modes:
+            written = self.writing.ns(self.writing.of_stage(0, block, copies))
+            candidate = Candidate(np.array([copies], dtype=np.int64), 1, "every mode tried", blocks=(block,))
+            value = written + self.inputs * Latency(self.problem).in_ns(length)
+            if value < best_ns and self.problem.holds(candidate.replication, candidate.blocks):
+                best, best_ns = candidate, value
+        if best is None:
+            raise AssertionError("one copy fits")
+        bound = best_ns if self.problem.modes is None else None
+        return replace(best, seconds=len(modes) * _SECONDS_PER_MODE, objective_bound=bound)
+
+    def improved(self, candidate: Candidate) -> Candidate:
+        """A local optimum over modes: none near that of a stage on its staircase of wordlines is faster."""
+        if self.problem.modes is None:
+            return candidate
+        problem, tried, improved = self.problem, 0, True
+        best = self.value(problem.timing(candidate))
+        while improved and tried < _MOST_TRIED:
+            improved = False
+            for stage, stairs in enumerate(self._stairs):
+                timing = problem.timing(candidate)
+                length = int(timing.batches[stage] * timing.cycles[stage])
+                for (block, copies), _ in stairs.near(length, _STEPS):
+                    blocks, replication = list(timing.graph.blocks), candidate.replication.copy()
+                    blocks[stage], replication[stage] = block, copies
+                    trial = replace(candidate, blocks=tuple(blocks), replication=replication)
+                    if not problem.holds(replication, trial.blocks):
+                        continue
+                    tried += 1
+                    value = self.value(problem.timing(trial))
+                    if value < best * (1 - _ROUNDING):
+                        best, candidate, improved = value, trial, True
+        spent_s = tried * len(self._stairs) * _SECONDS_PER_STAGE
+        return replace(candidate, seconds=(candidate.seconds or 0.0) + spent_s)
+
+    @cached_property
+    def _stairs(self) -> list[Staircase]:
+        stages, most = range(len(self.problem.demand)), self.problem.budget
+        return [Staircase.of(self.problem, self.writing, stage, most) for stage in stages]
+
+    @override
+    def bound(self, candidate: Candidate, stop: Stop) -> float:
+        known = candidate.objective_bound
+        return self.floor(self.problem.minimum, 0.0) if known is None else known
+
+    def floor(self, arrays: int, run_ns: float) -> float:
+        """What no allocation undercuts with at least so many arrays and so much time for its inputs."""
+        return self.writing.floor_ns(arrays, self.problem.minimum) + run_ns
+
+
+class Least(NamedTuple):
+    """Of the modes that take no longer than some time: fewest arrays, and fewest wordlines.
+
+    missing: 1 if there are none, else 0.
+    """
+
+    missing: int
+    arrays: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Staircase:
+    """All modes of a stage, the shortest first.
+
+    arrays, rows: fewest of all modes up to each.
+    """
+
+    modes: Modes
+    arrays: Ints
+    rows: Ints
+
+    @classmethod
+    def of(cls, problem: Problem, writing: Writing, stage: int, most: int) -> Staircase:
+        """Of the modes of a stage of a problem with up to `most` arrays."""
+        listed = modes_of(problem, stage, most)
+        rows = _rows(problem, writing, stage, listed)
+        order = np.lexsort((rows, listed.modes.length))
+        modes, rows = listed.modes.take(order), rows[order]
+        return cls(modes, np.minimum.accumulate(modes.arrays), np.minimum.accumulate(rows))
+
+    def least(self, longest: int) -> Least:
+        """Of the modes that take no longer."""
+        at = int(np.searchsorted(self.modes.length, longest, side="right")) - 1
+        return Least(0, int(self.arrays[at]), int(self.rows[at])) if at >= 0 else Least(1, 0, 0)
+
+    def near(self, length: int, steps: int) -> list[tuple[tuple[Pair, int], int]]:
+        """Modes (block, copies) that write fewer wordlines than all faster ones, with their length.
+
+        Those about as long as `length`: so many steps of the staircase in both directions.
+        """
+        falls = np.concatenate(([True], self.rows[1:] < self.rows[:-1]))
+        rows = np.flatnonzero(falls)
+        at = int(np.searchsorted(self.modes.length[rows], length))
+        modes = self.modes.take(rows[max(0, at - steps) : at + steps + 1])
+        blocks = zip(modes.tall.tolist(), modes.wide.tolist(), strict=True)
+        return list(zip(zip(blocks, modes.low.tolist(), strict=True), modes.length.tolist(), strict=True))
+
+
+def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) -> Ints:
+    """Wordlines that the copies of every mode take."""
+    if problem.modes is None:
+        return listed.modes.low * writing.least_rows[stage]
+    bitlines = writing.hardware.crossbar.bitlines
+    blocks = [problem.modes.of(stage, (int(tall), int(wide))) for tall, wide in listed.blocks[:, :2]]
+    each = [
+        own.rows * own.groups * own.arrays_per_block * (1 if own.sharing else -(-own.columns // bitlines))
+        for own in blocks
+    ]
+    rows: Ints = listed.modes.low * np.array(each, dtype=np.int64)[listed.block]
+    return rows
+
+
+Times = list[npt.NDArray[np.float64]]
+"""A time for every pair of a first stage and of stages from it on that fit the arrays with one copy each."""
+
+_MOST_LOOKS = 2**24
+"""Pairs of a segment and an interval that are looked at: beyond them intervals are looked at in ranges."""
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentFloors:
+    """Bounds of the segments of one network.
+
+    problem: of all stages, as if all fitted; arrays: that there are; step_ns: shortest step, or tick, of any
+    stage; inputs: that run through a segment.
+    """
+
+    problem: Problem
+    writing: Writing
+    arrays: int
+    step_ns: float
+    inputs: int
+
+    def times(self) -> Times:
+        """In ns; infinite where no interval fits, which may also be found out later."""
+        demand = np.concatenate(([0], np.cumsum(self.problem.demand)))
+        most = (np.searchsorted(demand, demand[:-1] + self.arrays, side="right") - 1).tolist()
+        stages = [Staircase.of(self.problem, self.writing, stage, self.arrays) for stage in range(len(most))]
+        ranges = self._ranges(stages, sum(last - first for first, last in enumerate(most)))
+        times = [np.full(last - first, math.inf) for first, last in enumerate(most)]
+        row_ns = self.writing.write.write_ns_per_row / self.writing.write.lanes
+        for shortest, longest in ranges:
+            least = np.array([stage.least(longest) for stage in stages])
+            slow, arrays, rows = np.concatenate((np.zeros((1, 3), np.int64), np.cumsum(least, axis=0))).T
+            run_ns = self.inputs * shortest * self.step_ns
+            for first, known in enumerate(times):
+                ends = slice(first + 1, first + 1 + len(known))
+                fits = (slow[ends] == slow[first]) & (arrays[ends] - arrays[first] <= self.arrays)
+                bound = np.where(fits, (rows[ends] - rows[first]) * row_ns + run_ns, math.inf)
+                np.minimum(known, bound * (1 - _ROUNDING), out=known)
+        return times
+
+    def _ranges(self, stages: Sequence[Staircase], segments: int) -> list[tuple[int, int]]:
+        """Shortest and longest interval of each range that is looked at; all intervals where they are few."""
+        lengths = np.unique(np.concatenate([stage.modes.length for stage in stages]))
+        few = max(2, _MOST_LOOKS // max(1, segments))
+        if len(lengths) > few:
+            ratio = np.geomspace(1, len(lengths), few).astype(np.int64)
+            longest = lengths[np.unique(ratio) - 1]
+        else:
+            longest = lengths
+        after = np.searchsorted(lengths, longest, side="right")
+        shortest = lengths[np.concatenate(([0], after[:-1]))]
+        return list(zip(shortest.tolist(), longest.tolist(), strict=True))
+
 
 _FIRST_WORK = 2
 _TURNS = (0, 1, 0, 2)

@@ -16,8 +16,7 @@ from rramalloc.allocation.optimize import (
 )
 from rramalloc.choices import FullyConnected, ObjectiveName
 from rramalloc.commands.sweep.rows import SweepRow, failed_row, inputs_of
-from rramalloc.commands.sweep.sources import NetworkText, machine_of
-from rramalloc.commands.sweep.spec import Changes, SweepPoint
+from rramalloc.commands.sweep.spec import Changes, NetworkText, SweepPoint, machine_of
 from rramalloc.errors import WorkerError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import least_arrays

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
-from rramalloc.commands.sweep.sources import TABLES, NetworkText, Sources, key_of, machine_of
-from rramalloc.commands.sweep.spec import Spec, SweepPoint
+from rramalloc.commands.sweep.spec import TABLES, NetworkText, Sources, Spec, SweepPoint, key_of, machine_of
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord

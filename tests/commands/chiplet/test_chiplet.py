@@ -25,7 +25,7 @@ from rramalloc.commands.chiplet.cost import (
     systolic_cycles,
 )
 from rramalloc.commands.chiplet.description import Description
-from rramalloc.commands.chiplet.routing import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
+from rramalloc.commands.chiplet.places import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.records import parse
 

@@ -15,15 +15,12 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 import rramalloc
-from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule, chiplet_optimize
+from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule, chiplet_optimize, describe_network
 from rramalloc.commands.chiplet.cost import described_cost
-from rramalloc.commands.chiplet.describe import describe_network
 from rramalloc.commands.chiplet.description import ChipletChip, Description
-from rramalloc.commands.chiplet.places import Places, Submesh
-from rramalloc.commands.chiplet.routing import Topology, Unit, Units, hops_of_sets
-from rramalloc.commands.chiplet.schedule_bound import lower_bound, nearest
+from rramalloc.commands.chiplet.places import Places, Submesh, Topology, Unit, Units, hops_of_sets
 from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
-from rramalloc.commands.chiplet.schedule_search import ScheduleSearch
+from rramalloc.commands.chiplet.schedule_search import ScheduleSearch, lower_bound, nearest
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.records import parse

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import rramalloc
-from rramalloc.commands.fold.folded_onnx import save_folded_onnx
+from rramalloc.commands.fold.filter_folding import save_folded_onnx
 from rramalloc.errors import SpecError
 
 

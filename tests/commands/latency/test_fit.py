@@ -15,13 +15,14 @@ from rramalloc.commands.latency.device import Settings, SimulatedDevice
 from rramalloc.commands.latency.fit import RunSummary, fit_latency, fit_overhead, table_of
 from rramalloc.commands.latency.measure import Repetition, measure_latency
 from rramalloc.commands.latency.plan import (
+    Header,
     MeasurePlan,
     TimedRun,
+    TimeSummary,
     auxiliary_run,
     layer_run,
 )
 from rramalloc.commands.latency.plan import behind as auxiliary_behind
-from rramalloc.commands.latency.samples import Header, TimeSummary
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.importers import load
 from rramalloc.network.geometry import Shape

@@ -14,8 +14,7 @@ from rramalloc.commands.latency.device import Settings, SimulatedDevice, open_de
 from rramalloc.commands.latency.estimate import estimate_latency
 from rramalloc.commands.latency.fit import fit_latency
 from rramalloc.commands.latency.measure import MeasureProgress, Repetition, measure_latency
-from rramalloc.commands.latency.plan import MeasurePlan, TimedRun, network_run
-from rramalloc.commands.latency.samples import SampleFile, read_samples
+from rramalloc.commands.latency.plan import MeasurePlan, SampleFile, TimedRun, network_run, read_samples
 from rramalloc.errors import DeviceError, FileError, MissingLatencyError, SpecError, UnknownNameError
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input

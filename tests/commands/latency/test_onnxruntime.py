@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from commands.latency.small import NETWORK
 
-from rramalloc.commands.latency.device import open_device
+from rramalloc.commands.latency.device import input_arrays, model_bytes, network_of, open_device, unsupported
 from rramalloc.commands.latency.estimate import estimate_latency
 from rramalloc.commands.latency.fit import fit_latency
 from rramalloc.commands.latency.measure import Repetition, measure_latency
-from rramalloc.commands.latency.onnxruntime_device import input_arrays, model_bytes, network_of, unsupported
 from rramalloc.commands.latency.plan import MeasurePlan, network_run
 from rramalloc.errors import DeviceError
 from rramalloc.network.network import Network

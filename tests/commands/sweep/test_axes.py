@@ -12,8 +12,7 @@ import pytest
 import rramalloc
 from rramalloc.commands.sweep.rows import SweepRow
 from rramalloc.commands.sweep.section import sweep_chart
-from rramalloc.commands.sweep.sources import machine_of
-from rramalloc.commands.sweep.spec import Changes, read_spec
+from rramalloc.commands.sweep.spec import Changes, machine_of, read_spec
 from rramalloc.errors import SpecError
 from rramalloc.network.network import Network
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable

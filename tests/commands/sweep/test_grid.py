@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rramalloc.commands.sweep import spec as module
-from rramalloc.commands.sweep.sources import read_sources
-from rramalloc.commands.sweep.spec import LISTS, Spec, read_spec
+from rramalloc.commands.sweep.spec import LISTS, Spec, read_sources, read_spec
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.methods.registry import method_names
 from rramalloc.search.problem import DEFAULT_WORK

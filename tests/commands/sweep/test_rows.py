@@ -17,8 +17,7 @@ import rramalloc
 from rramalloc.commands.sweep import compute, workers
 from rramalloc.commands.sweep.compute import compute_row
 from rramalloc.commands.sweep.rows import SweepRow
-from rramalloc.commands.sweep.sources import read_sources
-from rramalloc.commands.sweep.spec import read_spec
+from rramalloc.commands.sweep.spec import read_sources, read_spec
 from rramalloc.commands.sweep.workers import Task, Workers, computed
 from rramalloc.errors import SpecError, UnknownNameError, WorkerError
 

@@ -13,9 +13,8 @@ import pytest
 from commands.sweep.tiny import content
 
 import rramalloc
-from rramalloc.commands.sweep.folder import DATABASE, SweepFolder, read_rows, read_state
 from rramalloc.commands.sweep.rows import SweepRow
-from rramalloc.commands.sweep.sweep import read_sweep
+from rramalloc.commands.sweep.sweep import DATABASE, SweepFolder, read_rows, read_state, read_sweep
 from rramalloc.errors import FileError, RramallocError, SpecError
 
 OPERATIONS = ("write", "fsync", "replace", "unlink")
