@@ -36,6 +36,7 @@ BY_NAME = (
     "arguments.py",
     "api.py",
     "export/discovery.py",
+    "importers/onnx/__init__.py",
     "lazy.py",
     "methods/registry.py",
     "plots.py",
