@@ -266,8 +266,9 @@ def _files_of() -> Any:
 
     class Files(FunctionCache):  # type: ignore[misc]
         def save_overload(self, sig: Any, data: Any) -> None:
-            super().save_overload(sig, data)
-            compilation.written(Path(self.cache_path))
+            with suppress(OSError):  # a full disk, a limit of files: it is compiled again next time
+                super().save_overload(sig, data)
+                compilation.written(Path(self.cache_path))
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
             rtsys.initialize(target_context)
