@@ -42,7 +42,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
 def _open_closed_streams() -> None:
     """No file that is opened later may take the number of a closed stream: libraries write to it."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < _STANDARD_STREAMS:
-        pass
+        os.set_inheritable(descriptor, True)  # workers of a sweep have the same streams
     os.close(descriptor)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
