@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import os
@@ -24,6 +25,11 @@ _TOML_DEPTH = 100
 _JSON_KEYS = 200_000
 _MOST_NAMES = 1000  # of a folder: those of more are slow to compare, and nobody reads them
 _ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+_LIMITS = {
+    errno.EMFILE: "too many open files: raise the limit of this process (ulimit -n)",
+    errno.EFBIG: "file too large: raise the limit of file sizes (ulimit -f)",
+    errno.EAGAIN: "no further process can start: raise the limit of processes (ulimit -u)",
+}
 ONNX_LIMIT_BYTES = 2**31 - 1  # protobuf's own limit for one message
 
 
@@ -372,7 +378,16 @@ def _mask() -> int:
     return mask
 
 
+def limit_reached(error: BaseException) -> str | None:
+    """Return which limit of the system an error comes from and how to raise it, None if from none."""
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return _LIMITS[errno.EAGAIN]
+    return _LIMITS.get(error.errno or 0) if isinstance(error, OSError) else None
+
+
 def _reason(error: Exception) -> str:
+    if limit := limit_reached(error):
+        return limit
     if isinstance(error, FileNotFoundError):
         path = os.fspath(error.filename or "")
         hint = suggestion(os.path.basename(path), names_beside(path), cutoff=0.75)

@@ -21,6 +21,12 @@ _ROWS = "CREATE TABLE rows (key TEXT PRIMARY KEY, row TEXT)"
 _UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 """Codes of SQLite for a damaged file, for no database, and for a statement that does not fit its content."""
 
+_ALSO = {
+    sqlite3.SQLITE_CANTOPEN: ", or a limit of open files is reached (ulimit -n)",
+    sqlite3.SQLITE_IOERR: ", or a limit of file sizes is reached (ulimit -f)",
+}
+"""What else a code may mean: SQLite does not tell the error of the system."""
+
 
 class Store(Closing):
     """JSON values by key, and other tables of the same file; used as a context.
@@ -104,7 +110,8 @@ class Store(Closing):
         try:
             yield
         except sqlite3.Error as error:
-            words = str(error)
-            if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _UNUSABLE:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+            words = f"{error}{_ALSO.get(code, '')}"
+            if code in _UNUSABLE:
                 words = f"is damaged or holds no {self._kind} ({error}): delete it to compute it again"
             raise FileError(self.path, words) from None

@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -33,6 +34,7 @@ from rramalloc.commands.pareto.command import PARETO, pareto
 from rramalloc.commands.sweep.command import SWEEP, sweep
 from rramalloc.commands.tune.command import TUNE, tune
 from rramalloc.errors import RramallocError
+from rramalloc.files import limit_reached
 
 app = typer.Typer(
     name="rramalloc",
@@ -95,6 +97,7 @@ def main() -> None:
     debug = "--debug" in sys.argv[1:]
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     _speak_utf8()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # none are used; at a limit of threads it sends Ctrl-C
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # its colours end in a stray code
     try:
         try:
@@ -110,15 +113,14 @@ def main() -> None:
         _close_stdout()  # nobody reads on: no message
         sys.exit(EXIT_CANNOT_SERVE)
     except OSError as error:
+        words = limit_reached(error) or f"cannot write the result: {(error.strerror or str(error)).lower()}"
         _close_stdout()
-        _fail(f"cannot write the result: {(error.strerror or str(error)).lower()}", error, debug=debug)
+        _fail(words, error, debug=debug)
     except MemoryError as error:
         _fail("out of memory: use a smaller network, input shape or budget", error, debug=debug)
     except Exception as error:  # noqa: BLE001 - the last resort: a message instead of a traceback
-        message = (
-            f"internal error, please report it with the output of --debug: {type(error).__name__}: {error}"
-        )
-        _fail(message, error, debug=debug)
+        words = "internal error, please report it with the output of --debug"
+        _fail(limit_reached(error) or f"{words}: {type(error).__name__}: {error}", error, debug=debug)
 
 
 def _speak_utf8() -> None:
@@ -130,7 +132,8 @@ def _speak_utf8() -> None:
 
 def _close_stdout() -> None:
     """What is still buffered goes nowhere, so that the interpreter does not complain at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(OSError):  # too many open files
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, error: BaseException, *, debug: bool) -> None:

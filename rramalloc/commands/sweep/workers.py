@@ -121,6 +121,7 @@ class LocalWorkers(Workers):
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
+        _check_room(4 + 2 * jobs)  # two in each process and of the pool, this thread's and one that cleans up
         self._living, self._driver = multiprocessing.Pipe(duplex=False)
         self._pool = self._started()
 
@@ -139,7 +140,8 @@ class LocalWorkers(Workers):
                 try:
                     self._pool.submit(os.getpid).result()
                 except BrokenProcessPool:
-                    raise WorkerError("worker processes end before they begin: is memory short?") from None
+                    words = "worker processes end before they begin: is memory short, or ulimit -n or -u?"
+                    raise WorkerError(words) from None
                 return self._pool.submit(compute, task.text)
 
     def close(self) -> None:
@@ -153,6 +155,16 @@ class LocalWorkers(Workers):
         return ProcessPoolExecutor(self._jobs, context, _begin, (self._living,))
 
 
+def _check_room(threads: int) -> None:
+    """Start so many threads at once: a pool that cannot waits for ever. Raises RuntimeError."""
+    done = threading.Event()
+    try:
+        for _ in range(threads):
+            threading.Thread(target=done.wait, daemon=True).start()
+    finally:
+        done.set()
+
+
 def _begin(living: Connection) -> None:
     """Set up a worker process: it ends with the driver, and what a solver prints goes nowhere.
 
@@ -164,6 +176,7 @@ def _begin(living: Connection) -> None:
             living.recv_bytes()
         os._exit(1)
 
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one process per core; it hangs without its threads
     threading.Thread(target=watch, daemon=True).start()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 

@@ -1,0 +1,73 @@
+"""Limits of the system, full disks and closed streams: a command goes on, or names the limit."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SPEC = 'networks = ["alexnet"]\narrays = ["x2"]\nmethods = ["gain"]\n'
+PROGRAM = [sys.executable, "-m", "rramalloc"]
+
+
+def started(folder: Path, command: list[str], before: Callable[[], None], **more: Any) -> Any:
+    """A command in a process of its own, which calls `before` first."""
+    return subprocess.run(command, cwd=folder, preexec_fn=before, check=False, text=True, **more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "told"),
+    [
+        (resource.RLIMIT_NOFILE, 8, "too many open files: raise the limit of this process (ulimit -n)"),
+        (resource.RLIMIT_FSIZE, 1000, "a limit of file sizes is reached (ulimit -f)"),
+    ],
+)
+def test_limits_of_files_are_named(kind: int, limit: int, told: str, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SPEC)
+    command = [*PROGRAM, "sweep", "s.toml", "-o", "out", "-q"]
+    done = started(tmp_path, command, lambda: resource.setrlimit(kind, (limit, limit)), capture_output=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert told in done.stderr
+
+
+def test_a_limit_of_threads_is_named(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    outcome = run("optimize", "alexnet", "--arrays", "x2", "--work", 0)
+    told = "error: no further process can start: raise the limit of processes (ulimit -u)\n"
+    assert (outcome.code, outcome.err) == (1, told)
+
+
+def test_compiled_code_that_cannot_be_kept_is_used(tmp_path: Path) -> None:
+    """A limit of the size of files is as a full disk: numba makes a file and cannot write all of it."""
+    (tmp_path / "doubling.py").write_text(
+        "from rramalloc.compiled import compiled\n\n@compiled\ndef double(x):\n    return 2 * x\n"
+    )
+    code = "from doubling import double; print(double(21))"
+    done = started(
+        tmp_path,
+        [sys.executable, "-c", code],
+        lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+        capture_output=True,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)},
+    )
+    assert (done.stdout, done.stderr) == ("42\n", "")
+
+
+def test_a_sweep_whose_stderr_is_closed(tmp_path: Path) -> None:
+    """Its workers have the streams of the command, also those that were closed."""
+    (tmp_path / "s.toml").write_text(SPEC)
+    command = [*PROGRAM, "sweep", "s.toml", "-o", "out", "--jobs", "1", "--format", "csv"]
+    done = started(tmp_path, command, lambda: os.close(2), stdout=subprocess.PIPE)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 2
