@@ -162,7 +162,10 @@ class BlockArrays:
 
 def input_extent(stage: Stage, axis: int, count: int) -> int:
     """Different input rows (axis 0) or columns (1) that `count` neighbouring windows read, U of the model."""
-    return int(input_extents(stage, axis, count)[-1])
+    if not isinstance(stage, Conv):
+        return int(input_extents(stage, axis, count)[-1])
+    fresh, more = _fresh_rows(stage, axis)
+    return min(count, fresh) * stage.kernel[axis] + max(0, count - fresh) * more
 
 
 def input_extents(stage: TimedNode, axis: int, most: int) -> Ints:
@@ -175,11 +178,18 @@ def input_extents(stage: TimedNode, axis: int, most: int) -> Ints:
         tap = np.maximum(-(pixels * stride // dilation), 0)
         first = (pixels * stride + tap * dilation)[tap < kernel]
         return np.cumsum(np.bincount(first[first < most], minlength=most))
-    # y * stride + k * dilation repeats after dilation / gcd windows and stride / gcd kernel positions.
-    common, counts = gcd(stride, dilation), np.arange(1, most + 1, dtype=np.int64)
-    fresh = np.minimum(counts, dilation // common)
-    extents: Ints = fresh * kernel + (counts - fresh) * min(kernel, stride // common)
+    (windows, more), counts = _fresh_rows(stage, axis), np.arange(1, most + 1, dtype=np.int64)
+    fresh = np.minimum(counts, windows)
+    extents: Ints = fresh * kernel + (counts - fresh) * more
     return extents
+
+
+def _fresh_rows(stage: Conv, axis: int) -> Pair:
+    """Windows that read nothing another one of them reads, and rows or columns that each further one adds."""
+    kernel, stride, dilation = stage.kernel[axis], stage.stride[axis], stage.dilation[axis]
+    # y * stride + k * dilation repeats after dilation / gcd windows and stride / gcd kernel positions.
+    common = gcd(stride, dilation)
+    return dilation // common, min(kernel, stride // common)
 
 
 def input_step(stage: Stage, axis: int, count: int) -> int:

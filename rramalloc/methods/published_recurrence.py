@@ -375,7 +375,7 @@ class _PublishedSteps:
         seconds = search.spent_s + _SECONDS_PER_PIECE
         return Candidate(search.chain.whole(search.best), search.bound, "", seconds)
 
-    def improve(self, replication: Replication) -> tuple[Replication, float]:
+    def improve(self, replication: Replication, seconds: float) -> tuple[Replication, float]:
         return replication, 0.0
 
     def _search(self, relaxed: Problem, work: int) -> _TargetSearch:

@@ -22,8 +22,6 @@ from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.simulate import ExactTiming, Replication, simulate
 
 _FIRST_WORK = 2
-_SECONDS_PER_SIMULATION = 5e-7
-"""Per stage, of a neighbour of an allocation."""
 _STEP_TIMES = 10
 _ROUNDING = 1e-9
 
@@ -128,8 +126,9 @@ class ArrayRangeSearch:
     def _keep(self, replication: Replication, candidate: Candidate | None) -> None:
         blocks = None if candidate is None else candidate.blocks
         if blocks is None and not self.problem.on_menu:
-            replication, simulated = descend(self.problem, self._values, replication)
-            self.spent_s += simulated * _SECONDS_PER_SIMULATION * len(replication)
+            left_s = self.stop.work_s - self.spent_s
+            replication, seconds = descend(self.problem, self._values, replication, self.stop, left_s)
+            self.spent_s += seconds
         timing = simulate(self.problem.in_blocks(blocks).graph, replication)
         arrays = self.problem.arrays(replication, timing.graph.blocks)
         key = (self.value(timing), arrays, replication.tolist())

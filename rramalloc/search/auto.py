@@ -80,11 +80,11 @@ def solve_to_target(
     search.run()
     words = search.words()
     if not problem.on_menu and target == 0 and search.bound >= search.best.makespan and not stop.out_of_time:
-        best, proven, seconds = break_tie(search.improver.timer, search.best, stop.work_s)
+        best, proven, seconds = break_tie(search.improver.timer, search.best, stop)
         search.spent_s += seconds
         words += "; no other is as fast with fewer arrays" if proven else ""
     else:
-        best = trim(search.improver.timer, search.best)
+        best = trim(search.improver.timer, search.best, stop)
     blocks = best.blocks if problem.on_menu else None
     return Candidate(best.copies, search.bound, words, search.spent_s + search.plain_s, blocks=blocks)
 
@@ -104,7 +104,7 @@ class AutoSearch:
     menu: Menu
     warm_start: WarmStart = COLD_START
     improver: Improver = field(init=False)
-    prover: LowerSide = field(init=False)
+    prover: LowerSide | None = field(default=None, init=False)
     best: TimedAllocation = field(init=False)
     bound: int = field(default=1, init=False)
     spent_s: float = field(default=0.0, init=False)
@@ -118,21 +118,23 @@ class AutoSearch:
 
     def run(self) -> None:
         """Start with the smallest interval, then take turns."""
-        self._begin()
-        turn_s, proof_s = _FIRST_TURN_S, self.prover.first_s
+        prover = self._begin()
+        if prover is None:
+            return
+        turn_s, proof_s = _FIRST_TURN_S, prover.first_s
         with _second_core(self.stop.cores) as pool:
             while not self._done():
                 left_s = self.allowed_s - self.spent_s - proof_s
                 search_s = max(turn_s, min(proof_s, left_s + OVERTIME_S))
                 searching = self.best, max(self.bound, self.target), search_s, self.stop
                 improving = None if pool is None else pool.submit(self.improver.run, *searching)
-                proved = self.prover.run(self.bound, self.best.makespan, turn_s, left_s, self.stop)
+                proved = prover.run(self.bound, self.best.makespan, turn_s, left_s, self.stop)
                 improved, seconds = self.improver.run(*searching) if improving is None else improving.result()
                 self._end_turn(improved, proved, proved.seconds + seconds)
                 turn_s, proof_s = min(_GROWTH * turn_s, _LONGEST_TURN_S), proved.seconds
 
-    def _begin(self) -> None:
-        """The first allocations and bounds, and what the improver is to start from."""
+    def _begin(self) -> LowerSide | None:
+        """The first allocations and bounds, and what the improver starts from; None if the time is up."""
         problem, timer, menu = self.problem, self.improver.timer, self.menu
         self.best = timer.allocation(menu.smallest)
         self.bound = max(self.warm_start.lower_bound, menu.smallest_interval(replace(problem, tiles=None)))
@@ -142,23 +144,29 @@ class AutoSearch:
         for start in starts:
             self._keep(timer.allocation(start))
         self._report()
+        if self.stop.out_of_time:
+            return None
         climb_s = 0.0 if self.warm_start.replication is not None else _CLIMB_SHARE * self.allowed_s
         if problem.modes is None and menu.unrestricted:
-            self.prover = Prover(problem)
+            prover: LowerSide = Prover(problem)
         else:
             self._try_plain()
-            self.prover = ModeProver(problem, menu, timer)
-        self.bound, corners = self.prover.root(self.bound, self.best.makespan)
+            if self.stop.out_of_time:
+                return None
+            prover = ModeProver(problem, menu, timer)
+        self.prover = prover
+        self.bound, corners = prover.root(self.bound, self.best.makespan, self.stop)
         for corner in corners:
             self._keep(corner)
         starts += [menu.state(corner.blocks, corner.copies) for corner in corners]
         self.improver.begin_at(starts, climb_s)
         if problem.modes is not None:  # the first targets of a proof over modes are parts of the makespan
-            for found, seconds in self.improver.run_starts():
+            for found, seconds in self.improver.run_starts(self.stop):
                 self.spent_s += seconds
                 self._keep(found)
         self._report()
         self._improved_s = self.spent_s
+        return prover
 
     def _end_turn(self, improved: TimedAllocation, proved: ProofTurn, seconds: float) -> None:
         """Learn what both sides found in so many seconds of work."""
@@ -233,7 +241,7 @@ class AutoSearch:
         )
         over = "exact timing" if not self.problem.on_menu else "copies in their own clocks"
         over = over if self.problem.modes is None else "modes"
-        return f"{why}: branch and bound over {over}, {self.prover.nodes} nodes"
+        return f"{why}: branch and bound over {over}, {0 if self.prover is None else self.prover.nodes} nodes"
 
 
 def _second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:

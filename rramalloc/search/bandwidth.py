@@ -29,7 +29,6 @@ _FIRST_WORK = 4
 _NARROWEST = 1.0005
 _ROUNDING = 1e-12
 _WORTH_POLISHING = 1.2
-_SECONDS_PER_POLISH = 5e-7
 _PARTS = 2**30
 _ROOT_CUTS = 16
 """Cuts of the range of step times for a bound without a search."""
@@ -60,8 +59,8 @@ class StepSearch(Protocol):
         """An allocation of few steps and a bound of the steps, for so many units of work, counted."""
         ...
 
-    def improve(self, replication: Replication) -> tuple[Replication, float]:
-        """A better allocation near this one, and the seconds of work that took."""
+    def improve(self, replication: Replication, seconds: float) -> tuple[Replication, float]:
+        """A better allocation near this one, and the seconds of work that took, about `seconds` at most."""
         ...
 
 
@@ -205,7 +204,7 @@ class _BandwidthSearch:
 
     def _keep(self, replication: Replication) -> None:
         if self._latency_ns(replication) < self.latency_ns * _WORTH_POLISHING:
-            better, seconds = self.model.improve(replication)
+            better, seconds = self.model.improve(replication, self.stop.work_s - self.spent_s)
             self.spent_s += seconds
             if self._latency_ns(better) < self.latency_ns:
                 self.best, self.latency_ns = better, self._latency_ns(better)
@@ -247,16 +246,15 @@ class _ExactSteps:
         return makespan_of(self.problem.graph, replication)
 
     def bound(self, relaxed: Problem) -> int:
-        return Bounder(relaxed).root_bound()
+        return 1 if self.stop.out_of_time else Bounder(relaxed).root_bound(self.stop)
 
     def solve(self, relaxed: Problem, work: int) -> Candidate:
         share = self.stop.nested(work)
         candidate = solve_makespan(relaxed, share, self.seed)
         return replace(candidate, seconds=max(candidate.seconds or 0.0, SECONDS_PER_WORK))
 
-    def improve(self, replication: Replication) -> tuple[Replication, float]:
-        better, simulated = polished(self.problem, step_time_of(self.problem), replication)
-        return better, simulated * _SECONDS_PER_POLISH * len(replication)
+    def improve(self, replication: Replication, seconds: float) -> tuple[Replication, float]:
+        return polished(self.problem, step_time_of(self.problem), replication, self.stop, seconds)
 
 
 def step_time_of(problem: Problem) -> StepTime:

@@ -16,7 +16,7 @@ from rramalloc.search.kernels.prices import Pricing, ways_to_end
 from rramalloc.search.kernels.propagate import Rules, Times, price_of
 from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, OpenBoxes, refute
 from rramalloc.search.lookups import Checkpoints, Reach, checkpoints, clock_of, reach
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import Replication, makespan_of
 
 _NS_PER_ENTRY, _NS_PER_PAIR = 20.0, 7.0
@@ -199,26 +199,27 @@ class Bounder:
         ticks: Replication = self._clock.of_each(np.full(len(copies), stage), copies)
         return ticks
 
-    def root_bound(self, known: int = 1, makespan: int | None = None) -> int:
+    def root_bound(self, stop: Stop, known: int = 1, makespan: int | None = None) -> int:
         """Smallest target that propagation alone does not refute; a little less where a box takes long.
 
-        known: a lower bound; makespan: of an allocation that there is. Between them is where to look.
+        stop: ends it with what is refuted by then; known: a lower bound; makespan: of an allocation that
+        there is. Between them is where to look.
         """
         low = known
         high = self._longest if makespan is None else max(makespan, low)
-        low = self._least(low, high, 0)
+        low = self._least(low, high, 0, stop)
         stride = 1
-        while low < high and self.refutes(min(low + stride, high) - 1):
+        while low < high and not stop.out_of_time and self.refutes(min(low + stride, high) - 1):
             low, stride = min(low + stride, high), 2 * stride
-        return self._least(low, min(low + stride - 1, high), self.intervals)
+        return self._least(low, min(low + stride - 1, high), self.intervals, stop)
 
-    def raised(self, known: int, makespan: int, near: int) -> tuple[int, int, int]:
+    def raised(self, known: int, makespan: int, near: int, stop: Stop) -> tuple[int, int, int]:
         """A bound from `known` up to `makespan` by propagation with prices near one: (bound, price, nodes).
 
         near: number of the price, -1 to find it; cheaper than `root_bound`, and now and then a little less.
         """
         low, high, stride, nodes = known, makespan, 1, 0
-        while low < high:
+        while low < high and not stop.out_of_time:
             target = min(low + stride, high) - 1
             left = self._propagated(target, self.widest, self.intervals, near)
             nodes += 1 if near >= 0 else _NODES_PER_SWEEP
@@ -229,9 +230,9 @@ class Bounder:
             stride = max(1, (high - low) // 2)
         return low, near, nodes
 
-    def _least(self, low: int, high: int, intervals: int) -> int:
+    def _least(self, low: int, high: int, intervals: int, stop: Stop) -> int:
         """Smallest target in low ... high that is not refuted, `high` if all below it are."""
-        while high - low > (low >> _COARSE if self.node_seconds >= _SLOW_S else 0):
+        while high - low > (low >> _COARSE if self.node_seconds >= _SLOW_S else 0) and not stop.out_of_time:
             middle = (low + high) // 2
             if self._refutes(middle, intervals):
                 low = middle + 1

@@ -101,7 +101,7 @@ class Tasks:
             if spent >= limit_s:
                 break
             bounder = self.bounder.within(step.until)
-            bound, price, nodes = bounder.raised(archive.bound(step), step.makespan, price)
+            bound, price, nodes = bounder.raised(archive.bound(step), step.makespan, price, self.stop)
             archive.raise_bound(step.until, bound)
             spent += nodes * bounder.node_seconds
         return Done(spent)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -185,11 +185,10 @@ class Improver:
             if climb_s > 0.0:
                 self._starts.append(partial(self._climb, tables, climb_s))
 
-    def run_starts(self) -> list[tuple[TimedAllocation, float]]:
+    def run_starts(self, stop: Stop) -> Iterator[tuple[TimedAllocation, float]]:
         """All that is left of `begin_at`: allocations, and the seconds counted for each."""
-        trials = [start() for start in self._starts]
-        self._starts.clear()
-        return trials
+        while self._starts and not stop.out_of_time:
+            yield self._starts.popleft()()
 
     def run(
         self, best: TimedAllocation, enough: int, seconds: float, stop: Stop

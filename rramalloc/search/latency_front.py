@@ -118,7 +118,7 @@ def _bounds_ns(
             enough = math.ceil(latency_ns[place] / low_ns * (1 - _SAME))
             if looked_at and steps[piece] < enough:
                 within = bounder.within(budgets[place])
-                steps[piece], prices[piece], nodes = within.raised(steps[piece], enough, prices[piece])
+                steps[piece], prices[piece], nodes = within.raised(steps[piece], enough, prices[piece], stop)
                 seconds += nodes * bounder.node_seconds
         bounds_ns[place] = min(bound * low_ns for bound, low_ns in zip(steps, edges, strict=False))
     return bounds_ns, seconds

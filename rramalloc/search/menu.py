@@ -145,10 +145,12 @@ class StageModes:
         """Some of the modes."""
         return replace(self, modes=self.modes.take(rows), block=self.block[rows])
 
-    def with_clock(self, ticks: Callable[[Pair], BatchTicks]) -> StageModes:
-        """The same modes, whose batches last so many ticks by their block."""
-        each = [ticks((int(tall), int(wide))) for tall, wide in self.blocks[:, :2]]
-        clock = Clock.of(each)
+    def clock_by(self, ticks: Callable[[Pair], BatchTicks]) -> Clock:
+        """The clock of batches that last so many ticks by their block."""
+        return Clock.of([ticks((tall, wide)) for tall, wide in self.blocks[:, :2].tolist()])
+
+    def with_clock(self, clock: Clock) -> StageModes:
+        """The same modes with this clock."""
         period = clock.of_each(self.block, self.modes.low)
         return replace(self, modes=self.modes._replace(period=period), clock=clock)
 
@@ -233,12 +235,17 @@ def modes_of(problem: Problem, stage: int, most: int) -> StageModes:
 
     Each with the ticks of its batches, and with no more copies than the stage may have.
     """
+    each = _untimed_modes_of(problem, stage, most)
+    clocks = problem.graph.clocks
+    return each if clocks is None else each.with_clock(each.clock_by(partial(clocks, stage)))
+
+
+def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
+    """The same, all in one step a batch."""
     if problem.modes is None:
         each = copies_only(problem, stage, most)
     else:
         each = stage_modes(problem.modes, stage, most)
-    if problem.graph.clocks is not None:
-        each = each.with_clock(partial(problem.graph.clocks, stage))
     copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
     if copies < problem.graph.windows[stage]:
         each = each.with_copies(np.full(len(each.blocks), copies))
@@ -382,16 +389,30 @@ class Menu:
         most_ns: only modes whose own memory access takes no longer in a step; most_length: only modes
         whose batches take no longer together. Raises BudgetError if the modes left do not fit the budget.
         """
-        spare, stages = problem.budget - problem.minimum, []
-        for stage in range(len(problem.demand)):
-            each = modes_of(problem, stage, int(problem.demand[stage]) + spare)
-            if most_ns is not None:
-                per_copy = access_ns_of(problem, stage, each.blocks)
-                most = np.floor(most_ns / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))
-                each = each.with_copies(np.minimum(most, 2.0**40).astype(np.int64))
-            if most_length is not None:
-                each = each.take(each.modes.length <= most_length)
-            stages.append(each)
+        spare, clocks = problem.budget - problem.minimum, problem.graph.clocks
+        limits = [own for own in (problem.graph.most_copies, problem.least, problem.most) if own is not None]
+        listed, made = dict[object, StageModes](), dict[object, StageModes]()
+        stages = []
+        for stage in range(len(problem.demand)):  # equal stages share their modes
+            key: tuple[object, ...] = (problem.graph.kinds[stage], int(problem.demand[stage]))
+            key += tuple(int(own[stage]) for own in limits)
+            if key not in listed:
+                listed[key] = _untimed_modes_of(problem, stage, int(problem.demand[stage]) + spare)
+            each = listed[key]
+            if clocks is not None:
+                clock = each.clock_by(partial(clocks, stage))
+                key += tuple(column.tobytes() for column in clock)
+            if key not in made:
+                if clocks is not None:
+                    each = each.with_clock(clock)
+                if most_ns is not None:
+                    per_copy = access_ns_of(problem, stage, each.blocks)
+                    most = np.floor(most_ns / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))
+                    each = each.with_copies(np.minimum(most, 2.0**40).astype(np.int64))
+                if most_length is not None:
+                    each = each.take(each.modes.length <= most_length)
+                made[key] = each
+            stages.append(made[key])
         needs = [int(each.modes.arrays.min(initial=2**60)) for each in stages]
         if sum(needs) > problem.budget:
             names = problem.graph.names
@@ -426,11 +447,17 @@ class Menu:
 
     def step_range_ns(self, problem: Problem, step_time: StepTime) -> tuple[float, float]:
         """The shortest step that any modes allow, and the longest that any of them takes."""
-        shortest, longest = [], []
+        shortest, longest, known = [], [], dict[object, tuple[float, float]]()
         for stage, each in enumerate(self.stages):
-            per_copy = access_ns_of(problem, stage, each.blocks)[each.block]
-            shortest.append(float((per_copy * each.modes.low).min()))
-            longest.append(float((per_copy * each.modes.high).max()))
+            key = problem.graph.kinds[stage], id(each)
+            if key not in known:
+                per_copy = access_ns_of(problem, stage, each.blocks)[each.block]
+                known[key] = (
+                    float((per_copy * each.modes.low).min()),
+                    float((per_copy * each.modes.high).max()),
+                )
+            shortest.append(known[key][0])
+            longest.append(known[key][1])
         together = sum if step_time.shared else max
         return max(step_time.compute_ns, together(shortest)), max(step_time.compute_ns, together(longest))
 

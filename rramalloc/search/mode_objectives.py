@@ -163,6 +163,10 @@ class _Pieces:
 
     def _add(self, low: float, high: float, work: int, known_ns: float = 0.0) -> None:
         """Search with the modes that `high` can feed; the shortest step of the piece bounds the product."""
+        shortest_ns = max(low, step_time_of(self.problem).compute_ns)
+        if self.best is not None and self.stop.out_of_time:  # a step at least
+            heapq.heappush(self.pieces, _Piece(max(shortest_ns, known_ns), low, high, work))
+            return
         try:
             menu = Menu.of(self.problem, most_ns=high)
         except BudgetError:  # no allocation has so short a step
@@ -175,7 +179,7 @@ class _Pieces:
             value = self.count(self.problem, candidate) * step_time_of(fixed).step_ns(candidate.replication)
             if value < self.best_ns:
                 self.best, self.best_ns = candidate, value
-        bound_ns = candidate.lower_bound * max(low, step_time_of(self.problem).compute_ns)
+        bound_ns = candidate.lower_bound * shortest_ns
         heapq.heappush(self.pieces, _Piece(max(bound_ns, known_ns), low, high, work))
 
 

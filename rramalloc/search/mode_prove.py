@@ -66,7 +66,7 @@ class ModeProver:
         """Seconds that the first target takes at least, counted."""
         return self._bounder.label_all_s
 
-    def root(self, known: int, makespan: int) -> tuple[int, tuple[TimedAllocation, ...]]:
+    def root(self, known: int, makespan: int, stop: Stop) -> tuple[int, tuple[TimedAllocation, ...]]:
         """As `LowerSide.root`: nothing that is not known."""
         return known, ()
 

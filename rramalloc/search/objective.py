@@ -398,7 +398,7 @@ def root_bound(problem: Problem, stop: Stop, known: int = 1) -> int:
         return known
     if problem.on_menu:
         return max(known, mode_objectives.root_bound(problem, stop))
-    return max(known, bounder_of(problem).root_bound())
+    return max(known, bounder_of(problem).root_bound(stop))
 
 
 def gap_of(value: float, bound: float) -> float:

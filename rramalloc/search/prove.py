@@ -203,9 +203,9 @@ class Prover:
         self._tightener = Tightener(self.bounder)
         self._diagrams = Diagrams(self._tightener)
 
-    def root(self, known: int, makespan: int) -> tuple[int, tuple[TimedAllocation, ...]]:
+    def root(self, known: int, makespan: int, stop: Stop) -> tuple[int, tuple[TimedAllocation, ...]]:
         """A first bound by propagation alone, and the lower corners of the boxes just above it."""
-        bound = self.bounder.root_bound(known, makespan)
+        bound = self.bounder.root_bound(stop, known, makespan)
         percents = _ABOVE if self.bounder.node_seconds < _QUICK_S else _ABOVE[:1]
         boxes = [self.bounder.box(bound + bound * percent // 100) for percent in percents]
         return bound, tuple(self._timed(box[0]) for box in boxes if box is not None)

@@ -249,8 +249,13 @@ def _choices(problem: Problem, by_step: StepTime | None) -> tuple[StageChoices, 
         return _joined([_of_copies(problem, stage, by_step) for stage in range(len(problem.demand))], problem)
     if by_step is not None and by_step.transfer is not None:
         raise SpecError("mapping", "'sdk' cannot be optimised for a placement: use --mapping im2col")
-    menu = Menu.of(problem)
-    return _joined([_of_modes(problem, menu, stage, by_step) for stage in range(len(menu.stages))], problem)
+    menu, made, stages = Menu.of(problem), dict[tuple[int, int], _Stage](), list[_Stage]()
+    for stage, each in enumerate(menu.stages):
+        key = id(each), problem.graph.kinds[stage]
+        if key not in made:
+            made[key] = _of_modes(problem, menu, stage, by_step)
+        stages.append(made[key])
+    return _joined(stages, problem)
 
 
 class _Stage(NamedTuple):

@@ -53,7 +53,7 @@ class LowerSide(Protocol):
         """Seconds that the first target takes at least, counted."""
         ...
 
-    def root(self, known: int, makespan: int) -> tuple[int, tuple[TimedAllocation, ...]]:
+    def root(self, known: int, makespan: int, stop: Stop) -> tuple[int, tuple[TimedAllocation, ...]]:
         """A first bound, and allocations to start from that need not fit.
 
         known, makespan: lower bound and makespan to begin with.

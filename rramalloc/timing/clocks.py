@@ -52,9 +52,10 @@ class _Clocks:
     _ticks: dict[tuple[int, Pair], BatchTicks] = field(default_factory=dict, repr=False)
 
     def __call__(self, stage: int, block: Pair) -> BatchTicks:
-        if (stage, block) not in self._ticks:
-            self._ticks[stage, block] = self._batch(stage, block)
-        return self._ticks[stage, block]
+        kind = self.graph.kinds[stage] if self.measured is None else stage
+        if (kind, block) not in self._ticks:
+            self._ticks[kind, block] = self._batch(stage, block)
+        return self._ticks[kind, block]
 
     def _batch(self, stage: int, block: Pair) -> BatchTicks:
         node, network = self.graph.stages[stage], self.graph.network

@@ -185,6 +185,18 @@ class StageGraph:
         return np.array([isinstance(stage, Stage) for stage in self.stages])
 
     @cached_property
+    def kinds(self) -> tuple[int, ...]:
+        """For every stage the number of the first one that differs from it in name and producers alone."""
+        first: dict[object, int] = {}
+        shapes, kinds = self.network.shapes, list[int]()
+        for number, node in enumerate(self.stages):
+            plain = node.model_copy(update={"name": "", "inputs": ()})
+            sources = tuple(shapes[name] for name in node.inputs)
+            key = plain, sources, shapes[node.name], self.grids[number].block
+            kinds.append(first.setdefault(key, number))
+        return tuple(kinds)
+
+    @cached_property
     def layers(self) -> tuple[Stage, ...]:
         """The stages with weights, in canonical order."""
         return tuple(stage for stage in self.stages if isinstance(stage, Stage))

@@ -86,7 +86,7 @@ def test_bounds_on_copies_are_kept(ops: tuple[str, ...], tick: int, data: st.Dat
     small = enumerate_all(replace(case.problem, least=limits[0], most=limits[1]))
     candidate = auto.solve(small.problem, Stop(work=LITTLE), 0)
     reached = makespan(small, candidate)
-    assert Bounder(small.problem).root_bound() <= small.optimum
+    assert Bounder(small.problem).root_bound(Stop()) <= small.optimum
     assert candidate.lower_bound <= small.optimum <= reached
 
 
@@ -97,7 +97,7 @@ def test_bounder_never_excludes_what_exists(ops: tuple[str, ...], tick: int, dat
     """The box of a target holds every allocation that meets it; none meets a target without a box."""
     case = data.draw(enumerated(ops=ops, tick=tick))
     bounder = Bounder(case.problem)
-    assert bounder.root_bound() <= case.optimum
+    assert bounder.root_bound(Stop()) <= case.optimum
     for target in sorted(
         {1, case.optimum - 1, *np.unique(case.makespans)[:8].tolist(), int(case.makespans.max())}
     ):

@@ -754,7 +754,7 @@ def test_a_diagram_gives_up() -> None:
     """After the first stage past the seconds it may take, without a claim."""
     problem = make_problem(rramalloc.load("squeezenet"), load_hardware("plain"), 216)
     bounder = Bounder(problem)
-    target = bounder.root_bound() + 20
+    target = bounder.root_bound(Stop()) + 20
     left = bounder.shrunk(target, bounder.widest)
     assert left is not None
     whole = Diagram(bounder, 64).refute(target, left, 100, math.inf, Stop())

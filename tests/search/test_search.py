@@ -265,18 +265,18 @@ def test_progress_only_improves() -> None:
 @pytest.mark.parametrize(("name", "arrays"), [("squeezenet", 400), ("resnet18", 3000), ("vgg16", 1500)])
 def test_what_a_search_asked_changes_no_bound(name: str, arrays: int) -> None:
     """The check of a result asks only what the search has not, and gets the bound of asking everything."""
-    alone, searched = Bounder(problem(name, arrays)).root_bound(), problem(name, arrays)
+    alone, searched = Bounder(problem(name, arrays)).root_bound(Stop()), problem(name, arrays)
     auto.solve(searched, Stop(work=1), 0)
     for known in (1, alone // 2, alone - 1, alone, alone + 1, 2 * alone):
         assert root_bound(searched, Stop(), known) == max(known, alone)
         assert root_bound(problem(name, arrays), Stop(), known) == max(known, alone)
-    fewer = Bounder(problem(name, arrays * 9 // 10)).root_bound()
-    assert bounder_of(searched).within(arrays * 9 // 10).root_bound() == fewer
+    fewer = Bounder(problem(name, arrays * 9 // 10)).root_bound(Stop())
+    assert bounder_of(searched).within(arrays * 9 // 10).root_bound(Stop()) == fewer
 
 
 def test_other_methods_are_bounded_too() -> None:
     """optimize() gives every method's allocation a proven bound; the makespan decides, not the method."""
-    bound = Bounder(problem("squeezenet", 400)).root_bound()
+    bound = Bounder(problem("squeezenet", 400)).root_bound(Stop())
     best = optimize("squeezenet", 400, work=4)
     for name in ("interval", "recurrence"):
         found = optimize("squeezenet", 400, method=name)
