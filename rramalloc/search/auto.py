@@ -21,7 +21,7 @@ from rramalloc.search.menu import Menu
 from rramalloc.search.mode_prove import OVERTIME_S, ModeProver
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.search.prove import Prover
-from rramalloc.search.ties import break_tie, trim
+from rramalloc.search.ties import trim, with_fewest_arrays
 from rramalloc.search.turns import LowerSide, ProofTurn, TimedAllocation
 from rramalloc.timing.simulate import Replication
 
@@ -80,7 +80,7 @@ def solve_to_target(
     search.run()
     words = search.words()
     if not problem.on_menu and target == 0 and search.bound >= search.best.makespan and not stop.out_of_time:
-        best, proven, seconds = break_tie(search.improver.timer, search.best, stop)
+        best, proven, seconds = with_fewest_arrays(search.improver.timer, search.best, stop)
         search.spent_s += seconds
         words += "; no other is as fast with fewer arrays" if proven else ""
     else:

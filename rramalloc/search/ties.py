@@ -1,4 +1,4 @@
-"""Of allocations that are equally fast: the one with the fewest arrays, or the one that wins the tie."""
+"""Of allocations that are equally fast: the one with the fewest arrays."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import numpy as np
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.improve import Timer
 from rramalloc.search.kernels.moves import NS_PER_BATCH
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Stop
 from rramalloc.search.turns import TimedAllocation
-from rramalloc.timing.simulate import Replication
 
-_TIE_NODES, _TIE_S, _TRIM_S = 2000, 2.0, 0.5
-"""Most nodes of one question about a tie, and most counted seconds for all of them and for one trim."""
+_TIE_NODES = 2000
+"""Most nodes of branch and bound for one number of arrays."""
+_TIE_S = 2.0
+"""Most counted seconds for all numbers of arrays."""
+_TRIM_S = 0.5
+"""Most counted seconds of one trim."""
 
 
 def trim(timer: Timer, found: TimedAllocation, stop: Stop) -> TimedAllocation:
@@ -38,54 +41,24 @@ def trim(timer: Timer, found: TimedAllocation, stop: Stop) -> TimedAllocation:
     return best
 
 
-def break_tie(timer: Timer, found: TimedAllocation, stop: Stop) -> tuple[TimedAllocation, bool, float]:
-    """The allocation that wins the tie at a proven makespan: (allocation, proven to win, seconds of work).
+def with_fewest_arrays(
+    timer: Timer, found: TimedAllocation, stop: Stop
+) -> tuple[TimedAllocation, bool, float]:
+    """Return the allocation with the fewest arrays at a proven makespan, whether that is proven, and seconds.
 
-    Of copies that all step together. Fewest arrays, then the lexicographically smallest
-    (docs/sources/model.md 8). First decrease the budget by one until the prover shows infeasibility; then,
-    stage after stage in canonical order, find the fewest copies with which such an allocation still exists.
-    It ends unproven with the search, or after a limit of work.
+    Of copies that all step together. The budget falls below the arrays of the best one until branch and bound
+    shows that no allocation is as fast (docs/sources/model.md 8), the search ends, or a limit of work.
     """
-    problem = timer.problem
-    decider = _TieDecider(problem, found.makespan, stop)
-    best = trim(timer, found, stop)
-    while True:
-        outcome, copies = decider.decide(best.arrays - 1, problem.smallest, problem.largest)
+    problem, best, seconds = timer.problem, trim(timer, found, stop), 0.0
+    limit_s = min(stop.work_s, _TIE_S)
+    while best.arrays > problem.arrays(problem.smallest):
+        if seconds > limit_s or stop.out_of_time:
+            return best, False, seconds
+        bounder = Bounder(replace(problem, budget=best.arrays - 1))
+        affordable = 1 + int((limit_s - seconds) / bounder.node_seconds)
+        outcome, nodes, copies = bounder.decide(found.makespan, min(_TIE_NODES, affordable))
+        seconds += nodes * bounder.node_seconds + bounder.sweep_seconds
         if outcome is not Outcome.FOUND:
-            break
+            return best, outcome is Outcome.REFUTED, seconds
         best = trim(timer, TimedAllocation.of_copies(problem, copies), stop)
-    proven = outcome is Outcome.REFUTED
-    chosen, least, most = best.copies, problem.smallest.copy(), problem.largest.copy()
-    for stage in range(len(chosen)):
-        while proven and least[stage] < chosen[stage]:
-            most[stage] = (least[stage] + chosen[stage] - 1) // 2
-            outcome, copies = decider.decide(best.arrays, least, most)
-            if outcome is Outcome.FOUND:
-                chosen = copies
-            elif outcome is Outcome.REFUTED:
-                least[stage] = most[stage] + 1
-            proven = outcome is not Outcome.UNDECIDED
-        least[stage] = most[stage] = chosen[stage]
-    return TimedAllocation.of_copies(problem, chosen), proven, decider.seconds
-
-
-class _TieDecider:
-    """Asks whether an allocation with a given makespan exists; gives up when its work is used up."""
-
-    def __init__(self, problem: Problem, makespan: int, stop: Stop) -> None:
-        self._problem, self._makespan, self._stop = problem, makespan, stop
-        self._limit_s = min(stop.work_s, _TIE_S)
-        self.seconds = 0.0
-
-    def decide(self, budget: int, least: Replication, most: Replication) -> tuple[Outcome, Replication]:
-        """One with at most `budget` arrays and least ... most copies of every stage."""
-        if budget < int((least * self._problem.demand).sum()):
-            return Outcome.REFUTED, least
-        if self.seconds > self._limit_s or self._stop.out_of_time:
-            return Outcome.UNDECIDED, least
-        narrowed = replace(self._problem, budget=budget, least=least.copy(), most=most.copy())
-        bounder = Bounder(narrowed)
-        affordable = 1 + int((self._limit_s - self.seconds) / bounder.node_seconds)
-        outcome, nodes, copies = bounder.decide(self._makespan, min(_TIE_NODES, affordable))
-        self.seconds += nodes * bounder.node_seconds + bounder.sweep_seconds
-        return outcome, copies
+    return best, True, seconds
