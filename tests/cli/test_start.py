@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from cli.probe import imported
 
-from rramalloc import compiled
+from rramalloc import compiled, numba_inside
 from rramalloc.cli import live_line
 from rramalloc.search.problem import Stop
 
@@ -74,7 +74,7 @@ def test_cache_of_another_version(simulation: tuple[Path, Path, str]) -> None:
     for file in files:
         file.write_bytes(file.read_bytes().replace(b"FlatEdges", b"FlatRidge"))
         digest = blake2b(file.read_bytes(), digest_size=16).hexdigest()
-        with (file.parent / compiled._CHECKSUMS).open("a") as sums:
+        with (file.parent / numba_inside.CHECKSUMS).open("a") as sums:
             sums.write(f"{digest}\n")
     for _ in range(2):
         ended = command("simulate", "alexnet", "--allocation", allocation, cache=cache)
@@ -114,6 +114,26 @@ def test_compiled_code_is_loaded_without_what_compiling_needs(
         printed, told = imported(needed_to_compile, *words, env={"NUMBA_CACHE_DIR": str(folder)})
         assert printed == expected
         assert told.endswith(f"{needed}\n")
+
+
+def test_without_the_inner_classes_of_numba(simulation: tuple[Path, Path, str], tmp_path: Path) -> None:
+    """Plain numba compiles, then loads, where one of them has another name."""
+    _, allocation, expected = simulation
+    code = (
+        "import numba.core.compiler\nfrom numba.core import typed_passes\n"
+        "from rramalloc.cli.main import main\n"
+        "del typed_passes.InlineOverloads\n"
+        "main()"
+    )
+    for _ in range(2):
+        ended = subprocess.run(
+            [sys.executable, "-c", code, "simulate", "alexnet", "--allocation", str(allocation)],
+            capture_output=True, text=True, check=False,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        )  # fmt: skip
+        assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
+    assert [*tmp_path.rglob("*.nbc")]
+    assert not [*tmp_path.rglob(numba_inside.CHECKSUMS)]
 
 
 def test_limits_of_time_leave_compilation_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,135 @@
+"""Extensions of numba's inner classes: less work for its compiler, and checked files of compiled code.
+
+numba keeps compiled code in files beside the sources, and fails on a damaged one, or runs what is in it. So
+each folder also has the checksums of all files that were written whole. A file without one is removed before
+numba reads it, and its function is compiled again. Checksums are only ever added: processes that compile at
+the same time need no lock.
+
+To import this module fails where numba has other classes; `rramalloc.compiled` does without it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from numba.core import config
+from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.runtime import rtsys
+from numba.core.typed_passes import InlineOverloads, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes
+
+CHECKSUMS = "rramalloc.sums"
+_LEVEL = 1
+"""Of LLVM's levels of optimisation, 0 ... 3: searches are as fast as with the highest."""
+_THOROUGH = 3
+"""The level of what is optimised thoroughly."""
+THOROUGHLY: set[Any] = set()
+"""Functions that are optimised thoroughly."""
+_LEFT_OUT = (InlineClosureLikes, InlineOverloads, NopythonRewrites)
+"""Passes that rewrite closures and expressions over whole arrays, which functions here do not have."""
+_EXTENDED = (
+    Compiler.define_pipelines,
+    FunctionCache._guard_against_spurious_io_errors,
+    FunctionCache._load_overload,
+    FunctionCache.save_overload,
+    JITCodeLibrary._optimize_final_module,
+    JITCodeLibrary._optimize_functions,
+    rtsys.initialize,
+)
+"""What is overridden or called: an AttributeError here says that numba has changed."""
+
+
+class Library(JITCodeLibrary):  # type: ignore[misc]
+    """A function optimised with all that it calls; numba also optimises each one alone before."""
+
+    level = _LEVEL
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        highest = config.OPT
+        config.OPT = type(highest)(min(highest, self.level))
+        try:
+            super()._optimize_final_module()
+        finally:
+            config.OPT = highest
+
+
+class Light(Compiler):  # type: ignore[misc]
+    """The steps of numba's compiler without those that nothing here needs."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the steps, with a library of the function's own level."""
+        state, pipelines = self.state, super().define_pipelines()
+        state.library = Library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.level = _THOROUGH if state.func_id.func in THOROUGHLY else _LEVEL
+        state.library.enable_object_caching()
+        for steps in pipelines:
+            steps.passes[:] = [step for step in steps.passes if step[0] not in _LEFT_OUT]
+        return pipelines  # type: ignore[no-any-return]
+
+
+class Files(FunctionCache):  # type: ignore[misc]
+    """The files of a function: with checksums, and loaded before the compiler is prepared."""
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write a compiled function and its checksums."""
+        with suppress(OSError):  # a full disk, a limit of files: it is compiled again next time
+            super().save_overload(sig, data)
+            own = Path(self.cache_path).glob(f"{self._impl.filename_base}.*")
+            with (Path(self.cache_path) / CHECKSUMS).open("ab") as sums:
+                sums.write(b"".join(_checksum(file) + b"\n" for file in own))
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return a function from its file, None if there is none."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            try:
+                return self._load_overload(sig, target_context)
+            except (AttributeError, ImportError):  # types of another version of this package
+                self.flush()
+                return None
+
+
+def keep_on_disk(made: Any, on_damage: Callable[[Path], object]) -> None:
+    """Load a function from its file and write it there. Raises RuntimeError if no folder can be written.
+
+    on_damage: called with a folder of which damaged files were removed.
+    """
+    files = Files(made.py_func)
+    if _is_whole(Path(files.cache_path), on_damage):
+        made._cache = files
+
+
+@cache
+def _is_whole(folder: Path, on_damage: Callable[[Path], object]) -> bool:
+    """Remove the files of a folder that were not written whole; return False if they cannot be removed."""
+    try:
+        known: set[bytes] | None = set((folder / CHECKSUMS).read_bytes().split())
+    except OSError:  # of a version without checksums
+        known = None
+    files = [*folder.glob("*.nbi"), *folder.glob("*.nbc")]
+    damaged = [file for file in files if known is None or _checksum(file) not in known]
+    try:
+        for file in damaged:
+            file.unlink(missing_ok=True)
+    except OSError:
+        return False
+    if damaged and known is not None:
+        on_damage(folder)
+    return True
+
+
+def _checksum(file: Path) -> bytes:
+    try:
+        return blake2b(file.read_bytes(), digest_size=16).hexdigest().encode()
+    except OSError:
+        return b""
