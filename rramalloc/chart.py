@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,6 +122,23 @@ class Panel:
     title: str = ""
 
 
+def converted(call: str, text: str, options: str = "") -> bytes:
+    """Return what a function of vl_convert makes of a text, in a process of its own, which it may abort.
+
+    Raises SpecError.
+    """
+    code = (
+        f"import sys, vl_convert; made = vl_convert.{call}(sys.stdin.read(), {options}); "
+        "sys.stdout.buffer.write(made if isinstance(made, bytes) else made.encode())"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], input=text.encode(), capture_output=True)  # noqa: S603
+    if done.returncode:
+        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+        words = f"vl-convert ended with code {done.returncode} ({printable(last[:200])})"
+        raise SpecError("figure", f"{words}: the results are not affected, leave the figure out to go on")
+    return done.stdout
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Chart:
     """Panels one below the other, with one legend.
@@ -163,28 +182,24 @@ class Chart:
 
         Raises SpecError, FileError.
         """
-        import vl_convert
-
         kind, text = figure_format(path), json.dumps(self.spec)
         if kind == "svg":
             write_bytes(path, self._repr_svg_().encode())
         elif kind == "png":
-            write_bytes(path, vl_convert.vegalite_to_png(text, scale=_PNG_SCALE))
+            write_bytes(path, converted("vegalite_to_png", text, f"scale={_PNG_SCALE}"))
         else:
-            write_bytes(path, _NAMED.sub(_in_order, vl_convert.vegalite_to_pdf(text)))
+            write_bytes(path, _NAMED.sub(_in_order, converted("vegalite_to_pdf", text)))
 
     def __repr__(self) -> str:
         return f"<Chart {self.title}>"
 
     def _repr_svg_(self) -> str:
-        import vl_convert
-
         places: dict[str, int] = {}
 
         def renumbered(match: re.Match[str]) -> str:
             return f"{match[1]}{match[2]}{places.setdefault(match[2] + match[3], len(places))}"
 
-        drawn = str(vl_convert.vegalite_to_svg(json.dumps(self.spec)))
+        drawn = converted("vegalite_to_svg", json.dumps(self.spec)).decode()
         return _COUNTED.sub(renumbered, drawn)
 
     def _common(self, look: tuple[str, str, str]) -> Spec:

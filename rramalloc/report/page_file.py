@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.simulation import Simulation
+from rramalloc.chart import converted
 from rramalloc.columns import Column
 from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.commands.chiplet.cost import ChipletCost
@@ -192,9 +193,7 @@ def _page(
 @cache
 def _library() -> str:
     """The code of Vega, Vega-Lite and Vega-Embed for charts."""
-    import vl_convert
-
-    code = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    code = converted("javascript_bundle", "window.vegaEmbed = vegaEmbed;").decode()
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

@@ -71,3 +71,23 @@ def test_a_sweep_whose_stderr_is_closed(tmp_path: Path) -> None:
     done = started(tmp_path, command, lambda: os.close(2), stdout=subprocess.PIPE)
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "command", ["optimize alexnet --arrays x2 --work 0 -o a.json --figure", "report b.json -o"]
+)
+def test_a_crash_of_what_draws_does_not_take_the_command_down(
+    command: str, run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module in its place aborts the process that imports it, as V8 does where it gets no thread."""
+    monkeypatch.chdir(tmp_path)
+    assert run("optimize", "alexnet", "--arrays", "x2", "--work", 0, "-o", "b.json").code == 0
+    (tmp_path / "vl_convert.py").write_text(
+        "import os, sys\nprint('no thread', file=sys.stderr)\nos.abort()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    outcome = run(*command.split(), "f.svg", "-q")
+    assert outcome.code == 1
+    assert "vl-convert ended with code -6 (no thread)" in outcome.err
+    assert not (tmp_path / "f.svg").exists()
+    assert (tmp_path / "a.json").exists() == command.startswith("optimize")
