@@ -178,7 +178,8 @@ def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
         candidate = method.solve(problem.on_arrays, stop, request.seed)
         if problem.on_arrays is not problem:
             candidate = candidate.with_digital(problem.graph)
-    if problem.on_menu and candidate.blocks is None:  # its bound is that of copies in equal steps
+    in_steps = problem.one_block and problem.time_unit == "steps"
+    if candidate.blocks is None and not in_steps:  # its bound is that of copies in equal steps
         candidate = replace(candidate, lower_bound=1)
     bound = root_bound(problem, stop, candidate.lower_bound)
     fitting = repair.fitting(problem, candidate.replication, candidate.blocks)
@@ -203,7 +204,7 @@ def checked_allocation(
     timing, graph = checked.timing, checked.problem.graph
     network = graph.network
     objective, absolute = objective_of(problem, request), Absolute.of(checked.problem.step_time, timing)
-    value = objective.value(timing)
+    value = objective.value_of(timing)
     bound = within(value, objective.bound(candidate, stop))
     recheck_bound(value, bound, objective.unit, request.method)
     coverage = Coverage.of(network, graph.names)

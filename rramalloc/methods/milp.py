@@ -182,7 +182,11 @@ def build(problem: Problem) -> SeparableModel:
     """Minimise the end of the last stage subject to the budget and the separable recurrence."""
     program = pulp.LpProblem("separable", pulp.LpMinimize)
     stages = range(len(problem.demand))
-    made: Choices = ModesOfFewestArrays(problem) if problem.on_menu else CopiesAlone(problem)
+    made: Choices = (
+        CopiesAlone(problem)
+        if problem.one_block and problem.time_unit == "steps"
+        else ModesOfFewestArrays(problem)
+    )
     end = program.add_variable("end", lowBound=0)
     pre_op = [program.add_variable(f"pre_{i}", lowBound=0) for i in stages]
     op = [program.add_variable(f"op_{i}", lowBound=0) for i in stages]

@@ -25,7 +25,7 @@ It rises with n where padding is smaller than the kernel, and then the program i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,9 +34,11 @@ import numpy.typing as npt
 from rramalloc.compiled import compiled, compiled_inline, compiled_maker, compiled_part
 from rramalloc.errors import UnsupportedError
 from rramalloc.methods.method import Method
-from rramalloc.search import bandwidth, interval
+from rramalloc.search import interval
 from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.ranges import STEP_RANGES, Incumbent, StepBound, StepRange, close_ranges
+from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.published import ChainLayer, chain_layers
 from rramalloc.timing.simulate import Replication
 from rramalloc.units import duration
@@ -344,39 +346,46 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
 
 def _least_delay(chain: _Chain, stop: Stop) -> Candidate:
     """Least published steps * step_ns, by bounds on pieces of the range of step times."""
-    model = _PublishedSteps(chain, stop)
-    best = bandwidth.minimise(chain.problem, stop, model)
+    problem = replace(chain.problem, modes=None)
+
+    def delay_ns(found: TimedAllocation) -> float:
+        steps: int = published_steps(chain.layers, found.copies[chain.stages])
+        return int(steps) * problem.step_ns(found.copies, found.blocks)
+
+    model = _PublishedSteps(chain, Incumbent(problem, delay_ns), stop)
+    model.incumbent.offer(TimedAllocation.of_copies(problem, problem.smallest))
+    bound_ns = close_ranges(StepRange.all_of(problem, model, stop.work, STEP_RANGES), model.incumbent, stop)
+    best = model.incumbent.candidate("", bound_ns)
     words = (
-        f"{duration(best.latency_ns)} by {model.steps(best.replication)} steps of the published recurrence, "
-        f"{'no less than' if chain.is_monotone else 'heuristic: about'} {duration(best.bound_ns)}: dynamic "
+        f"{duration(model.incumbent.value)} by the published recurrence, "
+        f"{'no less than' if chain.is_monotone else 'heuristic: about'} {duration(bound_ns)}: dynamic "
         f"programs over ranges of step times; no proof of the exact latency"
     )
-    return Candidate(best.replication, 1, words, best.seconds)
+    return replace(best, proof=words, objective_bound=None, blocks=None)
 
 
 @dataclass(frozen=True, slots=True)
 class _PublishedSteps:
-    """The published recurrence as the model of the steps that `bandwidth` minimises the product of."""
+    """The `StepModel` of the published recurrence."""
 
     chain: _Chain
+    incumbent: Incumbent
     stop: Stop
 
-    def steps(self, replication: Replication) -> int:
-        return int(published_steps(self.chain.layers, replication[self.chain.stages]))
-
-    def bound(self, relaxed: Problem) -> int:
+    def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
+        """As `StepModel.bound`."""
         search = self._search(relaxed, self.stop.work)
         search.begin()
-        return search.bound
+        return search.bound * step_ns
 
-    def solve(self, relaxed: Problem, work: int) -> Candidate:
+    def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
+        """As `StepModel.search`."""
         search = self._search(relaxed, work)
         search.run()
-        seconds = search.spent_s + _SECONDS_PER_PIECE
-        return Candidate(search.chain.whole(search.best), search.bound, "", seconds)
-
-    def improve(self, replication: Replication, seconds: float) -> tuple[Replication, float]:
-        return replication, 0.0
+        self.incumbent.spent_s += search.spent_s + _SECONDS_PER_PIECE
+        copies = search.chain.whole(search.best)
+        self.incumbent.offer(TimedAllocation.of_copies(self.incumbent.problem, copies))
+        return StepBound(search.bound * step_ns, search.bound)
 
     def _search(self, relaxed: Problem, work: int) -> _TargetSearch:
         chain = _Chain(self.chain.layers, self.chain.stages, relaxed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rramalloc.methods.method import Method
-from rramalloc.search.interval import fewest_copies, smallest_interval
+from rramalloc.search.interval import even_copies
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Replication
@@ -24,7 +24,7 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
 
     The wait is PreOp, the rest what follows a stage on its way to the end, both from the recurrence.
     """
-    best, looks = fewest_copies(problem, smallest_interval(problem)), 0
+    best, looks = even_copies(problem), 0
     low, high = 1, recurrence(problem.graph, best).steps
     while low < high and not stop.out_of_time:
         target, looks = (low + high) // 2, looks + 1

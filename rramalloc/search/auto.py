@@ -79,14 +79,13 @@ def solve_to_target(
     search = AutoSearch(problem, stop, seed, target, menu or Menu.of(problem), warm_start)
     search.run()
     words = search.words()
-    if not problem.on_menu and target == 0 and search.bound >= search.best.makespan and not stop.out_of_time:
+    if problem.one_block and target == 0 and search.bound >= search.best.makespan and not stop.out_of_time:
         best, proven, seconds = with_fewest_arrays(search.improver.timer, search.best, stop)
         search.spent_s += seconds
         words += "; no other is as fast with fewer arrays" if proven else ""
     else:
         best = trim(search.improver.timer, search.best, stop)
-    blocks = best.blocks if problem.on_menu else None
-    return Candidate(best.copies, search.bound, words, search.spent_s + search.plain_s, blocks=blocks)
+    return Candidate(best.copies, search.bound, words, search.spent_s + search.plain_s, blocks=best.blocks)
 
 
 @dataclass(eq=False)
@@ -147,7 +146,7 @@ class AutoSearch:
         if self.stop.out_of_time:
             return None
         climb_s = 0.0 if self.warm_start.replication is not None else _CLIMB_SHARE * self.allowed_s
-        if problem.modes is None and menu.unrestricted:
+        if problem.one_block and not problem.is_limited:
             prover: LowerSide = Prover(problem)
         else:
             self._try_plain()
@@ -160,7 +159,7 @@ class AutoSearch:
             self._keep(corner)
         starts += [menu.state(corner.blocks, corner.copies) for corner in corners]
         self.improver.begin_at(starts, climb_s)
-        if problem.modes is not None:  # the first targets of a proof over modes are parts of the makespan
+        if not problem.one_block:  # the first targets of a proof over modes are parts of the makespan
             for found, seconds in self.improver.run_starts(self.stop):
                 self.spent_s += seconds
                 self._keep(found)
@@ -196,7 +195,7 @@ class AutoSearch:
 
         Block and copies of that answer are in every menu. Its work is not taken from that for modes.
         """
-        if self.menu.unrestricted:
+        if not self.problem.one_block and not self.problem.is_limited:
             work = max(1, round((_PLAIN if self._branches else _PLAIN_CHAIN) * self.stop.work))
             alone = self.stop.nested(work)
             plain = solve_to_target(replace(self.problem, modes=None), alone, self.seed, self.target)
@@ -210,7 +209,7 @@ class AutoSearch:
     @cached_property
     def _share(self) -> float:
         """Part of the work allowed that is for modes, or for copies alone."""
-        if self.problem.modes is None:
+        if self.problem.one_block:
             return 1.0
         return _MODES if self._branches else _MODES_CHAIN
 
@@ -221,7 +220,7 @@ class AutoSearch:
 
     @property
     def _stalled(self) -> bool:
-        if self.problem.modes is None:
+        if self.problem.one_block:
             return False
         share = _STALLED if self._branches else _STALLED_CHAIN
         least_s = max(share * self.stop.work_s, _STALLED_TURNS * self._turn_s)
@@ -239,8 +238,8 @@ class AutoSearch:
             if self._stalled
             else "bounded, stopped after the work allowed"
         )
-        over = "exact timing" if not self.problem.on_menu else "copies in their own clocks"
-        over = over if self.problem.modes is None else "modes"
+        over = {"steps": "exact timing"}.get(self.problem.time_unit, "copies in their own clocks")
+        over = over if self.problem.one_block else "modes"
         return f"{why}: branch and bound over {over}, {0 if self.prover is None else self.prover.nodes} nodes"
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rramalloc.search.menu import stage_modes
+from rramalloc.search.menu import all_modes, stage_modes
 from rramalloc.search.problem import Problem
 from rramalloc.timing.metrics import EnergyModel
 
@@ -47,15 +47,13 @@ class EnergyFloor:
 
     @cached_property
     def array_ns(self) -> float:
-        """Arrays times latency that no allocation undercuts: arrays are busy for all batches.
-
-        With copies of one mapping, where every stage takes demand * windows steps of an array at least.
-        """
+        """Arrays times latency that no allocation undercuts: those of a stage are busy for all batches."""
         problem, step_time = self.problem, self.problem.step_time
-        if problem.on_menu or step_time is None:
+        if step_time is None:
             return 0.0
-        steps = int((problem.demand * problem.graph.windows).sum())
-        return steps * step_time.step_ns(problem.smallest) * (1 - _ROUNDING)
+        shortest_ns = step_time.step_ns(problem.smallest) if problem.one_block else step_time.compute_ns
+        modes = [own.modes for own in all_modes(problem)]
+        return sum(int((each.arrays * each.length).min()) for each in modes) * shortest_ns * (1 - _ROUNDING)
 
     def energy_pj(self, arrays: int, latency_ns: float) -> float:
         """Of at least so many arrays and so much time."""

@@ -9,22 +9,38 @@ staircase, until all are proven or the work is used up.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
-from rramalloc.search.archive import Archive, FrontStep
+import numpy as np
+
+from rramalloc.errors import SpecError
+from rramalloc.search.archive import NEVER, Archive, FrontStep
 from rramalloc.search.auto import WarmStart, solve_to_target
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.cores import cores
+from rramalloc.search.descent import Descent
 from rramalloc.search.improve import LEAST_AMBITION, Improver
-from rramalloc.search.interval import even_allocations
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import SECONDS_PER_WORK, Blocks, Problem, Stop
+from rramalloc.search.objective import (
+    FewestArrays,
+    Interval,
+    Latency,
+    LatencyNs,
+    Makespan,
+    Objective,
+    Quantity,
+    TimeObjective,
+)
+from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop
+from rramalloc.search.ranges import step_time_of
+from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.access import StepTime
-from rramalloc.timing.simulate import Replication, makespan_of
+from rramalloc.timing.simulate import makespan_of
 
 _PRIMES = 7919, 104729
 """Spread the seeds of rounds and budgets."""
@@ -175,26 +191,38 @@ _NARROW, _HOPELESS = 0.03, 0.02
 """Gap up to which a step is branched on, and the part of steps that must succeed for it to go on."""
 _APART = 32
 """Steps searched in one round are this part of all steps apart."""
-_SAME = 1e-12
+_SAME = 1e-9
 """Values closer than this, relatively, are one."""
+_LEVELS, _WORK_PER_LEVEL = 48, 2
+"""Budgets at which a front over modes is looked for, with equal ratios, and the least work for each."""
+_LIMITS, _PIECES, _BUDGETS = 5, 24, 64
+"""Step lengths up to which copies are looked for; ranges of them for bounds, and budgets that are bounded."""
+_SEARCHING = 0.8
+"""Part of the work for finding allocations whose steps differ in length; the rest is for bounds."""
+_BASE_SHARE = 0.6
+"""Part of the work for the front of arrays and latency, of which any other is a part or nearly one."""
+_SINGLE_SHARE = 0.1
+"""Part of the work for the best allocation in each of the two quantities, where a front ends."""
+_LOCAL_SHARE = 0.2
+"""Part of the work for neighbours of what is not dominated."""
 
 
 class Point(NamedTuple):
-    """An allocation on the front.
+    """An allocation on a front.
 
-    value: what is minimised, makespan in steps unless said otherwise; lower_bound: nothing with fewer arrays
-    than the next point is below it; blocks: of its modes with mapping `sdk`.
+    across, value: the two quantities; lower_bound: nothing with a smaller `across` than the next point has a
+    smaller value.
     """
 
-    replication: Replication
+    found: TimedAllocation
+    across: float
     value: float
     lower_bound: float
-    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Front:
-    """Points with rising arrays and falling value.
+    """Points with rising first and falling second quantity.
 
     resolution: arrays within which only one point is kept, 1 unless the range is very wide; seconds: counted.
     """
@@ -215,16 +243,171 @@ class Explored(NamedTuple):
     seconds: float
 
 
-def solve(problem: Problem, stop: Stop, seed: int, on_progress: Progress | None = None) -> Front:
-    """All (arrays, makespan) points up to the budget. Same problem, work and seed give the same front.
+def front_of(
+    across: Quantity, along: Quantity, stop: Stop, seed: int, on_progress: Progress | None = None
+) -> Front:
+    """Return all non-dominated points of two quantities of a problem, each with a bound of the second.
 
-    Source: docs/sources/model.md 8, objective `pareto`.
+    Same problem, work and seed give the same front. Raises SpecError for the same quantity twice.
+    Source: docs/sources/model.md 8, `pareto`.
     """
+    if across.name == along.name:
+        raise SpecError(
+            "against", f"is the objective itself, {along.name!r}: put it against another quantity"
+        )
+    if isinstance(across, FewestArrays) and isinstance(along, TimeObjective):
+        return of_arrays(along, stop, seed, on_progress)
+    return _PairFront(across, along, stop, seed).run(on_progress)
+
+
+def of_arrays(along: TimeObjective, stop: Stop, seed: int, on_progress: Progress | None = None) -> Front:
+    """Return the front of arrays and a time."""
+    problem, moves = along.problem, along.unit == "ns" and along.by_step is not None
+    if isinstance(along, Interval) and (problem.one_block or not moves):
+        return _of_intervals(along)
+    if isinstance(along, Interval) or not problem.one_block:
+        return _of_budgets(along, stop, seed, on_progress)
+    if moves:
+        return _of_step_lengths(along, stop, seed, on_progress)
     archive, seconds = explore(problem, stop, seed, on_progress)
-    points = tuple(
-        Point(archive.replication(step), step.makespan, archive.bound(step)) for step in archive.steps
-    )
-    return Front(points, archive.slots.width, seconds)
+    length = along.in_unit(1)
+    points = [
+        Point(
+            TimedAllocation.of_copies(problem, archive.replication(step), step.makespan),
+            step.arrays,
+            step.makespan * length,
+            archive.bound(step) * length,
+        )
+        for step in archive.steps
+    ]
+    return Front(tuple(points), archive.slots.width, seconds)
+
+
+def _of_intervals(along: Interval) -> Front:
+    """Try every interval: the cheapest modes for it, which with copies alone have the shortest step too."""
+    problem, menu = along.problem, Menu.of(along.problem)
+    timer, points = Timer(problem, menu), list[Point]()
+    stages = len(menu.stages)
+    for length in np.unique(menu.stairs.length[: menu.stairs.first[stages]])[::-1].tolist():
+        state, arrays = menu.cheapest(length)
+        if arrays > problem.budget or not problem.holds(state.copies, menu.blocks_of(state)):
+            continue
+        found = timer.allocation(state)
+        value = along.value(found)
+        if points and value >= points[-1].value * (1 - _SAME):
+            continue
+        if points and points[-1].across == arrays:
+            points.pop()
+        points.append(Point(found, arrays, value, value))
+    return Front(tuple(points), 1, 0.0)
+
+
+def _of_budgets(along: TimeObjective, stop: Stop, seed: int, on_progress: Progress | None) -> Front:
+    """Search at budgets of equal ratios; a point is bounded by the search with the next larger budget."""
+    problem = along.problem
+    least, most = problem.minimum, problem.budget
+    levels = sorted({round(level) for level in np.geomspace(least, most, _LEVELS).tolist()} | {least, most})
+    points, bounds, seconds = list[Point](), list[tuple[int, float]](), 0.0
+    for number, budget in enumerate(reversed(levels)):
+        within = type(along)(replace(problem, budget=budget))
+        share = stop.nested(max(_WORK_PER_LEVEL, stop.work // len(levels)))
+        candidate = within.solve(share, seed)
+        seconds += candidate.seconds or 0.0
+        found = Timer(problem, Menu.of(within.problem)).of(candidate)
+        points.append(Point(found, found.arrays, along.value(found), 0.0))
+        bounds.append((budget, within.bound(candidate, share)))
+        if on_progress is not None:
+            on_progress(len(points), (number + 1) / len(levels))
+        if stop.out_of_time:
+            break
+    kept = undominated(points)
+    untils = [round(point.across) - 1 for point in kept[1:]] + [most]
+    shown = [
+        point._replace(
+            lower_bound=min(point.value, max(bound for budget, bound in bounds if budget >= until))
+        )
+        for point, until in zip(kept, untils, strict=True)
+    ]
+    return Front(tuple(shown), 1, seconds)
+
+
+def undominated(points: Iterable[Point]) -> list[Point]:
+    """Return the points that no other one dominates; of equal ones that with the fewest arrays."""
+    kept = list[Point]()
+    for point in sorted(points, key=lambda point: (point.across, point.value, point.found.arrays)):
+        if kept and point.value >= kept[-1].value * (1 - _SAME):
+            continue
+        if kept and point.across <= kept[-1].across * (1 + _SAME):
+            kept.pop()
+        kept.append(point)
+    return kept
+
+
+@dataclass(eq=False)
+class _PairFront:
+    """The front of any two quantities that rise with arrays and latency, or of the interval.
+
+    It begins with the front of arrays and latency, and the best allocation in each quantity; neighbours of
+    all that is not dominated are tried until nothing new is found (Pareto local search: Paquete, Chiarandini
+    and Stuetzle, LNEMS 535, 2004). Bounds follow from those of the ranges of arrays.
+    """
+
+    across: Quantity
+    along: Quantity
+    stop: Stop
+    seed: int
+
+    def run(self, on_progress: Progress | None) -> Front:
+        """Search both, and bound every point."""
+        problem, stop = self.across.problem, self.stop
+        latency: Latency = (Makespan if problem.step_time is None else LatencyNs)(problem)
+        base = of_arrays(latency, stop.nested(round(_BASE_SHARE * stop.work)), self.seed, on_progress)
+        found, seconds = [point.found for point in base.points], base.seconds
+        for quantity in (self.across, self.along):
+            if isinstance(quantity, TimeObjective) and quantity.name != latency.name:
+                more = of_arrays(quantity, stop.nested(round(_SINGLE_SHARE * stop.work)), self.seed)
+                seconds += more.seconds
+                found += [point.found for point in more.points]
+            elif isinstance(quantity, Objective) and not isinstance(quantity, FewestArrays):
+                best = quantity.solve(stop.nested(round(_SINGLE_SHARE * stop.work)), self.seed)
+                seconds += best.seconds or 0.0
+                found.append(Timer(problem, Menu.of(problem)).of(best))
+        points, spent_s = self._improved(found)
+        return Front(tuple(self._bounded(points, base)), base.resolution, seconds + spent_s)
+
+    def _point(self, found: TimedAllocation) -> Point:
+        return Point(found, self.across.value(found), self.along.value(found), 0.0)
+
+    def _improved(self, found: Sequence[TimedAllocation]) -> tuple[list[Point], float]:
+        """Return the points that no neighbour of any of them dominates, and the seconds counted."""
+        problem, seen, spent_s = self.across.problem, set[bytes](), 0.0
+        descent = Descent(problem, Menu.of(problem), self.stop)
+        kept = undominated(map(self._point, found))
+        while True:
+            fresh = [point for point in kept if point.found.identity not in seen]
+            if not fresh or spent_s >= _LOCAL_SHARE * self.stop.work_s or self.stop.out_of_time:
+                return kept, spent_s
+            start = fresh[0]
+            seen.add(start.found.identity)
+            near = [
+                each for each in descent.neighbours(start.found) if problem.holds(each.copies, each.blocks)
+            ]
+            spent_s += sum(descent.seconds(each, start.found) for each in near)
+            kept = undominated([*kept, *map(self._point, near)])
+
+    def _bounded(self, points: Sequence[Point], base: Front) -> Iterator[Point]:
+        """Return the points with what the ranges of arrays between those of `base` allow at least."""
+        problem = self.across.problem
+        untils = [round(point.across) - 1 for point in base.points[1:]] + [problem.budget]
+        lows = [problem.minimum, *(until + 1 for until in untils)]
+        cells = list(zip(lows, untils, (point.lower_bound for point in base.points), strict=False))
+        floors = sorted((self.across.floor(*cell), self.along.floor(*cell)) for cell in cells)
+        ends = [point.across for point in points[1:]] + [math.inf]
+        for point, end in zip(points, ends, strict=True):
+            bound = min((low for at, low in floors if at < end), default=point.value)
+            if isinstance(point.value, int):
+                bound = math.ceil(bound * (1 - _SAME))
+            yield point._replace(lower_bound=min(point.value, bound))
 
 
 def explore(problem: Problem, stop: Stop, seed: int, on_progress: Progress | None = None) -> Explored:
@@ -246,9 +429,12 @@ class _FrontSearch:
 
     def run(self) -> None:
         self.archive = Archive(self.problem)
-        for replication in even_allocations(self.problem):
-            self.archive.offer(replication, makespan_of(self.problem.graph, replication))
         menu, bounder, number = Menu.of(self.problem), Bounder(self.problem), 0
+        stages = len(menu.stages)
+        for length in np.unique(menu.stairs.length[: menu.stairs.first[stages]]).tolist():
+            copies = menu.cheapest(length)[0].copies
+            if self.problem.fits(copies):
+                self.archive.offer(copies, makespan_of(self.problem.graph, copies))
         tasks = Tasks.of_round(0, menu, bounder, self.stop, self._effort(0), self.seed)
         self._do(tasks.search, self._first_budgets())
         while self._left_s > 0 and self._open():
@@ -332,23 +518,75 @@ def _budgets(steps: Sequence[FrontStep]) -> list[int]:
     return [step.until for step in steps]
 
 
-def solve_interval(problem: Problem, step_time: StepTime | None = None) -> Front:
-    """Exact front of arrays and interval between streaming inputs, by trying every interval there is.
+def _of_step_lengths(along: TimeObjective, stop: Stop, seed: int, on_progress: Progress | None) -> Front:
+    """Return the front of arrays and latency in ns of copies that lengthen the step.
 
-    All (arrays, interval) points up to the budget; with a step time (arrays, interval * step_ns) ones.
-    Fewer copies move fewer bytes, so the allocation with the fewest copies for an interval has the
-    shortest step as well, and every point is proven.
+    Allocations are looked for with all steps allowed, and with the copies that shorter and shorter steps can
+    feed. For the bounds the range of step times is cut into pieces: what a piece's longest step can feed
+    takes so many steps at least, and each of them is at least as long as the piece's shortest.
     """
-    allocations = sorted(
-        even_allocations(problem), key=lambda copies: (problem.arrays(copies), -int(copies.sum()))
+    problem, step_time = along.problem, step_time_of(along.problem)
+    archives, seconds = _explored(problem, step_time, stop, seed, on_progress)
+    kept = undominated(_allocations(along, archives))
+    untils = [round(point.across) - 1 for point in kept[1:]] + [problem.budget]
+    bounds_ns, spent_s = _bounds_ns(problem, step_time, untils, [point.value for point in kept], stop)
+    points = tuple(
+        point._replace(lower_bound=min(point.value, bound_ns))
+        for point, bound_ns in zip(kept, bounds_ns, strict=True)
     )
-    points = list[Point]()
-    for copies in allocations:
-        value = float((-(-problem.graph.windows // copies)).max())
-        value *= 1.0 if step_time is None else step_time.step_ns(copies)
-        if points and value >= points[-1].value * (1 - _SAME):
-            continue
-        if points and problem.arrays(points[-1].replication) == problem.arrays(copies):
-            points.pop()
-        points.append(Point(copies, value, value))
-    return Front(tuple(points), 1, 0.0)
+    return Front(points, max(archive.slots.width for archive in archives), seconds + spent_s)
+
+
+def _explored(
+    problem: Problem, step_time: StepTime, stop: Stop, seed: int, on_progress: Progress | None
+) -> tuple[list[Archive], float]:
+    """Search with copies limited to what steps of several lengths can feed; the seconds counted."""
+    shortest, longest = step_time.step_ns(problem.smallest), step_time.step_ns(problem.largest)
+    limits_ns = np.geomspace(shortest, longest, _LIMITS).tolist() if longest > shortest else [longest]
+    share = replace(stop, work=max(1, int(_SEARCHING * stop.work / len(limits_ns))), on_progress=None)
+    archives, seconds = list[Archive](), 0.0
+    for limit_ns in limits_ns:
+        archive, spent_s = explore(_capped(problem, step_time, limit_ns), share, seed)
+        seconds += spent_s
+        archives.append(archive)
+        if on_progress is not None:
+            on_progress(len(archive.steps), _SEARCHING * len(archives) / len(limits_ns))
+    return archives, seconds
+
+
+def _capped(problem: Problem, step_time: StepTime, longest_ns: float) -> Problem:
+    """The problem with the copies that steps of a length can feed; it holds all allocations of such steps."""
+    most = np.minimum(step_time.most_copies(longest_ns, problem.smallest), problem.graph.windows)
+    return replace(problem, most=np.maximum(most, problem.smallest))
+
+
+def _allocations(along: TimeObjective, archives: Sequence[Archive]) -> Iterator[Point]:
+    for archive in archives:
+        for slot in np.flatnonzero(archive.slots.makespan < NEVER).tolist():
+            makespan, copies = int(archive.slots.makespan[slot]), archive.slots.copies[slot].astype(np.int64)
+            found = TimedAllocation.of_copies(along.problem, copies, makespan)
+            yield Point(found, found.arrays, along.value(found), 0.0)
+
+
+def _bounds_ns(
+    problem: Problem, step_time: StepTime, budgets: list[int], latency_ns: list[float], stop: Stop
+) -> tuple[list[float], float]:
+    """For each budget ns that nothing undercuts, worked out for some and handed on to those below.
+
+    latency_ns: known for each budget, beyond which no bound is looked for.
+    """
+    shortest, longest = step_time.step_ns(problem.smallest), step_time.step_ns(problem.largest)
+    edges = np.geomspace(shortest, longest, _PIECES + 1).tolist() if longest > shortest else [shortest] * 2
+    bounders = [Bounder(_capped(problem, step_time, high_ns)) for _, high_ns in pairwise(edges)]
+    steps, prices, seconds = [1] * len(bounders), [-1] * len(bounders), 0.0
+    bounds_ns, stride = [0.0] * len(budgets), -(-len(budgets) // _BUDGETS)
+    for place in range(len(budgets) - 1, -1, -1):
+        looked_at = (len(budgets) - 1 - place) % stride == 0 and not stop.out_of_time
+        for piece, (bounder, low_ns) in enumerate(zip(bounders, edges, strict=False)):
+            enough = math.ceil(latency_ns[place] / low_ns * (1 - _SAME))
+            if looked_at and steps[piece] < enough:
+                within = bounder.within(budgets[place])
+                steps[piece], prices[piece], nodes = within.raised(steps[piece], enough, prices[piece], stop)
+                seconds += nodes * bounder.node_seconds
+        bounds_ns[place] = min(bound * low_ns for bound, low_ns in zip(steps, edges, strict=False))
+    return bounds_ns, seconds

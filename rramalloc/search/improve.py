@@ -32,10 +32,9 @@ from rramalloc.search.kernels.moves import (
     search,
 )
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import Blocks, Problem, Stop
+from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
-from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
-from rramalloc.timing.simulate import Replication
 
 _COOLINGS = ((0.2, 0.05, 4000), (0.1, 0.02, 500), (0.05, 0.01, 1000))
 """Annealing runs in turn: first and last temperature, as parts of the mean arrays of a stage, and changes of
@@ -60,31 +59,6 @@ _NEAR = (0.1, 0.3)
 _OVER_BUDGET, _BEAM_SHARE, _BEAM_HUMBLER = 0.05, 0.2, 0.25
 """Part of the budget by which a beam may pass it, to guide the next one; part of all work that one may take;
 and as `_HUMBLER` for beams."""
-
-
-@dataclass(eq=False)
-class Timer:
-    """Exact timing of allocations of one problem."""
-
-    problem: Problem
-    menu: Menu
-
-    def allocation(self, state: State) -> TimedAllocation:
-        """The allocation of a state of the search."""
-        return self.of_blocks(self.menu.blocks_of(state), state.copies.copy())
-
-    def of_blocks(self, blocks: Blocks, copies: Replication) -> TimedAllocation:
-        """An allocation with its makespan and arrays."""
-        graph = self.problem.graph
-        if self.problem.modes is None:
-            return TimedAllocation.of_copies(self.problem, copies)
-        shapes = Shapes.of(tuple(grid.recut(block) for grid, block in zip(graph.grids, blocks, strict=True)))
-        batches = int((-(-shapes.total // copies)).sum())
-        starts, first = np.empty(batches, dtype=np.int64), np.empty(len(copies) + 1, dtype=np.int64)
-        ticks = graph.batch_ticks(copies, blocks)
-        ticks = np.ones_like(copies) if ticks is None else ticks  # as in the kernels: compiled once for both
-        makespan = int(batch_starts(graph.flat_extents, shapes, ticks, copies, NEXT_STEP, starts, first))
-        return TimedAllocation(blocks, copies, makespan, self.problem.arrays(copies, blocks))
 
 
 @dataclass(eq=False)
@@ -116,7 +90,7 @@ class _Beams:
 
     def pays(self, longest: int, most_s: float) -> bool:
         """Whether a beam is expected to take so long at most; longest: no later target is longer."""
-        return self.timer.problem.modes is not None and self._until(longest).expected_s <= most_s
+        return not self.timer.problem.one_block and self._until(longest).expected_s <= most_s
 
     def next(self, best: TimedAllocation, enough: int) -> tuple[TimedAllocation | None, float]:
         """A shorter allocation that may pass the budget a little, None if none is found; seconds counted."""
@@ -171,7 +145,7 @@ class Improver:
         self._change_s = 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
         self._rng = generator(self.seed)
         self._draw = np.random.Generator(np.random.PCG64(self.seed))
-        staircases = (False,) if self.problem.modes is None else (False, True)
+        staircases = (False,) if self.problem.one_block else (False, True)
         self._tables = [self.menu.tables(self.problem, self.slots, low=low) for low in staircases]
         self._edges = self.problem.graph.flat_extents
         self._scratch = Scratch.of(self._edges, self._tables[0].room)

@@ -1,78 +1,155 @@
-"""The smallest interval between streaming inputs: exact, by bisection (docs/sources/model.md 8)."""
+"""The smallest interval between streaming inputs, times the length of a step where that depends on the modes.
+
+With an interval no stage takes longer than that. For every interval there is a shortest step: of the modes
+that are short enough those with the least memory access that the budget allows. Ranges of intervals are cut
+until the bounds of all reach the best product, so the result is exact (docs/sources/model.md 8).
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
-from rramalloc.mapping.modes import breakpoints
+from rramalloc.errors import BudgetError
+from rramalloc.search.menu import Menu, all_modes, fed_by, limited_to
 from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.ranges import ByLength, Incumbent, close_ranges, step_time_of
+from rramalloc.search.sequential import least_access
+from rramalloc.search.timer import Timer
+from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.simulate import Replication
 
 _NS_PER_STAGE = 20.0
 """Time of one look at an interval, per stage: a count of work, not a clock."""
 
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
-def smallest_interval(problem: Problem) -> int:
-    """Smallest max_i ceil(W_i / d_i) within the budget, of allocations that can be placed."""
-    low = int((-(-problem.graph.windows // problem.graph.most_copies)).max())
-    high = int(problem.graph.windows.max())
-    while low < high:
-        middle = (low + high) // 2
-        if problem.holds(fewest_copies(problem, middle)):
+
+@dataclass(eq=False)
+class Intervals:
+    """The intervals that allocations of a problem can have, and the search for the shortest step with one."""
+
+    problem: Problem
+    incumbent: Incumbent
+    stop: Stop
+
+    def __post_init__(self) -> None:
+        self.menu = Menu.of(self.problem)
+        self.timer = Timer(self.problem, self.menu)
+        self.shortest = self.menu.smallest_interval(self.problem)
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """Every length of a stage that can be the interval, the shortest first."""
+        listed = all_modes(self.problem)
+        own = np.unique(np.concatenate([each.modes.length for each in listed]))
+        return np.unique(np.append(own[own >= self.shortest], self.shortest))
+
+    @cached_property
+    def _stages(self) -> list[ByLength]:
+        listed = all_modes(self.problem)
+        return [ByLength.of(own, self.problem.access_ns(i, own.blocks)) for i, own in enumerate(listed)]
+
+    def shortest_step_ns(self, longest: int) -> float:
+        """Return a step length that no allocation with such an interval undercuts, whatever its arrays."""
+        step_time = step_time_of(self.problem)
+        each = [stage.least_ns(longest) for stage in self._stages]
+        return max(step_time.compute_ns, float(sum(each)) if step_time.shared else max(each))
+
+    def search(self, longest: int) -> float:
+        """Offer the allocation with the shortest step for an interval; return a bound of its step."""
+        self.incumbent.spent_s += 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
+        self.incumbent.offer(self.timer.allocation(self.menu.cheapest(longest)[0]))
+        least_ns = self.shortest_step_ns(longest)
+        if self.problem.one_block:  # the fewest copies take the fewest arrays and the least access
+            return least_ns
+        limited = limited_to(self.problem, longest)
+        if step_time_of(self.problem).shared:
+            found = least_access(limited, self.stop.nested(self.stop.work))
+            self.incumbent.offer(self.timer.of(found))
+            return max(least_ns, found.objective_bound or 0.0)
+        return max(least_ns, self._least_longest_access(limited, least_ns))
+
+    def _least_longest_access(self, problem: Problem, least_ns: float) -> float:
+        """Return the shortest step whose modes fit the budget, by bisection over all that there are."""
+        per_stage = all_modes(problem)
+        every = [
+            problem.access_ns(stage, each.blocks)[each.block] * each.modes.low
+            for stage, each in enumerate(per_stage)
+        ]
+        steps = np.unique(np.maximum(np.concatenate(every), least_ns))
+        low, high = 0, len(steps) - 1
+        while low < high:
+            middle = (low + high) // 2
+            try:
+                fed = fed_by(problem, float(steps[middle]))
+            except BudgetError:
+                low = middle + 1
+                continue
             high = middle
-        else:
-            low = middle + 1
-    return low
+            self.incumbent.offer(Timer(fed, menu := Menu.of(fed)).allocation(menu.cheapest(2**60)[0]))
+        return float(steps[low])
 
 
-def fewest_copies(problem: Problem, interval: int) -> Replication:
-    """Fewest copies with which no stage takes more than `interval` batches."""
-    copies: Replication = np.minimum(-(-problem.graph.windows // interval), problem.graph.most_copies)
+@dataclass(eq=False)
+class IntervalRange:
+    """Intervals by their number in `lengths`, from `first` to `last`."""
+
+    intervals: Intervals
+    first: int
+    last: int
+    bound: float = 0.0
+
+    def __post_init__(self) -> None:
+        lengths = self.intervals.lengths
+        self.bound = int(lengths[self.first]) * self.intervals.shortest_step_ns(int(lengths[self.last]))
+
+    def parts(self) -> list[IntervalRange]:
+        """Return the halves of the range, or a single interval that is worked out, once."""
+        if self.first < self.last:
+            middle = (self.first + self.last) // 2
+            return [
+                IntervalRange(self.intervals, self.first, middle),
+                IntervalRange(self.intervals, middle + 1, self.last),
+            ]
+        length = int(self.intervals.lengths[self.first])
+        worked_out = length * self.intervals.search(length)
+        if worked_out <= self.bound:
+            return []
+        self.bound = worked_out
+        return [self]
+
+
+def least_product(problem: Problem, stop: Stop) -> tuple[Incumbent, float]:
+    """Return the allocation with the smallest interval * step_ns, and a bound of that product."""
+
+    def product(found: TimedAllocation) -> float:
+        return problem.interval(found.copies, found.blocks) * problem.step_ns(found.copies, found.blocks)
+
+    incumbent = Incumbent(problem, product)
+    intervals = Intervals(problem, incumbent, stop)
+    ranges = [IntervalRange(intervals, 0, len(intervals.lengths) - 1)]
+    return incumbent, close_ranges(ranges, incumbent, stop)
+
+
+def even_copies(problem: Problem) -> Replication:
+    """Return the fewest copies of the graph's blocks that reach the smallest interval."""
+    alone = replace(problem, modes=None)
+    menu = Menu.of(alone)
+    copies: Replication = menu.cheapest(menu.smallest_interval(alone))[0].copies
     return copies
 
 
-def possible_intervals(problem: Problem) -> list[int]:
-    """Every number of batches that some stage can take, the smallest first."""
-    intervals = {1}
-    for windows in set(problem.graph.windows.tolist()):
-        intervals.update((-(-windows // breakpoints(windows, windows))).tolist())
-    return sorted(intervals)
-
-
-def even_allocations(problem: Problem) -> Iterator[Replication]:
-    """Allocations in which no stage takes more batches than some interval, for every interval there is."""
-    for steps in possible_intervals(problem):
-        copies = np.minimum(np.maximum(fewest_copies(problem, steps), problem.smallest), problem.largest)
-        if problem.fits(copies):
-            yield copies
-
-
-def fastest_interval(problem: Problem) -> int:
-    """The interval with the smallest interval * step_ns within the budget; the shortest of equals.
-
-    Without a step time the smallest interval. With one, fewer copies can shorten the step, so every
-    number of batches that a stage can have is tried.
-    """
-    shortest = smallest_interval(problem)
-    if problem.step_time is None:
-        return shortest
-    best, best_ns = shortest, math.inf
-    for steps in sorted({shortest, *(steps for steps in possible_intervals(problem) if steps > shortest)}):
-        length_ns = steps * problem.step_time.step_ns(fewest_copies(problem, steps))
-        if length_ns < best_ns * (1 - 1e-12):
-            best, best_ns = steps, length_ns
-    return best
-
-
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
-    """Fewest arrays that reach the smallest interval. The interval itself bounds the makespan."""
-    interval = smallest_interval(problem)
-    copies = fewest_copies(problem, interval)
-    bound = interval if problem.tiles is None else smallest_interval(replace(problem, tiles=None))
+    """Fewest copies that reach the smallest interval. The interval itself bounds the makespan of copies."""
+    copies = even_copies(problem)
+    bound = 1
+    if problem.one_block:
+        bound = Menu.of(problem).smallest_interval(replace(problem, tiles=None))
     words = "interval: with this budget some stage needs that many batches"
     looks = int(problem.graph.windows.max()).bit_length()
     return Candidate(copies, bound, words, 1e-9 * _NS_PER_STAGE * looks * len(copies))

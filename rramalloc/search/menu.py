@@ -25,7 +25,6 @@ from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.kernels.clock import STEP, Clock
 from rramalloc.search.kernels.moves import MenuTables, State
 from rramalloc.search.problem import Problem
-from rramalloc.timing.access import StepTime, bytes_of_block
 from rramalloc.timing.stage_graph import BatchTicks
 
 Ints = npt.NDArray[np.int64]
@@ -160,6 +159,13 @@ class StageModes:
         high = np.minimum(left.modes.high, most[left.block])
         return replace(left, modes=left.modes._replace(high=high))
 
+    def copies_of_blocks(self) -> tuple[Ints, Ints]:
+        """The fewest and the most copies of every row of `blocks`, 2**60 and 0 where it has no mode."""
+        least, most = np.full(len(self.blocks), 2**60), np.zeros(len(self.blocks), dtype=np.int64)
+        np.minimum.at(least, self.block, self.modes.low)
+        np.maximum.at(most, self.block, self.modes.high)
+        return least, most
+
     @property
     def fewest(self) -> Ints:
         """Rows of `modes` on the staircase: fewest arrays for the length, shortest first in arrays."""
@@ -235,9 +241,16 @@ def modes_of(problem: Problem, stage: int, most: int) -> StageModes:
 
     Each with the ticks of its batches, and with no more copies than the stage may have.
     """
-    each = _untimed_modes_of(problem, stage, most)
     clocks = problem.graph.clocks
-    return each if clocks is None else each.with_clock(each.clock_by(partial(clocks, stage)))
+    each = _untimed_modes_of(problem, stage, most)
+    return _shortened(
+        problem, each if clocks is None else each.with_clock(each.clock_by(partial(clocks, stage)))
+    )
+
+
+def _shortened(problem: Problem, each: StageModes) -> StageModes:
+    """The modes whose batches take no longer together than is allowed."""
+    return each if problem.longest is None else each.take(each.modes.length <= problem.longest)
 
 
 def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
@@ -249,7 +262,87 @@ def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
     copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
     if copies < problem.graph.windows[stage]:
         each = each.with_copies(np.full(len(each.blocks), copies))
+    if problem.fed_ns is not None:
+        per_copy = problem.access_ns(stage, each.blocks)
+        most_fed = np.floor(problem.fed_ns[stage] / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))
+        each = each.with_copies(np.minimum(most_fed, 2.0**40).astype(np.int64))
     return each
+
+
+def all_modes(problem: Problem) -> tuple[StageModes, ...]:
+    """The modes of every stage; equal stages share theirs."""
+    spare, clocks = problem.budget - problem.minimum, problem.graph.clocks
+    graph_limits = (problem.graph.most_copies, problem.least, problem.most, problem.fed_ns)
+    limits = [own for own in graph_limits if own is not None]
+    listed, made = dict[object, StageModes](), dict[object, StageModes]()
+    stages = []
+    for stage in range(len(problem.demand)):
+        key: tuple[object, ...] = (problem.graph.kinds[stage], int(problem.demand[stage]))
+        key += tuple(float(own[stage]) for own in limits)
+        if key not in listed:
+            listed[key] = _untimed_modes_of(problem, stage, int(problem.demand[stage]) + spare)
+        each = listed[key]
+        if clocks is not None:
+            clock = each.clock_by(partial(clocks, stage))
+            key += tuple(column.tobytes() for column in clock)
+        if key not in made:
+            made[key] = _shortened(problem, each if clocks is None else each.with_clock(clock))
+        stages.append(made[key])
+    return tuple(stages)
+
+
+def fed_by(problem: Problem, step_ns: float) -> Problem:
+    """Return the problem with the modes that a step of this length can feed.
+
+    With a shared bandwidth a stage's limit supposes that all others take their least access, so all limits
+    together need not be reachable. Raises BudgetError if no allocation within the budget has such a step.
+    """
+    step_time = problem.step_time
+    if step_time is None:
+        raise ValueError("the problem has no step time")
+    if problem.one_block:
+        most = np.minimum(step_time.most_copies(step_ns, problem.smallest), problem.graph.windows)
+        if (most < problem.smallest).any():
+            raise BudgetError(problem.minimum, 0, [])
+        return replace(problem, most=most)
+    room = np.full(len(problem.demand), step_ns)
+    if step_time.shared:
+        least = np.array([_least_access_ns(problem, i, own) for i, own in enumerate(all_modes(problem))])
+        room = step_ns - (float(least.sum()) - least)
+    fed = replace(problem, fed_ns=room)
+    _check_budget(fed, all_modes(fed))
+    return fed
+
+
+def _least_access_ns(problem: Problem, stage: int, each: StageModes) -> float:
+    return float((problem.access_ns(stage, each.blocks) * each.copies_of_blocks()[0]).min())
+
+
+def limited_to(problem: Problem, longest: int) -> Problem:
+    """Return the problem with the modes whose batches take at most `longest` together.
+
+    Of copies alone these lie between a least and a most number of copies. Raises BudgetError if no
+    allocation within the budget has such modes.
+    """
+    limited = replace(problem, longest=longest)
+    stages = all_modes(limited)
+    _check_budget(limited, stages)
+    if not problem.one_block:
+        return limited
+    least = np.array([int(each.modes.low.min()) for each in stages], dtype=np.int64)
+    most = np.array([int(each.modes.high.max()) for each in stages], dtype=np.int64)
+    gaps = any(
+        len(each.modes.low) and int((each.modes.high - each.modes.low + 1).sum()) <= high - low
+        for each, low, high in zip(stages, least.tolist(), most.tolist(), strict=True)
+    )
+    return replace(problem, least=least, most=most, longest=longest if gaps else None)
+
+
+def _check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:
+    """Raise BudgetError if the modes left do not fit the budget."""
+    needs = [int(each.modes.arrays.min(initial=2**60)) for each in stages]
+    if sum(needs) > problem.budget:
+        raise BudgetError(sum(needs), problem.budget, list(zip(problem.graph.names, needs, strict=True)))
 
 
 def copies_only(problem: Problem, stage: int, most: int) -> StageModes:
@@ -301,7 +394,6 @@ class Menu:
     stairs: Stairs
     clock: Clock
     numbers: tuple[Ints, ...]
-    unrestricted: bool = True
 
     def tables(self, problem: Problem, slots: Slots = NO_SLOTS, *, low: bool = False) -> MenuTables:
         """The menu in the form that compiled searches read, with the constraints of a problem.
@@ -383,44 +475,14 @@ class Menu:
                 yield self.block(int(stairs.block[step])), int(stairs.copies[step])
 
     @classmethod
-    def of(cls, problem: Problem, *, most_ns: float | None = None, most_length: int | None = None) -> Menu:
-        """The menu of a problem: blocks and copies, or copies alone.
-
-        most_ns: only modes whose own memory access takes no longer in a step; most_length: only modes
-        whose batches take no longer together. Raises BudgetError if the modes left do not fit the budget.
-        """
-        spare, clocks = problem.budget - problem.minimum, problem.graph.clocks
-        limits = [own for own in (problem.graph.most_copies, problem.least, problem.most) if own is not None]
-        listed, made = dict[object, StageModes](), dict[object, StageModes]()
-        stages = []
-        for stage in range(len(problem.demand)):  # equal stages share their modes
-            key: tuple[object, ...] = (problem.graph.kinds[stage], int(problem.demand[stage]))
-            key += tuple(int(own[stage]) for own in limits)
-            if key not in listed:
-                listed[key] = _untimed_modes_of(problem, stage, int(problem.demand[stage]) + spare)
-            each = listed[key]
-            if clocks is not None:
-                clock = each.clock_by(partial(clocks, stage))
-                key += tuple(column.tobytes() for column in clock)
-            if key not in made:
-                if clocks is not None:
-                    each = each.with_clock(clock)
-                if most_ns is not None:
-                    per_copy = access_ns_of(problem, stage, each.blocks)
-                    most = np.floor(most_ns / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))
-                    each = each.with_copies(np.minimum(most, 2.0**40).astype(np.int64))
-                if most_length is not None:
-                    each = each.take(each.modes.length <= most_length)
-                made[key] = each
-            stages.append(made[key])
-        needs = [int(each.modes.arrays.min(initial=2**60)) for each in stages]
-        if sum(needs) > problem.budget:
-            names = problem.graph.names
-            raise BudgetError(sum(needs), problem.budget, list(zip(names, needs, strict=True)))
-        return cls._joined(tuple(stages), most_ns is None and most_length is None)
+    def of(cls, problem: Problem) -> Menu:
+        """The menu of a problem. Raises BudgetError if its limits leave no modes that fit the budget."""
+        stages = all_modes(problem)
+        _check_budget(problem, stages)
+        return cls._joined(stages)
 
     @classmethod
-    def _joined(cls, stages: tuple[StageModes, ...], unrestricted: bool) -> Menu:
+    def _joined(cls, stages: tuple[StageModes, ...]) -> Menu:
         first, blocks, clocks = [0], list[Ints](), []
         stairs, low_stairs = list[Ints](), list[Ints]()
         numbers, kept_of = list[Ints](), dict[int, _Kept]()  # equal stages share their modes
@@ -442,37 +504,7 @@ class Menu:
             Stairs(np.cumsum([0, *map(len, stairs)]), *np.concatenate(stairs).T.copy()),
             Clock.joined(clocks),
             tuple(numbers),
-            unrestricted,
         )
-
-    def step_range_ns(self, problem: Problem, step_time: StepTime) -> tuple[float, float]:
-        """The shortest step that any modes allow, and the longest that any of them takes."""
-        shortest, longest, known = [], [], dict[object, tuple[float, float]]()
-        for stage, each in enumerate(self.stages):
-            key = problem.graph.kinds[stage], id(each)
-            if key not in known:
-                per_copy = access_ns_of(problem, stage, each.blocks)[each.block]
-                known[key] = (
-                    float((per_copy * each.modes.low).min()),
-                    float((per_copy * each.modes.high).max()),
-                )
-            shortest.append(known[key][0])
-            longest.append(known[key][1])
-        together = sum if step_time.shared else max
-        return max(step_time.compute_ns, together(shortest)), max(step_time.compute_ns, together(longest))
-
-
-def access_ns_of(problem: Problem, stage: int, blocks: Ints) -> npt.NDArray[np.float64]:
-    """Time that the memory needs in a step per copy of each of these blocks."""
-    modes = problem.modes
-    if modes is None or modes.hardware.memory is None:
-        return np.zeros(len(blocks))
-    node = modes.stages[stage]
-    moved = [
-        bytes_of_block(modes.network, node, (int(tall), int(wide)), modes.hardware)
-        for tall, wide in blocks[:, :2]
-    ]
-    return np.array(moved) / modes.hardware.memory.bandwidth_gb_s
 
 
 class _Kept(NamedTuple):
@@ -495,9 +527,7 @@ class _Kept(NamedTuple):
         number = np.full(len(each.blocks), -1, dtype=np.int64)
         number[kept] = np.arange(len(kept))
         steps = np.stack([modes.arrays, modes.length, number[each.block], modes.low], axis=1)
-        least, most = np.full(len(each.blocks), 2**60), np.zeros(len(each.blocks), dtype=np.int64)
-        np.minimum.at(least, each.block, modes.low)
-        np.maximum.at(most, each.block, modes.high)
+        least, most = each.copies_of_blocks()
         blocks = np.column_stack([each.blocks[kept], least[kept], most[kept]])
         return cls(steps[rows], steps[low], blocks, each.clock.take(kept), number)
 

@@ -9,11 +9,11 @@ from itertools import product
 
 import numpy as np
 
-from rramalloc.search.improve import Timer
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import TIGHT_ROUNDS, Left, ModeBounder, Rows
 from rramalloc.search.problem import Problem, Stop
 from rramalloc.search.prove import FINEST
+from rramalloc.search.timer import Timer
 from rramalloc.search.turns import ProofTurn, TimedAllocation
 
 OVERTIME_S = 2.0

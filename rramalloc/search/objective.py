@@ -7,81 +7,93 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
 
 from rramalloc.choices import ObjectiveName
-from rramalloc.errors import SpecError
-from rramalloc.search import (
-    bandwidth,
-    fewest,
-    front,
-    interval,
-    latency_front,
-    mode_objectives,
-    sequential,
-)
-from rramalloc.search.array_ranges import ArrayRangeSearch, FasterThan
+from rramalloc.errors import BudgetError, SpecError, TargetError
+from rramalloc.search import fewest, interval, sequential
+from rramalloc.search.auto import AutoSearch
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.bound import bounder_of
+from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
-from rramalloc.search.front import Front, Point
-from rramalloc.search.front import Progress as FrontProgress
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.menu import Menu, limited_to
+from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.ranges import (
+    STEP_RANGES,
+    ArrayRange,
+    FasterThan,
+    Incumbent,
+    KnownTimes,
+    StepBound,
+    StepRange,
+    close_ranges,
+)
+from rramalloc.search.timer import Timer
+from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.metrics import EnergyArea
 from rramalloc.timing.simulate import ExactTiming
-from rramalloc.units import Unit
+from rramalloc.units import Unit, duration
 
 _ROUNDING = 1e-9
+"""Part by which a bound may exceed the value that it bounds: sums of the same numbers in another order."""
 _MOST_STEPS = 2**53 - 2
 """Of a target in ns: more than any makespan, and exact as a float."""
 _ROOT_WORK = 12
-"""Units of search for the bound of an energy that no search was made for."""
+"""Units of search for a bound that no search was made for."""
+_WORTH_DESCENT = 1.2
+"""Allocations up to so many times the best value are improved: others hardly ever end below it."""
+_DESCENT_SHARE = 0.2
+"""Part of the work allowed that one descent may take."""
 
 
-class Objective(ABC):
-    """What is minimised over one problem.
+class Quantity(ABC):
+    """What an allocation of one problem is measured by.
 
     name: in options and files; label: what it measures, for axes and headings; unit: of its value and of
-    every bound of it; by_methods: whether methods other than `auto` are judged by it.
+    every bound of it.
     """
 
     name: ClassVar[str]
     label: ClassVar[str]
-    by_methods: ClassVar[bool] = False
     unit: Unit
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
     @abstractmethod
-    def value(self, timing: ExactTiming) -> float:
-        """The objective of an allocation of the problem."""
+    def value(self, found: TimedAllocation) -> float:
+        """Return the quantity of an allocation of the problem."""
+
+    def value_of(self, timing: ExactTiming) -> float:
+        """Return the quantity of an allocation that was simulated."""
+        return self.value(TimedAllocation.of_timing(self.problem, timing))
+
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+        """Return what no allocation undercuts with arrays in this range that takes so long at least."""
+        raise NotImplementedError
+
+
+class Objective(Quantity):
+    """A quantity that is minimised. by_methods: whether methods other than `auto` are judged by it."""
+
+    by_methods: ClassVar[bool] = False
 
     @abstractmethod
     def solve(self, stop: Stop, seed: int) -> Candidate:
-        """The search of `auto`. Raises TargetError, SpecError."""
+        """Search, as `auto` does. Raises TargetError, SpecError."""
 
     @abstractmethod
     def bound(self, candidate: Candidate, stop: Stop) -> float:
-        """A value that no allocation within the budget undercuts, by what a method proved and the root.
+        """Return a value that no allocation within the budget undercuts.
 
-        stop: of the search that it belongs to, whose clock and token end it too.
+        candidate: of any method, with its proof; stop: of its search, whose clock and token end this too.
         """
-
-    def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
-        """All non-dominated points of (arrays, value) up to the budget. Raises SpecError."""
-        raise SpecError("objective", f"there is no front of arrays against {self.name!r}")
-
-    def bound_of_point(self, point: Point, value: float) -> float:
-        """The bound of a point of `front`, in the unit of the objective."""
-        if self.unit != "ns":
-            return int(point.lower_bound)
-        return min(value, value * (point.lower_bound / point.value))
 
 
 class TimeObjective(Objective):
@@ -89,22 +101,29 @@ class TimeObjective(Objective):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self.unit = self.problem.time_unit if self._by_step is None else "ns"
+        self.unit = self.problem.time_unit if self.by_step is None else "ns"
 
     @property
-    def _by_step(self) -> StepTime | None:
+    def by_step(self) -> StepTime | None:
         """The step time where its length depends on the allocation, None where all steps are as long."""
         step_time = self.problem.step_time
         return step_time if step_time is not None and step_time.depends_on_copies else None
 
     def in_ns(self, value: float) -> float:
-        """A value or a bound of it in ns. Only where a time of a step is given."""
+        """Return a value or a bound of it in ns. Only where a time of a step is given."""
         step_time = self.problem.step_time
         return value if self.unit == "ns" or step_time is None else value * step_time.compute_ns
 
-    def _step_time_of(self, timing: ExactTiming) -> StepTime | None:
-        """The step time with the blocks that an allocation has, None where steps are counted."""
-        return self.problem.in_blocks(timing.graph.blocks).step_time if self.unit == "ns" else None
+    def in_unit(self, steps: int) -> float:
+        """Return so many of the shortest steps in the unit of the objective."""
+        step_time = self.problem.step_time
+        if step_time is None or self.unit != "ns":
+            return steps
+        return steps * step_time.step_ns(self.problem.smallest)
+
+    def length_of(self, found: TimedAllocation) -> float:
+        """Return the length of a step in ns, 1 where steps or ticks are counted."""
+        return self.problem.step_ns(found.copies, found.blocks) if self.unit == "ns" else 1
 
 
 class Latency(TimeObjective):
@@ -113,35 +132,46 @@ class Latency(TimeObjective):
     name, label, by_methods = "latency", "latency", True
 
     @override
-    def value(self, timing: ExactTiming) -> float:
-        step_time = self._step_time_of(timing)
-        return timing.makespan * (1 if step_time is None else step_time.step_ns(timing.replication))
+    def value(self, found: TimedAllocation) -> float:
+        return found.makespan * self.length_of(found)
+
+    @override
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+        return latency_ns
 
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
-        by_product = self._by_step is not None and self._by_step.moves
-        by_step = mode_objectives.solve_latency_ns if self.problem.on_menu else bandwidth.solve
-        return (by_step if by_product else solve_makespan)(self.problem, stop, seed)
+        if self.by_step is None or not self.by_step.moves:
+            return self.of_steps(solve_makespan(self.problem, stop, seed))
+        return self.solve_within(stop, seed, math.inf)
+
+    def of_steps(self, candidate: Candidate) -> Candidate:
+        """Return an answer in steps with its bound in the unit of the objective."""
+        return replace(candidate, objective_bound=self.in_unit(candidate.lower_bound))
+
+    def solve_within(self, stop: Stop, seed: int, most_interval_ns: float) -> Candidate:
+        """Search over all step lengths the least latency of allocations with an interval in ns."""
+        model = _LatencyByStep.of(self, stop, seed, most_interval_ns)
+        bound_ns = close_ranges(
+            StepRange.all_of(self.problem, model, stop.work, STEP_RANGES), model.incumbent, stop
+        )
+        words = f"latency bound {duration(bound_ns)} over all step times, by branch and bound on each range"
+        return model.incumbent.candidate(words, bound_ns)
 
     @override
     def bound(self, candidate: Candidate, stop: Stop) -> float:
         if candidate.objective_bound is not None:
             return candidate.objective_bound
         steps = root_bound(self.problem, stop, candidate.lower_bound)
-        if self.unit != "ns" or self.problem.step_time is None:
+        if self.unit != "ns":
             return steps
-        if self.problem.on_menu:
-            return mode_objectives.root_bound_ns(self.problem, stop)
-        shortest_ns = self.problem.step_time.step_ns(self.problem.smallest)
-        return max(steps * shortest_ns, bandwidth.root_bound_ns(self.problem, stop))
-
-    @override
-    def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
-        if self.problem.on_menu:
-            return mode_objectives.solve_front(self, stop, seed, on_progress)
-        if self.unit == "ns" and self._by_step is not None:
-            return latency_front.solve(self.problem, self._by_step, stop, seed, on_progress)
-        return front.solve(self.problem, stop, seed, on_progress)
+        known = self.problem.root_bounds
+        if "ns" not in known:
+            known["ns"] = (
+                self.solve_within(stop.nested(_ROOT_WORK, gap=0.0, cores=1), 0, math.inf).objective_bound
+                or 0.0
+            )
+        return known["ns"]
 
 
 class Makespan(Latency):
@@ -152,6 +182,17 @@ class Makespan(Latency):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.unit = self.problem.time_unit
+
+    @override
+    def solve(self, stop: Stop, seed: int) -> Candidate:
+        return self.of_steps(solve_makespan(self.problem, stop, seed))
+
+    @override
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+        step_time = self.problem.step_time
+        if step_time is None:
+            return latency_ns
+        return 0.0 if step_time.depends_on_copies else latency_ns / step_time.compute_ns
 
 
 class LatencyNs(Latency):
@@ -168,59 +209,139 @@ class LatencyNs(Latency):
             )
 
 
+@dataclass(eq=False)
+class _LatencyByStep:
+    """The `StepModel` of the latency in ns, of allocations with an interval of at most so many ns."""
+
+    problem: Problem
+    incumbent: Incumbent
+    descent: Descent
+    stop: Stop
+    seed: int
+    most_interval_ns: float
+
+    @classmethod
+    def of(cls, latency: Latency, stop: Stop, seed: int, most_interval_ns: float) -> _LatencyByStep:
+        """Begin with the fewest arrays."""
+        problem, menu = latency.problem, Menu.of(latency.problem)
+
+        def value(found: TimedAllocation) -> float:
+            step_ns = problem.step_ns(found.copies, found.blocks)
+            too_long = math.isfinite(most_interval_ns) and (
+                problem.interval(found.copies, found.blocks) * step_ns > most_interval_ns
+            )
+            return math.inf if too_long else found.makespan * step_ns
+
+        incumbent = Incumbent(problem, value)
+        descent = Descent(problem, menu, stop)
+        model = cls(problem, incumbent, descent, stop, seed, most_interval_ns)
+        model.keep(descent.timer.allocation(menu.smallest))
+        return model
+
+    def keep(self, found: TimedAllocation) -> None:
+        """Offer an allocation, and what a descent from it finds."""
+        self.incumbent.offer(found)
+        if self.incumbent.value_of(found) < self.incumbent.value * _WORTH_DESCENT:
+            self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+
+    def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
+        """Return the steps of a bound that takes no search, times the length of a step."""
+        within = self._within(relaxed, step_ns)
+        if within is None:
+            return math.inf
+        if not within.one_block:  # the cheapest modes for the smallest interval are a start that costs little
+            menu = Menu.of(within)
+            state, _ = menu.cheapest(menu.smallest_interval(within))
+            for start in (state, menu.smallest):
+                self.incumbent.offer(self.descent.timer.of_blocks(menu.blocks_of(start), start.copies))
+        return max(quick_bound(within, self.stop), steps) * step_ns
+
+    def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
+        """Search the least steps with what `longest_ns` can feed."""
+        within = self._within(relaxed, step_ns)
+        if within is None:
+            return StepBound(math.inf)
+        candidate = solve_makespan(within, self.stop.nested(work), self.seed)
+        self.incumbent.spent_s += max(candidate.seconds or 0.0, SECONDS_PER_WORK)
+        if self.problem.holds(candidate.replication, candidate.blocks):
+            self.keep(self.descent.timer.of(candidate))
+        return StepBound(candidate.lower_bound * step_ns, candidate.lower_bound)
+
+    def _within(self, relaxed: Problem, step_ns: float) -> Problem | None:
+        """Return the problem with stages short enough for the interval; None if no allocation is."""
+        if math.isinf(self.most_interval_ns):
+            return relaxed
+        try:
+            return limited_to(relaxed, int(self.most_interval_ns / step_ns))
+        except BudgetError:
+            return None
+
+
 class Interval(TimeObjective):
     """Time between inputs that stream."""
 
     name, label = "interval", "interval"
 
     @override
-    def value(self, timing: ExactTiming) -> float:
-        step_time = self._step_time_of(timing)
-        return timing.interval * (1 if step_time is None else step_time.step_ns(timing.replication))
+    def value(self, found: TimedAllocation) -> float:
+        return self.problem.interval(found.copies, found.blocks) * self.length_of(found)
 
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
-        """Smallest interval * step_ns, then the least makespan among the allocations that reach it."""
-        problem, step_time = self.problem, self.problem.step_time
-        if problem.on_menu:
-            return mode_objectives.solve_interval(problem, stop, seed)
-        steps = interval.fastest_interval(problem)
-        least = interval.fewest_copies(problem, steps)
-        most, fixed_ns = None, 0.0
-        if step_time is not None:
-            fixed_ns = step_time.step_ns(least)
-            most = step_time.most_copies(fixed_ns, least)
-        candidate = solve_makespan(replace(problem, least=least, most=most), stop, seed)
-        if step_time is not None and step_time.step_ns(candidate.replication) > fixed_ns * (1 + 1e-12):
-            candidate = replace(candidate, replication=least)
+        """Smallest interval * step_ns, then the least latency among the allocations that reach it."""
+        problem = self.problem
+        if self.by_step is None or not self.by_step.moves:
+            menu = Menu.of(problem)
+            steps = menu.smallest_interval(problem)
+            candidate = solve_makespan(limited_to(problem, steps), stop, seed)
+            timed = Timer(problem, menu).of(candidate)
+            if problem.interval(timed.copies, timed.blocks) > steps or not problem.holds(
+                timed.copies, timed.blocks
+            ):
+                state, _ = menu.cheapest(steps)
+                candidate = replace(candidate, replication=state.copies, blocks=menu.blocks_of(state))
+            words = (
+                f"interval {steps} proven best by trying every one; makespan at that interval, at least "
+                f"{candidate.lower_bound} {problem.time_unit}: {candidate.proof}"
+            )
+            return replace(candidate, lower_bound=1, objective_bound=self._least(stop), proof=words)
+        incumbent, bound_ns = interval.least_product(problem, stop)
+        reached_ns = incumbent.value * (1 + _ROUNDING)
+        latency = Latency(problem)
+        model = _LatencyByStep.of(latency, stop, seed, reached_ns)
+        model.incumbent.spent_s += incumbent.spent_s
+        if incumbent.best is not None:
+            model.keep(incumbent.best)
+        ranges = StepRange.all_of(problem, model, stop.work, STEP_RANGES)
+        latency_ns = close_ranges(ranges, model.incumbent, stop)
         words = (
-            f"interval {steps} proven best by trying every one; makespan at that interval, at least "
-            f"{candidate.lower_bound} steps: {candidate.proof}"
+            f"interval bound {duration(bound_ns)} over all step times, by trying every interval; "
+            f"latency at that interval at least {duration(latency_ns)}"
         )
-        return replace(candidate, lower_bound=1, objective_bound=self._least(stop), proof=words)
+        return model.incumbent.candidate(words, bound_ns)
+
+    @override
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+        problem = replace(self.problem, budget=most_arrays, tiles=None)
+        if self.by_step is None:
+            return Menu.of(problem).smallest_interval(problem)
+        return interval.least_product(problem, Stop())[1]
 
     @override
     def bound(self, candidate: Candidate, stop: Stop) -> float:
         return self._least(stop) if candidate.objective_bound is None else candidate.objective_bound
 
-    @override
-    def front(self, stop: Stop, seed: int, on_progress: FrontProgress | None) -> Front:
-        if self.problem.on_menu:
-            return mode_objectives.solve_front(self, stop, seed, on_progress)
-        return front.solve_interval(self.problem, self._by_step)
-
     def _least(self, stop: Stop) -> float:
-        """The smallest value by trying every interval, of allocations that tiles need not hold."""
-        problem = replace(self.problem, tiles=None)
-        if problem.on_menu:
-            if self._by_step is None:
-                return mode_objectives.smallest_interval(problem)
-            share = stop.nested(stop.work, gap=0.0)
-            return mode_objectives.solve_interval(problem, share, 0).objective_bound or 0.0
-        steps = interval.fastest_interval(problem)
-        if self._by_step is None:
-            return steps
-        return steps * self._by_step.step_ns(interval.fewest_copies(problem, steps))
+        """Return the smallest value by trying every interval, of allocations that tiles need not hold."""
+        known = self.problem.root_bounds
+        if self.name not in known:
+            problem = replace(self.problem, tiles=None)
+            if self.by_step is None:
+                known[self.name] = Menu.of(problem).smallest_interval(problem)
+            else:
+                known[self.name] = interval.least_product(problem, stop.nested(stop.work, gap=0.0))[1]
+        bound = known[self.name]
+        return bound if self.unit == "ns" else round(bound)
 
 
 class FewestArrays(Objective):
@@ -236,34 +357,38 @@ class FewestArrays(Objective):
         self._target_steps, self._target_ns = target_steps, target_ns
 
     @override
-    def value(self, timing: ExactTiming) -> float:
-        return self.problem.arrays(timing.replication, timing.graph.blocks)
+    def value(self, found: TimedAllocation) -> float:
+        return found.arrays
+
+    @override
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+        return fewest_arrays
 
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
-        return fewest.solve(self.problem, stop, seed, self.target)
-
-    @override
-    def bound(self, candidate: Candidate, stop: Stop) -> float:
-        return self.problem.minimum if candidate.objective_bound is None else candidate.objective_bound
-
-    @property
-    def target(self) -> int:
-        """The target in steps. Raises SpecError unless there is exactly one that can be had in steps."""
         steps, target_ns, step_time = self._target_steps, self._target_ns, self.problem.step_time
         if steps is not None and target_ns is None:
-            return steps
+            return fewest.solve(self.problem, stop, seed, steps)
         if target_ns is None or steps is not None:
             raise SpecError("target", "objective 'arrays' needs either --target STEPS or --target-ns NS")
         if step_time is None:
             raise SpecError(
                 "target_ns", "the hardware has no [timing], so give --target in steps or --latency-table"
             )
-        if step_time.depends_on_copies:
-            raise SpecError(
-                "target_ns", "the hardware's [memory] changes the step time: give --target in steps"
-            )
-        return steps_within(target_ns, step_time.compute_ns)
+        if not step_time.depends_on_copies:
+            return fewest.solve(self.problem, stop, seed, steps_within(target_ns, step_time.compute_ns))
+        try:
+            return fewest.solve_ns(self.problem, stop, seed, target_ns)
+        except TargetError as error:
+            latency = LatencyNs(self.problem)
+            least_ns = latency.bound(Candidate(self.problem.smallest, 1, ""), stop)
+            raise TargetError(
+                target_ns, least_ns, "ns", proven=error.proven or least_ns > target_ns
+            ) from None
+
+    @override
+    def bound(self, candidate: Candidate, stop: Stop) -> float:
+        return self.problem.minimum if candidate.objective_bound is None else candidate.objective_bound
 
 
 def steps_within(target_ns: float, step_ns: float) -> int:
@@ -281,16 +406,18 @@ class Sequential(TimeObjective):
     name, label = "sequential", "sum of layer times"
 
     @override
-    def value(self, timing: ExactTiming) -> float:
-        step_time = self._step_time_of(timing)
-        if step_time is None:
-            return int((timing.batches * timing.cycles).sum())
-        stages = np.arange(len(timing.batches))
-        return math.fsum((timing.batches * step_time.alone_ns(stages, timing.replication)).tolist())
+    def value(self, found: TimedAllocation) -> float:
+        problem, stages = self.problem, np.arange(len(found.copies))
+        each = zip(stages.tolist(), found.blocks, found.copies.tolist(), strict=True)
+        lengths = [-(-problem.total(i, block) // n) * problem.ticks(i, block, n) for i, block, n in each]
+        if self.by_step is None or self.unit != "ns":
+            return int(sum(lengths))
+        alone_ns = problem.step_time_in(found.blocks).alone_ns(stages, found.copies)
+        return math.fsum((np.array(lengths) * alone_ns).tolist())
 
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
-        return sequential.solve_in_turn(self.problem, stop, self._by_step)
+        return sequential.solve_in_turn(self.problem, stop, self.by_step)
 
     @override
     def bound(self, candidate: Candidate, stop: Stop) -> float:
@@ -300,7 +427,60 @@ class Sequential(TimeObjective):
         return round(bound) if self.unit != "ns" else bound
 
 
-class LeastEnergy(Objective):
+class RangedByArrays(Objective):
+    """What rises with arrays and with time, so that ranges of arrays bound it."""
+
+    @abstractmethod
+    def least(self, arrays: int, latency_ns: float) -> float:
+        """Return what no allocation undercuts with at least so many arrays and so much time."""
+
+    @abstractmethod
+    def fastest(self, problem: Problem, stop: Stop, seed: int) -> FasterThan:
+        """Search for the least time of a problem with fewer arrays."""
+
+    @override
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+        return self.least(fewest_arrays, latency_ns)
+
+    @override
+    def solve(self, stop: Stop, seed: int) -> Candidate:
+        menu = Menu.of(self.problem)
+        incumbent, descent = Incumbent(self.problem, self.value), Descent(self.problem, menu, stop)
+        model = _ByArrays(self, incumbent, descent, stop, seed)
+        smallest = menu.smallest
+        model.keep(Candidate(smallest.copies, 1, "", blocks=menu.blocks_of(smallest)))
+        bound = close_ranges(ArrayRange.all_of(KnownTimes(model, incumbent), stop.work), incumbent, stop)
+        return incumbent.candidate(
+            "bound over all numbers of arrays, by branch and bound on ranges of them", bound
+        )
+
+
+@dataclass(eq=False)
+class _ByArrays:
+    """The `ArrayModel` of an objective."""
+
+    objective: RangedByArrays
+    incumbent: Incumbent
+    descent: Descent
+    stop: Stop
+    seed: int
+
+    def floor(self, arrays: int, latency_ns: float) -> float:
+        """As `ArrayModel.floor`."""
+        return self.objective.least(arrays, latency_ns)
+
+    def fastest(self, problem: Problem, work: int) -> FasterThan:
+        """As `ArrayModel.fastest`."""
+        return self.objective.fastest(problem, self.stop.nested(work), self.seed)
+
+    def keep(self, candidate: Candidate) -> None:
+        """As `ArrayModel.keep`: also what a descent from it finds."""
+        found = self.descent.timer.of(candidate)
+        self.incumbent.offer(found)
+        self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+
+
+class LeastEnergy(RangedByArrays):
     """Energy for one input: static energy grows with the arrays and with the latency."""
 
     name, label, by_methods = "energy", "energy", True
@@ -319,22 +499,17 @@ class LeastEnergy(Objective):
         self._floor = EnergyFloor(problem, model)
 
     @override
-    def value(self, timing: ExactTiming) -> float:
-        metrics = self.problem.metrics(timing)
-        value = None if metrics is None else self._of(metrics.total)
+    def value(self, found: TimedAllocation) -> float:
+        value = self._of(self.problem.measured(found.makespan, found.copies, found.blocks).total)
         if value is None:
             raise AssertionError("checked when the objective was made")
         return value
 
     @override
-    def solve(self, stop: Stop, seed: int) -> Candidate:
-        def fastest(problem: Problem, work: int) -> FasterThan:
-            share = stop.nested(work)
-            latency = Latency(problem)
-            candidate = latency.solve(share, seed)
-            return FasterThan(candidate, latency.in_ns(latency.bound(candidate, share)))
-
-        return ArrayRangeSearch(self.problem, stop, self.value, self.floor, fastest).run()
+    def fastest(self, problem: Problem, stop: Stop, seed: int) -> FasterThan:
+        latency = Latency(problem)
+        candidate = latency.solve(stop, seed)
+        return FasterThan(candidate, latency.in_ns(latency.bound(candidate, stop)))
 
     @override
     def bound(self, candidate: Candidate, stop: Stop) -> float:
@@ -346,8 +521,8 @@ class LeastEnergy(Objective):
             known[self.name] = self.solve(share, 0).objective_bound or 0.0
         return known[self.name]
 
-    def floor(self, arrays: int, latency_ns: float) -> float:
-        """What no allocation undercuts with at least so many arrays and so much time."""
+    @override
+    def least(self, arrays: int, latency_ns: float) -> float:
         return self._floor.energy_pj(arrays, latency_ns)
 
     def _of(self, total: EnergyArea) -> float | None:
@@ -361,12 +536,32 @@ class LeastEdp(LeastEnergy):
     unit: Unit = "pJ ns"
 
     @override
-    def floor(self, arrays: int, latency_ns: float) -> float:
+    def least(self, arrays: int, latency_ns: float) -> float:
         return self._floor.energy_pj(arrays, latency_ns) * latency_ns
 
-    @override
     def _of(self, total: EnergyArea) -> float | None:
         return total.edp
+
+
+class Area(Quantity):
+    """Area of the arrays in use, and of the fewest tiles that hold them."""
+
+    name, label = "area", "area"
+    unit: Unit = "um2"
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        if problem.energy is None or problem.energy.energy.area_um2 is None:
+            raise SpecError("objective", "'area' needs a hardware with area_um2 in [energy]")
+        self._model = problem.energy
+
+    @override
+    def value(self, found: TimedAllocation) -> float:
+        return self._model.area_um2(found.arrays) or 0.0
+
+    @override
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+        return self._model.area_um2(fewest_arrays) or 0.0
 
 
 OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
@@ -378,12 +573,16 @@ OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
     "sequential": Sequential,
 }
 """Those of `optimize` and of sweeps."""
-FRONTS: dict[str, type[Objective]] = {
+QUANTITIES: dict[str, type[Quantity]] = {
+    "arrays": FewestArrays,
     "makespan": Makespan,
-    "interval": Interval,
     "latency_ns": LatencyNs,
+    "interval": Interval,
+    "energy": LeastEnergy,
+    "edp": LeastEdp,
+    "area": Area,
 }
-"""Those that `pareto` puts against arrays."""
+"""Those that `pareto` puts against each other."""
 
 
 def check_method(objective: ObjectiveName, method: str) -> None:
@@ -392,20 +591,34 @@ def check_method(objective: ObjectiveName, method: str) -> None:
         raise SpecError("method", f"{method!r} minimises latency only; objective {objective!r} needs 'auto'")
 
 
+def quick_bound(problem: Problem, stop: Stop) -> int:
+    """Return steps that no allocation undercuts, by rules for a single box, or by the smallest interval."""
+    if stop.out_of_time:
+        return 1
+    if problem.one_block and not problem.is_limited:
+        return bounder_of(problem).root_bound(stop)
+    return Menu.of(problem).smallest_interval(replace(problem, tiles=None))
+
+
 def root_bound(problem: Problem, stop: Stop, known: int = 1) -> int:
-    """Steps that no allocation undercuts, without a search: those known already, or more."""
-    if known > 1 and not problem.on_menu and not bounder_of(problem).refutes(known):
-        return known
-    if problem.on_menu:
-        return max(known, mode_objectives.root_bound(problem, stop))
-    return max(known, bounder_of(problem).root_bound(stop))
+    """Return steps that no allocation undercuts, with hardly a search: those known already, or more."""
+    if problem.one_block:
+        if known > 1 and not bounder_of(problem).refutes(known):
+            return known
+        return max(known, bounder_of(problem).root_bound(stop))
+    found = problem.root_bounds
+    if "steps" not in found:  # the same for every method tried on a problem
+        search = AutoSearch(problem, stop.nested(1, gap=0.0, cores=1), 0, 0, Menu.of(problem))
+        search.run()
+        found["steps"] = search.bound
+    return max(known, int(found["steps"]))
 
 
 def gap_of(value: float, bound: float) -> float:
-    """Relative distance of a value from its bound; 0 where the value itself is 0."""
+    """Return the relative distance of a value from its bound; 0 where the value itself is 0."""
     return (value - bound) / value if value else 0.0
 
 
 def within(value: float, bound: float) -> float:
-    """A bound without the rounding by which it may exceed a value that it bounds."""
+    """Return a bound without the rounding by which it may exceed a value that it bounds."""
     return value if value < bound <= value * (1 + _ROUNDING) else bound

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.tiles import Classes, Fit, Tiles
 from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
-from rramalloc.timing.access import Absolute, StepTime
+from rramalloc.timing.access import StepTime, bytes_of_block
 from rramalloc.timing.metrics import EnergyModel, Metrics
 from rramalloc.timing.simulate import ExactTiming, Replication, simulate
 from rramalloc.timing.stage_graph import StageGraph
@@ -38,7 +39,9 @@ class Problem:
     least, most: bounds on the copies of each stage, None for 1 and for its windows;
     tiles: of the chips, if copies may not straddle them, None if only the budget counts;
     modes: with mapping `sdk` what every block of windows takes, None if all copies are of the graph's blocks;
-    energy: what the hardware says of energy and area, None if nothing.
+    energy: what the hardware says of energy and area, None if nothing;
+    fed_ns: longest access of a mode of each stage in a step, longest: of all its batches together; None
+    without such a limit.
     Raises BudgetError, TileError or PlacementError if one copy of every stage does not fit.
     """
 
@@ -53,6 +56,9 @@ class Problem:
     energy: EnergyModel | None = None
     root_bounds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
     """Bounds by objective that took little work and are the same for every method tried."""
+    fed_ns: npt.NDArray[np.float64] | None = None
+    longest: int | None = None
+    _access: dict[tuple[int, Pair], float] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.minimum > self.budget:
@@ -72,9 +78,14 @@ class Problem:
         return [(self.graph.names[stage], int(self.demand[stage])) for stage in order]
 
     @property
-    def on_menu(self) -> bool:
-        """Whether the search is over modes from a menu: of blocks, or of copies with their own clocks."""
-        return self.modes is not None or self.graph.clocks is not None
+    def one_block(self) -> bool:
+        """Whether every stage has the one block of the graph: copies alone are chosen."""
+        return self.modes is None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether its modes are those that a step can feed, or that are short enough."""
+        return self.fed_ns is not None or self.longest is not None
 
     @property
     def time_unit(self) -> Unit:
@@ -110,15 +121,77 @@ class Problem:
             return replication * self.demand
         return self.modes.each(blocks, replication)
 
+    def arrays_of_stage(self, stage: int, block: Pair, copies: int) -> int:
+        """Arrays that so many copies of a block of one stage take."""
+        if self.modes is None:
+            return int(self.demand[stage]) * copies
+        return self.modes.of(stage, block).arrays(copies)
+
+    def total(self, stage: int, block: Pair) -> int:
+        """Blocks of this shape that cover the output of a stage."""
+        return self.graph.grids[stage].recut(block).total
+
+    def ticks(self, stage: int, block: Pair, copies: int) -> int:
+        """Ticks of a batch of a stage."""
+        return 1 if self.graph.clocks is None else int(self.graph.clocks(stage, block).of(np.array(copies)))
+
+    def interval(self, copies: Replication, blocks: Blocks) -> int:
+        """Length of the longest stage, in steps or ticks."""
+        each = zip(range(len(copies)), blocks, copies.tolist(), strict=True)
+        lengths = [
+            -(-self.total(i, block) // count) * self.ticks(i, block, count) for i, block, count in each
+        ]
+        return int(max(lengths))
+
+    def copies_allowed(self, stage: int, block: Pair) -> tuple[int, int]:
+        """The fewest and the most copies of a block of one stage."""
+        if self.one_block:
+            return int(self.smallest[stage]), int(self.largest[stage])
+        alone = self.graph.most_copies[stage] < self.graph.windows[stage]
+        return 1, 1 if alone else self.total(stage, block)
+
+    def access_ns(self, stage: int, blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Time that the memory needs in a step per copy of each of these blocks (height, width, ...)."""
+        return np.array([self._access_of(stage, (int(tall), int(wide))) for tall, wide in blocks[:, :2]])
+
+    def _access_of(self, stage: int, block: Pair) -> float:
+        step_time, modes = self.step_time, self.modes
+        if step_time is None:
+            return 0.0
+        if modes is None or block == self.graph.blocks[stage] or not step_time.moves:
+            return float(step_time.access_ns_per_copy[stage])
+        key = self.graph.kinds[stage], block  # equal stages move the same bytes
+        if key not in self._access:
+            node, memory = self.graph.stages[stage], modes.hardware.memory
+            moved = 0.0 if memory is None else bytes_of_block(modes.network, node, block, modes.hardware)
+            self._access[key] = 0.0 if memory is None else moved / memory.bandwidth_gb_s
+        return self._access[key]
+
+    def step_time_in(self, blocks: Blocks) -> StepTime:
+        """The step time with these blocks. Raises ValueError where no time is given."""
+        if self.step_time is None:
+            raise ValueError("the problem has no step time")
+        access = [self._access_of(stage, block) for stage, block in enumerate(blocks)]
+        return replace(self.step_time, access_ns_per_copy=np.array(access))
+
+    def step_ns(self, copies: Replication, blocks: Blocks) -> float:
+        """Length of a step, or of a tick, of an allocation. Raises ValueError where no time is given."""
+        return self.step_time_in(blocks).step_ns(copies)
+
+    def measured(self, makespan: int, copies: Replication, blocks: Blocks) -> Metrics:
+        """Energy and area of an allocation. Raises ValueError where the hardware has no [energy]."""
+        if self.energy is None:
+            raise ValueError("the hardware has no [energy]")
+        latency_ns = None if self.step_time is None else makespan * self.step_ns(copies, blocks)
+        return self.energy.measure(
+            self.graph.in_blocks(blocks), copies, lambda some: self.arrays_of_stages(some, blocks), latency_ns
+        )
+
     def metrics(self, timing: ExactTiming) -> Metrics | None:
         """Energy and area of an allocation; None where the hardware has no [energy]."""
         if self.energy is None:
             return None
-        blocks = timing.graph.blocks
-        latency_ns = Absolute.of(self.in_blocks(blocks).step_time, timing).latency_ns
-        return self.energy.measure(
-            timing.graph, timing.replication, lambda copies: self.arrays_of_stages(copies, blocks), latency_ns
-        )
+        return self.measured(timing.makespan, timing.replication, timing.graph.blocks)
 
     def in_blocks(self, blocks: Blocks | None) -> Problem:
         """This problem with the blocks of all stages fixed, for timing and for the length of a step."""
@@ -285,7 +358,7 @@ class Stop:
 
     def is_open(self, best: float, bound: float, spent_s: float) -> bool:
         """Whether a search over ranges goes on: the gap is beyond the one wanted and all rounding."""
-        close = best - bound <= max(self.gap, _ROUNDING) * best
+        close = math.isfinite(best) and best - bound <= max(self.gap, _ROUNDING) * best
         return not (close or self.out_of_time or spent_s >= self.work_s)
 
     def ends(self, best: int, bound: int, target: int, spent_s: float) -> bool:

@@ -15,8 +15,9 @@ the bound until a combination exists; everything that reaches it has then been l
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ import numpy.typing as npt
 from rramalloc.errors import SpecError
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.search import repair
-from rramalloc.search.menu import Menu, access_ns_of
+from rramalloc.search.menu import Modes, StageModes, all_modes
 from rramalloc.search.problem import Blocks, Candidate, Problem, Stop
 from rramalloc.timing.access import StepTime
 from rramalloc.units import duration
@@ -65,19 +66,48 @@ def solve_in_turn(problem: Problem, stop: Stop, by_step: StepTime | None) -> Can
 
 
 def _solve(problem: Problem, stop: Stop, by_step: StepTime | None) -> Candidate:
-    choices, every_block = _choices(problem, by_step)
     step = 1.0 if by_step is None else by_step.compute_ns * _FIRST_RAISE
+    choices, blocks = _choices(problem, partial(_costs, problem, by_step))
     search = LeastSum(choices, stop, step=step)
     chosen, proven = search.run()
-    blocks: Blocks | None = None
-    if every_block is not None:
-        blocks = tuple((tall, wide) for tall, wide in every_block[chosen].tolist())
-    total = float(choices.costs[chosen].sum())
+    total = float(search.choices.costs[chosen].sum())
     least = f"{round(total)} batches" if by_step is None else duration(total)
     how = "the fewest there are" if by_step is None else "the least there is"
     words = f"{least} in sum, {how if proven else 'not proven the fewest: stopped after the work allowed'}"
-    copies = choices.copies[chosen]
-    return Candidate(copies, 1, words, search.seconds, objective_bound=search.bound, blocks=blocks)
+    return _candidate(search, chosen, blocks, words)
+
+
+def least_access(problem: Problem, stop: Stop) -> Candidate:
+    """Return the modes with the least sum of memory access in a step; `objective_bound` is of that sum."""
+    costs = [_access_ns(problem, stage, own) for stage, own in enumerate(all_modes(problem))]
+    step = _FIRST_RAISE * sum(float(each.min()) for each in costs) or 1.0
+    choices, blocks = _choices(problem, lambda stage, _: costs[stage])
+    search = LeastSum(choices, stop, step=step)
+    return _candidate(search, search.run()[0], blocks, "")
+
+
+def _candidate(search: LeastSum, chosen: Ints, blocks: Ints, proof: str) -> Candidate:
+    shapes = tuple((tall, wide) for tall, wide in blocks[chosen].tolist())
+    copies = search.choices.copies[chosen]
+    return Candidate(copies, 1, proof, search.seconds, objective_bound=search.bound, blocks=shapes)
+
+
+def _access_ns(problem: Problem, stage: int, listed: StageModes) -> Floats:
+    """Time that the memory needs in a step for each of these modes."""
+    access_ns: Floats = problem.access_ns(stage, listed.blocks)[listed.block] * listed.modes.low
+    return access_ns
+
+
+def _costs(problem: Problem, by_step: StepTime | None, stage: int, listed: StageModes) -> Floats:
+    """Time of all batches of each of these modes while no other stage runs."""
+    length = listed.modes.length.astype(np.float64)
+    if by_step is None:
+        return length
+    step_ns = np.maximum(_access_ns(problem, stage, listed), by_step.compute_ns)
+    if by_step.transfer is not None:
+        carried = by_step.transfer.fixed_ns[stage] + by_step.transfer.ns_per_copy[stage] * listed.modes.low
+        step_ns = np.maximum(step_ns, carried)
+    return length * step_ns
 
 
 def _placed(problem: Problem, copies: Ints, blocks: Blocks | None) -> tuple[Ints, Blocks | None]:
@@ -243,78 +273,50 @@ class LeastSum:
         return self._given_up or self.stop.out_of_time or self.seconds >= allowed
 
 
-def _choices(problem: Problem, by_step: StepTime | None) -> tuple[StageChoices, Ints | None]:
-    """What every stage can do, and with modes the block (height, width) of each choice."""
-    if not problem.on_menu:
-        return _joined([_of_copies(problem, stage, by_step) for stage in range(len(problem.demand))], problem)
-    if by_step is not None and by_step.transfer is not None:
+CostsOf = Callable[[int, StageModes], Floats]
+
+
+def _choices(problem: Problem, costs_of: CostsOf) -> tuple[StageChoices, Ints]:
+    """What every stage can do, and the block (height, width) of each choice."""
+    if problem.step_time is not None and problem.step_time.transfer is not None and not problem.one_block:
         raise SpecError("mapping", "'sdk' cannot be optimised for a placement: use --mapping im2col")
-    menu, made, stages = Menu.of(problem), dict[tuple[int, int], _Stage](), list[_Stage]()
-    for stage, each in enumerate(menu.stages):
-        key = id(each), problem.graph.kinds[stage]
+    made, stages = dict[tuple[int, ...], _Stage](), list[_Stage]()
+    for stage, listed in enumerate(all_modes(problem)):
+        key: tuple[int, ...] = (id(listed), problem.graph.kinds[stage])
+        if problem.step_time is not None and problem.step_time.transfer is not None:
+            key += (stage,)
         if key not in made:
-            made[key] = _of_modes(problem, menu, stage, by_step)
+            made[key] = _Stage.of(listed.modes, costs_of(stage, listed))
         stages.append(made[key])
-    return _joined(stages, problem)
-
-
-class _Stage(NamedTuple):
-    """Choices of one stage: arrays of all copies rise, costs fall."""
-
-    copies: Ints
-    arrays: Ints
-    costs: Floats
-    blocks: Ints | None = None
-
-    def falling(self, *ties: Ints) -> _Stage:
-        """Those that none with as few arrays undercuts; ties: of equals the smallest in the last of these."""
-        order = np.lexsort((*ties, self.costs, self.arrays))
-        best = np.minimum.accumulate(self.costs[order])
-        kept = order[np.concatenate(([True], best[1:] < best[:-1]))]
-        blocks = None if self.blocks is None else self.blocks[kept]
-        return _Stage(self.copies[kept], self.arrays[kept], self.costs[kept], blocks)
-
-
-def _of_copies(problem: Problem, stage: int, by_step: StepTime | None) -> _Stage:
-    """The fewest copies of a stage, and all beyond at which its batches change."""
-    windows = int(problem.graph.windows[stage])
-    least, most = int(problem.smallest[stage]), int(problem.largest[stage])
-    useful = useful_copies(windows)
-    useful = useful[(useful > least) & (useful <= most)]
-    copies = np.concatenate((np.array([least], dtype=np.int64), useful))
-    costs = (-(-windows // copies)).astype(np.float64)
-    if by_step is not None:
-        costs = costs * by_step.alone_ns(np.full(len(copies), stage), copies)
-    return _Stage(copies, copies * problem.demand[stage], costs).falling()
-
-
-def _of_modes(problem: Problem, menu: Menu, stage: int, by_step: StepTime | None) -> _Stage:
-    """The same of every block; the fewest copies for each number of batches."""
-    every = menu.stages[stage]
-    modes = every.modes
-    costs = modes.length.astype(np.float64)
-    if by_step is not None:
-        access_ns = access_ns_of(problem, stage, every.blocks)[every.block] * modes.low
-        costs = costs * np.maximum(access_ns, by_step.compute_ns)
-    blocks = np.stack([modes.tall, modes.wide], axis=1)
-    return _Stage(modes.low, modes.arrays, costs, blocks).falling(modes.tall, modes.total)
-
-
-def _joined(stages: list[_Stage], problem: Problem) -> tuple[StageChoices, Ints | None]:
-    first = np.concatenate(([0], np.cumsum([len(each.copies) for each in stages]))).astype(np.int64)
     least = [int(each.arrays[0]) for each in stages]
     choices = StageChoices(
-        first,
+        np.concatenate(([0], np.cumsum([len(each.copies) for each in stages]))).astype(np.int64),
         np.concatenate([each.copies for each in stages]),
         np.concatenate([each.arrays - each.arrays[0] for each in stages]),
         np.concatenate([each.costs for each in stages]),
         problem.budget - sum(least),
     )
-    blocks = [each.blocks for each in stages if each.blocks is not None]
-    return choices, np.concatenate(blocks) if blocks else None
+    return choices, np.concatenate([each.blocks for each in stages])
 
 
-@lru_cache(maxsize=256)
+class _Stage(NamedTuple):
+    """Choices of one stage: arrays of all copies rise, costs fall. blocks: height and width of each."""
+
+    copies: Ints
+    arrays: Ints
+    costs: Floats
+    blocks: Ints
+
+    @classmethod
+    def of(cls, modes: Modes, costs: Floats) -> _Stage:
+        """The fewest copies for each number of batches; of modes that cost as much the lowest block."""
+        order = np.lexsort((modes.tall, modes.total, costs, modes.arrays))
+        best = np.minimum.accumulate(costs[order])
+        kept = order[np.concatenate(([True], best[1:] < best[:-1]))]
+        blocks = np.stack([modes.tall[kept], modes.wide[kept]], axis=1)
+        return cls(modes.low[kept], modes.arrays[kept], costs[kept], blocks)
+
+
 def useful_copies(windows: int) -> Ints:
     """Numbers of copies at which the batches of a stage change, rising."""
     return breakpoints(windows, windows)

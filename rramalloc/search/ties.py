@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from rramalloc.search.bound import Bounder, Outcome
-from rramalloc.search.improve import Timer
 from rramalloc.search.kernels.moves import NS_PER_BATCH
 from rramalloc.search.problem import Stop
+from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
 
 _TIE_NODES = 2000

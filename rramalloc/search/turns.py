@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from rramalloc.search.problem import Blocks, Problem, Stop
-from rramalloc.timing.simulate import Replication, makespan_of
+from rramalloc.timing.simulate import ExactTiming, Replication, makespan_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,6 +26,17 @@ class TimedAllocation:
         graph = problem.graph
         makespan = makespan_of(graph, copies) if makespan is None else int(makespan)
         return cls(graph.blocks, copies.copy(), makespan, problem.arrays(copies))
+
+    @classmethod
+    def of_timing(cls, problem: Problem, timing: ExactTiming) -> TimedAllocation:
+        """An allocation that was simulated."""
+        blocks, copies = timing.graph.blocks, timing.replication
+        return cls(blocks, copies, timing.makespan, problem.arrays(copies, blocks))
+
+    @property
+    def identity(self) -> bytes:
+        """What tells it from all others of its problem."""
+        return np.array(self.blocks).tobytes() + self.copies.tobytes()
 
     @property
     def key(self) -> tuple[int, int]:

@@ -232,7 +232,7 @@ class _BitSearch:
         candidate = objective.solve(share, self.request.seed)
         self.spent_s += max(candidate.seconds or 0.0, SECONDS_PER_WORK)
         timing = problem.timing(candidate)
-        value = objective.value(timing)
+        value = objective.value_of(timing)
         return _Solved(value * unit, within(value, objective.bound(candidate, share)) * unit, candidate)
 
     def _left(self, options: tuple[int | None, ...]) -> float:

@@ -23,7 +23,7 @@ from rramalloc.placement.mesh import Mesh
 from rramalloc.placement.placed import optimize_placed
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.placement.transfer import Ways, transfer
-from rramalloc.search import bandwidth
+from rramalloc.search.objective import Latency
 from rramalloc.search.problem import Stop
 from rramalloc.timing.access import StepTime, Transfer
 from rramalloc.timing.measured_steps import MeasuredSteps
@@ -135,7 +135,7 @@ def test_searches_bound_and_reach_the_least_latency_with_transfer(random: Random
     known = Transfer(np.array(fixed), np.array(each))
     step_time = StepTime(compute, np.array(memory_ns), shared=False, transfer=known)
     problem = replace(case.problem, step_time=step_time)
-    candidate = bandwidth.solve(problem, Stop(work=30), 0)
+    candidate = Latency(problem).solve(Stop(work=30), 0)
     chosen = (case.allocations == candidate.replication).all(axis=1)
     step_ns = step_time.step_ns(candidate.replication)
     assert candidate.objective_bound is not None

@@ -111,7 +111,7 @@ def test_the_floor_of_arrays_and_latency_holds(kind: Any, random: Random) -> Non
     values = energy * latency if kind is LeastEdp else energy
     arrays = case.allocations @ case.problem.demand
     for value, used, time in zip(values, arrays.tolist(), latency.tolist(), strict=True):
-        assert objective.floor(used, time) <= value * (1 + 1e-9)
+        assert objective.least(used, time) <= value * (1 + 1e-9)
     found = objective.solve(Stop(work=1), 0)
     assert found.objective_bound <= values.min() * (1 + 1e-9)
 
@@ -199,7 +199,7 @@ def test_against_every_mode(clock: str, objective: Any, random: Random) -> None:
         for each in product(*(range(1, grid.total + 1) for grid in graph.grids)):
             copies = np.array(each)
             if problem.arrays(copies, blocks) <= budget:
-                values.append(judge.value(simulate(graph, copies)))
+                values.append(judge.value_of(simulate(graph, copies)))
     found = rramalloc.optimize(network, budget, hardware=hardware, objective=objective, mapping="sdk", work=2)
     assert found.lower_bound <= min(values) * (1 + 1e-9)
     assert found.objective_value >= min(values) * (1 - 1e-9)

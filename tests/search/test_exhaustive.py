@@ -19,6 +19,7 @@ from rramalloc.errors import TargetError
 from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, diagram, fewest, interval, path_program, relaxation
 from rramalloc.search.bound import Bounder, Outcome
+from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Candidate, Stop
 from rramalloc.search.prove import Tightener
 from rramalloc.timing.simulate import makespan_of_each
@@ -217,7 +218,7 @@ def test_relaxed_bounds_hold_for_any_multipliers(case: Enumerated) -> None:
 def test_interval_is_the_smallest(case: Enumerated) -> None:
     batches = -(-case.problem.graph.windows // case.allocations)
     smallest = int(batches.max(axis=1).min())
-    assert interval.smallest_interval(case.problem) == smallest
+    assert Menu.of(case.problem).smallest_interval(case.problem) == smallest
     candidate = interval.solve(case.problem, Stop(), 0)
     assert int((-(-case.problem.graph.windows // candidate.replication)).max()) == smallest
     used = int(candidate.replication @ case.problem.demand)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws.strategies import Enumerated, enumerated
 
-from rramalloc.search import front, latency_front
 from rramalloc.search.archive import Archive
-from rramalloc.search.problem import Stop
+from rramalloc.search.front import Front, front_of
+from rramalloc.search.objective import FewestArrays, Interval, LatencyNs, Makespan, TimeObjective
+from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.access import StepTime
 
 
@@ -20,6 +23,11 @@ def staircase(arrays: np.ndarray, values: np.ndarray) -> list[tuple[int, float]]
         if not points or values[place] < points[-1][1] * (1 - 1e-9):
             points.append((int(arrays[place]), float(values[place])))
     return points
+
+
+def front(problem: Problem, stop: Stop, seed: int = 0, along: type[TimeObjective] = Makespan) -> Front:
+    """The front of arrays and a time."""
+    return front_of(FewestArrays(problem), along(problem), stop, seed)
 
 
 def least(case: Enumerated, values: np.ndarray, budget: int) -> float:
@@ -34,12 +42,12 @@ def test_every_point_is_there_and_no_bound_is_above_the_optimum(
 ) -> None:
     """docs/sources/model.md 8: all non-dominated (arrays, makespan) points up to the budget."""
     problem, arrays = case.problem, case.allocations @ case.problem.demand
-    found = front.solve(problem, Stop(work=work), seed)
-    points = [(problem.arrays(point.replication), point.value) for point in found.points]
+    found = front(problem, Stop(work=work), seed)
+    points = [(problem.arrays(point.found.copies), point.value) for point in found.points]
     assert found.resolution == 1
     untils = [used - 1 for used, _ in points[1:]] + [problem.budget]
     for point, until in zip(found.points, untils, strict=True):
-        assert problem.fits(point.replication)
+        assert problem.fits(point.found.copies)
         assert point.lower_bound <= least(case, case.makespans, until) <= point.value
     if all(point.lower_bound == point.value for point in found.points):
         assert points == staircase(arrays, case.makespans)
@@ -48,17 +56,17 @@ def test_every_point_is_there_and_no_bound_is_above_the_optimum(
 @settings(max_examples=40)
 @given(case=enumerated())
 def test_enough_work_proves_the_whole_front(case: Enumerated) -> None:
-    found = front.solve(case.problem, Stop(work=2000), 0)
+    found = front(case.problem, Stop(work=2000))
     assert all(point.lower_bound == point.value for point in found.points)
 
 
 @settings(max_examples=15)
 @given(case=enumerated(), seed=st.integers(0, 2))
 def test_one_core_and_two_give_the_same_front(case: Enumerated, seed: int) -> None:
-    one, two = (front.solve(case.problem, Stop(work=10, cores=cores), seed) for cores in (1, 2))
+    one, two = (front(case.problem, Stop(work=10, cores=cores), seed) for cores in (1, 2))
     assert len(one.points) == len(two.points)
     for first, second in zip(one.points, two.points, strict=True):
-        assert (first.replication == second.replication).all()
+        assert (first.found.copies == second.found.copies).all()
         assert first[1:] == second[1:]
     assert one.seconds == two.seconds
 
@@ -69,8 +77,8 @@ def test_interval_front_is_exact(case: Enumerated) -> None:
     """docs/sources/model.md 8: interval = largest number of batches; all non-dominated points, proven."""
     arrays = case.allocations @ case.problem.demand
     intervals = (-(-case.problem.graph.windows // case.allocations)).max(axis=1)
-    found = front.solve_interval(case.problem)
-    points = [(case.problem.arrays(point.replication), point.value) for point in found.points]
+    found = front(case.problem, Stop(), along=Interval)
+    points = [(case.problem.arrays(point.found.copies), point.value) for point in found.points]
     assert points == staircase(arrays, intervals)
     assert all(point.lower_bound == point.value for point in found.points)
 
@@ -83,10 +91,10 @@ def test_latency_front_keeps_its_bounds(case: Enumerated, data: st.DataObject) -
     access = data.draw(st.lists(st.sampled_from([0.0, 1.0, 3.0, 10.0]), min_size=stages, max_size=stages))
     step_time = StepTime(5.0, np.array(access), data.draw(st.booleans()))
     latency = case.makespans * np.array([step_time.step_ns(row) for row in case.allocations])
-    found = latency_front.solve(case.problem, step_time, Stop(work=20), 0)
-    used = [case.problem.arrays(point.replication) for point in found.points]
+    found = front(replace(case.problem, step_time=step_time), Stop(work=20), along=LatencyNs)
+    used = [case.problem.arrays(point.found.copies) for point in found.points]
     for point, until in zip(found.points, [*(n - 1 for n in used[1:]), case.problem.budget], strict=True):
-        assert case.problem.fits(point.replication)
+        assert case.problem.fits(point.found.copies)
         best = least(case, latency, until)
         assert point.lower_bound <= best * (1 + 1e-9)
         assert best <= point.value * (1 + 1e-9)

@@ -20,15 +20,15 @@ from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.search import auto, mode_prove, sequential
 from rramalloc.search.fewest import solve as solve_fewest
-from rramalloc.search.improve import Timer
 from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import Waits, cover, fill_waits
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import Labelling, ModeBounder
-from rramalloc.search.mode_objectives import root_bound, smallest_interval
 from rramalloc.search.mode_prove import ModeProver
+from rramalloc.search.objective import root_bound
 from rramalloc.search.paths import Path
 from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.timer import Timer
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import makespan_of, simulate
 
@@ -213,7 +213,7 @@ def check_bounds(case: Solved) -> None:
         )
         for _, _, modes in case.ways
     ]
-    assert smallest_interval(problem) == min(intervals)
+    assert Menu.of(problem).smallest_interval(problem) == min(intervals)
 
 
 def check_modes_left(case: Solved, menu: Menu) -> None:

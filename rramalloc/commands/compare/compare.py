@@ -231,7 +231,7 @@ class CheckedRuns:
         runs = []
         for candidate in proposed:
             checked = check_candidate(objective.problem, candidate, budget, method)
-            runs.append(CheckedRun(candidate, checked, objective.value(checked.timing)))
+            runs.append(CheckedRun(candidate, checked, objective.value_of(checked.timing)))
         return cls(sorted(runs, key=lambda run: run.key), clock_s)
 
     @property

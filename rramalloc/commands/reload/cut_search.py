@@ -42,13 +42,13 @@ from rramalloc.mapping.demand import ModeArrays, demands
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Node, Stage
-from rramalloc.search.array_ranges import ArrayRangeSearch, FasterThan
-from rramalloc.search.menu import Modes, StageModes, modes_of
-from rramalloc.search.objective import Interval, Latency, Objective, within
+from rramalloc.search.menu import Menu, Modes, StageModes, modes_of
+from rramalloc.search.objective import Interval, Latency, RangedByArrays, within
 from rramalloc.search.problem import Candidate, Problem, Stop
-from rramalloc.timing.access import Absolute
+from rramalloc.search.ranges import FasterThan
+from rramalloc.search.timer import Timer
+from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.clocks import timed_graph
-from rramalloc.timing.simulate import ExactTiming
 from rramalloc.timing.stage_graph import Ints, StageGraph
 from rramalloc.units import Unit
 
@@ -90,7 +90,7 @@ _SECONDS_PER_MODE = 1e-5
 _ROUNDING = 1e-9
 
 
-class LoadedRun(Objective):
+class LoadedRun(RangedByArrays):
     """Time to write the weights, and from the first of so many inputs until the last output."""
 
     name, label = "reload", "time of writing and running"
@@ -105,39 +105,36 @@ class LoadedRun(Objective):
             )
         self.writing, self.inputs = writing, inputs
 
-    def write_ns(self, timing: ExactTiming) -> float:
+    def write_ns(self, found: TimedAllocation) -> float:
         """Time to write the weights."""
-        return self.writing.ns(self.writing.wordlines(timing.graph.blocks, timing.replication))
+        return self.writing.ns(self.writing.wordlines(found.blocks, found.copies))
 
-    def run_ns(self, timing: ExactTiming) -> float:
+    def run_ns(self, found: TimedAllocation) -> float:
         """Time of all inputs: the latency of one, and an interval for each of the others."""
-        absolute = Absolute.of(self.problem.in_blocks(timing.graph.blocks).step_time, timing)
-        step_ns = absolute.step_ns or absolute.tick_ns or 0.0
-        return (timing.makespan + (self.inputs - 1) * timing.interval) * step_ns
+        interval = self.problem.interval(found.copies, found.blocks) if self.inputs > 1 else 0
+        step_ns = self.problem.step_ns(found.copies, found.blocks)
+        return (found.makespan + (self.inputs - 1) * interval) * step_ns
 
     @override
-    def value(self, timing: ExactTiming) -> float:
-        return self.write_ns(timing) + self.run_ns(timing)
+    def value(self, found: TimedAllocation) -> float:
+        return self.write_ns(found) + self.run_ns(found)
 
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
-        def fastest(problem: Problem, work: int) -> FasterThan:
-            """The faster of the least latency and the smallest interval, with the bounds of both."""
-            bound_ns, candidates = 0.0, list[Candidate]()
-            for times, kind in ((1, Latency), (self.inputs - 1, Interval)):
-                if times:
-                    objective = kind(problem)
-                    share = stop.nested(work)
-                    candidates.append(objective.solve(share, seed))
-                    bound_ns += times * objective.in_ns(objective.bound(candidates[-1], share))
-            seconds = sum(candidate.seconds or 0.0 for candidate in candidates)
-            best = min(candidates, key=lambda candidate: self.run_ns(problem.timing(candidate)))
-            return FasterThan(replace(best, seconds=seconds), bound_ns)
+        return self._fastest_mode() if self._alone else self.improved(super().solve(stop, seed))
 
-        if self._alone:
-            return self._fastest_mode()
-
-        return self.improved(ArrayRangeSearch(self.problem, stop, self.value, self.floor, fastest).run())
+    @override
+    def fastest(self, problem: Problem, stop: Stop, seed: int) -> FasterThan:
+        """Return the faster of the least latency and the smallest interval, with the bounds of both."""
+        bound_ns, candidates, timer = 0.0, list[Candidate](), Timer(problem, Menu.of(problem))
+        for times, kind in ((1, Latency), (self.inputs - 1, Interval)):
+            if times:
+                objective = kind(problem)
+                candidates.append(objective.solve(stop, seed))
+                bound_ns += times * objective.in_ns(objective.bound(candidates[-1], stop))
+        seconds = sum(candidate.seconds or 0.0 for candidate in candidates)
+        best = min(candidates, key=lambda candidate: self.run_ns(timer.of(candidate)))
+        return FasterThan(replace(best, seconds=seconds), bound_ns)
 
     @property
     def _alone(self) -> bool:
@@ -169,7 +166,7 @@ class LoadedRun(Objective):
         if self.problem.modes is None:
             return candidate
         problem, tried, improved = self.problem, 0, True
-        best = self.value(problem.timing(candidate))
+        best = self.value_of(problem.timing(candidate))
         while improved and tried < _MOST_TRIED:
             improved = False
             for stage, stairs in enumerate(self._stairs):
@@ -182,7 +179,7 @@ class LoadedRun(Objective):
                     if not problem.holds(replication, trial.blocks):
                         continue
                     tried += 1
-                    value = self.value(problem.timing(trial))
+                    value = self.value_of(problem.timing(trial))
                     if value < best * (1 - _ROUNDING):
                         best, candidate, improved = value, trial, True
         spent_s = tried * len(self._stairs) * _SECONDS_PER_STAGE
@@ -196,11 +193,11 @@ class LoadedRun(Objective):
     @override
     def bound(self, candidate: Candidate, stop: Stop) -> float:
         known = candidate.objective_bound
-        return self.floor(self.problem.minimum, 0.0) if known is None else known
+        return self.least(self.problem.minimum, 0.0) if known is None else known
 
-    def floor(self, arrays: int, run_ns: float) -> float:
-        """What no allocation undercuts with at least so many arrays and so much time for its inputs."""
-        return self.writing.floor_ns(arrays, self.problem.minimum) + run_ns
+    @override
+    def least(self, arrays: int, latency_ns: float) -> float:
+        return self.writing.floor_ns(arrays, self.problem.minimum) + latency_ns
 
 
 class Least(NamedTuple):
@@ -503,7 +500,7 @@ class CutSearch:
         elif self.alone is not None and cut in self.alone.searched:
             copies = self.alone.searched[cut].candidate
             candidates.append(objective.improved(replace(copies, blocks=objective.problem.graph.blocks)))
-        values = [objective.value(objective.problem.timing(each)) for each in candidates]
+        values = [objective.value_of(objective.problem.timing(each)) for each in candidates]
         value_ns = min(values)
         candidate = candidates[values.index(value_ns)]
         bound_ns = within(value_ns, bound_ns)

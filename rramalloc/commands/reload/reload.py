@@ -33,6 +33,7 @@ from rramalloc.progress import followed, of_search
 from rramalloc.records import check_effort, check_range
 from rramalloc.search.objective import gap_of
 from rramalloc.search.problem import DEFAULT_WORK, Progress, Stop
+from rramalloc.search.turns import TimedAllocation
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.metrics import EnergyModel
 from rramalloc.timing.stage_graph import StageGraph
@@ -220,7 +221,10 @@ def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
     if (timing.makespan, timing.interval) != (allocation.makespan, allocation.interval):
         raise SolverError("two simulations of a segment disagree; please report this network")
     written = objective.writing.wordlines(timing.graph.blocks, timing.replication)
-    write_ns, run_ns = objective.writing.ns(written), objective.run_ns(timing)
+    write_ns, run_ns = (
+        objective.writing.ns(written),
+        objective.run_ns(TimedAllocation.of_timing(objective.problem, timing)),
+    )
     segment = Segment(
         first=names[cut[0]],
         last=names[cut[1] - 1],

@@ -264,7 +264,7 @@ def test_no_segment_is_faster_than_its_bounds(mapping: Any, clock: str, random: 
             objective = search.objective((first, first + length))
             candidate = objective.solve(Stop(work=random.choice([1, 4])), 0)
             assert objective.bound(candidate, Stop()) <= best * (1 + 1e-9)
-            assert objective.value(objective.problem.timing(candidate)) >= best * (1 - 1e-9)
+            assert objective.value_of(objective.problem.timing(candidate)) >= best * (1 - 1e-9)
 
 
 def test_floors_by_hand() -> None:

@@ -1,0 +1,131 @@
+"""Steepest descent on any objective: a stage gets more or fewer copies or another block, or two stages do.
+
+The value of every neighbour is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, product
+
+from rramalloc.network.geometry import Pair
+from rramalloc.search.menu import Menu
+from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.ranges import Incumbent
+from rramalloc.search.timer import Timer
+from rramalloc.search.turns import TimedAllocation
+from rramalloc.timing.simulate import Replication
+
+MOST_PAIRS = 3600
+"""Pairs of stages that change together: all of 60 stages, as more take longer than a search."""
+_MOST_STEPS = 200
+"""Changes of one descent; the longest seen took 90."""
+_OTHER_BLOCKS = 12
+"""Other blocks of a stage that are tried, those with the fewest arrays for about its length."""
+_SECONDS_PER_STAGE = 5e-7
+"""Of a neighbour that keeps all blocks, per stage: a count of work, not a clock."""
+_SECONDS_PER_LOOK = 0.01
+"""Of work timed together before the clock is looked at, so that networks of 5,000 stages end in time."""
+_SECONDS_PER_BLOCK = 4e-6
+"""The same of one with another block, whose tables are looked up anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A stage's new block and copies, and the arrays that it takes more."""
+
+    stage: int
+    block: Pair
+    copies: int
+    arrays: int
+
+
+@dataclass(eq=False)
+class Descent:
+    """Neighbours of allocations of one problem, over a menu."""
+
+    problem: Problem
+    menu: Menu
+    stop: Stop
+
+    def __post_init__(self) -> None:
+        self.timer = Timer(self.problem, self.menu)
+
+    def improve(self, start: TimedAllocation, incumbent: Incumbent, most_s: float) -> None:
+        """Go from neighbour to neighbour as long as one is better; the seconds are the incumbent's."""
+        current, value, end_s = start, incumbent.value_of(start), incumbent.spent_s + most_s
+        for _ in range(_MOST_STEPS):
+            best, least = None, value * (1 - 1e-12)
+            for found in self.neighbours(current):
+                if self.stop.out_of_time or incumbent.spent_s >= end_s:
+                    return
+                incumbent.spent_s += self.seconds(found, current)
+                incumbent.offer(found)
+                reached = incumbent.value_of(found)
+                if reached < least and self.problem.holds(found.copies, found.blocks):
+                    best, least = found, reached
+            if best is None:
+                break
+            current, value = best, least
+
+    def neighbours(self, found: TimedAllocation) -> Iterator[TimedAllocation]:
+        """Return the allocations that fit and differ in one stage, or in two in opposite directions."""
+        moves = [move for stage in range(len(found.copies)) for move in self._moves(found, stage)]
+        more, fewer = ([m for m in moves if sign * m.arrays > 0] for sign in (1, -1))
+        pairs = product(more, fewer) if len(more) * len(fewer) <= MOST_PAIRS else ()
+        opposite = (pair for pair in pairs if pair[0].stage != pair[1].stage)
+        changes: Iterator[tuple[Move, ...]] = chain(((move,) for move in moves), opposite)
+        size = max(1, int(_SECONDS_PER_LOOK / (_SECONDS_PER_STAGE * len(found.copies))))
+        same = list[Replication]()
+        for change in changes:
+            if found.arrays + sum(move.arrays for move in change) > self.problem.budget:
+                continue
+            copies, blocks = found.copies.copy(), list(found.blocks)
+            for move in change:
+                copies[move.stage], blocks[move.stage] = move.copies, move.block
+            if tuple(blocks) != found.blocks:
+                yield self.timer.of_blocks(tuple(blocks), copies)
+                continue
+            same.append(copies)
+            if len(same) == size:
+                yield from self.timer.each(found.blocks, same)
+                same = []
+        yield from self.timer.each(found.blocks, same)
+
+    def _moves(self, found: TimedAllocation, stage: int) -> Iterator[Move]:
+        """Return a batch and a copy more and fewer of its block, and other blocks for its length."""
+        problem, block, copies = self.problem, found.blocks[stage], int(found.copies[stage])
+        total = problem.total(stage, block)
+        batches = -(-total // copies)
+        length = batches * problem.ticks(stage, block, copies)
+        used = problem.arrays_of_stage(stage, block, copies)
+        fewer, more = -(-total // (batches + 1)), -(-total // max(batches - 1, 1))
+        half, twice = -(-2 * total // max(batches, 1)), -(-total // (2 * batches))
+        modes = [(block, count) for count in (copies + 1, copies - 1, fewer, more, half, twice, total)]
+        modes += self._other_blocks(stage, block, length)
+        least, most = problem.copies_allowed(stage, block)
+        for shape, count in dict.fromkeys(modes):
+            if shape != block:
+                least, most = problem.copies_allowed(stage, shape)
+            kept = min(max(count, least), most)
+            if (shape, kept) != (block, copies):
+                yield Move(stage, shape, kept, problem.arrays_of_stage(stage, shape, kept) - used)
+
+    def _other_blocks(self, stage: int, block: Pair, length: int) -> list[tuple[Pair, int]]:
+        """Return modes of about a length with other blocks of the menu, those with the fewest arrays."""
+        problem, blocks = self.problem, self.menu.blocks
+        modes = list[tuple[Pair, int]]()
+        for number in range(int(blocks.first[stage]), int(blocks.first[stage + 1])):
+            shape, total = self.menu.block(number), int(blocks.total[number])
+            ticks = problem.ticks(stage, shape, 1)
+            if shape != block:
+                longest = max(1, length // ticks)
+                modes += [(shape, -(-total // batches)) for batches in (longest, longest + 1)]
+        modes.sort(key=lambda mode: problem.arrays_of_stage(stage, *mode))
+        return modes[:_OTHER_BLOCKS]
+
+    def seconds(self, found: TimedAllocation, current: TimedAllocation) -> float:
+        """Return the work of timing an allocation near another one."""
+        each = _SECONDS_PER_STAGE if found.blocks == current.blocks else _SECONDS_PER_BLOCK
+        return each * len(found.copies)

@@ -1,0 +1,401 @@
+"""Branch and bound over ranges of one quantity: the length of a step, or the number of arrays.
+
+A range has a bound of the objective for every allocation in it. The range with the smallest bound is cut, or
+searched with more work, until the bounds of all reach the best allocation, or the work is used up.
+
+More copies take fewer steps but move more bytes per step: within a range of step lengths a stage has the
+modes that the longest step can feed, and every step is at least as long as the shortest one that is possible
+(docs/sources/model.md 7 and 8). More arrays take less time, but leak more and take longer to write: an
+allocation in a range of arrays has at least its fewest arrays, and is not faster than the bound of the time
+with its most arrays (docs/sources/model.md 8, 12 and 13).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, pairwise
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.errors import BudgetError, SpecError
+from rramalloc.search.menu import StageModes, all_modes, fed_by
+from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.turns import TimedAllocation
+from rramalloc.timing.access import StepTime
+
+STEP_RANGES = 8
+"""Ranges of step lengths to begin with; 4 and 16 took 5 % more work on AlexNet and VGG-16 with [memory]."""
+FIRST_WORK = 4
+"""Units of work of the first search in a range; each later one has twice as much."""
+FIRST_WORK_OF_ARRAYS = 2
+"""The same in a range of arrays, whose searches may be over ranges of step lengths themselves."""
+_NARROWEST = 1.0005
+"""Ratio of longest to shortest step from which on step lengths that are sums over stages are not cut."""
+_SAME = 1e-12
+"""Values closer than this, relatively, are one: products of the same numbers in another order."""
+_PARTS = 2**30
+"""Parts in which bandwidth and arrays are counted where both limit the copies together."""
+_ROUNDING = 1e-9
+"""Part of a bound by which rounding may make two equal ones differ."""
+
+Floats = npt.NDArray[np.float64]
+
+
+class Range(Protocol):
+    """A set of allocations, by one quantity."""
+
+    bound: float
+    """No allocation in it has a smaller value."""
+
+    def parts(self) -> Iterable[Range]:
+        """Cut the range, or search it with more work; return nothing where more work would be the same."""
+        ...
+
+
+@dataclass(eq=False)
+class Incumbent:
+    """The best allocation so far: the least value, of equal values the one with the fewest arrays.
+
+    value_of: the objective; spent_s: seconds of work counted for finding it.
+    """
+
+    problem: Problem
+    value_of: Callable[[TimedAllocation], float]
+    spent_s: float = 0.0
+    value: float = math.inf
+    best: TimedAllocation | None = None
+
+    def offer(self, found: TimedAllocation) -> None:
+        """Keep an allocation that is better and can be placed."""
+        value = self.value_of(found)
+        equal = (
+            self.best is not None and value <= self.value * (1 + _SAME) and found.arrays < self.best.arrays
+        )
+        if (value < self.value * (1 - _SAME) or equal) and self.problem.holds(found.copies, found.blocks):
+            self.best, self.value = found, value
+
+    def candidate(self, proof: str, bound: float) -> Candidate:
+        """Return the best allocation with a proof in words and a bound of the objective."""
+        if self.best is None:
+            raise AssertionError("one copy of every stage fits")
+        return Candidate(
+            self.best.copies, 1, proof, self.spent_s, objective_bound=bound, blocks=self.best.blocks
+        )
+
+
+def close_ranges(ranges: Iterable[Range], incumbent: Incumbent, stop: Stop) -> float:
+    """Return a value that no allocation in the ranges undercuts, searching until the best one meets it."""
+    number = count()  # of equal bounds the range that came first
+    heap = [(each.bound, next(number), each) for each in ranges]
+    heapq.heapify(heap)
+    closed = math.inf
+    while heap and stop.is_open(incumbent.value, min(closed, heap[0][0]), incumbent.spent_s):
+        bound, _, first = heapq.heappop(heap)
+        parts = list(first.parts())
+        if not parts:
+            closed = min(closed, bound)
+        for part in parts:
+            heapq.heappush(heap, (max(bound, part.bound), next(number), part))
+    return min([incumbent.value, closed, *(bound for bound, _, _ in heap[:1])])
+
+
+class StepBound(NamedTuple):
+    """What a search has proven of some step lengths: a bound of the objective, and of the steps."""
+
+    value: float
+    steps: int = 1
+
+
+class StepModel(Protocol):
+    """What is minimised together with the length of a step."""
+
+    def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
+        """Return a bound of the objective with steps of at least `step_ns`, at little cost.
+
+        steps: how many any allocation of the problem takes at least.
+        """
+        ...
+
+    def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
+        """Offer the incumbent an allocation with steps of at most `longest_ns`; return what was proven."""
+        ...
+
+
+class ByLength(NamedTuple):
+    """Modes of a stage by the length of all batches, the shortest first, and the least access up to each."""
+
+    length: npt.NDArray[np.int64]
+    access_ns: Floats
+
+    @classmethod
+    def of(cls, listed: StageModes, per_copy: Floats) -> ByLength:
+        """Sort the modes of a stage. per_copy: access of a copy of each of its blocks."""
+        access_ns = per_copy[listed.block] * listed.modes.low
+        order = np.argsort(listed.modes.length, kind="stable")
+        return cls(listed.modes.length[order], np.minimum.accumulate(access_ns[order]))
+
+    def least_ns(self, longest: int) -> float:
+        """Return the least access of the modes that are no longer, infinity if all are."""
+        at = int(np.searchsorted(self.length, longest, side="right"))
+        return float(self.access_ns[at - 1]) if at else math.inf
+
+
+@dataclass(eq=False)
+class StepLengths:
+    """The lengths that a step of a problem can have.
+
+    per_copy, least, most: of every block of every stage, the access time of a copy and its copies;
+    stages: modes of each by length, where the step is the sum of their access.
+    """
+
+    problem: Problem
+    step_time: StepTime
+    per_copy: Floats
+    least: npt.NDArray[np.int64]
+    most: npt.NDArray[np.int64]
+    shortest: float
+    longest: float
+    stages: tuple[ByLength, ...] = ()
+
+    @classmethod
+    def of(cls, problem: Problem) -> StepLengths:
+        """Raise ValueError without a step time, SpecError for modes on a placement."""
+        step_time = step_time_of(problem)
+        if step_time.transfer is not None:
+            if not problem.one_block:
+                raise SpecError("mapping", "'sdk' cannot be optimised for a placement: use --mapping im2col")
+            none = np.zeros(0)
+            ends = step_time.step_ns(problem.smallest), step_time.step_ns(problem.largest)
+            return cls(problem, step_time, none, none.astype(np.int64), none.astype(np.int64), *ends)
+        stages = all_modes(problem)
+        per_copy = [problem.access_ns(stage, each.blocks) for stage, each in enumerate(stages)]
+        ranges = [each.copies_of_blocks() for each in stages]
+        together = sum if step_time.shared else max
+        ends = (
+            together(float((access * each[0]).min()) for access, each in zip(per_copy, ranges, strict=True)),
+            together(float((access * each[1]).max()) for access, each in zip(per_copy, ranges, strict=True)),
+        )
+        least, most = (np.concatenate([each[end] for each in ranges]) for end in (0, 1))
+        shortest, longest = (max(step_time.compute_ns, end) for end in ends)
+        by_length = tuple(map(ByLength.of, stages, per_copy)) if step_time.shared else ()
+        return cls(problem, step_time, np.concatenate(per_copy), least, most, shortest, longest, by_length)
+
+    def least_interval(self, step_ns: float) -> int:
+        """Return an interval that no allocation whose step is at most so long undercuts."""
+        low, high = 1, max((int(stage.length[-1]) for stage in self.stages), default=1)
+        while low < high:
+            middle = (low + high) // 2
+            if sum(stage.least_ns(middle) for stage in self.stages) <= step_ns * (1 + _SAME):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    @property
+    def are_sums(self) -> bool:
+        """Whether step lengths are sums over stages, or of a placement: too many to list."""
+        return self.step_time.shared or self.step_time.transfer is not None
+
+    def possible(self, low: float, high: float) -> tuple[float, float]:
+        """Return the shortest and the longest step above `low` and up to `high`.
+
+        The first is longer than the second where there is none.
+        """
+        if self.are_sums or high <= self.shortest * (1 + _SAME):
+            return max(low, self.shortest), max(high, self.shortest)
+        moving = self.per_copy > 0
+        per_copy, least, most = self.per_copy[moving], self.least[moving], self.most[moving]
+        above = np.maximum(np.floor(low / per_copy * (1 + _SAME)) + 1, least)
+        below = np.minimum(np.floor(high / per_copy * (1 + _SAME)), most)
+        first = float(np.where(above > most, np.inf, per_copy * above).min(initial=math.inf))
+        last = float(np.where(below < least, 0.0, per_copy * below).max(initial=0.0))
+        return max(first, self.shortest), min(high, max(last, self.shortest))
+
+
+@dataclass(eq=False)
+class StepRange:
+    """Step lengths above `low`: from `first`, the shortest that is possible, to `last`.
+
+    work: units that the last search with steps of at most `last` was given, 0 before the first; steps: what
+    it has proven.
+    """
+
+    lengths: StepLengths
+    model: StepModel
+    most_work: int
+    low: float
+    first: float
+    last: float
+    bound: float = 0.0
+    work: int = 0
+    steps: int = 1
+
+    @classmethod
+    def all_of(cls, problem: Problem, model: StepModel, most_work: int, ranges: int) -> list[StepRange]:
+        """Return the shortest step by itself, and all others in ranges of equal ratio."""
+        lengths = StepLengths.of(problem)
+        edges = [lengths.shortest]
+        if lengths.longest > lengths.shortest * (1 + _SAME):
+            edges = np.geomspace(lengths.shortest, lengths.longest, ranges + 1).tolist()
+        whole = cls(lengths, model, most_work, 0.0, 0.0, lengths.longest)
+        every = [whole.part(low, high) for low, high in pairwise([0.0, *edges])]
+        return [each for each in every if each is not None]
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it holds several step lengths, or a wide range of those that are not listed."""
+        return self.last > self.first * (_NARROWEST if self.lengths.are_sums else 1 + _ROUNDING)
+
+    def part(self, low: float, high: float) -> StepRange | None:
+        """Return the steps above `low` and up to `high` with their bound, None where there are none."""
+        first, last = self.lengths.possible(low, high)
+        if first > last * (1 + _SAME):
+            return None
+        steps = max(self.steps, self.lengths.least_interval(last))
+        bounds = [self.model.bound(relaxed, first, steps) for relaxed in self._relaxations(last)]
+        if not bounds:
+            return None
+        work = self.work if high >= self.last else 0
+        return replace(self, low=low, first=first, last=last, bound=max(*bounds, self.bound), work=work)
+
+    def parts(self) -> list[StepRange]:
+        """Search the range, then cut it in the middle; one that is too narrow is searched with more work."""
+        if self.work and self.is_wide:
+            middle = math.sqrt(self.first * self.last)
+            halves = self.part(self.low, middle), self.part(middle, self.last)
+            return [half for half in halves if half is not None]
+        if self.work >= max(FIRST_WORK, self.most_work):
+            return []
+        work = min(max(FIRST_WORK, 2 * self.work), max(FIRST_WORK, self.most_work))
+        found = [
+            self.model.search(relaxed, self.first, self.last, work)
+            for relaxed in self._relaxations(self.last)
+        ]
+        bound, steps = (max(each) for each in zip(*found, (self.bound, self.steps), strict=True))
+        return [replace(self, work=work, bound=bound, steps=steps)]
+
+    def _relaxations(self, step_ns: float) -> Sequence[Problem]:
+        """Return problems that hold every allocation within the budget whose step is at most `step_ns`.
+
+        Each stage alone may have the modes that such a step can feed. With a shared bandwidth the sum counts
+        too: for copies alone as a budget of its own, and added to the arrays, each in parts of what there is.
+        """
+        problem, step_time = self.lengths.problem, self.lengths.step_time
+        try:
+            fed = fed_by(problem, step_ns)
+        except BudgetError:  # no allocation has so short a step
+            return []
+        relaxed = [fed]
+        if step_time.shared and problem.one_block:
+            bandwidth = step_time.access_ns_per_copy / step_ns * (1 - 1e-12)
+            for arrays in (0.0, 1.0):
+                parts = bandwidth + arrays * problem.demand / problem.budget
+                demand = np.floor(parts * _PARTS).astype(np.int64)
+                budget = int((1 + arrays) * _PARTS)
+                if (demand > 0).all() and int((demand * problem.smallest).sum()) <= budget:
+                    relaxed.append(replace(fed, demand=demand, budget=budget, tiles=None))
+        return relaxed
+
+
+class FasterThan(NamedTuple):
+    """An allocation that takes little time, and a time in ns that none within the budget undercuts."""
+
+    candidate: Candidate
+    bound_ns: float
+
+
+class ArrayModel(Protocol):
+    """What rises with arrays and with time."""
+
+    def floor(self, arrays: int, latency_ns: float) -> float:
+        """Return a bound of the objective with at least so many arrays and so much time."""
+        ...
+
+    def fastest(self, problem: Problem, work: int) -> FasterThan:
+        """Search for the least time of a problem, for so many units of work."""
+        ...
+
+    def keep(self, candidate: Candidate) -> None:
+        """Offer the incumbent an allocation, or a better one near it."""
+        ...
+
+
+@dataclass(eq=False)
+class KnownTimes:
+    """What searches with some numbers of arrays have told: units of work, and bounds of the time in ns."""
+
+    model: ArrayModel
+    incumbent: Incumbent
+    work: dict[int, int] = field(default_factory=dict)
+    bound_ns: dict[int, float] = field(default_factory=dict)
+
+    def search(self, arrays: int, work: int) -> None:
+        """Search for the least time with so many arrays; its bound holds for all with fewer."""
+        problem = self.incumbent.problem
+        candidate, bound_ns = self.model.fastest(replace(problem, budget=arrays), work)
+        self.incumbent.spent_s += max(candidate.seconds or 0.0, SECONDS_PER_WORK)
+        self.work[arrays] = work
+        self.bound_ns[arrays] = max(bound_ns, self.bound_ns.get(arrays, 0.0))
+        if problem.holds(candidate.replication, candidate.blocks):
+            self.model.keep(candidate)
+
+
+@dataclass(eq=False)
+class ArrayRange:
+    """Numbers of arrays above `low` and up to `high`."""
+
+    known: KnownTimes
+    most_work: int
+    low: int
+    high: int
+    bound: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.bound = self._floor(self.low + 1)
+
+    @classmethod
+    def all_of(cls, known: KnownTimes, most_work: int) -> list[ArrayRange]:
+        """Return the whole range, searched once with the whole budget."""
+        problem = known.incumbent.problem
+        known.search(problem.budget, FIRST_WORK_OF_ARRAYS)
+        return [cls(known, most_work, problem.minimum - 1, problem.budget)]
+
+    def _floor(self, arrays: int) -> float:
+        return self.known.model.floor(arrays, self.known.bound_ns[self.high])
+
+    def parts(self) -> list[ArrayRange]:
+        """Cut the range, or search it with more work if a better time would raise its bound more."""
+        if self._is_wide:
+            middle = math.isqrt((self.low + 1) * self.high)
+            middle = min(max(middle, self.low + 1), self.high - 1)
+            self.known.search(middle, FIRST_WORK_OF_ARRAYS)
+            ends = [(self.low, middle), (middle, self.high)]
+        elif self.known.work[self.high] >= max(self.most_work, FIRST_WORK_OF_ARRAYS):
+            return []
+        else:
+            self.known.search(self.high, 2 * self.known.work[self.high])
+            ends = [(self.low, self.high)]
+        return [ArrayRange(self.known, self.most_work, low, high) for low, high in ends]
+
+    @property
+    def _is_wide(self) -> bool:
+        """Whether cutting helps: its bound with the most arrays is as good as the best, or better."""
+        if self.high <= self.low + 1:
+            return False
+        most = self._floor(self.high)
+        if most <= self.bound * (1 + _ROUNDING):
+            return False
+        by_width, by_time = most - self.bound, max(0.0, self.known.incumbent.value - most)
+        return by_width >= by_time or self.known.work[self.high] >= self.most_work
+
+
+def step_time_of(problem: Problem) -> StepTime:
+    """Return the step time of a problem. Raises ValueError if it has none."""
+    if problem.step_time is None:
+        raise ValueError("the problem has no step time")
+    return problem.step_time

@@ -1,0 +1,217 @@
+"""Every objective and every front against all allocations of tiny problems.
+
+Copies and modes, common steps and own clocks, with and without memory and chip. An allocation is timed by
+`simulate`, which other tests hold against a walk; objectives are those of docs/sources/model.md 8 and 12.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise, permutations, product
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.strategies import randoms
+
+import rramalloc
+from rramalloc.allocation.optimize import make_problem
+from rramalloc.errors import BudgetError, PlacementError, TileError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.modes import largest_block, smallest_block
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.network import Network
+from rramalloc.search.problem import Problem
+from rramalloc.timing.access import Absolute
+from rramalloc.timing.simulate import simulate
+
+MOST_ALLOCATIONS = 1500
+SAME = 1e-9
+QUANTITIES = ("arrays", "makespan", "latency_ns", "interval", "energy", "edp", "area")
+
+
+class Case(NamedTuple):
+    """A problem, and the quantities of each of its allocations."""
+
+    network: Network
+    hardware: Hardware
+    mapping: Any
+    budget: int
+    ways: list[dict[str, float]]
+
+    def options(self) -> dict[str, Any]:
+        return {"hardware": self.hardware, "mapping": self.mapping}
+
+
+def random_network(random: Random) -> Network:
+    shape = [random.choice((1, 2, 3)), random.choice((1, 1, 2, 3, 4)), random.choice((1, 2, 3, 4, 5))]
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": shape}]
+    for number in range(random.randint(1, 4)):
+        op = random.choice(("conv", "conv", "conv", "linear", "relu", "maxpool"))
+        node = {"name": f"n{number}", "op": op, "inputs": [nodes[-1]["name"]]}
+        if op == "conv":
+            kernels = {"kernel": 1}, {"kernel": [1, 3], "pads": [0, 1, 0, 1]}, {"kernel": 3, "pads": 1}
+            node |= random.choice(kernels) | {"out_channels": random.randint(1, 6)}
+        elif op == "linear":
+            node["out_features"] = random.randint(1, 6)
+        elif op == "maxpool":
+            node |= {"kernel": [1, 2], "pads": [0, 0, 0, 1]}
+        nodes.append(node)
+    nodes.append({"name": "z", "op": "conv", "inputs": [nodes[-1]["name"]], "kernel": 1, "out_channels": 2})
+    return Network.build("tiny", nodes, source="generated")
+
+
+def random_hardware(random: Random) -> Hardware:
+    tables: dict[str, Any] = {
+        "name": "tiny", "source": "generated",
+        "crossbar": {"wordlines": random.choice((8, 16)), "bitlines": random.choice((8, 16)), "cell_bits": 4},
+        "precision": {"weight_bits": random.choice((2, 4, 8)), "input_bits": random.choice((4, 8)),
+                      "output_bits": 8, "signed": "offset"},
+        "timing": {"read_ns": random.choice((1.0, 5.0)), "dac_bits": random.choice((1, 4)), "adc_ns": 0.5,
+                   "columns_per_adc": random.choice((1, 4))},
+        "energy": {"read_pj": random.choice((0.0, 0.5, 5.0)), "pj_per_byte": random.choice((0.0, 0.5)),
+                   "leakage_mw": random.choice((0.0, 0.01, 0.3)), "area_um2": 10.0},
+    }  # fmt: skip
+    if random.random() < 0.3:
+        tables["timing"]["rows_per_read"] = 4
+    if random.random() < 0.4:
+        tables["timing"] |= {"clock": "own", "tick_ns": random.choice((1.0, 2.5))}
+    if random.random() < 0.6:
+        tables["memory"] = {
+            "bandwidth_gb_s": random.choice((0.1, 1.0, 3.0)),
+            "reuse": random.choice(("none", "row", "full")),
+            "scope": random.choice(("per_layer", "shared")),
+        }
+    if random.random() < 0.25:
+        arrays, straddle = random.choice((2, 4)), random.random() < 0.5
+        tables["chip"] = {"arrays_per_tile": arrays, "straddle": straddle, "tiles": [3, 3], "chips": [1, 1]}
+    return Hardware.model_validate(tables)
+
+
+def random_case(random: Random) -> Case:
+    """Draw until there is a choice, but not of too many allocations."""
+    while True:
+        network, hardware = random_network(random), random_hardware(random)
+        mapping = random.choice(("im2col", "sdk"))
+        try:
+            options = MappingOptions(mapping=mapping)
+            least = make_problem(network, hardware, 36, options).minimum
+            budget = least + random.randint(0, 6)
+            ways = all_ways(make_problem(network, hardware, budget, options), budget)
+        except (BudgetError, TileError, PlacementError):
+            continue
+        if len(ways) >= 3:
+            return Case(network, hardware, mapping, budget, ways)
+
+
+def all_ways(problem: Problem, budget: int) -> list[dict[str, float]]:
+    """The quantities of all allocations within a budget, none where there are too many."""
+    graph, modes = problem.graph, list[list[tuple[tuple[int, int], int]]]()
+    for stage, node in enumerate(graph.stages):
+        unit, most = smallest_block(node), largest_block(node, graph.network.shapes[node.name])
+        sides = [range(unit[axis], most[axis] + 1, unit[axis]) for axis in (0, 1)]
+        blocks = [graph.blocks[stage]] if problem.one_block else list(product(*sides))
+        modes.append([(b, d + 1) for b in blocks for d in range(graph.grids[stage].recut(b).total)])
+    if math.prod(map(len, modes)) > MOST_ALLOCATIONS:
+        return []
+    ways = []
+    for chosen in product(*modes):
+        blocks, copies = tuple(block for block, _ in chosen), np.array([count for _, count in chosen])
+        arrays = problem.arrays(copies, blocks)
+        if arrays > budget or not problem.holds(copies, blocks):
+            continue
+        fixed = problem.in_blocks(blocks)
+        timing = simulate(fixed.graph, copies)
+        absolute, metrics = Absolute.of(fixed.step_time, timing), problem.metrics(timing)
+        assert metrics is not None
+        step_ns = absolute.step_ns or absolute.tick_ns or 0.0
+        ways.append({
+            "arrays": arrays, "makespan": timing.makespan, "latency_ns": timing.makespan * step_ns,
+            "interval": timing.interval, "interval_ns": timing.interval * step_ns,
+            "energy": metrics.total.energy_pj, "edp": metrics.total.edp, "area": metrics.total.area_um2,
+        })  # fmt: skip
+    return ways
+
+
+def best_of(ways: list[dict[str, float]], *quantities: str) -> dict[str, float]:
+    """The way with the least first quantity, of equals that with the least second one, and so on."""
+    for quantity in quantities:
+        least = min(way[quantity] for way in ways)
+        ways = [way for way in ways if way[quantity] <= least * (1 + SAME)]
+    return ways[0]
+
+
+@pytest.mark.parametrize("objective", ["latency", "interval", "energy", "edp"])
+@settings(max_examples=15)
+@given(random=randoms)
+def test_the_best_allocation_is_found_and_no_bound_is_above_it(objective: Any, random: Random) -> None:
+    """Ties: of equal intervals the least latency, whatever the step; of all else the fewest arrays."""
+    case = random_case(random)
+    found = rramalloc.optimize(case.network, case.budget, objective=objective, work=20, **case.options())
+    step_ns = found.step_ns or found.tick_ns or 0.0
+    in_ns = step_ns if found.objective_unit in ("steps", "ticks") else 1.0
+    named = {"latency": "latency_ns", "interval": "interval_ns"}.get(objective, objective)
+    best = best_of(case.ways, named)[named]
+    assert found.lower_bound * in_ns <= best * (1 + SAME)
+    assert found.objective_value * in_ns == pytest.approx(best, rel=SAME)
+    if objective == "interval":
+        tie = best_of(case.ways, named, "latency_ns", "arrays")
+        assert found.latency_ns == pytest.approx(tie["latency_ns"], rel=SAME)
+        assert found.arrays.used == tie["arrays"]
+    else:
+        assert found.arrays.used == best_of(case.ways, named, "arrays")["arrays"]
+
+
+@settings(max_examples=15)
+@given(random=randoms)
+def test_fewest_arrays_for_a_latency(random: Random) -> None:
+    """A latency that an allocation has is a target that is accepted, also where steps differ in length."""
+    case = random_case(random)
+    target_ns = random.choice(case.ways)["latency_ns"]
+    fewest = best_of([w for w in case.ways if w["latency_ns"] <= target_ns * (1 + SAME)], "arrays")["arrays"]
+    options = case.options() | {"objective": "arrays", "target_ns": target_ns, "work": 20}
+    found = rramalloc.optimize(case.network, case.budget, **options)
+    assert found.latency_ns is not None
+    assert found.latency_ns <= target_ns * (1 + SAME)
+    assert (found.arrays.used, found.lower_bound <= fewest) == (fewest, True)
+
+
+def staircase(ways: list[dict[str, float]], across: str, along: str) -> list[tuple[float, float]]:
+    """All points that no way dominates."""
+    points = list[tuple[float, float]]()
+    for way in sorted(ways, key=lambda way: (way[across], way[along])):
+        if points and way[along] >= points[-1][1] * (1 - SAME):
+            continue
+        if points and way[across] <= points[-1][0] * (1 + SAME):
+            points.pop()
+        points.append((way[across], way[along]))
+    return points
+
+
+@settings(max_examples=25)
+@given(random=randoms)
+def test_fronts_of_any_two_quantities(random: Random) -> None:
+    """Points are those of all allocations, none dominated, and each is bounded by what is below the next."""
+    case = random_case(random)
+    across, along = random.choice(
+        [pair for pair in permutations(QUANTITIES, 2) if pair[1] != "arrays" and pair[0] != "makespan"]
+    )
+    front = rramalloc.pareto(
+        case.network, case.budget, objective=along, against=across, work=100, **case.options()
+    )
+    units = {across: front.against_unit, along: front.unit}
+    named = {q: "interval_ns" if q == "interval" and unit == "ns" else q for q, unit in units.items()}
+    right = staircase(case.ways, named[across], named[along])
+    found = [(p.arrays if across == "arrays" else p.against_value, p.value) for p in front.points]
+    for point, after in pairwise(found):
+        assert point[0] < after[0]
+        assert point[1] > after[1]
+    if front.proven == len(found) or across == "arrays":
+        assert np.array(found, dtype=float) == pytest.approx(np.array(right), rel=SAME)
+    ends = [x for x, _ in found[1:]] + [math.inf]
+    for point, end in zip(front.points, ends, strict=True):
+        least = min(way[named[along]] for way in case.ways if way[named[across]] < end * (1 - SAME))
+        assert point.lower_bound <= least * (1 + SAME)
+        assert point.value >= least * (1 - SAME)
