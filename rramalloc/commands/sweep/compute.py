@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
@@ -45,14 +46,12 @@ _RESULTS = (
 )
 
 
-def compute_row(text: str) -> str:
-    """Compute a point: text, as of `Sources.task`, to a row as JSON. Raises WorkerError."""
-    version, point, network, hardware = json.loads(text)
+def compute_row(version: str, point: Sequence[Any], network: Sequence[str], hardware: str) -> dict[str, Any]:
+    """Compute a point from the arguments that `Sources.arguments` gives. Raises WorkerError."""
     if version != __version__:
         words = f"a worker has rramalloc {__version__}, the driver has {version}"
         raise WorkerError(f"{words}: install the same rramalloc everywhere")
-    row = row_of(SweepPoint(*point), NetworkText(*network), hardware)
-    return json.dumps(row.model_dump(), separators=(",", ":"))
+    return row_of(SweepPoint(*point), NetworkText(*network), hardware).model_dump()
 
 
 def row_of(point: SweepPoint, network: NetworkText, hardware: str) -> SweepRow:

@@ -306,9 +306,10 @@ class Sources(NamedTuple):
         """The network and the hardware of a point."""
         return self.networks[point.network], self.hardware[point.hardware]
 
-    def task(self, point: SweepPoint) -> str:
-        """What a worker needs to compute a point, as JSON."""
-        return json.dumps([__version__, point, *self.of(point)])
+    def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
+        """What `compute_row` takes, in plain values: a Dask scheduler need not have the package."""
+        network, hardware = self.of(point)
+        return __version__, tuple(point), tuple(network), hardware
 
     def key(self, point: SweepPoint) -> str:
         """The key of the row of a point."""

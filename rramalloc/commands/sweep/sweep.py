@@ -10,12 +10,11 @@ import csv
 import hashlib
 import io
 import itertools
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic import TypeAdapter
 
@@ -363,7 +362,9 @@ def sweep(
                 report = _Report(kept, resolved.size, callback)
                 report()
                 points = map(resolved.point, kept.missing())
-                for finished in computed((Task(point, sources.task(point)) for point in points), workers):
+                for finished in computed(
+                    (Task(point, sources.arguments(point)) for point in points), workers
+                ):
                     kept.add(_row(task.point, row, sources) for task, row in finished)
                     report()
         kept.finish(rows)
@@ -426,9 +427,9 @@ def _left_s(points: int, points_per_s: float | None) -> float | None:
     return points / points_per_s if points_per_s else None
 
 
-def _row(point: SweepPoint, row: str | None, sources: Sources) -> dict[str, Any]:
+def _row(point: SweepPoint, row: dict[str, Any] | None, sources: Sources) -> dict[str, Any]:
     """The row of a point that a worker computed, or that killed all its workers."""
     if row is not None:
-        return cast("dict[str, Any]", json.loads(row))
+        return row
     error = WorkerError("every worker that tried this point died: was its memory enough?")
     return failed_row(inputs_of(point, *sources.of(point)), error).model_dump()

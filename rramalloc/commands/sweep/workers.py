@@ -33,11 +33,14 @@ _LOOK_EVERY_S = 1.0  # between two looks at how many workers a cluster has
 _RESUME = "what is finished is kept: the same command goes on from there"
 
 
+Row = dict[str, Any]
+
+
 class Task(NamedTuple):
     """A point, and what `compute_row` takes of it."""
 
     point: SweepPoint
-    text: str
+    arguments: tuple[Any, ...]
 
 
 class Workers(Closing):
@@ -56,23 +59,23 @@ class Workers(Closing):
         """Points that may be under way at a time. Raises WorkerError if the workers are lost."""
 
     @abstractmethod
-    def submit(self, task: Task) -> Future[str]:
-        """The row of a point, as JSON; the future may raise `death`. Raises WorkerError."""
+    def submit(self, task: Task) -> Future[Row]:
+        """The row of a point; the future may raise `death`. Raises WorkerError."""
 
     def lost(self, error: BaseException) -> WorkerError:
         """The error of workers that are there no more."""
         return WorkerError(f"lost {self.name} ({_first_line(error)}); {_RESUME}")
 
 
-def compute(text: str) -> str:
+def compute(*arguments: Any) -> Row:
     """Compute a point in a worker: the driver loads none of the code of searches."""
     from rramalloc.commands.sweep.compute import compute_row
 
-    return compute_row(text)
+    return compute_row(*arguments)
 
 
-def computed(tasks: Iterator[Task], workers: Workers) -> Iterator[list[tuple[Task, str | None]]]:
-    """Yield points with their rows as JSON as they are finished, an empty list from time to time.
+def computed(tasks: Iterator[Task], workers: Workers) -> Iterator[list[tuple[Task, Row | None]]]:
+    """Yield points with their rows as they are finished, an empty list from time to time.
 
     Points under way when a worker dies are tried again one at a time, so that only one that kills its workers
     has None as its row. Raises WorkerError.
@@ -80,7 +83,7 @@ def computed(tasks: Iterator[Task], workers: Workers) -> Iterator[list[tuple[Tas
     suspects: deque[Task] = deque()
     alone: Task | None = None
     deaths: Counter[SweepPoint] = Counter()
-    flying: dict[Future[str], Task] = {}
+    flying: dict[Future[Row], Task] = {}
     while True:
         width = workers.width()
         if not flying:
@@ -91,7 +94,7 @@ def computed(tasks: Iterator[Task], workers: Workers) -> Iterator[list[tuple[Tas
             flying[workers.submit(task)] = task
         if not flying:
             return
-        finished: list[tuple[Task, str | None]] = []
+        finished: list[tuple[Task, Row | None]] = []
         for future in wait(flying, _WAIT_S, FIRST_COMPLETED).done:
             task = flying.pop(future)
             try:
@@ -129,11 +132,11 @@ class LocalWorkers(Workers):
         """Two for each process, so that none waits for the driver."""
         return 2 * self._jobs
 
-    def submit(self, task: Task) -> Future[str]:
+    def submit(self, task: Task) -> Future[Row]:
         """Have the next process that is free compute a point; dead processes are replaced first."""
         with _starting():
             try:
-                return self._pool.submit(compute, task.text)
+                return self._pool.submit(compute, *task.arguments)
             except BrokenProcessPool:
                 self._pool.shutdown()
                 self._pool = self._started()
@@ -142,7 +145,7 @@ class LocalWorkers(Workers):
                 except BrokenProcessPool:
                     words = "worker processes end before they begin: is memory short, or ulimit -n or -u?"
                     raise WorkerError(words) from None
-                return self._pool.submit(compute, task.text)
+                return self._pool.submit(compute, *task.arguments)
 
     def close(self) -> None:
         """End all processes, busy ones too."""
@@ -236,9 +239,9 @@ class ClusterWorkers(Workers):
             self._width, self._looked_s = 4 * max(1, threads), time.monotonic()
         return self._width
 
-    def submit(self, task: Task) -> Future[str]:
+    def submit(self, task: Task) -> Future[Row]:
         """Have the cluster compute a point."""
-        future: Future[str] = self._executor.submit(operator.call, self._compute, task.text)
+        future: Future[Row] = self._executor.submit(operator.call, self._compute, *task.arguments)
         return future
 
     def close(self) -> None:

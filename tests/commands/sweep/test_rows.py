@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from concurrent.futures import Future
@@ -53,7 +52,7 @@ def rows_of(tiny: Path, **lists: Any) -> list[dict[str, Any]]:
     """Rows of a spec, computed in this process."""
     spec, where, folder = read_spec({"networks": str(tiny)} | lists)
     sources = read_sources(spec, where, folder)
-    return [json.loads(compute_row(sources.task(point))) for point in spec.points()]
+    return [compute_row(*sources.arguments(point)) for point in spec.points()]
 
 
 def test_rows_are_what_single_calls_give(tiny: Path, tmp_path: Path) -> None:
@@ -162,9 +161,9 @@ def test_interval_objective(tiny: Path) -> None:
 
 def test_another_version_is_refused(tiny: Path) -> None:
     spec, where, folder = read_spec({"networks": str(tiny), "arrays": 9})
-    _, *rest = json.loads(read_sources(spec, where, folder).task(spec.point(0)))
+    _, *rest = read_sources(spec, where, folder).arguments(spec.point(0))
     with pytest.raises(WorkerError, match=r"the driver has 0\.0\.1: install the same"):
-        compute_row(json.dumps(["0.0.1", *rest]))
+        compute_row("0.0.1", *rest)
 
 
 def _parquet(spec: dict[str, Any], folder: Path) -> pd.DataFrame:
@@ -228,7 +227,7 @@ class BlamingAll(Workers):
     death = ZeroDivisionError
 
     def __init__(self) -> None:
-        self.flying: list[tuple[Task, Future[str]]] = []
+        self.flying: list[tuple[Task, Future[dict[str, Any]]]] = []
 
     def width(self) -> int:
         poisoned = any(task.point.seed == 13 for task, _ in self.flying)
@@ -236,11 +235,11 @@ class BlamingAll(Workers):
             if poisoned:
                 future.set_exception(self.death())
             else:
-                future.set_result(task.text)
+                future.set_result({"seed": task.point.seed})
         self.flying.clear()
         return 4
 
-    def submit(self, task: Task) -> Future[str]:
+    def submit(self, task: Task) -> Future[dict[str, Any]]:
         self.flying.append((task, future := Future()))
         return future
 
@@ -254,6 +253,6 @@ def test_a_point_beside_one_that_kills_its_worker_has_its_row(
     """Only a point whose worker dies twice while no other is under way is given up."""
     monkeypatch.setattr(workers, "_WAIT_S", 0)
     spec, _, _ = read_spec({"networks": str(tiny), "arrays": 5, "methods": "none", "seeds": [*range(20)]})
-    tasks = (Task(point, str(point.seed)) for point in spec.points())
+    tasks = (Task(point, ()) for point in spec.points())
     rows = {task.point.seed: row for finished in computed(tasks, BlamingAll()) for task, row in finished}
-    assert rows == {seed: None if seed == 13 else str(seed) for seed in range(20)}
+    assert rows == {seed: None if seed == 13 else {"seed": seed} for seed in range(20)}
