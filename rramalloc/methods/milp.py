@@ -178,8 +178,11 @@ class SeparableModel:
     chosen: list[list[pulp.LpVariable]]
 
 
-def build(problem: Problem) -> SeparableModel:
-    """Minimise the end of the last stage subject to the budget and the separable recurrence."""
+def build(problem: Problem, stop: Stop) -> SeparableModel:
+    """Return the model: the end of the last stage subject to the budget and the separable recurrence.
+
+    Raises SolverError if the time is up before it is made.
+    """
     program = pulp.LpProblem("separable", pulp.LpMinimize)
     stages = range(len(problem.demand))
     made: Choices = (
@@ -193,6 +196,7 @@ def build(problem: Problem) -> SeparableModel:
     choices = [made.of(i) for i in stages]
     chosen = []
     for i in stages:
+        _check_time(stop)
         names = [str(each.copies) if each.block is None else f"m{k}" for k, each in enumerate(choices[i])]
         choice = [program.add_variable(f"x_{i}_{name}", cat=pulp.LpBinary) for name in names]
         program += pulp.lpSum(choice) == 1
@@ -208,6 +212,7 @@ def build(problem: Problem) -> SeparableModel:
         <= problem.budget
     )
     for edge in problem.graph.edges:
+        _check_time(stop)
         p, i = edge.producer, edge.consumer
         for delays in made.delays(edge):
             if delays.first is not None:
@@ -219,6 +224,13 @@ def build(problem: Problem) -> SeparableModel:
                 program += op[i] >= pre_op[p] + _sum(delays.reached, chosen[p]) + tail
     program.setObjective(end)
     return SeparableModel(program, choices, chosen)
+
+
+def _check_time(stop: Stop) -> None:
+    if stop.out_of_time:
+        raise SolverError(
+            "the time was up before the model was made: give it more time, or use --method auto"
+        )
 
 
 def _sum(values: Sequence[int], chosen: Sequence[pulp.LpVariable]) -> pulp.LpAffineExpression:
@@ -272,7 +284,8 @@ def solve(
 
     run: the solver, given the program. Raises SolverError if it finds no allocation in time.
     """
-    model = build(problem)
+    model = build(problem, stop)
+    _check_time(stop)
     answer = run(model.program, stop, seed)
     if not answer.has_solution:
         raise SolverError(

@@ -270,6 +270,15 @@ def test_progress_and_interruption(pair: Network) -> None:
     assert all("interrupted" in left.reason for left in found.skipped)
 
 
+def test_the_result_says_what_limits_are_of(pair: Network) -> None:
+    found = rramalloc.compare(pair, 4, methods=["none"], work=7, time_limit_s=30)
+    for limit in ("the time limit of 30 s", "the work of 7 units"):
+        assert f"{limit} is of every single run, not of all together" in found.warnings
+    assert not any(
+        "every single run" in words for words in rramalloc.compare(pair, 4, methods=["none"]).warnings
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [

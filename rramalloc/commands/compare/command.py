@@ -34,6 +34,8 @@ COMPARE: Help = {
     "objective": (None, "What methods are judged by."),
     "seeds": ("N", "Runs of methods that depend on the seed."),
     "clock": (None, "Measure seconds too: they depend on the machine."),
+    "work": ("N", "Most units of search of every single run, 0.05 s of a core each."),
+    "time_limit_s": ("S", "Stop every single run by the clock, e.g. 30s: machine-dependent."),
 }
 
 

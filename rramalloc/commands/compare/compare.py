@@ -150,6 +150,7 @@ def _compared(
         coverage=coverage,
         warnings=(
             *input_warnings(objectives[0].problem.graph, hardware, mapping, max(arrays), measured),
+            *_limits(options),
             *_surprises(rows, methods),
         ),
     )
@@ -179,6 +180,13 @@ def _candidates(
 def _stop(options: CompareOptions, cancel: CancelToken, cores: int | None = None) -> Stop:
     """The end of one run, which begins now."""
     return Stop(work=options.work, time_limit_s=options.time_limit_s, cores=cores, cancel=cancel)
+
+
+def _limits(options: CompareOptions) -> list[str]:
+    """What limits of time and work are of, where one was asked for."""
+    of_time = [] if options.time_limit_s is None else [f"the time limit of {options.time_limit_s:g} s"]
+    of_work = [] if options.work == DEFAULT_WORK else [f"the work of {options.work} units"]
+    return [f"{each} is of every single run, not of all together" for each in of_time + of_work]
 
 
 def _surprises(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
