@@ -9,6 +9,25 @@ from collections.abc import Iterator, Sequence
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
 
+FORMULA = ("=", "+", "-", "@", "'")  # a spreadsheet takes text that begins so for a formula, or for text
+
+
+def csv_cell(value: object) -> object:
+    """Return a value as a cell: controls escaped, an apostrophe before what would be a formula."""
+    if not isinstance(value, str):
+        return value
+    if not value.isprintable():
+        value = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+    return f"'{value}" if value.startswith(FORMULA) and not _is_number(value) else value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
 
 def csv_rows(
     text: str, where: str, columns: Sequence[str], needed: Sequence[str] | None = None, advice: str = ""
@@ -42,6 +61,7 @@ def _lines(text: str, where: str) -> Iterator[tuple[str, list[str]]]:
     try:
         for line in reader:
             cells = [cell.strip() for cell in line]
+            cells = [cell[1:] if cell[:1] == "'" and cell[1:].startswith(FORMULA) else cell for cell in cells]
             if any(cells):
                 yield f"{where}: line {reader.line_num}", cells
     except csv.Error as error:

@@ -7,6 +7,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -30,6 +31,7 @@ _LIMITS = {
     errno.EFBIG: "file too large: raise the limit of file sizes (ulimit -f)",
     errno.EAGAIN: "no further process can start: raise the limit of processes (ulimit -u)",
 }
+_CONTROLS = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # that JSON allows and terminals obey
 ONNX_LIMIT_BYTES = 2**31 - 1  # protobuf's own limit for one message
 
 
@@ -204,7 +206,8 @@ def check_outputs(
 
 def to_json(document: object) -> str:
     """The one way JSON is written: two-space indent, keys as given, NaN refused, newline at the end."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def sync_folder(path: Path) -> None:

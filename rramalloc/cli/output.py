@@ -13,6 +13,7 @@ import typer
 from rramalloc.cli.parameters import Format
 from rramalloc.cli.terminal import shortened, width_of, wrapped
 from rramalloc.columns import Column, columns_of, with_values
+from rramalloc.csv_rows import csv_cell
 from rramalloc.files import to_json
 from rramalloc.units import area, duration, energy, printable
 
@@ -108,7 +109,7 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows([*map(csv_cell, row)] for row in rows)
     sys.stdout.write(text.getvalue())
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, TypeAdapter, model_validator
 
 from rramalloc.choices import OverheadMethod
-from rramalloc.csv_rows import csv_rows
+from rramalloc.csv_rows import csv_cell, csv_rows
 from rramalloc.errors import MissingLatencyError, SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text, to_json, write_text
 from rramalloc.hardware.hardware import MAX_VALUE, NonNegative, Text
@@ -203,7 +203,8 @@ def csv_text(table: LatencyTable) -> str:
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for row in table.rows:
-        writer.writerow({"format": FORMAT} | cells(row) | overhead)
+        made = {"format": FORMAT} | cells(row) | overhead
+        writer.writerow({name: csv_cell(value) for name, value in made.items()})
     return text.getvalue()
 
 

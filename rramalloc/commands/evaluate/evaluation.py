@@ -32,6 +32,7 @@ from rramalloc.commands.evaluate.enumeration import (
 )
 from rramalloc.commands.evaluate.strategy import Strategy, StrategyPlan, SubtaskEntry
 from rramalloc.commands.evaluate.tasks import LayerTask, SplitBy, Term
+from rramalloc.csv_rows import csv_cell
 from rramalloc.errors import SpecError
 from rramalloc.files import check_writable, open_to_write, write_json
 from rramalloc.hardware.hardware import Precision
@@ -188,7 +189,7 @@ def _table(matrix: Matrix, tasks: Sequence[str], strategies: Sequence[str]) -> p
 
 def _line(cells: Sequence[str]) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
+    csv.writer(text, lineterminator="\n").writerow(map(csv_cell, cells))
     return text.getvalue().encode()
 
 

@@ -14,6 +14,7 @@ from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
 from rramalloc.cli.parameters import Format, Help, passed
+from rramalloc.csv_rows import csv_cell
 from rramalloc.progress import of_sweep
 from rramalloc.units import number_of
 
@@ -98,7 +99,7 @@ def _print_result(result: SweepResult, output_format: Format, *, quiet: bool) ->
         for number, row in enumerate(result.rows()):
             if not number:
                 writer.writerow(row)
-            writer.writerow(row.values())
+            writer.writerow(map(csv_cell, row.values()))
     else:
         _print_json(result)
 

@@ -30,6 +30,7 @@ from rramalloc.commands.sweep.rows import (
 )
 from rramalloc.commands.sweep.spec import Sources, SweepPoint, read_sources, read_spec
 from rramalloc.commands.sweep.workers import ClusterWorkers, LocalWorkers, Task, computed
+from rramalloc.csv_rows import csv_cell
 from rramalloc.errors import FileError, SpecError, WorkerError
 from rramalloc.files import (
     Closing,
@@ -206,7 +207,7 @@ def _write_csv(path: str, rows: Iterable[SweepRow]) -> None:
         text = io.TextIOWrapper(stream, "utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(SweepRow.model_fields)
-        writer.writerows(row.model_dump().values() for row in rows)
+        writer.writerows(map(csv_cell, row.model_dump().values()) for row in rows)
         text.detach()
 
 

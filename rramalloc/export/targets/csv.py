@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rramalloc.csv_rows import csv_cell
 from rramalloc.export.bundle import Bundle, ExportedFile
 from rramalloc.export.subject import Subject
 from rramalloc.export.targets.json import layers
@@ -40,5 +41,5 @@ def _file(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> E
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows([*map(csv_cell, row)] for row in rows)
     return ExportedFile(name=name, text=text.getvalue())
