@@ -895,7 +895,14 @@ MICROSOFT: dict[
     "Erfc": [IMAGE],
     "FastGelu": [ROWS, (64,)],
     "FusedConv": [IMAGE, (K, 6, 8, 1, 1), (6,), (1, 6, 4, 4)],
+    "BipolarQuant": [IMAGE, ()],
+    "FusedGemm": [(1, 64), (K, 64, 8), (8,)],
+    "FusedMatMul": [ROWS, TABLE],
     "GroupNorm": [IMAGE, (8,), (8,)],
+    "GroupQueryAttention": [ROWS, ROWS, ROWS, PART, PART, (1,), (1,)],
+    "Quant": [IMAGE, (), (), (K,)],
+    "SkipSimplifiedLayerNormalization": [ROWS, ROWS, (64,), (64,)],
+    "Trunc": [IMAGE, (), (), (), (K,)],
     "MatMulIntegerToFloat": [ROWS, (K, 64, 8), (), (), (), (), (8,)],
     "MatMulNBits": [ROWS, (K, 8, 2, 16), (16,), (16,), (64,), (8,)],
     "MultiHeadAttention": [ROWS, ROWS, ROWS, (192,), (10,), (1, 4, 10, 15), PART, PART],
@@ -950,6 +957,7 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "Einsum": {"equation": "bi,bi->b"},
     "MatMulNBits": {"K": 64, "N": 8, "bits": 4, "block_size": 32},
     "MultiHeadAttention": {"num_heads": 4},
+    "GroupQueryAttention": {"num_heads": 4, "kv_num_heads": 4},
     "QLinearAveragePool": {"kernel_shape": [2, 2]},
     **{op: {"kernel_shape": [2, 2]} for op in ("MaxPool", "AveragePool", "LpPool")},
     **{op: {"hidden_size": 8} for op in ("RNN", "GRU", "LSTM")},
@@ -969,7 +977,9 @@ def test_every_input_of_an_operator_is_an_edge(op: str) -> None:
         f"in_{n}": dims for n, dims in zip(names, every, strict=True) if n not in known
     }
     constants = [
-        ints(name, [0] * (dims[1] if len(dims) > 1 else 1)) if len(dims) < 3 else weight(name, *dims[1:])
+        ints(name, [op in ("Quant", "Trunc")] * (dims[1] if len(dims) > 1 else 1))
+        if len(dims) < 3
+        else weight(name, *dims[1:])
         for name, dims in zip(names, every, strict=True)
         if name in known
     ]
@@ -981,3 +991,63 @@ def test_every_input_of_an_operator_is_an_edge(op: str) -> None:
         model([*computed, tested, layer], [*constants, W], {**inputs, "z": IMAGE}, ("y", "other"), opset=23)
     )
     assert {item.name for item in network.nodes if item.op == "input"} == {*inputs, "z"}
+
+
+@pytest.mark.parametrize(("op", "behind", "bits"), [("Quant", 1, 4), ("Trunc", 2, 4), ("BipolarQuant", 0, 1)])
+def test_qonnx_quantisers_give_the_bits_of_weights_and_inputs(op: str, behind: int, bits: int) -> None:
+    """Bits are the fourth input of Quant and the fifth of Trunc; the shape is that of the first."""
+    more = "s " + "s " * behind + ("b" if behind else "")
+    domain = "qonnx.custom_op.general"
+    nodes = [
+        node(op, f"w {more}", "wq", "wq", domain),
+        node(op, f"x {more}", "xq", "xq", domain),
+        node("Conv", "xq wq", name="conv"),
+    ]
+    network = load(model(nodes, [W, floats("s", 0.1), floats("b", 4.0)]))
+    layer: Any = network.stages[0]
+    assert (layer.weight_bits, layer.input_bits, last(network)) == (bits, bits, ("conv", "16 x 12 x 10"))
+
+
+def test_channels_last() -> None:
+    """1 x 12 x 10 x 8 is rows, columns, channels: 16 kernels of 3 x 3 x 8, results alike."""
+    scales = [
+        floats("s", 0.1),
+        helper.make_tensor("k", TensorProto.INT8, [16, 8, 3, 3], bytes(1152), raw=True),
+    ]
+    nodes = [
+        node("QLinearConv", "x s s k s s s s", "c", domain="com.microsoft", channels_last=1),
+        node("MatMul", "c m", name="last"),
+    ]
+    network = load(model(nodes, [*scales, weight("m", 16, 5)], {"x": (1, 12, 10, 8)}))
+    assert [weights(network, stage) for stage in network.stages] == [1152, 80]
+    assert last(network) == ("linear", "5 x 10 x 8")
+
+
+def test_files_for_one_processor_are_refused_with_a_remedy() -> None:
+    layer = node("Conv", "x w", domain="com.microsoft.nchwc")
+    with pytest.raises(UnsupportedError, match="ORT_ENABLE_EXTENDED"):
+        load(model([layer], [W]))
+
+
+def test_fused_matmul_turns_its_operands() -> None:
+    """x is 64 tokens of 10 values, turned: 10 tokens of 64, times 64 x 8 weights."""
+    fused = node("FusedMatMul", "x m", domain="com.microsoft", transA=1, transB=1, alpha=0.5)
+    network = load(model([fused], [weight("m", 8, 64)], {"x": (1, 64, 10)}))
+    assert (last(network), weights(network, network.stages[0])) == (("linear", "8 x 10 x 1"), 512)
+
+
+def test_keys_and_values_of_earlier_calls() -> None:
+    """8 heads, 32 tokens behind 1 earlier token: two products of 8 * 32 * 33 * 8; keys of 33 tokens."""
+    query = node(
+        "GroupQueryAttention", "x x2 x2 pk pv", "o k v", domain="com.microsoft", num_heads=8, kv_num_heads=2
+    )
+    nodes = [
+        node("MatMul", "x n", "x2", "narrow"),
+        query,
+        node("MatMul", "o w", "y", "out"),
+        node("Relu", "k", "z"),
+    ]
+    inputs: dict[str, Dims] = {"x": (1, 32, 64), "pk": (1, 2, 1, 8), "pv": (1, 2, 1, 8)}
+    network = load(model(nodes, [weight("n", 64, 16), weight("w", 64, 64)], inputs, ("y", "z")))
+    assert sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes) == 2 * 8 * 32 * 33 * 8
+    assert network.shapes["relu"].channels * network.shapes["relu"].pixels == 2 * 33 * 8

@@ -25,9 +25,9 @@ _SLOTS = {
     op: places
     for places, ops in {
         (1,): "BiasGelu FastGelu PRelu RMSNormalization SimplifiedLayerNormalization",
-        (1, 2): "Attention Conv ConvTranspose DequantizeLinear FusedConv Gemm GroupNormalization "
-        "InstanceNormalization LayerNormalization QuantizeLinear",
-        (1, 2, 3): "GRU RNN",
+        (1, 2): "Attention Conv ConvTranspose DequantizeLinear FusedConv FusedGemm Gemm "
+        "GroupNormalization InstanceNormalization LayerNormalization QuantizeLinear",
+        (1, 2, 3): "GRU Quant RNN",
         (1, 2, 3, 7): "LSTM",
         (1, 2, 3, 4): "BatchNormalization DynamicQuantizeMatMul",
         (1, 2, 3, 4, 5): "MatMulNBits",
@@ -35,7 +35,7 @@ _SLOTS = {
         (1, 2, 4, 5, 6, 7): "QLinearMatMul",
         (1, 3): "ConvInteger",
         (2, 3): "MatMulInteger",
-        (2, 3, 4): "SkipLayerNormalization",
+        (2, 3, 4): "SkipLayerNormalization SkipSimplifiedLayerNormalization",
         (2, 3, 4, 5, 6): "EmbedLayerNormalization MatMulIntegerToFloat",
         (3,): "MultiHeadAttention",
     }.items()

@@ -21,16 +21,20 @@ from rramalloc.importers.onnx.inputs import layouts_of
 from rramalloc.importers.onnx.operators import HANDLERS
 from rramalloc.importers.onnx.outputs import has_rule, outputs_of
 from rramalloc.importers.onnx.step import Drawing, Step
-from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, usual
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, usual
 from rramalloc.records import brief
 
 Drawn = tuple[Drawing, list[str]]
 """The nodes of a graph, and those of its outputs."""
-_DOMAINS = ("", "ai.onnx", "com.microsoft")
+_QONNX = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
+_DOMAINS = ("", "ai.onnx", "com.microsoft", *_QONNX)
+_QONNX_BITS = {"Quant": 3, "Trunc": 4}
+"""Input that holds the bits of the result."""
 _MAX_TRIALS = 8
 _LAYERS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
 _REORDERINGS = frozenset(
-    "Identity Cast Transpose Reshape Flatten Squeeze Unsqueeze QuantizeLinear DequantizeLinear".split()
+    "Identity Cast Transpose Reshape Flatten Squeeze Unsqueeze QuantizeLinear DequantizeLinear Quant Trunc "
+    "BipolarQuant".split()
 )
 _KEEPS_BITS = _REORDERINGS.union(
     "Clip Concat DepthToSpace Expand Gather MaxPool Pad Relu Slice SpaceToDepth Split".split()
@@ -119,6 +123,13 @@ def _bits(step: Step) -> int | None:
         return zero.bits if zero is not None else protos.bits_of(kind)
     if step.op == "DynamicQuantizeLinear":
         return 8
+    if step.op == "BipolarQuant":
+        return 1
+    if step.op in _QONNX_BITS:
+        array = step.known(_QONNX_BITS[step.op], "bits")
+        if array is None or array.size != 1 or not 1 <= float(array.reshape(-1)[0]) <= 64:
+            raise step.fault("bits", "must be one number from 1 to 64")
+        return int(array.reshape(-1)[0])
     if step.op.startswith("QLinear") or step.op == "QGemm":  # the zero point of the result has its type
         return max((value.bits for value in step.values if value is not None and value.bits), default=None)
     return first.bits if first is not None and step.op in _KEEPS_BITS else None
@@ -126,6 +137,11 @@ def _bits(step: Step) -> int | None:
 
 def _results(step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
     known = step.proto.domain in _DOMAINS
+    if step.proto.domain == "com.microsoft.nchwc":
+        raise step.unsupported(
+            "ONNX Runtime wrote this file for one processor: save it again with the graph optimisation level "
+            "ORT_ENABLE_EXTENDED"
+        )
     if known and step.op in ("Shape", "Size") and step.need(0).dims is not None:
         return [_measure(step)]
     if all(not isinstance(value, Tensor) for value in step.values):
@@ -134,7 +150,17 @@ def _results(step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
             _precompute(step, made[0].dims)
         return made
     handler = HANDLERS.get(step.op) if known else None
+    if handler is not None and step.proto.domain == "com.microsoft" and step.integer("channels_last", 0):
+        x = step.data()
+        last = len(x.dims) - 1
+        front = replace(_turned(x, (0, last, *range(1, last))), bits=x.bits)
+        results = handler(replace(step, values=(front, *step.values[1:])))
+        return [_turned(y, (0, *range(2, last + 1), 1)) if isinstance(y, Tensor) else y for y in results]
     return handler(step) if handler is not None else unknown(step, declared)
+
+
+def _turned(x: Tensor, perm: Sequence[int]) -> Tensor:
+    return tensor(x.node, [x.dims[axis] for axis in perm], [x.layout[axis] for axis in perm])
 
 
 def _precompute(step: Step, out: Dims | None) -> None:

@@ -24,7 +24,7 @@ SUMS = (
     "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
 )
 # fmt: on
-SAME = ("Identity", "Cast", "CastLike", "QuantizeLinear", "DequantizeLinear")
+SAME = tuple("Identity Cast CastLike QuantizeLinear DequantizeLinear Quant BipolarQuant Trunc".split())
 PRODUCTS = ("Mul", "Div")
 
 

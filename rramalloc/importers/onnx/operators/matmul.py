@@ -148,7 +148,14 @@ def _vector_product(a: Dims, b: Dims) -> Dims:
 
 def matmul(step: Step, second: int = 1) -> Sequence[Value]:
     """MatMul and its kin; second: input number of the second operand."""
-    return [_product(step, step.need(0), step.need(second))]
+    operands = [step.need(0), step.need(second)]
+    for at, key in enumerate(("transA", "transB")):  # of FusedMatMul
+        order = list(range(len(_sizes(step, operands[at]))))
+        if step.integer(f"transBatch{key[-1]}", 0):
+            raise step.unsupported(f"transBatch{key[-1]} cannot be expressed")
+        if step.integer(key, 0) and len(order) > 1:
+            operands[at] = _permuted(step, operands[at], (*order[:-2], order[-1], order[-2]))
+    return [_product(step, *operands)]
 
 
 def gemm(step: Step, second: int = 1, bias_at: int = 2) -> Sequence[Value]:
@@ -194,10 +201,11 @@ def attention(step: Step) -> Sequence[Value]:
         parts = [step.need(index) for index in range(3)]
         heads = step.integer("q_num_heads", step.integer("num_heads", 0))
         counts = heads, step.integer("kv_num_heads", heads)
-        past = (6, 7) if step.op == "MultiHeadAttention" else (4, 5)
+        past = {"MultiHeadAttention": (6, 7), "GroupQueryAttention": (3, 4)}.get(step.op, (4, 5))
     if len(parts) != 3:
         raise step.fault("qkv_hidden_sizes", f"got {len(parts)} lengths, there are three projections")
-    mask = step.value(3 if step.op == "Attention" and not step.proto.domain else 5)
+    masks = {"GroupQueryAttention": 10, "MultiHeadAttention": 5}
+    mask = step.value(masks.get(step.op, 5 if step.proto.domain else 3))
     merge = len(_sizes(step, parts[0])) == 3
     if merge:
         parts = [_headed(step, x, counts[min(at, 1)]) for at, x in enumerate(parts)]
@@ -394,9 +402,12 @@ HANDLERS: dict[str, Handler] = {
     "DynamicQuantizeMatMul": matmul,
     "MatMulNBits": few_bits,
     "QLinearMatMul": partial(matmul, second=3),
+    "FusedMatMul": matmul,
     "Gemm": gemm,
+    "FusedGemm": gemm,
     "Attention": attention,
     "MultiHeadAttention": attention,
+    "GroupQueryAttention": attention,
     "Einsum": einsum,
     "QGemm": partial(gemm, second=3, bias_at=6),
 }

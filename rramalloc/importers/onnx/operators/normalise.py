@@ -39,9 +39,10 @@ def layer_norm(step: Step) -> Sequence[Value]:
 
 
 def skip_layer_norm(step: Step) -> Sequence[Value]:
-    """SkipLayerNormalization: a sum, then layer normalisation over the last axis."""
+    """SkipLayerNormalization and its kin: a sum, which is the last output, normalised over its last axis."""
     total = combine(step, "add", [step.need(0), step.need(1)], "sum")
-    return [over(step, total, (len(total.dims) - 1,), "layernorm")]
+    unused = Constant(dims=None)  # mean and deviation, of training
+    return [over(step, total, (len(total.dims) - 1,), "layernorm"), unused, unused, total]
 
 
 def one_axis_norm(step: Step) -> Sequence[Value]:
@@ -78,6 +79,7 @@ HANDLERS: dict[str, Handler] = {
     "RMSNormalization": layer_norm,
     "SimplifiedLayerNormalization": layer_norm,
     "SkipLayerNormalization": skip_layer_norm,
+    "SkipSimplifiedLayerNormalization": skip_layer_norm,
     "LpNormalization": one_axis_norm,
     "MeanVarianceNormalization": mean_variance,
     "Softmax": softmax,
