@@ -168,7 +168,7 @@ COMMON: Mapping[str, str] = {
     "sha256": "hash of the network's graph, or of a file's bytes",
     "shape": "channels, height, width",
     "share": "share of the whole",
-    "shared": "whether weights that several layers use are stored for each of them, or once",
+    "shared": "weights that several layers use are stored for each of them",
     "shares": "weight layer whose weights this one uses",
     "size_bytes": "bytes that move",
     "source": "where the numbers or the graph come from; of an edge, where it begins",
