@@ -39,8 +39,8 @@ class Column:
 def columns_of(text: str) -> list[Column]:
     """Columns with commas between them: heading, kind unless it is text, and field.
 
-    "Layer=name, Demand int, Time [ns] float=time_ns, energy_pj" has four: a heading that is not given follows
-    from the field, with its unit, and a field from the heading.
+    "Layer=name, Demand int, Time float=time_ns, energy_pj" has four: a heading that is not given follows
+    from the field without its unit, which stands in the cells, and a field from the heading.
     """
     matches = (_COLUMN.fullmatch(column) for column in text.split(", "))
     return [
@@ -59,11 +59,8 @@ def _field(heading: str) -> str:
 
 
 def _heading(field: str) -> str:
-    """ "weight bits", "energy [pJ]": words and unit of a field; times are written with theirs."""
-    for ending, unit in (("_pj", " [pJ]"), ("_um2", " [um2]"), ("_ns", "")):
-        if field.endswith(ending):
-            return field.removesuffix(ending) + unit
-    return field.replace("_", " ")
+    """Return the words of a field without its unit, which cells have: "weight bits", "energy"."""
+    return re.sub("_(pj|um2|ns)$", "", field).replace("_", " ")
 
 
 def with_values(columns: Sequence[Column], records: Iterable[object]) -> list[Column]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from typing import Any
 
 from rramalloc.chart import Chart, check_figure
 
@@ -18,7 +19,7 @@ _CHARTS = {
     "front": ("commands.pareto.section", "front_chart"),
     "methods": ("commands.compare.section", "methods_chart"),
     "replication": ("report.layers", "replication_chart"),
-    "timeline": ("report.timeline", "timeline_chart"),
+    "timeline": ("report.timeline", "timeline_figure"),
 }
 """Module and function of every chart."""
 
@@ -33,11 +34,11 @@ class _Plots:
         names = ", ".join(name for name in dir(self) if not name.startswith("_"))
         return f"<figures of {type(self._result).__name__}: {names}>"
 
-    def _chart(self, name: str, save: Path | None, *columns: str) -> Chart:
+    def _chart(self, name: str, save: Path | None, *more: Any) -> Chart:
         """Raises SpecError, FileError if it cannot be saved there, before it is drawn."""
         check_figure(save)
         module, function = _CHARTS[name]
-        chart: Chart = getattr(import_module(f"rramalloc.{module}"), function)(self._result, *columns)
+        chart: Chart = getattr(import_module(f"rramalloc.{module}"), function)(self._result, *more)
         if save is not None:
             chart.save(save)
         return chart
@@ -46,9 +47,13 @@ class _Plots:
 class SimulationPlots(_Plots):
     """Charts of a simulation."""
 
-    def timeline(self, save: Path | None = None) -> Chart:
-        """When every stage starts, waits for input and finishes. Raises SpecError, FileError."""
-        return self._chart("timeline", save)
+    def timeline(self, save: Path | None = None, network: Any = None) -> Chart:
+        """When every stage starts, waits for input and finishes. Raises SpecError, FileError.
+
+        network: a Network, a file or a shipped name, with which every pause is drawn where it is; left out,
+        a shipped one is found.
+        """
+        return self._chart("timeline", save, network)
 
 
 class AllocationPlots(SimulationPlots):

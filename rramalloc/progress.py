@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVarTuple
 
-from rramalloc.units import number_of
+from rramalloc.units import number_of, rounded, share
 
 Reported = TypeVarTuple("Reported")
 _EVERY_S = 0.2
@@ -73,7 +73,7 @@ class _Line:
 
 def of_search(best: int, bound: int) -> str:
     """The line of `optimize`."""
-    return f"best {best}, bound {bound} (gap {(best - bound) / best:.1%})"
+    return f"best {best}, bound {bound} (gap {share((best - bound) / best)})"
 
 
 def of_comparison(arrays: int, method: str, done: int, total: int) -> str:
@@ -93,4 +93,5 @@ def of_sweep(points: int, done: int, failed: int) -> str:
 
 def of_tuning(done: int, total: int, best: float | None) -> str:
     """The line of `tune`."""
-    return f"{done} of {number_of(total, 'evaluation')}, best {'none yet' if best is None else f'{best:.6g}'}"
+    best_so_far = "none yet" if best is None else rounded(best)
+    return f"{done} of {number_of(total, 'evaluation')}, best {best_so_far}"

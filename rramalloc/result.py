@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 from rramalloc.columns import columns_of, with_values
 from rramalloc.files import write_json
 from rramalloc.records import Record
-from rramalloc.units import LONGEST_NAME, one_line
+from rramalloc.units import LONGEST_NAME, in_table, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,7 +120,7 @@ def frame_of(rows: Iterable[Any], columns: Sequence[str]) -> pd.DataFrame:
 
 
 def _html_table(table: pd.DataFrame) -> str:
-    """A frame as HTML: whole numbers with separators, others to six digits, nothing for what is not known.
+    """A frame as HTML: whole numbers with separators, others as in tables, nothing for what is not known.
 
     Empty if the frame has no rows.
     """
@@ -129,7 +129,7 @@ def _html_table(table: pd.DataFrame) -> str:
     if table.empty:
         return ""
 
-    def cell(value: Any) -> str:
+    def cell(name: str, value: Any) -> str:
         if isinstance(value, str):
             return one_line(value, LONGEST_NAME)
         if isinstance(value, list | tuple):
@@ -140,13 +140,14 @@ def _html_table(table: pd.DataFrame) -> str:
             return "yes" if value else "no"
         if isinstance(value, int):
             return f"{value:,}"
-        return f"{value:.6g}" if isinstance(value, float) else one_line(str(value), LONGEST_NAME)
+        return in_table(name, value) if isinstance(value, float) else one_line(str(value), LONGEST_NAME)
 
     shown = table
     if len(table) > _MOST_ROWS:
         shown = pd.concat([table.head(_MOST_ROWS // 2), table.tail(_MOST_ROWS // 2)])
     values = zip(*(shown[name].astype(object).tolist() for name in shown.columns), strict=True)
-    rows = ["".join(f"<td>{html.escape(cell(value))}</td>" for value in row) for row in values]
+    cells = [[cell(str(name), value) for name, value in zip(shown, row, strict=True)] for row in values]
+    rows = ["".join(f"<td>{html.escape(text)}</td>" for text in row) for row in cells]
     head = "".join(f"<th>{html.escape(str(name))}</th>" for name in shown.columns)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

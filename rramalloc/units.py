@@ -12,6 +12,9 @@ Unit = Literal["steps", "ticks", "ns", "arrays", "pJ", "pJ ns", "um2"]
 LONGEST_NAME, LONGEST_LINE = 60, 240
 """Characters of a name, and of a line, beyond which it is cut."""
 
+LEAST_MM2, LEAST_SHARE = 1e4, 1e-4
+"""um2 from which areas are in mm2; shares below which only that is said."""
+_SHARES = ("utilisation", "share", "gap", "saving")
 _AMOUNT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?) *(%|[a-z]*)", re.ASCII)
 _TIMES_NS = {"ns": "1", "us": "1e3", "ms": "1e6", "s": "1e9", "min": "60e9", "h": "3600e9"}
 
@@ -37,37 +40,57 @@ def steps(value: int, unit: str = "step") -> str:
 
 
 def duration(value_ns: float) -> str:
-    """A time in the unit that reads best, with four figures: 366.4 us."""
+    """Return a time in the unit that reads best, with four figures: "366.4 us"."""
     return _scaled(value_ns, (("s", 1e9), ("ms", 1e6), ("us", 1e3)), "ns")
+
+
+def energy(value_pj: float) -> str:
+    """Return an energy in the unit that reads best: "12.34 uJ"."""
+    return _scaled(value_pj, (("J", 1e12), ("mJ", 1e9), ("uJ", 1e6), ("nJ", 1e3)), "pJ")
+
+
+def edp(value: float) -> str:
+    """Return the product of an energy in pJ and a time in ns in the unit that reads best: "27.25 nJ s"."""
+    scales = (("J s", 1e21), ("mJ s", 1e18), ("uJ s", 1e15), ("nJ s", 1e12), ("pJ s", 1e9), ("fJ s", 1e6))
+    return _scaled(value, (*scales, ("aJ s", 1e3)), "pJ ns")
+
+
+def area(value_um2: float) -> str:
+    """Return an area: "62.5 mm2", from a hundredth of 1 mm2 on."""
+    return f"{rounded(value_um2 / 1e6)} mm2" if value_um2 >= LEAST_MM2 else f"{rounded(value_um2)} um2"
 
 
 def _scaled(value: float, units: Iterable[tuple[str, float]], smallest: str) -> str:
     for unit, factor in units:
         if value >= factor:
             return f"{rounded(value / factor)} {unit}"
-    return f"{value:.4g} {smallest}"
-
-
-def energy(value_pj: float) -> str:
-    """An energy in the unit that reads best, with four figures: 12.34 uJ."""
-    return _scaled(value_pj, (("J", 1e12), ("mJ", 1e9), ("uJ", 1e6), ("nJ", 1e3)), "pJ")
-
-
-def area(value_um2: float) -> str:
-    """An area: 62.5 mm2."""
-    return _scaled(value_um2, (("mm2", 1e6),), "um2")
+    return f"{rounded(value)} {smallest}"
 
 
 def share(part: float) -> str:
-    """A share of 1 in per cent: 12.3 %; a share above 0 is never shown as 0."""
-    if 0 < part < 0.0005:
-        return "< 0.1 %"
-    return "0 %" if part == 0 else f"{part:.1%}".replace("%", " %")
+    """Return a share of 1 in per cent: "12.3 %"; only 0 is shown as 0, and only 1 as 100."""
+    if 0 < part < LEAST_SHARE:
+        return "< 0.01 %"
+    shown = f"{100 * part:.3g}" if part < 1 else rounded(100 * part)
+    return "> 99.9 %" if shown == "100" and part < 1 else f"{shown} %"
 
 
 def rounded(value: float) -> str:
-    """Four figures of a large number: 87,310,000."""
+    """Return four figures of a number: "87,310,000", "0.0123"."""
     return f"{float(f'{value:.4g}'):,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def in_table(field: str, value: float) -> str:
+    """Return a number as tables show it, in the unit that the name of its field ends with."""
+    if field in _SHARES:
+        return share(value)
+    return _BY_ENDING.get(field.rpartition("_")[2], count)(value)
+
+
+def count(value: float) -> str:
+    """Return a number without a unit: a whole one in full, any other with four figures."""
+    whole = isinstance(value, int) or (value.is_integer() and abs(value) < 2**53)
+    return str(int(value)) if whole else rounded(value)
 
 
 def size(value_bytes: float) -> str:
@@ -90,10 +113,8 @@ def plain_quantity(value: float, unit: str) -> str:
 
 def _continuous(value: float, unit: str) -> str:
     """A value whose unit is not one of counts, empty for one that is."""
-    shown = {"ns": duration, "pJ": energy, "um2": area}
-    if unit in shown:
-        return shown[unit](value)
-    return f"{value:.4g} {unit}" if unit == "pJ ns" else ""
+    shown = {"ns": duration, "pJ": energy, "um2": area, "pJ ns": edp}
+    return shown[unit](value) if unit in shown else ""
 
 
 def one_line(text: str, longest: int = LONGEST_LINE) -> str:
@@ -122,3 +143,7 @@ def number_of(number: int, noun: str) -> str:
 def quoted(method: str) -> str:
     """The name of a method within a sentence, where `none` would read as a negation."""
     return f'"{one_line(method, LONGEST_NAME)}"'
+
+
+_BY_ENDING = {"ns": duration, "pj": energy, "um2": area, "edp": edp}
+"""How the quantity of a field is shown, by the last part of the field's name."""

@@ -21,7 +21,7 @@ from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import without_missing
-from rramalloc.units import Unit, counted
+from rramalloc.units import Unit, counted, share
 
 FORMAT: Literal["rramalloc-allocation/1"] = "rramalloc-allocation/1"
 Steps = Annotated[int, Field(ge=0, le=2**53)]
@@ -304,7 +304,7 @@ class Allocation(CountedTimes, ResultRecord, Priced):
 
     def _headline(self) -> tuple[str, str]:
         arrays = f"{self.arrays.used:,} of {counted(self.arrays.budget, 'array')}"
-        end = self.proven if self.gap == 0 else f"at most {self.gap:.1%} from optimal"
+        end = self.proven if self.gap == 0 else f"at most {share(self.gap)} from optimal"
         return self.network.name, f"{counted(self.makespan, self.time_unit)} on {arrays}, {end}"
 
 

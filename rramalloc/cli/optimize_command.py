@@ -21,7 +21,7 @@ from rramalloc.cli.output import (
 )
 from rramalloc.cli.parameters import Format, Help, parse_budget, parse_input_shapes, passed
 from rramalloc.methods.registry import METHODS
-from rramalloc.units import duration, energy, number_of, plain_quantity
+from rramalloc.units import duration, energy, number_of, plain_quantity, rounded, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,10 +165,10 @@ def _plan_summary(plan: ReloadPlan) -> Iterator[tuple[str, str]]:
     for name, parts in plan.cut_layers.items():
         yield "cut layer", f"{name}, {number_of(parts, 'part')}"
     yield "time", f"{duration(plan.total_ns)} for {number_of(plan.inputs, 'input')} per loading"
-    yield "per input", f"{duration(plan.per_input_ns)}, {plan.throughput_per_s:.6g} inputs/s"
+    yield "per input", f"{duration(plan.per_input_ns)}, {rounded(plan.throughput_per_s)} inputs/s"
     yield "writing", f"{duration(plan.write_ns)} of it"
     yield "lower bound", duration(plan.lower_bound)
-    yield "gap", f"{plan.gap:.2%} from optimal at most"
+    yield "gap", f"{share(plan.gap)} from optimal at most"
     yield "proof", plan.proof
     for other in plan.other_cuts:
         words = "as many layers as fit" if other.cuts == "greedy" else "each layer alone"
@@ -176,7 +176,7 @@ def _plan_summary(plan: ReloadPlan) -> Iterator[tuple[str, str]]:
         yield "other cuts", f"{words}: {other.ratio:.3f} times as long, {number}"
     if plan.energy_pj is not None:
         yield "energy", f"{energy(plan.energy_pj)} an input"
-    yield "search", f"{plan.seconds:.2f} s of work on a reference core"
+    yield "search", f"{duration(1e9 * plan.seconds)} of work on a reference core"
     yield from coverage_line(plan.coverage)
 
 
@@ -193,7 +193,7 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
     if allocation.objective == "sequential":
         yield "sequential", f"{plain_quantity(allocation.objective_value, allocation.objective_unit)} in sum"
     yield "lower bound", plain_quantity(allocation.lower_bound, allocation.objective_unit)
-    yield "gap", f"{allocation.gap:.2%} from optimal at most"
+    yield "gap", f"{share(allocation.gap)} from optimal at most"
     yield "proof", allocation.proof
     measured = allocation.options.latency_table
     if measured is not None:
@@ -201,7 +201,7 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
     if allocation.latency_ns is not None and allocation.unit_ns is not None:
         yield allocation.time_unit, duration(allocation.unit_ns)
         yield "latency", duration(allocation.latency_ns)
-        yield "throughput", f"{allocation.throughput_per_s:.6g} inputs/s"
+        yield "throughput", f"{rounded(allocation.throughput_per_s or 0)} inputs/s"
     yield from energy_lines(allocation)
     if allocation.sensitivity is not None:
         yield "sensitivity", f"{allocation.sensitivity:g} in sum, of the bits chosen"
@@ -210,5 +210,5 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
         end = "nothing changed in the last" if allocation.placed.converged else "the best of them"
         yield "transfer", f"{duration(slowest)} a step between tiles; rounds of placement: {rounds}, {end}"
     if allocation.seconds is not None:
-        yield "search", f"{allocation.seconds:.2f} s of work on a reference core"
+        yield "search", f"{duration(1e9 * allocation.seconds)} of work on a reference core"
     yield from coverage_line(allocation.coverage)

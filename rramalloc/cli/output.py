@@ -15,7 +15,7 @@ from rramalloc.cli.terminal import shortened, width_of, wrapped
 from rramalloc.columns import Column, columns_of, with_values
 from rramalloc.csv_rows import csv_cell
 from rramalloc.files import to_json
-from rramalloc.units import area, duration, energy, printable
+from rramalloc.units import area, edp, energy, in_table, printable, rounded
 
 if TYPE_CHECKING:
     from rramalloc.allocation.allocation import Allocation
@@ -58,12 +58,11 @@ def print_result(
     output_format: Format,
     below: Iterable[tuple[str, str]] | None = None,
     *,
-    number: Callable[[float], str] = "{:.4g}".format,
     quiet: bool = False,
 ) -> bool:
     """Print what `document` makes as JSON, or `items` as CSV or table; True after a table.
 
-    below: lines that stand below the table, if they are all; number: how it shows a float that is no time.
+    below: lines that stand below the table, if they are all.
     """
     if output_format == "json":
         print_json(document())
@@ -76,7 +75,7 @@ def print_result(
         return False
     cells = [
         [
-            time_cell(v) if field.endswith("_ns") else number(v) if isinstance(v, float) else v
+            in_table(field, v) if isinstance(v, int | float) and not isinstance(v, bool) else v
             for field, v in zip(fields, row, strict=True)
         ]
         for row in rows
@@ -202,7 +201,7 @@ def energy_lines(result: Allocation | Simulation) -> Iterator[tuple[str, str]]:
     given = (result.energy_pj, result.dynamic_pj, result.static_pj)
     total, dynamic, static = ("not given" if value is None else energy(value) for value in given)
     yield "energy", f"{total} an input (dynamic: {dynamic}, static: {static})"
-    yield "EDP", "not given" if result.edp is None else f"{result.edp:.4g} pJ ns"
+    yield "EDP", "not given" if result.edp is None else edp(result.edp)
     whole = "" if result.chip_area_um2 is None else f" in use, {area(result.chip_area_um2)} of the whole chip"
     yield "area", "not given" if result.area_um2 is None else area(result.area_um2) + whole
 
@@ -217,15 +216,10 @@ def cell(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return rounded(value)
     if isinstance(value, tuple | list):
         return "x".join(str(part) for part in value)
     return str(value)
-
-
-def time_cell(value_ns: float | None) -> str:
-    """A time as a table shows it."""
-    return "-" if value_ns is None else duration(value_ns)
 
 
 def _sum(widths: Sequence[int], kept: Sequence[int], gap: str) -> int:

@@ -9,7 +9,7 @@ import typer
 from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.cli.output import print_csv, print_lines, print_part, print_result, table_of, warn
 from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
-from rramalloc.units import duration, number_of
+from rramalloc.units import duration, number_of, rounded, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,7 @@ def _show(placement: Placement, *, quiet: bool) -> None:
     typer.echo()
     rows = [
         ("chips" if link.chip is None else f"chip {_at(link.chip)}", _at(link.start), _at(link.end),
-         f"{link.size_bytes:,.0f}")
+         f"{rounded(link.size_bytes)}")
         for link in placement.links[:_BUSIEST]
     ]  # fmt: skip
     names = ("busiest links", "from tile", "to tile", "bytes")
@@ -88,11 +88,14 @@ def _summary(placement: Placement) -> Iterator[tuple[str, str]]:
     yield "arrays", f"{len(placement.arrays)} used of {0 if chip is None else chip.arrays}"
     filled = sum(tile.utilisation for tile in placement.tiles) / len(placement.tiles)
     cells = sum(tile.cells for tile in placement.tiles) / len(placement.tiles)
-    used = f"{filled:.1%} of their arrays and {cells:.1%} of their cells"
+    used = f"{share(filled)} of their arrays and {share(cells)} of their cells"
     yield "tiles", f"{len(placement.tiles)} used of {there}, {used}"
-    yield "traffic", f"{traffic.cost:,.0f} byte hops an input ({traffic.constructed:,.0f} as constructed)"
-    yield "lower bound", f"{traffic.lower_bound:,.0f} byte hops"
-    yield "gap", f"{traffic.gap:.2%} from the least traffic at most"
+    yield (
+        "traffic",
+        f"{rounded(traffic.cost)} byte hops an input ({rounded(traffic.constructed)} as constructed)",
+    )
+    yield "lower bound", f"{rounded(traffic.lower_bound)} byte hops"
+    yield "gap", f"{share(traffic.gap)} from the least traffic at most"
     yield "proof", traffic.proof
     timed = [(flow.transfer_ns, flow) for flow in placement.flows if flow.transfer_ns is not None]
     if timed:
@@ -100,9 +103,9 @@ def _summary(placement: Placement) -> Iterator[tuple[str, str]]:
         yield "transfer", f"{duration(longest_ns)} at most, {flow.words}"
     busy = [(flow.busy, flow) for flow in placement.flows if flow.busy is not None]
     if busy:
-        share, flow = max(busy, key=lambda each: each[0])
-        words = f"{share:.1%} of the time, {flow.words}"
-        yield "links busy", words + (": it cannot keep up" if share > 1 else "")
+        part, flow = max(busy, key=lambda each: each[0])
+        words = f"{share(part)} of the time, {flow.words}"
+        yield "links busy", words + (": it cannot keep up" if part > 1 else "")
     if chip is not None and chip.chips != (1, 1):
         yield "chip hop", f"counts as {traffic.chip_hop:g} tile hops"
 

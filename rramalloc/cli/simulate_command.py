@@ -16,7 +16,7 @@ from rramalloc.cli.output import (
     table_of,
     warn,
 )
-from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
+from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, parse_input_shapes, passed
 from rramalloc.units import duration, number_of
 
 if TYPE_CHECKING:
@@ -61,12 +61,14 @@ def simulate(
     """
     given = locals()
     from rramalloc import api
+    from rramalloc.importers import load
 
+    given["network"] = load(network, parse_input_shapes(input_shapes), allow_partial=allow_partial)
     result = api.simulate(**passed(given, api.simulate))
     if output is not None:
         result.save(output)
     if figure is not None:
-        result.plot.timeline(save=figure)
+        result.plot.timeline(figure, given["network"])
     if print_result(result.to_dict, _TABLE, result.layers, output_format, quiet=quiet):
         typer.echo()
         _show(result, quiet=quiet)

@@ -9,6 +9,7 @@ from rramalloc.network.counts import macs, weights
 from rramalloc.network.network import Network, natural_key
 from rramalloc.network.node import Approximation, Barrier, Flatten, GlobalPool, Input, Stage, Unmodelled
 from rramalloc.records import Record
+from rramalloc.units import share
 
 _MOST_NAMES = 3
 _SHOWN_TENTHS = 1000
@@ -141,10 +142,9 @@ class Coverage(Record):
         macs = "" if self.macs.total is None else f" and {_percent(self.macs)} of the MACs"
         words = [f"{_percent(self.weights)} of the weights{macs} on arrays"]
         if self.dynamic:
-            share = (
-                "" if self.dynamic.share is None else f", {self.dynamic.share:.1%} of all".replace("%", " %")
-            )
-            words.append(f"dynamic, products of computed tensors: {self.dynamic.macs:,} MACs{share}")
+            part = self.dynamic.share
+            of_all = "" if part is None else f", {share(part)} of all"
+            words.append(f"dynamic, products of computed tensors: {self.dynamic.macs:,} MACs{of_all}")
         if self.host:
             words.append(f"left to the host: {_names(self.host)}")
         if self.unmodelled:

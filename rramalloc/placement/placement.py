@@ -17,7 +17,7 @@ from rramalloc.plots import PlacementPlots
 from rramalloc.records import Record, absent, check_format, parse
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.units import counted
+from rramalloc.units import counted, rounded, share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -204,7 +204,7 @@ class Placement(ResultRecord):
 
     def _headline(self) -> tuple[str, str]:
         held = f"{counted(len(self.arrays), 'array')} in {counted(len(self.tiles), 'tile')}"
-        moved = f"{self.traffic.cost:,.0f} byte hops, at most {self.traffic.gap:.1%} from the least"
+        moved = f"{rounded(self.traffic.cost)} byte hops, at most {share(self.traffic.gap)} from the least"
         return self.network.name, f"{held}, {moved}"
 
 

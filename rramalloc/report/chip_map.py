@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import cycle, islice, product
 from typing import Any
 
 from rramalloc.chart import Axis, Chart, Marks, Panel, Spec, columns, label, named
@@ -25,8 +25,11 @@ _LEAST_NUMBERED = 0.3
 """Share of a tile that must be filled for a number to stand in it."""
 _ARRAYS = 2
 """Arrays that take as much of the page as one mark of another chart, and so are drawn twice as often."""
-_MOST_NAMED = 12
-"""Layers up to which the legend has a colour for each name; beyond, it is a scale."""
+_COLOURS = (
+    "#4e79a7 #a0cbe8 #f28e2b #ffbe7d #59a14f #8cd17d #b6992d #f1ce63 #499894 #86bcb6 #e15759 #ff9d9a #79706e "
+    "#bab0ac #d37295 #fabfd2 #b07aa1 #d4a6c8 #9d7660 #d7b5a6"
+).split()
+"""Tableau's 20 colours for categories."""
 _LOWEST, _HIGHEST, _SHAPE = 180, 560, 520
 Place = tuple[int, int]
 
@@ -34,7 +37,7 @@ Place = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class _Map:
     """Where chips and layers are on the drawing. mesh: rows and columns of tiles of a chip; corner: row and
-    column of the first tile of every chip; number: of layers by name, from 1; room: arrays of a tile.
+    column of the first tile of every chip; number: of layers by name, from 0; room: arrays of a tile.
     """
 
     placement: Placement
@@ -50,7 +53,7 @@ class _Map:
         down = {row: place for place, row in enumerate(sorted({row for row, _ in chips}))}
         across = {column: place for place, column in enumerate(sorted({column for _, column in chips}))}
         corner = {(r, c): (down[r] * (mesh[0] + 1), across[c] * (mesh[1] + 1)) for r, c in chips}
-        number = {layer.name: place for place, layer in enumerate(placement.layers, 1)}
+        number = {layer.name: place for place, layer in enumerate(placement.layers)}
         for index, array in enumerate(placement.arrays):
             if array.layer not in number:
                 where = f"placement of {placement.network.name[:60]!r}: arrays[{index}]"
@@ -63,24 +66,16 @@ class _Map:
         return self.corner[chip][0] + tile[0], self.corner[chip][1] + tile[1]
 
     def colour(self) -> Spec:
-        """Colour by layer from first (dark) to last, with its legend."""
-        layers = self.placement.layers
-        legend: Spec = {"orient": "bottom", "title": "layer, in network order"}
-        if len(layers) <= _MOST_NAMED:
-            names = [f"{place} {label(layer.name)}" for place, layer in enumerate(layers, 1)]
-            scale: Spec = {"domain": names, "scheme": {"name": "viridis", "extent": [0.08, 1]}}
-            legend |= {"columns": 4, "labelLimit": 200, "symbolType": "square"}
-            return {"field": "shown", "type": "ordinal", "scale": scale, "legend": legend}
-        scale = {"domain": [1, len(layers)], "scheme": {"name": "viridis", "extent": [0.08, 1]}}
-        legend |= {"gradientLength": 300, "tickMinStep": 1}
-        return {"field": "number", "type": "quantitative", "scale": scale, "legend": legend}
+        """Return the colour of a layer with its legend: 20 in turn, told apart by the layers' numbers."""
+        names = [self.named(layer.name) for layer in self.placement.layers]
+        scale: Spec = {"domain": names, "range": [*islice(cycle(_COLOURS), len(names))]}
+        legend: Spec = {"orient": "bottom", "title": "layer, in network order", "symbolType": "square"}
+        legend |= {"columns": 4, "labelLimit": 200, "symbolLimit": 0}
+        return {"field": "shown", "type": "nominal", "scale": scale, "legend": legend}
 
-    def look(self, layer: str) -> Spec:
-        """The columns that the colour is taken from."""
-        number = self.number.get(layer, 0)
-        if len(self.placement.layers) <= _MOST_NAMED:
-            return {"shown": f"{number} {label(layer)}"}
-        return {"number": number}
+    def named(self, layer: str) -> str:
+        """Return number and name of a layer, as the legend has them."""
+        return f"{self.number.get(layer, '?')} {label(layer)}"
 
 
 def chip_map(placement: Placement, detail: Detail = FIGURE) -> Chart:
@@ -123,13 +118,13 @@ def _mesh(placement: Placement) -> Place:
     return 1 + max(row for row, _ in tiles), 1 + max(column for _, column in tiles)
 
 
-def _squares(data: dict[str, list[Any]], side: float, mark: Spec, **more: Any) -> Marks:
-    """Squares of one size around the columns x and y."""
-    half = side / 2
-    sides = {"left": f"datum.x - {half}", "right": f"datum.x + {half}"}
-    sides |= {"low": f"datum.y - {half}", "high": f"datum.y + {half}"}
+def _boxes(data: dict[str, list[Any]], sides: tuple[float, float], mark: Spec, **more: Any) -> Marks:
+    """Boxes of one width and height around the columns x and y."""
+    across, down = sides[0] / 2, sides[1] / 2
+    edges = {"left": f"datum.x - {across}", "right": f"datum.x + {across}"}
+    edges |= {"low": f"datum.y - {down}", "high": f"datum.y + {down}"}
     channels = {"x": "left", "x2": "right", "y": "low", "y2": "high"} | more.pop("channels", {})
-    return Marks({"type": "rect"} | mark, data, channels, derived=sides, **more)
+    return Marks({"type": "rect"} | mark, data, channels, derived=edges, **more)
 
 
 def _frames(drawing: _Map) -> Marks:
@@ -138,27 +133,34 @@ def _frames(drawing: _Map) -> Marks:
     places = list(islice(every, _MOST_FRAMES))
     data = {"x": [column for _, column in places], "y": [row for row, _ in places]}
     look = {"fill": _FRAME, "fillOpacity": 0.12, "stroke": _FRAME, "strokeOpacity": 0.5, "strokeWidth": 0.7}
-    return _squares(data, _TILE + 0.04, look)
+    return _boxes(data, (_TILE + 0.04, _TILE + 0.04), look)
 
 
 def _arrays(drawing: _Map) -> tuple[Marks, str]:
-    """A square for every array, row by row in its tile."""
-    side = math.ceil(math.sqrt(drawing.room))
-    data = columns([_square(array, drawing, side) for array in drawing.placement.arrays])
+    """A box for every array, row by row in its tile."""
+    wide = _columns(drawing.room)
+    high = -(-drawing.room // wide)
+    data = columns([_box(array, drawing, wide, high) for array in drawing.placement.arrays])
     hover = named("layer, replica") | _windows_hover(drawing) | {"block (row, column)": "block"}
     if "plane" not in drawing.placement.left_out:
         hover |= named("plane")
     hover |= named("wordlines x bitlines=cells, chip, tile, array")
-    colour = {"color": drawing.colour()}
-    return _squares(data, round(_TILE / side * 0.94, 4), {}, channels=colour, hover=hover), (
-        "Every square is an array."
-    )
+    sides = (round(_TILE / wide * 0.94, 4), round(_TILE / high * 0.94, 4))
+    beyond = wide * high - drawing.room
+    note = f" The last {counted(beyond, 'place')} of a tile are none." if beyond else ""
+    marks = _boxes(data, sides, {}, channels={"color": drawing.colour()}, hover=hover)
+    return marks, f"Every box is an array.{note}"
 
 
-def _square(array: PlacedArray, drawing: _Map, side: int) -> dict[str, Any]:
-    each = _TILE / side
+def _columns(room: int) -> int:
+    """Return in how many columns the arrays of a tile leave fewest places over, about as many as rows."""
+    least = math.ceil(math.sqrt(room))
+    return min(range(least, 2 * least + 1), key=lambda wide: (-room % wide, wide))
+
+
+def _box(array: PlacedArray, drawing: _Map, wide: int, high: int) -> dict[str, Any]:
     tile_row, tile_column = drawing.middle(array.chip, array.tile)
-    row, column = divmod(array.index, side)
+    row, column = divmod(array.index, wide)
     return {
         "layer": array.layer,
         "chip": _pair(array.chip),
@@ -169,9 +171,9 @@ def _square(array: PlacedArray, drawing: _Map, side: int) -> dict[str, Any]:
         "block": _pair((array.row_block, array.column_block)),
         "plane": array.plane,
         "cells": f"{array.rows} x {array.columns}",
-        "x": round(tile_column - _TILE / 2 + (column + 0.5) * each, 3),
-        "y": round(tile_row - _TILE / 2 + (row + 0.5) * each, 3),
-        **drawing.look(array.layer),
+        "x": round(tile_column + _TILE * ((column + 0.5) / wide - 0.5), 3),
+        "y": round(tile_row + _TILE * ((row + 0.5) / high - 0.5), 3),
+        "shown": drawing.named(array.layer),
     }
 
 
@@ -226,7 +228,7 @@ def _each_band(
             "right": round(column + _TILE / 2, 3),
             "top": round(low - _TILE * len(arrays) / drawing.room, 3),
             "bottom": round(low, 3),
-            **drawing.look(layer),
+            "shown": drawing.named(layer),
         }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from rramalloc.chart import Chart, Key
 from rramalloc.columns import Column
 from rramalloc.report.section import Block, Fact, Note, Section, Table
-from rramalloc.units import counted, printable, share
+from rramalloc.units import counted, in_table, printable, share
 
 _FEWEST_PACKED = 24
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -145,7 +145,7 @@ def _cells(row: Sequence[Any], columns: Sequence[Column]) -> Iterator[str]:
         elif column.kind == "int":
             yield f"<td class=n>{value:,}</td>"
         elif column.kind == "float":
-            yield f'<td class=n data-v="{value!r}">{value:,.5g}</td>'
+            yield f'<td class=n data-v="{value!r}">{in_table(column.field, value)}</td>'
         elif column.kind == "percent":
             width = f"{min(1.0, max(0.0, value)):.1%}"
             exact = float(f"{value:.6g}")

@@ -110,14 +110,14 @@ def table(
 ) -> Table:
     """A row for each record, as many as the detail allows, with a note if that is not all.
 
-    columns: or as `columns_of` reads them; numbered: a first column counts the rows from 1.
+    columns: or as `columns_of` reads them; numbered: a first column has the index of each row.
     """
     columns = columns_of(columns) if isinstance(columns, str) else columns
     if len(records) > detail.rows:
         note = f"The first {detail.rows:,} of {len(records):,} rows; the file has all. {note}".strip()
     rows = [tuple(column.of(record) for column in columns) for record in records[: detail.rows]]
     if numbered:
-        columns, rows = (Column("#", "int"), *columns), [(n, *row) for n, row in enumerate(rows, 1)]
+        columns, rows = (Column("#", "int"), *columns), [(n, *row) for n, row in enumerate(rows)]
     return Table(title, tuple(columns), rows, note, folded)
 
 

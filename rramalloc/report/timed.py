@@ -21,7 +21,7 @@ from rramalloc.allocation.simulation import (
 )
 from rramalloc.choices import FullyConnected, Handoff
 from rramalloc.errors import RramallocError, SpecError
-from rramalloc.importers import load
+from rramalloc.importers import NetworkLike, as_network, load
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names
 from rramalloc.timing.critical_path import critical_path, describe
@@ -83,8 +83,8 @@ def _runs(stage: int, starts: npt.NDArray[np.signedinteger[Any]], cycles: int, j
 class Networks:
     """The networks that a report may use: those the user names, then those that ship, found by their hash."""
 
-    def __init__(self, named: Sequence[str | Network]) -> None:
-        self._named = [each if isinstance(each, Network) else load(each) for each in named]
+    def __init__(self, named: Sequence[NetworkLike]) -> None:
+        self._named = [as_network(each) for each in named]
 
     def find(self, sha256: str) -> Network | None:
         """The network with this hash of its graph, None if there is none."""

@@ -24,8 +24,9 @@ from rramalloc.chart import (
     row_height,
     rule,
 )
+from rramalloc.importers import NetworkLike
 from rramalloc.report.section import FIGURE, Detail
-from rramalloc.report.timed import BusySpan, Timed
+from rramalloc.report.timed import BusySpan, Networks, Timed, time_allocation, time_simulation
 from rramalloc.units import steps
 
 _COMPUTING = Key("computing", BLUE)
@@ -52,7 +53,7 @@ def timeline_chart(
     if joined:
         note += f" Pauses of up to {steps(joined, result.time_unit)} are drawn as computing."
     if not runs:
-        note += " Waiting is drawn together at the end of each bar: with --network it is drawn where it is."
+        note += " Waiting is drawn together at the end of each bar: with the network it is drawn where it is."
     time = Axis("time [steps]", 0, max(1, result.makespan) * 1.01)
     panel = Panel(time, Axis.of_names(names), row_height(len(names)), (*layers, rule(result.makespan, "x")))
     return Chart(
@@ -63,6 +64,15 @@ def timeline_chart(
         zoom="xy" if len(names) > _FEW_ROWS else "x",
         note=note,
     )
+
+
+def timeline_figure(result: Allocation | Simulation, network: NetworkLike | None = None) -> Chart:
+    """Draw the timeline with every pause where it is, if the network is given or ships."""
+    there = Networks([] if network is None else [network]).find(result.network.sha256)
+    where = result.network.name
+    if isinstance(result, Simulation):
+        return timeline_chart(result, time_simulation(result, there, where))
+    return timeline_chart(result, None if there is None else time_allocation(result, there, where))
 
 
 def _exact(names: Sequence[str], runs: Sequence[BusySpan]) -> list[Marks]:

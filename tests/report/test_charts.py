@@ -6,6 +6,7 @@ import json
 import warnings
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from rramalloc.commands.compare.section import methods_chart
 from rramalloc.errors import FileError, SpecError
 from rramalloc.network.network import Network
 from rramalloc.placement.placement import Placement
-from rramalloc.report.chip_map import chip_map
+from rramalloc.report.chip_map import _columns, chip_map
 from rramalloc.report.convergence import convergence_chart
 from rramalloc.report.layers import layer_table, replication_chart
 from rramalloc.report.section import FIGURE, Detail
@@ -259,8 +260,8 @@ def test_every_array_is_a_square_in_the_colour_of_its_layer(placement: Placement
     assert list(squares.data["layer"]) == [array.layer for array in placement.arrays]
     colour = squares.channels["color"]
     assert colour["legend"]["title"] == "layer, in network order"
-    assert colour["scale"]["domain"] == ["1 c1", "2 c2"]
-    assert set(squares.data[colour["field"]]) == {"1 c1", "2 c2"}
+    assert colour["scale"]["domain"] == ["0 c1", "1 c2"]
+    assert set(squares.data[colour["field"]]) == {"0 c1", "1 c2"}
 
 
 def test_filled_area_is_the_arrays_in_use(placement: Placement) -> None:
@@ -280,12 +281,56 @@ def test_filled_area_is_the_arrays_in_use(placement: Placement) -> None:
     assert drawn == pytest.approx(0.92 * 0.92 * held / 4, rel=0.01)
 
 
-def test_many_layers_are_a_scale_in_the_legend() -> None:
+def test_every_layer_has_its_name_in_the_legend() -> None:
     hardware = machine(chip(4, (8, 8)), (10, 4))
-    network = placed_chain(*[2] * 14, side=4, kernel=1)
-    marks = chip_map(rramalloc.place(network, {}, hardware=hardware)).panels[0].layers[1]
-    assert marks.channels["color"]["type"] == "quantitative"
-    assert marks.channels["color"]["scale"]["domain"] == [1, 14]
+    network = placed_chain(*[2] * 24, side=4, kernel=1)
+    colour = chip_map(rramalloc.place(network, {}, hardware=hardware)).panels[0].layers[1].channels["color"]
+    assert colour["type"] == "nominal"
+    assert colour["scale"]["domain"] == [f"{place} c{place + 1}" for place in range(24)]
+    assert len(set(colour["scale"]["range"][:20])) == 20  # then from the first on
+    assert colour["legend"]["symbolLimit"] == 0
+
+
+@pytest.mark.parametrize(
+    ("room", "wide", "high"),
+    [
+        pytest.param(12, 4, 3, id="12 as 4 x 3"),
+        pytest.param(96, 12, 8, id="96 as 12 x 8"),
+        pytest.param(16, 4, 4, id="a square"),
+        pytest.param(1, 1, 1, id="one"),
+    ],
+)
+def test_a_tile_has_no_places_but_its_arrays(room: int, wide: int, high: int) -> None:
+    """A full tile is drawn full: no place in it looks free that is not there."""
+    hardware = machine(chip(room, (2, 2)), (10, 4))
+    network = placed_chain(2, 2, side=4, kernel=1)
+    placed = rramalloc.place(network, {"c1": min(room, 16), "c2": 1}, hardware=hardware)
+    boxes = next(each for each in chip_map(placed).panels[0].layers if "replica" in each.data)
+    assert _columns(room) == wide
+    first = [place for place, tile in enumerate(boxes.data["tile"]) if tile == boxes.data["tile"][0]]
+    assert len({boxes.data["x"][place] for place in first}) <= wide
+    assert len({boxes.data["y"][place] for place in first}) <= high
+
+
+def test_a_timeline_draws_every_pause_where_it_is() -> None:
+    """Stage b waits for the rows of a between its own: drawn with the network alone."""
+    network = chain(["a", "b"])
+    result = rramalloc.simulate(network, {"a": 1, "b": 2})
+    without = [key.name for key in result.plot.timeline().keys]
+    drawn = result.plot.timeline(network=network)
+    assert "waiting for input (sum)" in without
+    assert [key.name for key in drawn.keys] == ["computing", "waiting for input", "critical path"]
+    busy, waits = drawn.panels[0].layers[:2]
+    spans = sorted(
+        (row, left, right)
+        for each in (busy, waits)
+        for row, left, right in zip(each.data["row"], each.data["left"], each.data["right"], strict=True)
+    )
+    for row, layer in enumerate(result.layers):
+        own = [(left, right) for at, left, right in spans if at == row]
+        assert (own[0][0], own[-1][1]) == (layer.start, layer.finish)
+        assert all(one[1] == two[0] for one, two in pairwise(own))
+    assert len(waits.data["row"]) > 1
 
 
 def test_layers_with_blocks_say_them() -> None:

@@ -36,7 +36,7 @@ from rramalloc.result import ResultRecord, frame_of
 from rramalloc.search.problem import DEFAULT_WORK, Stop
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.stage_graph import StageGraph
-from rramalloc.units import counted
+from rramalloc.units import count, counted, share
 from rramalloc.version import __version__
 
 if TYPE_CHECKING:
@@ -150,8 +150,8 @@ def _splits(
     fitting = False
     tiles = 1
     while tiles <= chip.tile_count:
-        for name, share, part, read in _shares(network, stage, whole, windows, tiles):
-            arrays = demand(share, hardware.crossbar, mapping, where)
+        for name, piece, part, read in _shares(network, stage, whole, windows, tiles):
+            arrays = demand(piece, hardware.crossbar, mapping, where)
             copies = min(chip.arrays_per_tile // arrays, part)
             if copies:
                 fitting = True
@@ -269,8 +269,8 @@ class ChipletSchedule(ResultRecord):
         return rows
 
     def _headline(self) -> tuple[str, str]:
-        groups, gap = counted(len(self.cost.groups), "group"), f"at most {self.gap:.2%} from optimal"
-        return self.description.name or "", f"{self.total:,.6g} {self.cost.unit} in {groups}, {gap}"
+        groups, gap = counted(len(self.cost.groups), "group"), f"at most {share(self.gap)} from optimal"
+        return self.description.name or "", f"{count(self.total)} {self.cost.unit} in {groups}, {gap}"
 
 
 class ScheduledOperator(NamedTuple):

@@ -18,7 +18,7 @@ from rramalloc.cli.output import (
     warn,
 )
 from rramalloc.cli.parameters import Format, Help, described, passed
-from rramalloc.units import counted
+from rramalloc.units import count, counted, duration, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ def cost(
     costs = run_chiplet_cost(**passed(given, run_chiplet_cost), source=sources[0])
     if output is not None:
         costs.save(output)
-    if print_result(costs.to_dict, _COSTS, costs.rows(), output_format, number=_shown, quiet=quiet):
+    if print_result(costs.to_dict, _COSTS, costs.rows(), output_format, quiet=quiet):
         _summary(costs, quiet=quiet)
     warn(costs.warnings, quiet=quiet)
 
@@ -117,14 +117,14 @@ def optimize(
         schedule = run_chiplet_optimize(
             **passed(given, run_chiplet_optimize),
             stop=stop,
-            on_progress=lambda best, bound: line.show(f"best {_shown(best)}, bound {_shown(bound)}"),
+            on_progress=lambda best, bound: line.show(f"best {count(best)}, bound {count(bound)}"),
         )
     if output is not None:
         schedule.save(output)
     if description is not None:
         write_json(description, schedule.description.to_dict())
     found, rows = _found(schedule), schedule.rows()
-    print_result(schedule.to_dict, _SCHEDULED, rows, output_format, found, number=_shown, quiet=quiet)
+    print_result(schedule.to_dict, _SCHEDULED, rows, output_format, found, quiet=quiet)
     warn(schedule.warnings, quiet=quiet)
     end(stop, line, quiet=quiet)
 
@@ -134,21 +134,21 @@ def _found(schedule: ChipletSchedule) -> Iterator[tuple[str, str]]:
     if schedule.description.name is not None:
         yield "network", schedule.description.name
     moved = sum(cost.between)
-    yield "total", f"{_shown(schedule.total)} {unit} in {counted(len(cost.groups), 'group')}"
-    yield "between", f"{_shown(moved)} {unit} of it"
-    yield "lower bound", f"{_shown(schedule.lower_bound)} {unit}"
-    yield "gap", f"{schedule.gap:.2%} from optimal at most"
+    yield "total", f"{count(schedule.total)} {unit} in {counted(len(cost.groups), 'group')}"
+    yield "between", f"{count(moved)} {unit} of it"
+    yield "lower bound", f"{count(schedule.lower_bound)} {unit}"
+    yield "gap", f"{share(schedule.gap)} from optimal at most"
     yield "proof", schedule.proof
     for baseline in schedule.baselines:
-        yield baseline.name, f"{_shown(baseline.total)} {unit}, {baseline.ratio:.3f} times as much"
+        yield baseline.name, f"{count(baseline.total)} {unit}, {baseline.ratio:.3f} times as much"
     yield "options", f"{schedule.options:,} strategies with their submeshes, of all operators"
-    yield "search", f"{schedule.seconds:.2f} s of work on a reference core"
+    yield "search", f"{duration(1e9 * schedule.seconds)} of work on a reference core"
 
 
 def _summary(cost: ChipletCost, *, quiet: bool) -> None:
     typer.echo()
     rows = [
-        (edge.source, edge.to, _shown(edge.communication), _shown(edge.routing), _shown(edge.cost))
+        (edge.source, edge.to, count(edge.communication), count(edge.routing), count(edge.cost))
         for edge in cost.edges
     ]
     names = ("from", "to", "communication", "routing", "cost")
@@ -156,11 +156,11 @@ def _summary(cost: ChipletCost, *, quiet: bool) -> None:
     groups, between = sum(group.cost for group in cost.groups), sum(cost.between)
     print_lines(
         [
-            ("groups", f"{_shown(groups)} {cost.unit} in {len(cost.groups)} groups"),
-            ("between", f"{_shown(between)} {cost.unit}"),
+            ("groups", f"{count(groups)} {cost.unit} in {len(cost.groups)} groups"),
+            ("between", f"{count(between)} {cost.unit}"),
             (
                 "total",
-                f"{_shown(cost.total)} {cost.unit}{_SEQUENTIAL if cost.pipelined is not None else ''}",
+                f"{count(cost.total)} {cost.unit}{_SEQUENTIAL if cost.pipelined is not None else ''}",
             ),
             *_pipelined(cost),
         ]
@@ -170,12 +170,7 @@ def _summary(cost: ChipletCost, *, quiet: bool) -> None:
 def _pipelined(cost: ChipletCost) -> Iterator[tuple[str, str]]:
     if cost.pipelined is not None:
         what = "all stages at the same time, without transfers between tiles: what `optimize` counts"
-        yield "pipelined", f"{_shown(cost.pipelined)} {cost.unit}, {what}"
-
-
-def _shown(value: float) -> str:
-    """Whole costs in full, others to six digits."""
-    return str(int(value)) if float(value).is_integer() and value < 1e15 else f"{value:.6g}"
+        yield "pipelined", f"{count(cost.pipelined)} {cost.unit}, {what}"
 
 
 app = typer.Typer(cls=Group, no_args_is_help=True)

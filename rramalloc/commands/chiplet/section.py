@@ -9,7 +9,7 @@ from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Lists
 from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.commands.chiplet.cost import ChipletCost
 from rramalloc.report.section import Detail, Fact, Section, Table, table, warning_notes
-from rramalloc.units import counted, share
+from rramalloc.units import count, counted, share
 
 _TERMS = {
     "compute": Key("compute", BLUE),
@@ -24,7 +24,9 @@ def schedule_section(schedule: ChipletSchedule, detail: Detail) -> Section:
     """As `chiplet_section`, with the bound, other schedules, and where every operator runs."""
     section = chiplet_section(schedule.cost, detail)
     unit = schedule.cost.unit
-    bound = Fact("Lower bound", f"{schedule.lower_bound:,.6g} {unit}", f"{share(schedule.gap)} below at most")
+    bound = Fact(
+        "Lower bound", f"{count(schedule.lower_bound)} {unit}", f"{share(schedule.gap)} below at most"
+    )
     ratios = "Schedule=name, Total float, Ratio float"
     others = table("Other schedules", ratios, schedule.baselines, detail, folded=False)
     columns = "Group int, Operator, Strategy, Units int, First, Last"
@@ -33,7 +35,7 @@ def schedule_section(schedule: ChipletSchedule, detail: Detail) -> Section:
     own = warning_notes(tuple(w for w in schedule.warnings if w not in schedule.cost.warnings))
     return replace(
         section,
-        title=f"Schedule on chiplets: {schedule.total:,.6g} {unit}",
+        title=f"Schedule on chiplets: {count(schedule.total)} {unit}",
         subtitle=schedule.description.name or "Chiplet schedule",
         facts=(*section.facts, bound),
         blocks=(*own, *warnings, others, *section.blocks[len(warnings) :], places),
@@ -45,19 +47,21 @@ def chiplet_section(cost: ChipletCost, detail: Detail) -> Section:
     """Headline, stacked terms of the groups, operators and edges."""
     moved = sum(cost.between)
     facts: tuple[Fact, ...] = (
-        Fact("Total", f"{cost.total:,.6g} {cost.unit}"),
+        Fact("Total", f"{count(cost.total)} {cost.unit}"),
         Fact(
-            "Groups", f"{len(cost.groups):,}", f"{sum(group.cost for group in cost.groups):,.6g} {cost.unit}"
+            "Groups",
+            f"{len(cost.groups):,}",
+            f"{count(sum(group.cost for group in cost.groups))} {cost.unit}",
         ),
         Fact(
             "Between groups",
-            f"{moved:,.6g} {cost.unit}",
+            f"{count(moved)} {cost.unit}",
             f"{share(moved / cost.total) if cost.total else 0} of all",
         ),
     )
     slowest = max(range(len(cost.groups)), key=lambda place: cost.groups[place].cost, default=None)
     if cost.pipelined is not None:
-        facts += (Fact("Pipelined", f"{cost.pipelined:,.6g} {cost.unit}", "all stages at the same time"),)
+        facts += (Fact("Pipelined", f"{count(cost.pipelined)} {cost.unit}", "all stages at the same time"),)
     limit = ""
     if slowest is not None and cost.total:
         part = cost.groups[slowest].cost / cost.total
@@ -66,12 +70,12 @@ def chiplet_section(cost: ChipletCost, detail: Detail) -> Section:
     if cost.groups:
         blocks += [_chart(cost, detail), *_tables(cost, detail)]
     return Section(
-        title=f"Inference on chiplets: {cost.total:,.6g} {cost.unit}",
+        title=f"Inference on chiplets: {count(cost.total)} {cost.unit}",
         subtitle="Chiplet cost",
         facts=facts,
         blocks=tuple(blocks),
         limit=limit,
-        headline=f"{cost.total:,.6g} {cost.unit} in {counted(len(cost.groups), 'group')}",
+        headline=f"{count(cost.total)} {cost.unit} in {counted(len(cost.groups), 'group')}",
     )
 
 

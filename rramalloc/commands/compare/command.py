@@ -21,7 +21,7 @@ from rramalloc.cli.output import (
 )
 from rramalloc.cli.parameters import Format, Help, passed
 from rramalloc.progress import of_comparison
-from rramalloc.units import area, duration, energy, number_of, plain_quantity
+from rramalloc.units import area, duration, edp, energy, number_of, plain_quantity, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +109,7 @@ def _print(comparison: Comparison, output_format: Format, *, quiet: bool) -> Non
 
 
 _SPARE = tuple(
-    "published, recurrence, clock s, best, worst, remark, used, seconds, interval, area, EDP [pJ ns], "
+    "published, recurrence, clock s, best, worst, remark, used, seconds, interval, area, EDP, "
     "energy, latency".split(", ")
 )
 
@@ -128,7 +128,7 @@ def _cells(row: Row) -> dict[str, Any]:
         "published": row.published,
         "latency": None if row.latency_ns is None else duration(row.latency_ns),
         "energy": None if row.energy_pj is None else energy(row.energy_pj),
-        "EDP [pJ ns]": None if row.edp is None else f"{row.edp:.4g}",
+        "EDP": None if row.edp is None else edp(row.edp),
         "area": None if row.area_um2 is None else area(row.area_um2),
         "seconds": None if row.seconds is None else f"{row.seconds:.3f}",
         "clock s": None if row.clock_s is None else f"{row.clock_s:.3f}",
@@ -147,7 +147,7 @@ def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
         bound = plain_quantity(first.lower_bound, comparison.objective_unit)
         yield (
             "lower bound",
-            f"{bound} with {number_of(budget, 'array')}, {first.method} is within {first.gap:.2%}",
+            f"{bound} with {number_of(budget, 'array')}, {first.method} is within {share(first.gap)}",
         )
     if any(row.runs > 1 for row in comparison.rows):
         yield "seeds", f"{chosen.seeds}: the median run is shown, with the best and the worst makespan"

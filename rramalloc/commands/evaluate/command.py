@@ -12,7 +12,7 @@ from rramalloc.cli.group import Command
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_lines, print_part, print_result, table_of, warn
 from rramalloc.cli.parameters import Format, Help, passed
-from rramalloc.units import duration
+from rramalloc.units import duration, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -207,4 +207,4 @@ def _held_back(evaluation: Evaluation) -> str:
         "compute": sum(task.compute_ns for task in tasks),
         "out-transfer": sum(task.out_ns for task in tasks),
     }
-    return ", ".join(f"{name} {part / whole:.1%}" for name, part in parts.items())
+    return ", ".join(f"{name} {share(part / whole)}" for name, part in parts.items())

@@ -42,7 +42,7 @@ from rramalloc.network.node import Name
 from rramalloc.parquet import require_parquet, write_parquet
 from rramalloc.records import Record, brief
 from rramalloc.result import Result, frame_of
-from rramalloc.units import one_line
+from rramalloc.units import one_line, rounded
 from rramalloc.version import __version__
 
 if TYPE_CHECKING:
@@ -393,7 +393,7 @@ class Evaluation(Result):
 
     def _headline(self) -> tuple[str, str]:
         document = self.document
-        best = f"strategy {one_line(document.best, 60)} takes {document.time_ns:,.6g} ns"
+        best = f"strategy {one_line(document.best, 60)} takes {rounded(document.time_ns)} ns"
         return document.network.name, f"{best}, the best of {document.strategies:,}"
 
     def _table(self) -> pd.DataFrame:

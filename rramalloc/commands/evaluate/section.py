@@ -31,7 +31,7 @@ def evaluation_section(result: EvaluationDocument, detail: Detail) -> Section:
     tables = [_tasks(f"Tasks under {result.best}", result.tasks, detail)]
     if result.composed is not None:
         tables.append(_tasks("Tasks, each under its best strategy", result.composed.tasks, detail))
-    time = "Time [ns] float=time_ns"
+    time = "Time float=time_ns"
     if result.proposal is not None:
         columns = f"Layer=name, Demand int, Copies int=replication, Arrays int, {time}"
         tables.append(table("Proposed copies", columns, result.proposal.layers, detail, folded=False))
@@ -50,7 +50,7 @@ def evaluation_section(result: EvaluationDocument, detail: Detail) -> Section:
 
 def _tasks(title: str, tasks: Sequence[TaskTime], detail: Detail) -> Table:
     columns = (
-        "Task=name, Operator, Strategy, Subtasks int, Split, Share percent, In [ns] float=in_ns, "
-        "Compute [ns] float=compute_ns, Out [ns] float=out_ns, Time [ns] float=time_ns, Dominant"
+        "Task=name, Operator, Strategy, Subtasks int, Split, Share percent, In float=in_ns, "
+        "Compute float=compute_ns, Out float=out_ns, Time float=time_ns, Dominant"
     )
     return table(title, columns, tasks, detail)

@@ -9,7 +9,7 @@ import typer
 from rramalloc.choices import FOLD_RULES, FoldMapping, FoldRule, FullyConnected
 from rramalloc.cli.output import hardware_words, note, print_lines, print_result, table_of, warn
 from rramalloc.cli.parameters import Format, Help, parse_input_shapes, passed, whole_numbers
-from rramalloc.units import number_of
+from rramalloc.units import number_of, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,7 +146,7 @@ def _lines(fold: FilterFold) -> Iterator[tuple[str, str]]:
     if fold.folded_input is not None:
         yield "input", f"{_sizes(fold.folded_input)}, height, width and channels, folded"
     yield "work", f"{fold.work_before} -> {fold.work_after} multiplications {per}"
-    yield "saving", f"{fold.saving:.2%}"
+    yield "saving", share(fold.saving)
     yield "exact", "yes" if fold.exact else "no"
     if fold.checked is not None:
         yield "checked", "equal to the direct convolution on random integers"
@@ -167,7 +167,7 @@ def _summary(fold: NetworkFold) -> Iterator[tuple[str, str]]:
             "demand",
             f"{fold.demand_before} -> {fold.demand_after} arrays with every layer stored once",
         )
-    yield "saving", f"{fold.saving:.2%}"
+    yield "saving", share(fold.saving)
     checked = sum(layer.checked is True for layer in folded)
     if any(layer.checked is not None for layer in folded):
         yield "checked", f"{checked} folds equal to the direct convolution on random integers"

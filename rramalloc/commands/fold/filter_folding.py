@@ -47,7 +47,7 @@ from rramalloc.records import Record, brief, is_whole
 from rramalloc.result import ResultRecord
 from rramalloc.search.menu import stage_modes
 from rramalloc.timing.stage_graph import StageGraph
-from rramalloc.units import counted
+from rramalloc.units import counted, share
 
 _LEAST_OPSET = 11
 """Of Pad and Slice with tensors as inputs."""
@@ -227,7 +227,7 @@ class FilterFold(ResultRecord, Folded):
 
     def _headline(self) -> tuple[str, str]:
         before, after = (" x ".join(map(str, size)) for size in (self.filter_before, self.filter))
-        return "", f"filter {before} folded to {after}, {self.saving:.2%} of the work saved"
+        return "", f"filter {before} folded to {after}, {share(self.saving)} of the work saved"
 
 
 class FoldedLayer(Folded):

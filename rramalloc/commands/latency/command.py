@@ -21,7 +21,7 @@ from rramalloc.cli.output import (
     warn,
 )
 from rramalloc.cli.parameters import Format, Help, described, parse_input_shapes
-from rramalloc.units import duration
+from rramalloc.units import duration, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -230,8 +230,8 @@ def _summary(table: LatencyTable) -> Iterator[tuple[str, str]]:
         yield "date", first.date
     overhead = table.overhead
     if overhead is not None:
-        yield "a", f"{overhead.a_ns_per_byte:.6g} ns per byte in"
-        yield "b", f"{overhead.b_ns_per_byte:.6g} ns per byte out"
+        yield "a", f"{rounded(overhead.a_ns_per_byte)} ns per byte in"
+        yield "b", f"{rounded(overhead.b_ns_per_byte)} ns per byte out"
         yield "c", f"{duration(overhead.c_ns)} a run"
         yield "R^2", f"{overhead.r2:.6f} over {overhead.runs} auxiliary layers alone"
 

@@ -11,7 +11,7 @@ from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.timing.latency_table import Flag, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
-from rramalloc.units import counted
+from rramalloc.units import counted, rounded
 
 
 class EstimatedLayer(Record):
@@ -50,7 +50,7 @@ class LatencyEstimate(ResultRecord):
 
     def _headline(self) -> tuple[str, str]:
         end = "" if self.error is None else f", {self.error:+.1%} from what was measured"
-        return self.network.name, f"{self.total_ns:,.6g} ns in {counted(len(self.layers), 'layer')}{end}"
+        return self.network.name, f"{rounded(self.total_ns)} ns in {counted(len(self.layers), 'layer')}{end}"
 
 
 def estimate_latency(network: Network, table: LatencyTable) -> LatencyEstimate:

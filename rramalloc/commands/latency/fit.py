@@ -19,7 +19,7 @@ from rramalloc.commands.latency.plan import Header, TimedRun, TimeSummary, read_
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.records import brief
 from rramalloc.timing.latency_table import DATE, LatencyRow, LatencyTable, Overhead
-from rramalloc.units import counted, duration
+from rramalloc.units import counted, duration, rounded
 
 WIDEST = 0.1
 """Relative width of a confidence interval above which a median is called unsteady."""
@@ -235,7 +235,7 @@ def _biases(rows: Sequence[LatencyRow], overhead: Overhead | None) -> list[str]:
 def _doubts(overhead: Overhead) -> list[str]:
     values = {"a": overhead.a_ns_per_byte, "b": overhead.b_ns_per_byte, "c": overhead.c_ns}
     return [
-        f"overhead: {name} = {value:.4g} is negative, so the model does not describe this device well"
+        f"overhead: {name} = {rounded(value)} is negative, so the model does not describe this device well"
         for name, value in values.items()
         if value < 0
     ]

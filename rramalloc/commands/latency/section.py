@@ -5,7 +5,7 @@ from __future__ import annotations
 from rramalloc.chart import BLUE, Key
 from rramalloc.report.section import Bars, Detail, Fact, Section, stacked_bars, table, warning_notes
 from rramalloc.timing.latency_table import LatencyTable
-from rramalloc.units import counted, duration
+from rramalloc.units import counted, duration, rounded
 
 
 def latency_section(result: LatencyTable, detail: Detail) -> Section:
@@ -16,13 +16,13 @@ def latency_section(result: LatencyTable, detail: Detail) -> Section:
     if result.overhead is not None:
         cost = result.overhead
         facts.append(Fact("Overhead a run", duration(max(0.0, cost.c_ns)), f"R^2 {cost.r2:.6f}"))
-        each = f"{cost.a_ns_per_byte:.4g} in, {cost.b_ns_per_byte:.4g} out"
+        each = f"{rounded(cost.a_ns_per_byte)} in, {rounded(cost.b_ns_per_byte)} out"
         facts.append(Fact("Overhead a byte [ns]", each))
     names = [f"{row.operator} {' x '.join(map(str, row.shape))}" for row in layers]
     bars: Bars = ((Key("latency", BLUE), [max(0.0, row.latency_ns) / 1e3 for row in layers]),)
     columns = (
-        "Operator, Shape, Parameters=brief_parameters, Latency [ns] float=latency_ns, "
-        "Noise [ns] float=noise_ns, Lowest [ns] float=low_ns, Highest [ns] float=high_ns, Runs int=n, "
+        "Operator, Shape, Parameters=brief_parameters, Latency float=latency_ns, "
+        "Noise float=noise_ns, Lowest float=low_ns, Highest float=high_ns, Runs int=n, "
         "Flags=flag_text"
     )
     chart = (stacked_bars("Latency of the layers", "layer", "us", names, bars, detail),) if layers else ()

@@ -10,6 +10,7 @@ from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import coverage_line, hardware_words, mapping_words, print_result, table_of, warn
 from rramalloc.cli.parameters import Format, Help, passed
 from rramalloc.progress import of_front
+from rramalloc.units import duration, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rramalloc.commands.pareto.pareto_front import ParetoFront
 
 _TABLE = table_of(
-    "against=against_value, arrays, makespan, interval, latency_ns, energy_pj, EDP [pJ ns]=edp, area_um2, "
+    "against=against_value, arrays, makespan, interval, latency_ns, energy_pj, EDP=edp, area_um2, "
     "value, lower_bound, gap",
     spare="area_um2 edp energy_pj value latency_ns interval gap lower_bound",
 )
@@ -88,6 +89,6 @@ def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:
     against = "" if front.against == "arrays" else f" against {front.against} in {front.against_unit}"
     yield "objective", f"{front.objective} in {front.unit}{against}, up to {front.budget} arrays"
     yield "points", f"{len(front.points)}, {front.proven} of them proven"
-    yield "mean gap", f"{front.mean_gap:.2%} from optimal at most"
-    yield "search", f"{front.seconds:.2f} s of work on a reference core"
+    yield "mean gap", f"{share(front.mean_gap)} from optimal at most"
+    yield "search", f"{duration(1e9 * front.seconds)} of work on a reference core"
     yield from coverage_line(front.coverage)

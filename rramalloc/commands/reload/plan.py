@@ -13,7 +13,7 @@ from rramalloc.network.network import Network, NetworkDocument
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
-from rramalloc.units import counted, duration
+from rramalloc.units import counted, duration, share
 
 FORMAT: Literal["rramalloc-reload/1"] = "rramalloc-reload/1"
 Ns = Annotated[float, Field(ge=0)]
@@ -110,7 +110,7 @@ class ReloadPlan(ResultRecord):
 
     def _headline(self) -> tuple[str, str]:
         number = counted(len(self.segments), "segment")
-        end = "proven optimal" if self.gap == 0 else f"at most {self.gap:.1%} from optimal"
+        end = "proven optimal" if self.gap == 0 else f"at most {share(self.gap)} from optimal"
         if self.gap == 0:
             end += self.coverage.extent
         return self.network.name, f"{duration(self.per_input_ns)} an input in {number}, {end}"

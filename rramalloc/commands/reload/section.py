@@ -5,7 +5,7 @@ from __future__ import annotations
 from rramalloc.chart import BLUE, ORANGE, Key
 from rramalloc.commands.reload.plan import ReloadPlan
 from rramalloc.report.section import Bars, Detail, Fact, Section, section_of, stacked_bars, table
-from rramalloc.units import counted, duration, energy
+from rramalloc.units import counted, duration, energy, share
 
 
 def reload_section(result: ReloadPlan, detail: Detail) -> Section:
@@ -13,7 +13,7 @@ def reload_section(result: ReloadPlan, detail: Detail) -> Section:
     segments, arrays = result.segments, result.arrays
     facts = [
         Fact("Per input", duration(result.per_input_ns), f"{counted(result.inputs, 'input')} per loading"),
-        Fact("Gap", f"{result.gap:.2%}", f"bound {duration(result.lower_bound)} in all"),
+        Fact("Gap", share(result.gap), f"bound {duration(result.lower_bound)} in all"),
         Fact("Segments", f"{len(segments):,}", f"writing takes {duration(result.write_ns)}"),
         Fact("Arrays", f"{arrays.used:,} of {arrays.budget:,}", f"all layers need {arrays.minimum:,}"),
     ]
@@ -26,9 +26,9 @@ def reload_section(result: ReloadPlan, detail: Detail) -> Section:
     names = [segment.first for segment in segments]
     columns = (
         "First layer=first, Last layer=last, Layers int=stages, Arrays int, Makespan int, Interval int, "
-        "Write [ns] float=write_ns, Run [ns] float=run_ns, Time [ns] float=time_ns"
+        "Write float=write_ns, Run float=run_ns, Time float=time_ns"
     )
-    others = "Cuts, Segments int, Time [ns] float=total_ns, Ratio float"
+    others = "Cuts, Segments int, Time float=total_ns, Ratio float"
     longest = max(segments, key=lambda segment: segment.time_ns)
     return section_of(
         "Plan of segments",

@@ -16,7 +16,7 @@ from rramalloc.cli.output import note, print_csv, print_json, print_lines, print
 from rramalloc.cli.parameters import Format, Help, passed
 from rramalloc.csv_rows import csv_cell
 from rramalloc.progress import of_sweep
-from rramalloc.units import number_of
+from rramalloc.units import number_of, rounded, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,17 +130,17 @@ def _lines(status: SweepStatus) -> Iterator[tuple[str, str]]:
     if status.name:
         yield "name", status.name
     yield "points", str(status.points)
-    yield "done", f"{status.done} ({status.done / status.points:.1%})"
+    yield "done", f"{status.done} ({share(status.done / status.points)})"
     yield "failed", str(status.failed)
     if status.points_per_s is not None and status.left_s is not None:
-        yield "rate", f"{status.points_per_s:.4g} points/s"
+        yield "rate", f"{rounded(status.points_per_s)} points/s"
         yield "time left", _duration(status.left_s)
 
 
 def _progress_words(progress: SweepProgress) -> str:
     words = of_sweep(progress.points, progress.done, progress.failed)
     if progress.points_per_s is not None and progress.left_s is not None:
-        words += f", {progress.points_per_s:.4g} points/s, {_duration(progress.left_s)} left"
+        words += f", {rounded(progress.points_per_s)} points/s, {_duration(progress.left_s)} left"
     return words
 
 

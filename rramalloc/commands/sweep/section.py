@@ -24,7 +24,7 @@ from rramalloc.report.section import (
 )
 from rramalloc.units import counted
 
-_MOST_SERIES, _MOST_GROUPS = 12, 8
+_MOST_SERIES, _MOST_GROUPS = len(SERIES) * len(SHAPES), 8
 _UNITS = (
     "arrays, used, minimum, cell_bits, weight_bits, dac_bits, columns_per_adc, rows_per_read, "
     "bandwidth_gb_s=GB/s, makespan=steps, interval=steps, step_ns=ns, latency_ns=ns, throughput_per_s=1/s, "
@@ -117,16 +117,15 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGUR
         layers.append(Marks(points, data, at | {"shape": {}}, key, hover))
     across = Axis.around(_named(x), [getattr(row, x) for row in there], whole=_NUMBERS[x] == "")
     up = Axis.around(_named(y), [getattr(row, y) for row in there])
-    note = ""
+    heading: tuple[str, ...] = (label(of, 80),) if of else ()
     if len(series) > _MOST_SERIES:
-        note = f"The first {_MOST_SERIES} of {len(series):,} combinations are drawn."
+        heading += (f"the first {_MOST_SERIES} of {len(series):,} combinations",)
     summary = (
         f"{_named(y)} over {_named(x)} for {counted(len(series), 'combination')}; the table has all values."
     )
     panel = Panel(across, up, 320, tuple(layers))
     title = f"{_words(y)} against {_words(x)}"
-    heading = (label(of, 80),) if of else ()
-    return Chart(f"{title[0].upper()}{title[1:]}", (panel,), summary, heading, zoom="xy", note=note)
+    return Chart(f"{title[0].upper()}{title[1:]}", (panel,), summary, heading, zoom="xy")
 
 
 def columns_chart(result: SweepResult, x: str, y: str) -> Chart:

@@ -10,7 +10,7 @@ from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import hardware_words, mapping_words, print_result, table_of, warn
 from rramalloc.cli.parameters import Format, Help, parse_budget, passed
 from rramalloc.progress import of_tuning
-from rramalloc.units import number_of
+from rramalloc.units import number_of, rounded, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,12 +95,12 @@ def _summary(tuning: Tuning) -> Iterator[tuple[str, str]]:
     failed = f", {tuning.failed} failed" if tuning.failed else ""
     yield "evaluations", f"{tuning.evaluations} of {chosen.evaluations}{failed}"
     if tuning.own is not None:
-        yield "tool's own", f"{tuning.own.figure:.6g} on {number_of(tuning.own.arrays, 'array')}"
-    yield "before", "failed" if tuning.before is None else f"{tuning.before:.6g}, with the fewest steps"
+        yield "tool's own", f"{rounded(tuning.own.figure)} on {number_of(tuning.own.arrays, 'array')}"
+    yield "before", "failed" if tuning.before is None else f"{rounded(tuning.before)}, with the fewest steps"
     used = tuning.allocation.arrays.used
     change = "" if not tuning.before else f", {tuning.figure / tuning.before - 1:+.1%}"
-    yield "tuned", f"{tuning.figure:.6g} on {used} of {number_of(tuning.arrays, 'array')}{change}"
+    yield "tuned", f"{rounded(tuning.figure)} on {used} of {number_of(tuning.arrays, 'array')}{change}"
     if model is not None:
         rank = "" if model.spearman is None else f", rank correlation {model.spearman:.2f}"
-        misses = f"clocks alone miss by {model.residual:.1%}, left-out answers by {model.left_out:.1%}"
+        misses = f"clocks alone miss by {share(model.residual)}, left-out answers by {share(model.left_out)}"
         yield "model", f"{model.form}: {misses}{rank}"

@@ -20,7 +20,7 @@ from rramalloc.report.section import (
     table_of,
     thinned,
 )
-from rramalloc.units import counted, share
+from rramalloc.units import counted, rounded, share
 
 _HIGHEST = 3.0
 """Figures above this multiple of the best are beyond the axis: the worst say little."""
@@ -28,9 +28,9 @@ _HIGHEST = 3.0
 
 def tuning_section(tuning: Tuning, detail: Detail) -> Section:
     """Headline, best figure over evaluations, the choices side by side, and every allocation."""
-    facts = [Fact("Tuned", f"{tuning.figure:,.5g}", counted(tuning.allocation.arrays.used, "array"))]
+    facts = [Fact("Tuned", f"{rounded(tuning.figure)}", counted(tuning.allocation.arrays.used, "array"))]
     for name, figure, words in _others(tuning):
-        facts.append(Fact(name, f"{figure:,.5g}", words))
+        facts.append(Fact(name, f"{rounded(figure)}", words))
     asked = f"of {tuning.options.evaluations:,}, {tuning.failed:,} failed"
     facts.append(Fact("Evaluations", f"{tuning.evaluations:,}", asked))
     blocks: list[Block] = [tuning_chart(tuning, detail), _choices(tuning)]
@@ -49,7 +49,7 @@ def tuning_section(tuning: Tuning, detail: Detail) -> Section:
     return section_of(
         "Tuning",
         tuning,
-        title=f"{tuning.network.name} in {label(options.simulator, 60)}: {tuning.figure:,.5g}",
+        title=f"{tuning.network.name} in {label(options.simulator, 60)}: {rounded(tuning.figure)}",
         facts=facts,
         blocks=blocks,
         limit="; ".join(
@@ -57,7 +57,7 @@ def tuning_section(tuning: Tuning, detail: Detail) -> Section:
             for name, figure, _ in _others(tuning)
             if figure > tuning.figure
         ),
-        headline=f"{tuning.figure:,.5g} after {counted(tuning.evaluations, 'evaluation')}",
+        headline=f"{rounded(tuning.figure)} after {counted(tuning.evaluations, 'evaluation')}",
         made=(
             ("Simulator", options.simulator),
             ("Budget", counted(tuning.arrays, "array")),
@@ -105,7 +105,7 @@ def tuning_chart(tuning: Tuning, detail: Detail = FIGURE) -> Chart:
     return Chart(
         "Best figure over evaluations",
         (panel,),
-        f"The best figure fell from {so_far[0]:.5g} to {so_far[-1]:.5g}; the table has all values.",
+        f"The best figure fell from {rounded(so_far[0])} to {rounded(so_far[-1])}; the table has all values.",
         (f"{label(tuning.network.name)} in {label(tuning.options.simulator, 60)}",),
         zoom="xy",
         note=f"{counted(beyond, 'allocation')} above the axis." if beyond else "",

@@ -10,7 +10,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.node import Name
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.units import counted
+from rramalloc.units import counted, rounded
 
 
 class TuneOptions(MappingOptions):
@@ -179,6 +179,9 @@ class Tuning(ResultRecord):
         return super().to_dict() | {"allocation": self.allocation.to_dict()}
 
     def _headline(self) -> tuple[str, str]:
-        before = "" if self.before is None else f", {self.before:.6g} before"
+        before = "" if self.before is None else f", {rounded(self.before)} before"
         asked = counted(self.evaluations, "evaluation")
-        return self.network.name, f"{self.figure:.6g}{before}, {asked} on {counted(self.arrays, 'array')}"
+        return (
+            self.network.name,
+            f"{rounded(self.figure)}{before}, {asked} on {counted(self.arrays, 'array')}",
+        )

@@ -132,3 +132,14 @@ def test_changes_keep_what_is_confirmed() -> None:
     del document["timing"], document["energy"]
     changed = machine_of(json.dumps(document), Changes(weight_bits=4)).hardware
     assert (changed.precision.weight_bits, changed.unconfirmed) == (4, ())
+
+
+def test_no_series_of_a_figure_vanishes_in_silence(folder: Path) -> None:
+    """Twenty are drawn, each in its own look; of more than there are looks the heading tells how many."""
+    rows_of(folder, arrays=[6, 12])
+    rows = [SweepRow(**row) for row in rramalloc.sweep(folder / "spec.toml", folder / "out", jobs=1).rows()]
+    for count, drawn in ((20, 20), (40, 36)):
+        many = [row.model_copy(update={"network": f"net{place}"}) for place in range(count) for row in rows]
+        chart = sweep_chart(many, "arrays", "makespan")
+        assert len({(key.colour, key.shape) for key in chart.keys}) == drawn
+        assert chart.heading == (() if count == drawn else ("the first 36 of 40 combinations",))

@@ -71,7 +71,7 @@ def test_status(spec: Path, tmp_path: Path, run: Run) -> None:
     table = run("sweep", spec, "-o", folder, "--status")
     assert table.code == 0
     assert dict(line.split(None, 1) for line in table.out.splitlines()) == {
-        "name": "try", "points": "12", "done": "12 (100.0%)", "failed": "4"
+        "name": "try", "points": "12", "done": "12 (100 %)", "failed": "4"
     }  # fmt: skip
     status = run("sweep", spec, "-o", folder, "--status", "--format", "json").json
     jsonschema.validate(status, json_schema("sweep-status"))

@@ -352,7 +352,8 @@ def test_durations(value: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.0, "0 %"), (0.0001, "< 0.1 %"), (0.123, "12.3 %"), (1.0, "100.0 %")]
+    ("value", "text"),
+    [(0.0, "0 %"), (0.00005, "< 0.01 %"), (0.123, "12.3 %"), (0.99999, "> 99.9 %"), (1.0, "100 %")],
 )
 def test_shares(value: float, text: str) -> None:
     assert share(value) == text
