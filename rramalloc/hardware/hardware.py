@@ -60,16 +60,16 @@ FieldNames = Annotated[
 class Crossbar(Record):
     """One array of memristor cells. wordlines: rows; bitlines: columns; cell_bits: bits one cell holds.
 
-    slices: the slices of a weight lie side by side in the columns of one array, or each in an array of its
-    own; polarities: the two polarities of a differential weight lie in columns, which None also means, on
-    neighbouring rows, in arrays of their own, or in one unit cell that counts as a cell.
+    slices: the slices of a weight lie side by side in the columns of one array, which None also means, or
+    each in an array of its own; polarities: the two polarities of a differential weight lie in columns, which
+    None also means, on neighbouring rows, in arrays of their own, or in one unit cell that counts as a cell.
     Raises SpecError if a field is below 1 or above its limit.  Source: docs/sources/model.md 3.
     """
 
     wordlines: Lines
     bitlines: Lines
     cell_bits: Bits
-    slices: Literal["columns", "arrays"] = "columns"
+    slices: Literal["columns", "arrays"] | None = None
     polarities: Literal["columns", "rows", "arrays", "cells"] | None = None
 
     @property
@@ -428,7 +428,7 @@ class Hardware(ResultRecord):
     @property
     def columns_per_weight(self) -> int:
         """Bitlines that one weight takes (S). Source: docs/sources/model.md 3."""
-        slices = self.slices_per_weight if self.crossbar.slices == "columns" else 1
+        slices = 1 if self.crossbar.slices == "arrays" else self.slices_per_weight
         return 2 * slices if self.polarities == "columns" else slices
 
     @property

@@ -20,7 +20,6 @@ from rramalloc.errors import CapacityError, SpecError, TileError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
-from rramalloc.placement import exact
 from rramalloc.placement.blocks import StoredCopies
 from rramalloc.placement.flows import Flows
 from rramalloc.placement.layout import Layout, Pieces
@@ -273,13 +272,7 @@ def arrange(
     bound = lower_bound(flows, Masses(pieces.given, pieces.taken, sums), mesh, chip.arrays_per_tile)
     proof = "edge by edge: arrays of a tile, tiles within each number of hops"
     best = improve(first, flows, mesh, chip.arrays_per_tile, work, seed)
-    optimum = exact.solve(best, flows, mesh, chip.arrays_per_tile, work) if work else None
     cost = best.cost(flows, mesh)
-    if optimum is not None:
-        best, cost = min(((best, cost), (optimum.layout, optimum.cost)), key=lambda it: it[1])
-        every_way = not chip.straddle or int(demand.max()) == 1
-        if every_way and len(best.sites) == mesh.count and optimum.bound > bound:
-            bound, proof = min(cost, optimum.bound), "quadratic assignment of all copies, by HiGHS"
     return Arrangement(best, flows, mesh, cost, min(bound, cost), constructed, proof)
 
 

@@ -135,7 +135,7 @@ def _need(
     channels = inputs_of(network, stage) // groups * fold[0] * fold[1]
     bits = hardware.precision.weight_bits if stage.weight_bits is None else stage.weight_bits
     lie_in = {"columns": 1, "rows": 1, "arrays": 1, "cells": 1}
-    lie_in[hardware.crossbar.slices] *= -(-bits // hardware.crossbar.cell_bits)
+    lie_in[hardware.crossbar.slices or "columns"] *= -(-bits // hardware.crossbar.cell_bits)
     if hardware.precision.signed == "differential":
         lie_in[hardware.crossbar.polarities or "columns"] *= 2
     columns, planes = block[0] * block[1] * stage.outputs // groups * lie_in["columns"], lie_in["arrays"]

@@ -3,10 +3,10 @@
 The whole output of a producer that any window of a consumer needs, pixels 0 ... the last one needed, is
 sent once to that consumer: digital nodes run where their result is read. Blocks of windows go to copies in
 turn (block n to copy n mod d, docs/sources/model.md 4 and 10), so the bytes of an edge are spread evenly over
-all pairs of an array of the producer that gives results and one of the consumer, and those of partial sums
-over the copies (`placement.transfer` says which arrays give):
+all pairs of an array of the producer that gives results and a row block of a copy of the consumer, and those
+of partial sums over the copies (`placement.transfer` says which arrays give, and what a row block reads):
 
-    cost = sum over edges of bytes * (mean of hops over these pairs) + sum over partial sums of bytes * hops
+    cost = sum over edges of bytes * (mean of links of these pairs) + sum over partial sums of bytes * hops
 
 with hops between chips weighted (`Mesh.chip_hop`).
 """

@@ -9,16 +9,18 @@ partial sum goes to the tile of the last row block, and results leave from there
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.placement.blocks import Block, StoredCopies
 from rramalloc.placement.flows import Flows
+from rramalloc.placement.links import Readers, Tree
 from rramalloc.placement.mesh import Ints, Mesh, hops_apart
 
 Floats = npt.NDArray[np.float64]
@@ -44,12 +46,13 @@ class Sums:
 
 
 class _CutCopy(NamedTuple):
-    """A copy cut into pieces: column blocks whose results each piece gives, and (target, sources) of partial
-    sums with their columns.
+    """A copy cut into pieces: column blocks whose results each piece gives, (target, sources) of partial
+    sums with their columns, and row blocks by the pieces that they lie in.
     """
 
     gives: list[int]
     nets: dict[tuple[int, tuple[int, ...]], int]
+    units: Counter[tuple[int, ...]]
 
     @classmethod
     def of(cls, blocks: Sequence[Block], sizes: Sequence[int]) -> _CutCopy:
@@ -57,9 +60,11 @@ class _CutCopy(NamedTuple):
         piece_of = np.repeat(np.arange(len(sizes)), sizes).tolist()
         held: dict[int, list[tuple[int, int, int]]] = {}
         columns: dict[int, int] = {}
+        rows: dict[int, set[int]] = {}
         for block, piece in zip(blocks, piece_of, strict=True):
             held.setdefault(block.column_block, []).append((block.row_block, block.plane, piece))
             columns[block.column_block] = block.columns
+            rows.setdefault(block.row_block, set()).add(piece)
         gives, nets = [0] * len(sizes), dict[tuple[int, tuple[int, ...]], int]()
         for column, parts in held.items():
             target = max(parts)[2]
@@ -67,7 +72,7 @@ class _CutCopy(NamedTuple):
             sources = tuple(sorted({piece for *_, piece in parts} - {target}))
             if sources:
                 nets[target, sources] = nets.get((target, sources), 0) + columns[column]
-        return cls(gives, nets)
+        return cls(gives, nets, Counter(tuple(sorted(pieces)) for pieces in rows.values()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +81,9 @@ class Pieces:
 
     held: what the arrays of every stage hold; stage, arrays, copy: int64, `arrays` arrays of set `copy` of
     the stage, rows of a set in the order in which its blocks fill them; gives: int64, column blocks whose
-    results leave from the piece; sums: between pieces; column_bytes: float64, that the partial sum of a
-    column takes per input, of every stage; by_rows: row blocks must keep to a tile.
+    results leave from the piece; units: int64 (k, 4), rows of stage, number of a unit that reads the same
+    inputs, a piece of it, and how many such units there are; sums: between pieces; column_bytes: float64,
+    that the partial sum of a column takes per input, of every stage; by_rows: row blocks must keep to a tile.
     """
 
     held: Sequence[StoredCopies]
@@ -85,6 +91,7 @@ class Pieces:
     arrays: Ints
     copy: Ints
     gives: Ints
+    units: Ints
     sums: Sums
     column_bytes: Floats
     by_rows: bool
@@ -100,7 +107,7 @@ class Pieces:
         gives = np.zeros(len(stage), dtype=np.int64)
         sizes, targets, sources = list[float](), list[int](), list[tuple[int, ...]]()
         known: dict[tuple[int, ...], _CutCopy] = {}
-        length = arrays.tolist()
+        length, units = arrays.tolist(), list[tuple[int, int, int, int]]()
         members: dict[tuple[int, int], list[int]] = {}
         for piece, of in enumerate(zip(stage.tolist(), copy.tolist(), strict=True)):
             members.setdefault(of, []).append(piece)
@@ -109,6 +116,9 @@ class Pieces:
             if key not in known:
                 known[key] = _CutCopy.of(_in_order(held[s], number, by_rows=by_rows), key[1:])
             gives[own] = known[key].gives
+            for pieces, weight in known[key].units.items():
+                unit = units[-1][1] + 1 if units else 0
+                units += [(s, unit, own[piece], weight) for piece in pieces]
             for (target, others), columns in known[key].nets.items():
                 sizes.append(columns * float(column_bytes[s]))
                 targets.append(own[target])
@@ -121,7 +131,8 @@ class Pieces:
             np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             np.array(flat, dtype=np.int64),
         )
-        return cls(held, stage, arrays, copy, gives, sums, column_bytes, by_rows)
+        reads = np.array(units, dtype=np.int64).reshape(-1, 4)
+        return cls(held, stage, arrays, copy, gives, reads, sums, column_bytes, by_rows)
 
     @property
     def stages(self) -> int:
@@ -150,7 +161,7 @@ class Pieces:
 
     @cached_property
     def taken(self) -> Ints:
-        """Arrays of every stage: each takes inputs."""
+        """Arrays of every stage."""
         return np.bincount(self.stage, self.arrays, self.stages).astype(np.int64)
 
     @cached_property
@@ -175,35 +186,36 @@ class Layout:
     site: Ints
     sites: Ints
 
-    def pair_hops(self, flows: Flows) -> tuple[Ints, Ints]:
-        """Hops over all pairs of an array that gives and one that takes, of each edge: within chips, and
-        between chips (unweighted).
+    def tree_hops(self, flows: Flows) -> tuple[Ints, Ints]:
+        """Hops to all tiles of each unit from each array that gives, of each edge: within chips, and between
+        chips (unweighted).
         """
-        place = self.sites[self.site]
-        chips, chip = np.unique(place[:, :2], axis=0, return_inverse=True)
-        inside, p, c = chip.ravel(), flows.producer, flows.consumer
-        gate = place[:, 2] + place[:, 3]
-        within, between = np.zeros((2, len(p)), dtype=np.int64)
-        for axis in (2, 3):
-            lines = int(place[:, axis].max()) + 1
-            given, taken = (
-                counts.reshape(self.pieces.stages, len(chips), lines).cumsum(axis=2)
-                for counts in self._counted(inside * lines + place[:, axis], len(chips) * lines)
+        place, units = self.sites[self.site], self.pieces.units
+        _, rows = np.unique(np.stack([units[:, 1], self.site[units[:, 2]]]), axis=1, return_index=True)
+        unit, sites = units[rows, 1], place[units[rows, 2]]
+        stage_of = np.zeros(int(units[:, 1].max(initial=0)) + 1, dtype=np.int64)
+        stage_of[units[:, 1]] = units[:, 0]
+        readers = Readers(unit, sites, units[rows, 3])
+        within, between = np.zeros((2, len(flows.producer)), dtype=np.int64)
+        chips = np.unique(place[:, :2], axis=0)
+        for chip in chips.tolist():
+            here = (place[:, :2] == chip).all(axis=1)
+            everywhere, inside = readers.within(tuple(chip))
+            within += self._apart(flows, here, place[:, 2:], Tree.of(everywhere), stage_of)
+            within += self._apart(flows, ~here, np.zeros_like(place[:, 2:]), Tree.of(inside), stage_of)
+        if len(chips) > 1:
+            between += self._apart(
+                flows, np.ones(len(place), bool), place[:, :2], Tree.of(readers.chips), stage_of
             )
-            for number in range(len(chips)):
-                within += _apart(given[p, number], taken[c, number])
-        masses, gates = self._counted(inside, len(chips)), self._counted(inside, len(chips), gate)
-        for way, mass in ((gates[0][p], masses[1][c]), (gates[1][c], masses[0][p])):
-            within += way.sum(axis=1) * mass.sum(axis=1) - (way * mass).sum(axis=1)
-        for axis in (0, 1):
-            given, taken = self._counted(place[:, axis], int(place[:, axis].max()) + 1)
-            between += _apart(given.cumsum(axis=1)[p], taken.cumsum(axis=1)[c])
         return within, between
 
     def mean_hops(self, flows: Flows, mesh: Mesh) -> Floats:
-        """Mean of the weighted hops over those pairs, of each edge."""
-        within, between = self.pair_hops(flows)
-        pairs = self.pieces.given[flows.producer] * self.pieces.taken[flows.consumer]
+        """Mean of the weighted hops over pairs of an array that gives and a unit that takes, of each edge."""
+        within, between = self.tree_hops(flows)
+        stage, number, _, weight = self.pieces.units.T
+        first = np.unique(number, return_index=True)[1]
+        units = np.bincount(stage[first], weight[first], self.pieces.stages)
+        pairs = self.pieces.given[flows.producer] * units[flows.consumer]
         mean: Floats = (within + mesh.chip_hop * between) / np.maximum(pairs, 1)
         return mean
 
@@ -218,18 +230,19 @@ class Layout:
         within, between = hops_apart(source, target)
         return math.fsum((sums.size_bytes[sent[0]] * (within + mesh.chip_hop * between)).tolist())
 
-    def _counted(self, line: Ints, lines: int, weight: Ints | None = None) -> tuple[Ints, Ints]:
-        """Arrays that give and that take (times `weight`) of every stage on every line; (stages, lines)."""
-        given, taken = np.zeros((2, self.pieces.stages, lines), dtype=np.int64)
-        for counts, masses in ((given, self.pieces.gives), (taken, self.pieces.arrays)):
-            np.add.at(counts, (self.pieces.stage, line), masses if weight is None else masses * weight)
-        return given, taken
+    def _apart(self, flows: Flows, among: Any, place: Ints, tree: Tree, stage_of: Ints) -> Ints:
+        """Hops of each edge, from the pieces `among` all at their places of a mesh.
 
-
-def _apart(a: Ints, b: Ints) -> Ints:
-    """Sum of |i - j| over all pairs of arrays on lines i and j, for each edge.
-
-    a, b: arrays of its two ends on lines 0 ... i. A pair is apart by the cuts between lines that separate it.
-    """
-    apart: Ints = (a * (b[:, -1:] - b) + (a[:, -1:] - a) * b).sum(axis=1)
-    return apart
+        A way is as long as the cuts between lines that it passes.
+        """
+        p, c, apart = flows.producer, flows.consumer, np.zeros(len(flows.producer), dtype=np.int64)
+        for axis, low, high in ((1, tree.left, tree.right), (0, tree.up, tree.down)):
+            lines = int(max(place[:, axis].max(), high[:, 0].max(initial=0))) + 1
+            given, nearest, farthest = np.zeros((3, self.pieces.stages, lines), dtype=np.int64)
+            np.add.at(given, (self.pieces.stage[among], place[among, axis]), self.pieces.gives[among])
+            np.add.at(nearest, (stage_of[low[:, -1]], low[:, 0]), low[:, -2])
+            np.add.at(farthest, (stage_of[high[:, -1]], high[:, 0]), high[:, -2])
+            given, nearest, farthest = (each.cumsum(axis=1) for each in (given, nearest, farthest))
+            apart += (given[p] * (farthest[c][:, -1:] - farthest[c])).sum(axis=1)
+            apart += ((given[p][:, -1:] - given[p]) * nearest[c]).sum(axis=1)
+        return apart

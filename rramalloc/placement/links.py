@@ -70,21 +70,96 @@ class HeldArrays(NamedTuple):
     held: Ints
 
 
-def routes(giving: HeldArrays, taking: HeldArrays) -> Iterator[LinkRoute]:
-    """The links between arrays that give and others that take, and how many of the array pairs use each.
+class Readers(NamedTuple):
+    """Who reads: units, the arrays of each of which take the same inputs, in one tile or several.
 
-    Source: `Mesh`: along the row first; between chips by way of tile (0, 0) of both.
+    A row for each tile of a unit. unit: int64 (k,), its number; sites: int64 (k, 4); weight: int64 (k,),
+    for how many equal units the row stands.
     """
-    source, target = _by_chip(*giving), _by_chip(*taking)
-    sent, taken = (sum(int(n.sum()) for _, n in part.values()) for part in (source, target))
+
+    unit: Ints
+    sites: Ints
+    weight: Ints
+
+    @property
+    def units(self) -> int:
+        """Number of units."""
+        return int(self.weight[np.unique(self.unit, return_index=True)[1]].sum())
+
+    def within(self, chip: tuple[int, int]) -> tuple[_Targets, _Targets]:
+        """Tiles of a chip that its own tiles send to, and those that other chips send to by its tile (0, 0).
+
+        Units with tiles elsewhere have tile (0, 0) among the first.
+        """
+        here = (self.sites[:, :2] == chip).all(axis=1)
+        inside = _Targets(self.unit[here], self.sites[here, 2:], self.weight[here])
+        gate = np.zeros((int((~here).sum()), 2), dtype=np.int64)
+        everywhere = _Targets(
+            np.concatenate([inside.unit, self.unit[~here]]),
+            np.concatenate([inside.place, gate]),
+            np.concatenate([inside.weight, self.weight[~here]]),
+        )
+        return everywhere, inside
+
+    @property
+    def chips(self) -> _Targets:
+        """Chips that it has tiles of."""
+        return _Targets(self.unit, self.sites[:, :2], self.weight)
+
+
+class _Targets(NamedTuple):
+    """Places of a mesh that units read at: rows of Readers on it."""
+
+    unit: Ints
+    place: Ints
+    weight: Ints
+
+
+class Tree(NamedTuple):
+    """How far the ways to all tiles of units go: along the row first, then along each column, each link once.
+
+    left, right: int64 (k, 3), outermost column of every unit, its weight, and the unit; up, down: int64
+    (k, 4), the same of rows for every unit and column: row, column, weight, unit.
+    """
+
+    left: Ints
+    right: Ints
+    up: Ints
+    down: Ints
+
+    @classmethod
+    def of(cls, targets: _Targets) -> Tree:
+        """To these places."""
+        row, column = targets.place.T
+        table = np.stack([row, column, targets.weight, targets.unit], axis=1)
+        left, right = _ends(table[np.lexsort((column, targets.unit))], [3])
+        up, down = _ends(table[np.lexsort((row, column, targets.unit))], [1, 3])
+        return cls(left[:, 1:], right[:, 1:], up, down)
+
+
+def _ends(table: Ints, key: list[int]) -> tuple[Ints, Ints]:
+    """The first and the last row of each run of rows with equal keys."""
+    new = (table[1:, key] != table[:-1, key]).any(axis=1)
+    some = np.ones(min(1, len(table)), dtype=np.bool_)
+    return table[np.concatenate([some, new])], table[np.concatenate([new, some])]
+
+
+def routes(giving: HeldArrays, taking: Readers) -> Iterator[LinkRoute]:
+    """The links from arrays that give to units that take, and how many pairs of both use each.
+
+    What a unit takes goes over each link once. Source: `Mesh`: along the row first; between chips by way of
+    tile (0, 0) of both.
+    """
+    source, sent = _by_chip(*giving), int(giving.held.sum())
     nothing = _Grid(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.int64))
-    for chip in sorted({*source, *target}):
-        here, there = source.get(chip, nothing), target.get(chip, nothing)
-        out, into = taken - int(there.arrays.sum()), sent - int(here.arrays.sum())
-        for one, other in ((here, there), (here, _gate(out)), (_gate(into), there)):
-            yield from _routes(chip, one, other)
-    if len({*source, *target}) > 1:
-        yield from _routes(None, _chips(source), _chips(target))
+    chips = {*source, *map(tuple, np.unique(taking.sites[:, :2], axis=0).tolist())}
+    for chip in sorted(chips):
+        here = source.get(chip, nothing)
+        everywhere, inside = taking.within(chip)
+        yield from _routes(chip, here, everywhere)
+        yield from _routes(chip, _gate(sent - int(here.arrays.sum())), inside)
+    if len(chips) > 1:
+        yield from _routes(None, _chips(source), taking.chips)
 
 
 def single_routes(source: Ints, target: Ints, carried: Ints) -> Iterator[LinkRoute]:
@@ -158,21 +233,26 @@ def _chips(parts: dict[tuple[int, int], _Grid]) -> _Grid:
     return _Grid(place, np.array([int(parts[chip].arrays.sum()) for chip in sorted(parts)], dtype=np.int64))
 
 
-def _routes(key: Key, source: _Grid, target: _Grid) -> Iterator[LinkRoute]:
-    """Array pairs over each link of the smallest rectangle around both; nothing if there are none."""
-    if not source.arrays.sum() or not target.arrays.sum():
+def _routes(key: Key, source: _Grid, targets: _Targets) -> Iterator[LinkRoute]:
+    """Pairs over each link of the smallest rectangle around both; nothing if there are none."""
+    if not source.arrays.sum() or not len(targets.unit):
         return
-    place = np.concatenate([source.place, target.place])
+    place = np.concatenate([source.place, targets.place])
     low, extent = place.min(axis=0), np.ptp(place, axis=0) + 1
     if extent.max() == 1:
         return
-    p, q = np.zeros((2, *extent.tolist()), dtype=np.int64)
+    tree = Tree.of(targets._replace(place=targets.place - low))
+    p, up, down = np.zeros((3, *extent.tolist()), dtype=np.int64)
     np.add.at(p, tuple((source.place - low).T), source.arrays)
-    np.add.at(q, tuple((target.place - low).T), target.arrays)
-    left, columns, rows = p.cumsum(axis=1), q.sum(axis=0), p.sum(axis=1)
-    upper, above = rows.cumsum(), q.cumsum(axis=0)
-    east = left * (columns.sum() - columns.cumsum())
-    west = (rows[:, None] - left + p) * (columns.cumsum() - columns)
-    south = upper[:, None] * (columns - above)
-    north = (rows.sum() - upper + rows)[:, None] * (above - q)
+    np.add.at(up, tuple(tree.up.T[:2]), tree.up[:, 2])
+    np.add.at(down, tuple(tree.down.T[:2]), tree.down[:, 2])
+    left, right = (
+        np.bincount(ends[:, 0], ends[:, 1], extent[1]).astype(np.int64) for ends in (tree.left, tree.right)
+    )
+    before, rows = p.cumsum(axis=1), p.sum(axis=1)
+    upper, above = rows.cumsum(), up.cumsum(axis=0)
+    east = before * (right.sum() - right.cumsum())
+    west = (rows[:, None] - before + p) * (left.cumsum() - left)
+    south = upper[:, None] * (down.sum(axis=0) - down.cumsum(axis=0))
+    north = (rows.sum() - upper + rows)[:, None] * (above - up)
     yield LinkRoute(key, int(low[0]), int(low[1]), np.stack([east, west, south, north]))

@@ -7,7 +7,8 @@ each piece gives in proportion to its arrays. potential[s, t] is the sum over th
 distance to tile t. End s of mass z that goes from a to b changes the cost by z * (pull(s, b) - pull(s, a)),
 pull(s, t) the sum over its neighbours c of weight * potential[c, t]; where masses m_s go at once, each pair
 of neighbours s, c among them adds -2 * weight * m_s * m_c * distance(a, b). Partial sums are counted net by
-net (`layout.Sums`). Pieces of a tile are a linked list.
+net (`layout.Sums`). Pieces of a tile are a linked list. What column blocks in several tiles read is counted
+as if it were shared out among them: a layout is kept only if its cost is less (`Layout.cost`).
 """
 
 from __future__ import annotations

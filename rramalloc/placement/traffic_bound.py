@@ -10,6 +10,9 @@ over h of the share that is h or more apart. Thus edges are bounded one by one.
 The tiles near an array of a stage must hold the arrays of all its neighbours: those with most bytes a pair
 lie nearest. The sum of this over all arrays counts every edge from both ends: half of it is a second bound.
 
+A row block of the reader is sent to over at least the hops to its farthest array, so over no fewer than the
+mean of those to all of its arrays, which are as many for every row block: bounds of pairs of arrays hold.
+
 Results leave from one array a column block, the others send it partial sums. Let x be one of the m arrays of
 a column block whose results leave from g, y an array of the reader: d(x, y) <= d(x, g) + d(g, y). A tile
 apart from g holds k = min(T, m - 1) of the m arrays at most, so the mean of d(x, y) over them is at most

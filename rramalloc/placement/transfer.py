@@ -4,14 +4,16 @@ One model for all that asks: the traffic and links of `place` (which `layout` mi
 to the time of a step or an edge, and the cost on chiplets.
 An array yields its column block's part of the outputs. The arrays of a column block hold one row block each,
 or a slice or polarity of one: a tile adds up what its own arrays yield, and its partial sum travels to the
-tile of the last row block. Results leave from there for all arrays of the reader, evenly over all pairs of an
-array that gives and one that takes. Ways are those of `Mesh`: XY routing, between chips by way of tile (0, 0)
-of both.
+tile of the last row block. Results leave from there for the units of the reader, evenly over all pairs of an
+array that gives and a unit that takes. A unit is a row block of a copy: its arrays, in all column blocks and
+planes, read the same inputs, which are sent to each of its tiles, over each link once. Ways are those of
+`Mesh`: XY routing, between chips by way of tile (0, 0) of both.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +26,7 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.placement.arrange import chip_of
 from rramalloc.placement.flows import Flows
-from rramalloc.placement.links import HeldArrays, LinkRoute, Loads, routes, single_routes
+from rramalloc.placement.links import HeldArrays, LinkRoute, Loads, Readers, routes, single_routes
 from rramalloc.placement.mesh import Ints, Site, hops_apart
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.timing.access import Transfer
@@ -94,10 +96,10 @@ class Way(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Results(Way):
-    """Results, spread evenly over the pairs of an array that gives and one that takes."""
+    """Results, spread evenly over the pairs of an array that gives and a unit that takes."""
 
     source: HeldArrays
-    target: HeldArrays
+    target: Readers
 
     @cached_property
     def routes(self) -> tuple[LinkRoute, ...]:
@@ -106,13 +108,15 @@ class Results(Way):
 
     @property
     def shares(self) -> int:
-        """Pairs of arrays."""
-        return int(self.source.held.sum()) * int(self.target.held.sum())
+        """Pairs of an array and a unit."""
+        return int(self.source.held.sum()) * self.target.units
 
     def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """From every source to all targets."""
+        """From every source to all tiles of units."""
+        sites, which = np.unique(self.target.sites, axis=0, return_inverse=True)
+        units = np.bincount(which.ravel(), self.target.weight).astype(np.int64)
         for site, count in zip(self.source.sites, self.source.held.tolist(), strict=True):
-            yield *hops_apart(site, self.target.sites), count * self.target.held
+            yield *hops_apart(site, sites), count * units
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +153,7 @@ class PartialSums(Way):
 class Ends(NamedTuple):
     """Where a stage takes its inputs and gives its results, and what its copies add up over tiles."""
 
-    takes: HeldArrays
+    takes: Readers
     gives: HeldArrays
     sums: PartialSums
 
@@ -157,10 +161,10 @@ class Ends(NamedTuple):
     def of(cls, arrays: Iterable[PlacedArray]) -> Ends:
         """Those of the arrays of one stage."""
         columns: dict[tuple[int, int], list[tuple[int, int, Site, int]]] = {}
-        takes: dict[Site, int] = {}
+        units: dict[tuple[int, int], set[Site]] = {}
         for array in arrays:
             site = (*array.chip, *array.tile)
-            takes[site] = takes.get(site, 0) + 1
+            units.setdefault((array.replica, array.row_block), set()).add(site)
             blocks = columns.setdefault((array.replica, array.column_block), [])
             blocks.append((array.row_block, array.plane, site, array.columns))
         gives: dict[Site, int] = {}
@@ -172,9 +176,14 @@ class Ends(NamedTuple):
                 moved = sums.setdefault((site, target), [0, 0])
                 moved[0] += 1
                 moved[1] += count
+        alike = Counter(tuple(sorted(tiles)) for tiles in units.values())
         rows = [(*source, *target, *moved) for (source, target), moved in sorted(sums.items())]
         table = np.array(rows, dtype=np.int64).reshape(-1, 10)
-        return cls(_entry(takes), _entry(gives), PartialSums(table[:, :4], table[:, 4:8], *table[:, 8:].T))
+        takes = [(*site, weight) for tiles, weight in alike.items() for site in tiles]
+        taking = np.array(takes, dtype=np.int64).reshape(-1, 5)
+        unit = np.repeat(np.arange(len(alike)), [len(tiles) for tiles in alike])
+        readers = Readers(unit, taking[:, :4], taking[:, 4])
+        return cls(readers, _entry(gives), PartialSums(table[:, :4], table[:, 4:8], *table[:, 8:].T))
 
 
 def ends_of(arrays: Iterable[PlacedArray]) -> dict[str, Ends]:

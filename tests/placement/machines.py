@@ -137,18 +137,26 @@ def gives(arrays: Iterable[PlacedArray]) -> list[Place]:
     return [place_of(array) for array in last.values()]
 
 
+def units(arrays: Iterable[PlacedArray]) -> list[set[Place]]:
+    """Tiles of every row block of every copy: its column blocks read the same inputs."""
+    found: dict[tuple[int, int], set[Place]] = defaultdict(set)
+    for array in arrays:
+        found[array.replica, array.row_block].add(place_of(array))
+    return list(found.values())
+
+
 def loads_by_walking(placement: Placement, graph: StageGraph) -> dict[Any, float]:
-    """Bytes over every link, one pair of arrays after the other; one byte a column and window."""
+    """Bytes over every link, from every array that gives to every row block; one byte a column and window."""
     arrays = defaultdict(list)
     for array in placement.arrays:
         arrays[array.layer].append(array)
     loads: dict[Any, float] = defaultdict(float)
     for flow in placement.flows:
         if flow.producer != flow.consumer:
-            starts, ends = gives(arrays[flow.producer]), arrays[flow.consumer]
+            starts, ends = gives(arrays[flow.producer]), units(arrays[flow.consumer])
             for start in starts:
-                for end in ends:
-                    for link in walk(start, place_of(end)):
+                for unit in ends:
+                    for link in {link for end in unit for link in walk(start, end)}:
                         loads[link] += flow.size_bytes / (len(starts) * len(ends))
     for name, windows in zip(graph.names, graph.windows.tolist(), strict=True):
         for start, to, columns in sums_by_walking(arrays[name]):

@@ -19,7 +19,7 @@ from rramalloc.placement.layout import Layout
 from rramalloc.placement.mesh import Mesh
 from rramalloc.placement.move_pieces import Kernel
 from rramalloc.placement.place import assembled, place, stored_copies, stored_weights
-from rramalloc.placement.transfer import Ways
+from rramalloc.placement.transfer import EdgeTransfers, Ways
 from rramalloc.timing.stage_graph import StageGraph
 
 PLAIN = machine(None)
@@ -79,13 +79,32 @@ def test_chips_are_joined_at_their_first_tiles() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("tiles", "ns"),
+    [
+        pytest.param((0, 2), 2 + 4 / 0.5, id="one hop to both sides"),
+        pytest.param((1, 0), 2 + 4 / 0.5, id="one of them beside the producer"),
+        pytest.param((2, 3), 2 * 2 + 4 / 0.5, id="two tiles on one way: a link carries the bytes once"),
+    ],
+)
+def test_column_blocks_read_the_same_inputs(tiles: tuple[int, int], ns: float) -> None:
+    """c1 in tile 1 yields 4 bytes a window; c2 has 8 columns on 4 bitlines: each half reads all 4 bytes."""
+    own = chip(2, (1, 4), straddle=True, hop_ns_tile=2.0, bandwidth_tile_gb_s=0.5)
+    hardware = machine(own, (4, 4))
+    graph = StageGraph.build(chain(4, 8))
+    rows = (0, 0, 1, 1), (1, 0, 1, tiles[0]), (1, 0, 1, tiles[1])
+    here = laid_out(graph, hardware, [1, 1], [(0, 0, 0, n) for n in range(4)], *rows)
+    ways = Ways.of(assembled(here, graph.names), graph.names, Flows.of(graph, hardware), np.array([1, 1]))
+    assert [delay.ns for delay in EdgeTransfers.of(ways, hardware).edges] == [ns]
+
+
 def test_partial_sums_cost_by_hand() -> None:
     """c2 reads 6 rows on 2 wordlines and yields 5 columns on 3 bitlines: 3 blocks of rows by 2 of columns.
 
     They fill pieces of 2 arrays column block after column block: rows 0 and 1 of the 3 columns in tile 0; the
     last row of these and the first of the other 2 in tile 1; the rest in tile 2. So 3 columns go from tile 0
-    to 1 and 2 from tile 1 to 2, a byte each for 16 windows. c1 in tile 0 sends 16 pixels of 6 bytes to the 6
-    arrays, two at 0, 1 and 2 hops each.
+    to 1 and 2 from tile 1 to 2, a byte each for 16 windows. c1 in tile 0 sends a third of its 16 pixels of 6
+    bytes to every row block: in tiles 0 and 1, 0 and 2, 1 and 2, over 1, 2 and 2 links.
     """
     hardware = machine(None, (2, 3))
     graph = StageGraph.build(chain(6, 5))
@@ -95,10 +114,10 @@ def test_partial_sums_cost_by_hand() -> None:
     )  # fmt: skip
     flows, mesh = Flows.of(graph, hardware), Mesh((1, 4), (1, 1), 1.0)
     assert one.pieces.gives.tolist() == [2, 0, 1, 1]
-    assert one.cost(flows, mesh) == 96 + 16 * (3 + 2)
+    assert one.cost(flows, mesh) == 96 * 5 / 3 + 16 * (3 + 2)
     assert listed(one, graph, flows, [1, 1]) == [
-        (96 * 2 / 3 + 16 * 3, (0, 0), (0, 0), (0, 1)),
-        (96 / 3 + 16 * 2, (0, 0), (0, 1), (0, 2)),
+        (96 + 16 * 3, (0, 0), (0, 0), (0, 1)),
+        (96 * 2 / 3 + 16 * 2, (0, 0), (0, 1), (0, 2)),
     ]
 
 
