@@ -13,6 +13,13 @@ from typing import Any
 
 import pytest
 
+from rramalloc.commands.reload.reload import MOST_STAGES
+from rramalloc.importers.layer_table import MAX_ROWS
+from rramalloc.network.network import MAX_NAME, MAX_NODES
+from rramalloc.placement.placement import MAX_PLACED
+from rramalloc.report.page_file import MOST_FILES
+from rramalloc.timing.stage_graph import STAGE_LIMIT, WINDOW_LIMIT
+
 SPEC = 'networks = ["alexnet"]\narrays = ["x2"]\nmethods = ["gain"]\n'
 PROGRAM = [sys.executable, "-m", "rramalloc"]
 
@@ -91,3 +98,9 @@ def test_a_crash_of_what_draws_does_not_take_the_command_down(
     assert "vl-convert ended with code -6 (no thread)" in outcome.err
     assert not (tmp_path / "f.svg").exists()
     assert (tmp_path / "a.json").exists() == command.startswith("optimize")
+
+
+def test_limits_stand_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
+    limits = (MAX_NODES, MAX_NAME, MAX_ROWS, STAGE_LIMIT, WINDOW_LIMIT, MOST_STAGES, MAX_PLACED, MOST_FILES)
+    assert [limit for limit in limits if f"{limit:,}" not in page] == []
