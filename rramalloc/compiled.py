@@ -33,8 +33,8 @@ def compiled(function: Function) -> Function:
 
 
 def compiled_maker(function: Function) -> Function:
-    """As `compiled`, for what makes arrays or returns them."""
-    return _compile(function)
+    """As `compiled`, for what makes arrays or returns them; unsaid, it would inherit that from its caller."""
+    return _compile(function, _nrt=True)
 
 
 def compiled_part(function: Function) -> Function:
@@ -44,7 +44,7 @@ def compiled_part(function: Function) -> Function:
 
 def compiled_maker_part(function: Function) -> Function:
     """As `compiled_part`, for what makes arrays or returns them."""
-    return _compile(function, no_cpython_wrapper=True)
+    return _compile(function, no_cpython_wrapper=True, _nrt=True)
 
 
 def compiled_inline(function: Function) -> Function:
