@@ -204,6 +204,7 @@ COMMON: Mapping[str, str] = {
     "waits_for": "stage whose pixel the segment waits for",
     "warnings": "what was assumed, approximated or ignored",
     "weight_bits": "bits of a weight",
+    "dynamic_macs": "multiply-accumulates of products of two computed tensors in this node",
     "windows": "output pixels of the layer",
     "work": "limit of work, in units that do not depend on the machine",
 }

@@ -25,7 +25,7 @@ class OnArrays(Record):
 class DynamicProducts(Record):
     """Multiply-accumulates of products of two computed tensors, as attention has them: never on arrays.
 
-    share: of all multiply-accumulates, None where their total is not determined; nodes: that do them.
+    macs: how many; share: of all multiply-accumulates, None where their total is not determined; nodes: that do them.
     """
 
     macs: int
@@ -38,8 +38,8 @@ class Coverage(Record):
     that does not depend on the file's.
 
     weights: without biases, normalisation factors and look-up tables, each counted once however many nodes
-    use it; macs: multiply-accumulates for one input, products of two computed tensors among them, which
-    `dynamic` tells apart (None: there are none); stored_again: weights that several stages share and
+    use it; macs: multiply-accumulates for one input, products of two computed tensors among them; dynamic:
+    these products, None where there are none; stored_again: weights that several stages share and
     that are stored for each of them; host: weight layers left to the host, untimed; unmodelled: operators
     with weights that no stage stands for; approximated: nodes that stand for an operator only approximately;
     precomputed: layers that work on constants alone, which no total counts;

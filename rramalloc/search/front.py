@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rramalloc.errors import SpecError
 from rramalloc.search.archive import NEVER, Archive, FrontStep
 from rramalloc.search.auto import WarmStart, solve_to_target
 from rramalloc.search.bound import Bounder, Outcome
@@ -248,13 +247,9 @@ def front_of(
 ) -> Front:
     """Return all non-dominated points of two quantities of a problem, each with a bound of the second.
 
-    Same problem, work and seed give the same front. Raises SpecError for the same quantity twice.
+    Same problem, work and seed give the same front.
     Source: docs/sources/model.md 8, `pareto`.
     """
-    if across.name == along.name:
-        raise SpecError(
-            "against", f"is the objective itself, {along.name!r}: put it against another quantity"
-        )
     if isinstance(across, FewestArrays) and isinstance(along, TimeObjective):
         return of_arrays(along, stop, seed, on_progress)
     return _PairFront(across, along, stop, seed).run(on_progress)

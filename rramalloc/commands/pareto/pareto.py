@@ -76,6 +76,8 @@ def pareto(
     mapped = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
     check_known("objective", objective, FRONT_OBJECTIVES)
     check_known("against", against, FRONT_AGAINST)
+    if against == objective:
+        raise SpecError("against", f"is the objective itself, {objective!r}: put it against another quantity")
     for method in baselines:
         check_known("method", method, method_names())
     check_effort(seed, work, time_limit_s)
