@@ -25,7 +25,8 @@ class OnArrays(Record):
 class DynamicProducts(Record):
     """Multiply-accumulates of products of two computed tensors, as attention has them: never on arrays.
 
-    macs: how many; share: of all multiply-accumulates, None where their total is not determined; nodes: that do them.
+    macs: how many; share: of all multiply-accumulates, None where their total is not determined; nodes: that
+    do them.
     """
 
     macs: int
