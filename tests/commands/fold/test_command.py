@@ -277,7 +277,7 @@ def test_vgg16_is_faster_folded() -> None:
 
 
 def test_a_folded_network_is_written(run: Run, tmp_path: Path) -> None:
-    from mapping.test_folded_onnx import outputs, written
+    from commands.fold.test_folded_onnx import outputs, written
 
     path, out = written(tmp_path), tmp_path / "folded.onnx"
     told = run("fold", path, "--crossbar", "32x32", "--onnx", out)
