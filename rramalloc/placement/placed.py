@@ -37,7 +37,7 @@ from rramalloc.network.network import Network
 from rramalloc.placement.arrange import DEFAULT_WORK, arrange
 from rramalloc.placement.place import assembled, stored_copies, stored_weights
 from rramalloc.placement.transfer import EdgeTransfers, Ways, check_transfer, transfer
-from rramalloc.search.objective import LatencyNs, Makespan
+from rramalloc.search.objective import Latency, LatencyNs, Makespan
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Transfer
 from rramalloc.timing.simulate import makespan_of
@@ -133,7 +133,9 @@ def optimize_placed(
             break
     best = min(rounds, key=lambda each: each.latency_ns)
     objective = LatencyNs(problem) if problem.graph.clocks is None else Makespan(problem)
-    bound = objective.bound(rounds[0].candidate, stop)
+    latency = Latency(problem)
+    bound = latency.bound(rounds[0].candidate, stop)
+    bound = latency.in_ns(bound) if objective.unit == "ns" else bound
     words = plain_quantity(bound, objective.unit)
     proof = f"latency bound {words} without transfer: {rounds[0].candidate.proof}"
     found = replace(best.candidate, objective_bound=bound, proof=proof)

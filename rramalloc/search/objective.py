@@ -163,8 +163,8 @@ class Latency(TimeObjective):
         if candidate.objective_bound is not None:
             return candidate.objective_bound
         steps = root_bound(self.problem, stop, candidate.lower_bound)
-        if self.unit != "ns":
-            return steps
+        if self.unit != "ns" or self.by_step is None or not self.by_step.moves:
+            return self.in_unit(steps)
         known = self.problem.root_bounds
         if "ns" not in known:
             known["ns"] = (
