@@ -81,7 +81,7 @@ def test_headline_and_table_say_what_the_allocation_says(tiny: dict[str, Path]) 
     told = json.loads(tiny["allocation"].read_text())
     page = Page(made(tiny, "allocation"))
     assert f"{told['makespan']:,} steps" in made(tiny, "allocation")
-    for number, layer in enumerate(told["layers"], 1):
+    for number, layer in enumerate(told["layers"]):
         start = page.cells.index(layer["name"]) - 1
         row = page.cells[start : start + 12]
         stall = layer["finish"] - layer["start"] - layer["batches"]
@@ -284,7 +284,11 @@ def test_empty_lists_make_a_page(change: str, tiny: dict[str, Path], tmp_path: P
         if isinstance(document.get(change), list):
             path = tmp_path / f"{kind}.json"
             path.write_text(json.dumps(document | {change: []}))
-            assert "</html>" in report([path])
+            if (kind, change) == ("placement", "layers"):
+                with pytest.raises(SpecError, match="none of the layers"):
+                    report([path])
+            else:
+                assert "</html>" in report([path])
 
 
 @pytest.mark.parametrize("value", [0, 2**53])
@@ -397,13 +401,15 @@ def test_a_tuning_has_its_choices_and_its_course(tmp_path: Path) -> None:
     assert report([tuning]).count("<h2") == text.count("<h2")
     cells = Page(text).cells
     at = cells.index("own choice of the tool")
-    assert cells[at : at + 4] == [
-        "own choice of the tool", f"{2 * tuning.figure:,.5g}", "9", f"{0.5:,.5g}",
-    ]  # fmt: skip
+    assert [float(cell) for cell in cells[at + 1 : at + 4]] == pytest.approx(
+        [2 * tuning.figure, 9, 0.5], rel=5e-4
+    )
     at = cells.index("tuned")
-    assert cells[at + 1 : at + 3] == [f"{tuning.figure:,.5g}", str(tuning.allocation.arrays.used)]
+    assert float(cells[at + 1]) == pytest.approx(tuning.figure, rel=5e-4)
+    assert cells[at + 2] == str(tuning.allocation.arrays.used)
+    numbers = [float(cell) for cell in cells if cell.replace(".", "", 1).isdigit()]
     for row in tuning.judged:
-        assert cells.count(f"{row.figure:,.5g}") >= 1
+        assert pytest.approx(row.figure, rel=5e-4) in numbers
     best = tuning_chart(tuning, LEVELS[0]).panels[0].layers[1].data["best"]
     figures = [row.figure for row in tuning.judged if row.figure is not None]
     assert best == [min(figures[: number + 1]) for number in range(len(figures))]
