@@ -7,7 +7,6 @@ import io
 from collections.abc import Iterator, Sequence
 
 from rramalloc.errors import SpecError
-from rramalloc.records import brief
 
 FORMULA = ("=", "+", "-", "@", "'")  # a spreadsheet takes text that begins so for a formula, or for text
 
@@ -44,6 +43,8 @@ def csv_rows(
     for name in header:
         if name not in columns:
             known = ",".join(columns)
+            from rramalloc.records import brief  # pydantic would slow every start
+
             raise SpecError(place, f"column {brief(name)} is not known; the columns are {known}{advice}")
         if header.count(name) > 1:
             raise SpecError(place, f"column {name!r} appears {header.count(name)} times, once is allowed")
