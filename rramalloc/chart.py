@@ -122,16 +122,20 @@ class Panel:
     title: str = ""
 
 
-def converted(call: str, text: str, options: str = "") -> bytes:
+def converted(call: str, text: str | None = None, options: str = "") -> bytes:
     """Return what a function of vl_convert makes of a text, in a process of its own, which it may abort.
+
+    text: its first argument, None for a function without any.
 
     Raises SpecError.
     """
+    source = "" if text is None else f"sys.stdin.read(), {options}"
     code = (
-        f"import sys, vl_convert; made = vl_convert.{call}(sys.stdin.read(), {options}); "
+        f"import sys, vl_convert; made = vl_convert.{call}({source}); "
         "sys.stdout.buffer.write(made if isinstance(made, bytes) else made.encode())"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", code], input=text.encode(), capture_output=True)  # noqa: S603
+    given = None if text is None else text.encode()
+    done = subprocess.run([sys.executable, "-P", "-c", code], input=given, capture_output=True)  # noqa: S603
     if done.returncode:
         last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
         words = f"vl-convert ended with code {done.returncode} ({printable(last[:200])})"

@@ -162,8 +162,6 @@ def _page(
     title: str | None,
     provenance: Mapping[str, str | None],
 ) -> str:
-    import vl_convert
-
     sections = [section for section, _ in written]
     heading = title or (sections[0].title if len(sections) == 1 else "Crossbar allocation report")
     names = [f"r{place}" for place in range(1, len(sections) + 1)]
@@ -172,7 +170,7 @@ def _page(
         f'<span class="sub">{escaped(section.headline)}</span></li>'
         for name, section in zip(names, sections, strict=True)
     )
-    versions = f"rramalloc {__version__}, Vega {vl_convert.get_vega_version()}"
+    versions = f"rramalloc {__version__}, Vega {_vega_version()}"
     pairs = [(term, text) for term, text in provenance.items() if text is not None] + [("Made by", versions)]
     heads = (Column("File"), Column("Format"), Column("sha256"))
     rows = [(source.path, source.result.format, source.sha256) for source in sources]
@@ -188,6 +186,11 @@ def _page(
     values["hashes"] = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts)
     pieces = _asset("page.html").split("%%")
     return "".join(values[piece] if place % 2 else piece for place, piece in enumerate(pieces))
+
+
+@cache
+def _vega_version() -> str:
+    return converted("get_vega_version").decode()
 
 
 @cache

@@ -92,10 +92,10 @@ def test_a_crash_of_what_draws_does_not_take_the_command_down(
     (tmp_path / "vl_convert.py").write_text(
         "import os, sys\nprint('no thread', file=sys.stderr)\nos.abort()\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    outcome = run(*command.split(), "f.svg", "-q")
-    assert outcome.code == 1
-    assert "vl-convert ended with code -6 (no thread)" in outcome.err
+    arguments, paths = [*command.split(), "f.svg", "-q"], {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, env=paths)
+    assert done.returncode == 1
+    assert "vl-convert ended with code -6 (no thread)" in done.stderr
     assert not (tmp_path / "f.svg").exists()
     assert (tmp_path / "a.json").exists() == command.startswith("optimize")
 
