@@ -118,7 +118,7 @@ def test_alexnet_with_16_gb_per_second() -> None:
     for found in (published, gain):
         assert found.objective_unit == "ns"
         assert found.lower_bound <= auto.objective_value <= found.objective_value
-        assert found.gap >= 1 - auto.objective_value / found.objective_value
+        assert found.gap >= 1 - auto.objective_value / found.objective_value - 1e-9
     assert published.objective_value < 65_208
 
 
