@@ -31,7 +31,8 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     Raises TargetError if no allocation within the budget is that fast, or none was found.
     The candidate's `objective_bound` is of the arrays.
     """
-    menu, timer = Menu.of(problem), Timer(problem, Menu.of(problem))
+    menu = Menu.of(problem)
+    timer = Timer(problem, menu)
     first = solve_to_target(problem, stop, seed, target, menu=menu)
     found = timer.of(first)
     if found.makespan > target:
@@ -68,7 +69,8 @@ def solve_ns(problem: Problem, stop: Stop, seed: int, target_ns: float) -> Candi
         latency_ns = found.makespan * problem.step_ns(found.copies, found.blocks)
         return found.arrays if latency_ns <= target_ns * (1 + _SAME) else math.inf
 
-    model = _FewestByStep(problem, Incumbent(problem, arrays), stop, seed, target_ns)
+    timer = Timer(problem, Menu.of(problem))
+    model = _FewestByStep(problem, Incumbent(problem, arrays), timer, stop, seed, target_ns)
     bound = close_ranges(StepRange.all_of(problem, model, stop.work, STEP_RANGES), model.incumbent, stop)
     if model.incumbent.best is None:
         raise TargetError(target_ns, 0.0, "ns", proven=math.isinf(bound))
@@ -85,6 +87,7 @@ class _FewestByStep:
 
     problem: Problem
     incumbent: Incumbent
+    timer: Timer
     stop: Stop
     seed: int
     target_ns: float
@@ -111,7 +114,7 @@ class _FewestByStep:
         except BudgetError:
             return StepBound(least)
         self.incumbent.spent_s += candidate.seconds or 0.0
-        self.incumbent.offer(Timer(self.problem, Menu.of(self.problem)).of(candidate))
+        self.incumbent.offer(self.timer.of(candidate))
         if longest_ns <= step_ns * (1 + _SAME):
             least = max(least, candidate.objective_bound or 0.0)
         return StepBound(least)

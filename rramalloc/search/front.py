@@ -396,7 +396,8 @@ class _PairFront:
         untils = [round(point.across) - 1 for point in base.points[1:]] + [problem.budget]
         lows = [problem.minimum, *(until + 1 for until in untils)]
         cells = list(zip(lows, untils, (point.lower_bound for point in base.points), strict=False))
-        floors = sorted((self.across.floor(*cell), self.along.floor(*cell)) for cell in cells)
+        axes = self.across, self.along
+        floors = sorted(tuple(axis.floor(*cell, self.stop) for axis in axes) for cell in cells)
         ends = [point.across for point in points[1:]] + [math.inf]
         for point, end in zip(points, ends, strict=True):
             bound = min((low for at, low in floors if at < end), default=point.value)

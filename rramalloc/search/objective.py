@@ -22,7 +22,7 @@ from rramalloc.search.bound import bounder_of
 from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.menu import Menu, limited_to
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import DEFAULT_WORK, SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.search.ranges import (
     STEP_RANGES,
     ArrayRange,
@@ -74,8 +74,11 @@ class Quantity(ABC):
         """Return the quantity of an allocation that was simulated."""
         return self.value(TimedAllocation.of_timing(self.problem, timing))
 
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
-        """Return what no allocation undercuts with arrays in this range that takes so long at least."""
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
+        """Return what no allocation undercuts with arrays in this range that takes so long at least.
+
+        stop: of the search that it belongs to, whose clock and token end it too.
+        """
         raise NotImplementedError
 
 
@@ -136,7 +139,7 @@ class Latency(TimeObjective):
         return found.makespan * self.length_of(found)
 
     @override
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
         return latency_ns
 
     @override
@@ -188,7 +191,7 @@ class Makespan(Latency):
         return self.of_steps(solve_makespan(self.problem, stop, seed))
 
     @override
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
         step_time = self.problem.step_time
         if step_time is None:
             return latency_ns
@@ -321,11 +324,11 @@ class Interval(TimeObjective):
         return model.incumbent.candidate(words, bound_ns)
 
     @override
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
         problem = replace(self.problem, budget=most_arrays, tiles=None)
         if self.by_step is None:
             return Menu.of(problem).smallest_interval(problem)
-        return interval.least_product(problem, Stop())[1]
+        return interval.least_product(problem, stop.nested(DEFAULT_WORK, gap=0.0))[1]
 
     @override
     def bound(self, candidate: Candidate, stop: Stop) -> float:
@@ -361,7 +364,7 @@ class FewestArrays(Objective):
         return found.arrays
 
     @override
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
         return fewest_arrays
 
     @override
@@ -439,7 +442,7 @@ class RangedByArrays(Objective):
         """Search for the least time of a problem with fewer arrays."""
 
     @override
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
         return self.least(fewest_arrays, latency_ns)
 
     @override
@@ -560,7 +563,7 @@ class Area(Quantity):
         return self._model.area_um2(found.arrays) or 0.0
 
     @override
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
         return self._model.area_um2(fewest_arrays) or 0.0
 
 
