@@ -146,18 +146,16 @@ class Latency(TimeObjective):
     def solve(self, stop: Stop, seed: int) -> Candidate:
         if self.by_step is None or not self.by_step.moves:
             return self.of_steps(solve_makespan(self.problem, stop, seed))
-        return self.solve_within(stop, seed, math.inf)
+        return self.solve_by_step(stop, seed)
 
     def of_steps(self, candidate: Candidate) -> Candidate:
         """Return an answer in steps with its bound in the unit of the objective."""
         return replace(candidate, objective_bound=self.in_unit(candidate.lower_bound))
 
-    def solve_within(self, stop: Stop, seed: int, most_interval_ns: float) -> Candidate:
-        """Search over all step lengths the least latency of allocations with an interval in ns."""
-        model = _LatencyByStep.of(self, stop, seed, most_interval_ns)
-        bound_ns = close_ranges(
-            StepRange.all_of(self.problem, model, stop.work, STEP_RANGES), model.incumbent, stop
-        )
+    def solve_by_step(self, stop: Stop, seed: int) -> Candidate:
+        """Search over all step lengths for the least latency in ns."""
+        model = _LatencyByStep.of(self.problem, stop, seed)
+        bound_ns = model.run()
         words = f"latency bound {duration(bound_ns)} over all step times, by branch and bound on each range"
         return model.incumbent.candidate(words, bound_ns)
 
@@ -170,10 +168,8 @@ class Latency(TimeObjective):
             return self.in_unit(steps)
         known = self.problem.root_bounds
         if "ns" not in known:
-            known["ns"] = (
-                self.solve_within(stop.nested(_ROOT_WORK, gap=0.0, cores=1), 0, math.inf).objective_bound
-                or 0.0
-            )
+            share = stop.nested(_ROOT_WORK, gap=0.0, cores=1)
+            known["ns"] = self.solve_by_step(share, 0).objective_bound or 0.0
         return known["ns"]
 
 
@@ -224,9 +220,11 @@ class _LatencyByStep:
     most_interval_ns: float
 
     @classmethod
-    def of(cls, latency: Latency, stop: Stop, seed: int, most_interval_ns: float) -> _LatencyByStep:
+    def of(
+        cls, problem: Problem, stop: Stop, seed: int, most_interval_ns: float = math.inf
+    ) -> _LatencyByStep:
         """Begin with the fewest arrays."""
-        problem, menu = latency.problem, Menu.of(latency.problem)
+        menu = Menu.of(problem)
 
         def value(found: TimedAllocation) -> float:
             step_ns = problem.step_ns(found.copies, found.blocks)
@@ -240,6 +238,11 @@ class _LatencyByStep:
         model = cls(problem, incumbent, descent, stop, seed, most_interval_ns)
         model.keep(descent.timer.allocation(menu.smallest))
         return model
+
+    def run(self) -> float:
+        """Search over all step lengths; return a latency that no allocation with the interval undercuts."""
+        ranges = StepRange.all_of(self.problem, self, self.stop.work, STEP_RANGES)
+        return close_ranges(ranges, self.incumbent, self.stop)
 
     def keep(self, found: TimedAllocation) -> None:
         """Offer an allocation, and what a descent from it finds."""
@@ -310,13 +313,11 @@ class Interval(TimeObjective):
             return replace(candidate, lower_bound=1, objective_bound=self._least(stop), proof=words)
         incumbent, bound_ns = interval.least_product(problem, stop)
         reached_ns = incumbent.value * (1 + _ROUNDING)
-        latency = Latency(problem)
-        model = _LatencyByStep.of(latency, stop, seed, reached_ns)
+        model = _LatencyByStep.of(problem, stop, seed, reached_ns)
         model.incumbent.spent_s += incumbent.spent_s
         if incumbent.best is not None:
             model.keep(incumbent.best)
-        ranges = StepRange.all_of(problem, model, stop.work, STEP_RANGES)
-        latency_ns = close_ranges(ranges, model.incumbent, stop)
+        latency_ns = model.run()
         words = (
             f"interval bound {duration(bound_ns)} over all step times, by trying every interval; "
             f"latency at that interval at least {duration(latency_ns)}"
