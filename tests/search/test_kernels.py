@@ -285,7 +285,7 @@ def test_a_change_is_judged_by_the_deadlines_of_its_consumers(tick: int, random:
 def test_annealed_arrays_meet_the_target(tick: int, copies_only: bool) -> None:
     """Shortened and annealed states are what simulation and the count of arrays say; some fit the budget."""
     random, fitted, kept = Random(3), 0, 0
-    for number in range(25):
+    for number in range(50):  # of 25 with clocks that rise with the copies only three fit
         drawn = DrawnModes(random, tick, copies_only)
         archive = Archive(replace(drawn.problem, budget=2**10)) if copies_only else None
         if archive is not None:
