@@ -1,7 +1,7 @@
 """What the documentation site takes from the program itself when it is built (mkdocs hooks).
 
-A line such as `<!-- formats -->` or `<!-- methods -->` of a page becomes tables; results/, the
-notebooks, CHANGELOG.md and CONTRIBUTING.md become pages; a site that needs the network is an error.
+A line such as `<!-- formats -->` or `<!-- methods -->` of a page becomes tables; file formats, results/,
+the notebooks, CHANGELOG.md and CONTRIBUTING.md become pages; a site that needs the network is an error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -221,6 +221,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         page = notebook_page(json.loads(path.read_text(encoding="utf-8")))
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page))
+    for name, page in format_pages().items():
+        files.append(File.generated(config, f"formats/{name}.md", content=page))
     return files
 
 
@@ -229,7 +231,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     for mark, table in TABLES.items():
         if f"<!-- {mark} -->" in markdown:
             markdown = markdown.replace(f"<!-- {mark} -->", table())
-    return re.sub(r"\]\((?:\.\./(results/|CHANGELOG|CONTRIBUTING)|docs/)", r"](\1", markdown)
+    return re.sub(r"\]\(((?:\.\./)*)(?:\.\./(results/|CHANGELOG|CONTRIBUTING)|docs/)", r"](\1\2", markdown)
 
 
 def on_post_build(config: MkDocsConfig) -> None:
@@ -270,10 +272,25 @@ def _output(output: Mapping[str, Any]) -> str:
 
 
 def formats() -> str:
-    """One section for each file format: its fields, then those of the records in it."""
+    """Return a table of the file formats, each with a link to its page."""
     from rramalloc.schemas import json_schema, schema_names
 
-    return "\n".join(line for name in schema_names() for line in _format(name, json_schema(name)))
+    rows = []
+    for name in schema_names():
+        text = " ".join(json_schema(name).get("description", "").split())
+        rows.append([f"[`{name}`](formats/{name}.md)", _prose(text.partition(". ")[0].rstrip("."))])
+    return "\n".join(_table(("format", "holds"), rows))
+
+
+def format_pages() -> dict[str, str]:
+    """Return a page for each file format: its fields, then those of its records.
+
+    A record that several formats share stands on the page of the first.
+    """
+    from rramalloc.schemas import json_schema, schema_names
+
+    homes: dict[str, tuple[str, Schema]] = {}
+    return {name: "\n".join(_format(name, json_schema(name), homes)) for name in schema_names()}
 
 
 def networks() -> str:
@@ -332,27 +349,37 @@ TABLES: Mapping[str, Callable[[], str]] = {
 }
 
 
-def _format(name: str, schema: Schema) -> Iterator[str]:
-    yield f"\n## `{name}` {{ #{name} }}\n"
-    yield from _record(schema, name)
-    for title, record in sorted(schema.get("$defs", {}).items()):
-        yield f"\n### {title} {{ #{name}-{title.lower()} }}\n"
-        yield from _record(record, name)
+def _format(name: str, schema: Schema, homes: dict[str, tuple[str, Schema]]) -> Iterator[str]:
+    """Write a page; homes: pages and contents of the records so far, by title."""
+    records = schema.get("$defs", {})
+    homes[schema["title"]] = (name, {key: schema[key] for key in schema if key not in ("$defs", "$schema")})
+    here = []
+    for title, record in sorted(records.items()):
+        if homes.setdefault(title, (name, record))[1] != record:
+            homes[title] = (name, record)  # the same title for other fields: links below lead to this page
+        if homes[title][0] == name:
+            here.append(title)
+    pages = {title: "" if homes[title][0] == name else f"{homes[title][0]}.md" for title in records}
+    yield f"# `{name}` {{ #{schema['title'].lower()} }}\n"
+    yield from _record(schema, pages)
+    for title in here:
+        yield f"\n## {title} {{ #{title.lower()} }}\n"
+        yield from _record(records[title], pages)
 
 
-def _record(schema: Schema, name: str) -> Iterator[str]:
+def _record(schema: Schema, pages: Mapping[str, str]) -> Iterator[str]:
     fields = schema.get("properties")
     text, meaning = meanings(schema.get("description", ""), fields or ())
     if text:
         yield _prose(text)
     if fields is None:
-        yield f"\n{_kind(schema, name)}\n"
+        yield f"\n{_kind(schema, pages)}\n"
         return
     required = schema.get("required", ())
     rows = (
         [
             f"`{field}`",
-            _kind(inner, name),
+            _kind(inner, pages),
             "yes" if field in required else _default(inner),
             _prose(inner.get("description", meaning.get(field, COMMON.get(field, "")))),
         ]
@@ -361,7 +388,7 @@ def _record(schema: Schema, name: str) -> Iterator[str]:
     yield from ("", *_table(("field", "holds", "required", "meaning"), rows))
 
 
-def meanings(description: str, fields: Collection[str]) -> tuple[str, dict[str, str]]:
+def meanings(description: str, fields: Container[str]) -> tuple[str, dict[str, str]]:
     """The text of a record's docstring, and what it says of each field.
 
     Fields stand in a section Parameters, or as "name: words" up to a semicolon.
@@ -391,31 +418,31 @@ def _default(schema: Schema) -> str:
     return f"no: `{json.dumps(schema['default'])}` if left out"
 
 
-def _kind(schema: Schema, name: str) -> str:
-    """What a value may be, in words; records by name, with a link to their table."""
+def _kind(schema: Schema, pages: Mapping[str, str]) -> str:
+    """Return what a value may be; a record by name, with a link to its table; pages: where each is."""
     if "$ref" in schema:
         title = schema["$ref"].rsplit("/", 1)[-1]
-        return f"[{title}](#{name}-{title.lower()})"
+        return f"[{title}]({pages[title]}#{title.lower()})"
     for word in ("anyOf", "oneOf"):
         if word in schema:
-            return " or ".join(dict.fromkeys(_kind(choice, name) for choice in schema[word]))
+            return " or ".join(dict.fromkeys(_kind(choice, pages) for choice in schema[word]))
     if "const" in schema:
         return f"`{json.dumps(schema['const'])}`"
     if "enum" in schema:
         return ", ".join(f"`{choice}`" for choice in schema["enum"])
     if schema.get("type") == "array":
-        return _list(schema, name)
+        return _list(schema, pages)
     if "additionalProperties" in schema and isinstance(schema["additionalProperties"], Mapping):
-        return f"object: name to {_kind(schema['additionalProperties'], name)}"
+        return f"object: name to {_kind(schema['additionalProperties'], pages)}"
     return {"null": "null"}.get(schema.get("type", ""), schema.get("type", "anything") + _limits(schema))
 
 
-def _list(schema: Schema, name: str) -> str:
+def _list(schema: Schema, pages: Mapping[str, str]) -> str:
     if "prefixItems" in schema:
-        return "[" + ", ".join(_kind(item, name) for item in schema["prefixItems"]) + "]"
+        return "[" + ", ".join(_kind(item, pages) for item in schema["prefixItems"]) + "]"
     least, most = schema.get("minItems"), schema.get("maxItems")
     count = f"{least} x " if least is not None and least == most else ""
-    return f"list of {count}{_kind(schema.get('items', {}), name)}"
+    return f"list of {count}{_kind(schema.get('items', {}), pages)}"
 
 
 def _limits(schema: Schema) -> str:

@@ -1,7 +1,8 @@
 """Pages with commands: what a reader would type, run in one folder, and what the page says it prints.
 
 A `sh` block holds commands and a `python` block a program; a `text` block after one is the output of its last
-command; a `toml`, `json` or `csv` block after a line "File `name`:" is a file that the reader writes.
+command, in which a line `...` stands for lines that the page leaves out; a `toml`, `json` or `csv` block after
+a line "File `name`:" is a file that the reader writes.
 
 Commands and programs run in this process, which saves the start of an interpreter for each. Output must agree
 in all words. Its numbers must agree too, unless the page searches: tuning the search may then move numbers in
@@ -12,12 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
+import operator
 import os
 import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +30,8 @@ _BLOCK = re.compile(r"(?:File `(?P<file>[\w.-]+)`:\n\n?)?```(?P<kind>\w+)\n(?P<t
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
 SEARCHES = re.compile(r"\b(optimize|compare|pareto|sweep|place|tune)\b|--enumerate")
 """Commands and calls whose answer a better search may change."""
+LEFT_OUT = "..."
+"""A line of a page that stands for any number of lines of the output."""
 FREE = ("proof", "search", "gap", "critical path", "seconds")
 """Labels of lines that tell how a search went: only the label must agree."""
 FIRM = ("makespan", "interval", "latency", "arrays", "lower bound", "minimum")
@@ -119,20 +124,34 @@ def follow(page: str, folder: Path, examples: Path) -> int:
 def differences(printed: str, shown: str, *, searches: bool) -> list[str]:
     """Lines of the output that differ from the page; searches: numbers may differ where that is no fault."""
     new, old = _lines(printed), _lines(shown)
-    if not searches:
-        return [] if new == old else _pairs(new, old, lambda a, b: a == b)
-    return _pairs(new, old, _agree)
+    agree = _agree if searches else operator.eq
+    if LEFT_OUT in old:
+        return _missing([line for line in new if line], [line for line in old if line], agree)
+    if len(new) != len(old):
+        return [f"{len(new)} lines, the page shows {len(old)}:", *new]
+    return [f"printed: {a}\n  shown: {b}" for a, b in zip(new, old, strict=True) if not agree(a, b)]
 
 
 def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
-def _pairs(new: list[str], old: list[str], agree: object) -> list[str]:
-    assert callable(agree)
-    if len(new) != len(old):
-        return [f"{len(new)} lines, the page shows {len(old)}:", *new]
-    return [f"printed: {a}\n  shown: {b}" for a, b in zip(new, old, strict=True) if not agree(a, b)]
+def _missing(new: list[str], old: list[str], agree: Callable[[str, str], bool]) -> list[str]:
+    """The first run of shown lines that does not stand in the output behind the run before it."""
+    begin = 0
+    runs = [list(run) for left_out, run in itertools.groupby(old, LEFT_OUT.__eq__) if not left_out]
+    for index, run in enumerate(runs):
+        last = len(new) - len(run)
+        places = range(begin, last + 1)
+        if index == 0 and old[0] != LEFT_OUT:
+            places = range(min(1, last + 1))
+        if index == len(runs) - 1 and old[-1] != LEFT_OUT:
+            places = range(max(last, places.start), places.stop)
+        found = next((at for at in places if all(map(agree, new[at:], run))), None)
+        if found is None:
+            return ["shown, but not printed there:", *run, "printed:", *new]
+        begin = found + len(run)
+    return []
 
 
 def _agree(printed: str, shown: str) -> bool:

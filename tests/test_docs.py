@@ -50,9 +50,9 @@ def text_of(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def hooks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("hooks", DOCS / "hooks.py")
+def script(name: str) -> ModuleType:
+    """Return a program that stands beside the pages."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -60,14 +60,30 @@ def hooks() -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="module")
+def hooks() -> ModuleType:
+    return script("hooks")
+
+
+@pytest.fixture(scope="module")
+def pictures() -> Mapping[str, Callable[[], str]]:
+    drawn: Mapping[str, Callable[[], str]] = script("figures").PICTURES
+    return drawn
+
+
 @EACH_PAGE
-def test_page_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_can_be_followed(
+    page: Path,
+    tmp_path: Path,
+    pictures: Mapping[str, Callable[[], str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A real device is timed a few times only: nothing is said of how long it takes."""
     monkeypatch.setattr("rramalloc.commands.latency.measure.Repetition", Few)
     text = text_of(page)
     assert follow(text, tmp_path, DOCS / "examples") > 0
     for figure in FIGURE.findall(text):
-        assert (tmp_path / figure).is_file(), f"no command of the page draws {figure}"
+        assert figure in pictures or (tmp_path / figure).is_file(), f"no command of the page draws {figure}"
 
 
 @EACH_PAGE
@@ -87,6 +103,11 @@ def test_figures_are_those_that_pages_show() -> None:
     shown = [figure for page in PAGES for figure in FIGURE.findall(text_of(page))]
     assert len(shown) == len(set(shown))
     assert set(shown) == {path.name for path in (DOCS / "figures").iterdir()}
+
+
+def test_pictures_are_as_their_program_draws_them(pictures: Mapping[str, Callable[[], str]]) -> None:
+    for name, draw in pictures.items():
+        assert text_of(DOCS / "figures" / name) == draw(), name
 
 
 def test_every_command_has_a_page() -> None:
@@ -120,21 +141,25 @@ def test_every_page_is_in_the_navigation() -> None:
         assert f": {page.name}\n" in navigation, page.name
 
 
-def test_format_tables_have_every_field_of_every_schema(hooks: ModuleType) -> None:
-    tables = hooks.formats()
-    assert tables == hooks.formats()
-    sections = dict(zip(schema_names(), re.split(r"^## `.*\n", tables, flags=re.MULTILINE)[1:], strict=True))
-    for name, section in sections.items():
+def test_format_pages_have_every_field_of_every_schema(hooks: ModuleType) -> None:
+    pages = hooks.format_pages()
+    assert tuple(pages) == schema_names()
+    assert re.findall(r"^\| \[`([\w-]+)`\]", hooks.formats(), re.MULTILINE) == list(pages)
+    every = "\n".join(pages.values())
+    for name, page in pages.items():
         schema = json_schema(name)
-        for record in (schema, *schema.get("$defs", {}).values()):
+        for field in schema.get("properties", {}):
+            assert f"| `{field}` |" in page, (name, field)
+        for record in schema.get("$defs", {}).values():
             for field in record.get("properties", {}):
-                assert f"| `{field}` |" in section, (name, field)
-        targets = set(re.findall(r"\]\(#([\w-]+)\)", section))
-        assert targets <= set(re.findall(r"\{ #([\w-]+) \}", section)), name
+                assert f"| `{field}` |" in every, (name, field)
+        for other, target in re.findall(r"\]\(([\w-]*)(?:\.md)?#([\w-]+)\)", page):
+            assert f"{{ #{target} }}" in pages[other or name], (name, other, target)
 
 
 def test_fields_of_formats_have_a_meaning(hooks: ModuleType) -> None:
-    rows = [line for line in hooks.formats().splitlines() if line.startswith("| `")]
+    lines = "\n".join(hooks.format_pages().values()).splitlines()
+    rows = [line for line in lines if line.startswith("| `")]
     assert [row for row in rows if row.rstrip().endswith("|  |")] == []
     told = "One stage. demand: arrays of one copy; arrays: of all: both.\n\nstart, finish: exact steps."
     text, meaning = hooks.meanings(told, ("demand", "arrays", "start", "finish"))
@@ -172,7 +197,7 @@ def test_notebooks_are_pages(hooks: ModuleType) -> None:
         pytest.param({"anyOf": [{"type": "number"}, {"type": "null"}]}, "number or null", id="optional"),
         pytest.param({"enum": ["a", "b"]}, "`a`, `b`", id="choice"),
         pytest.param({"const": "x/1"}, '`"x/1"`', id="constant"),
-        pytest.param({"$ref": "#/$defs/Layer"}, "[Layer](#file-layer)", id="record"),
+        pytest.param({"$ref": "#/$defs/Layer"}, "[Layer](#layer)", id="record"),
         pytest.param(
             {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
             "list of 2 x integer",
@@ -181,7 +206,7 @@ def test_notebooks_are_pages(hooks: ModuleType) -> None:
     ],
 )  # fmt: skip
 def test_a_value_in_words(hooks: ModuleType, schema: dict[str, Any], words: str) -> None:
-    assert hooks._kind(schema, "file") == words
+    assert hooks._kind(schema, {"Layer": ""}) == words
 
 
 def test_shipped_tables_have_every_name(hooks: ModuleType) -> None:

@@ -39,3 +39,20 @@ def test_where_a_page_searches(old: str, new: str, caught: bool) -> None:
 def test_where_a_page_does_not_search_every_character_counts() -> None:
     assert not differences(SHOWN, SHOWN, searches=False)
     assert differences(SHOWN.replace("50176", "50177"), SHOWN, searches=False)
+
+
+@pytest.mark.parametrize(
+    ("shown", "caught"),
+    [
+        pytest.param("...\nc 3\n...\n", False, id="a line"),
+        pytest.param("a 1\n...\nd 4\n", False, id="both ends"),
+        pytest.param("a 1\n...\nc 3\nd 4\n", False, id="two lines at the end"),
+        pytest.param("...\nd 4\n...\nb 2\n...\n", True, id="order"),
+        pytest.param("b 2\n...\n", True, id="not the beginning"),
+        pytest.param("...\nc 3\n", True, id="not the end"),
+        pytest.param("...\nb 2\nd 4\n", True, id="a line between"),
+        pytest.param("...\nc 5\n...\n", True, id="another value"),
+    ],
+)
+def test_lines_that_a_page_leaves_out(shown: str, caught: bool) -> None:
+    assert bool(differences("a 1\nb 2\n\nc 3\nd 4\n", shown, searches=False)) == caught
