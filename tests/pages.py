@@ -1,8 +1,8 @@
 """Pages with commands: what a reader would type, run in one folder, and what the page says it prints.
 
 A `sh` block holds commands and a `python` block a program; a `text` block after one is the output of its last
-command, in which a line `...` stands for lines that the page leaves out; a `toml`, `json` or `csv` block after
-a line "File `name`:" is a file that the reader writes.
+command, in which a line `...` stands for lines that the page leaves out; a `toml`, `json` or `csv` block
+after a line "File `name`:" is a file that the reader writes.
 
 Commands and programs run in this process, which saves the start of an interpreter for each. Output must agree
 in all words. Its numbers must agree too, unless the page searches: tuning the search may then move numbers in
