@@ -49,7 +49,7 @@ def export(
 ) -> None:
     """Write an allocation for PIMCOMP, PIMSYN, MNSIM, NeuroSim, or as CSV or JSON for any other tool.
 
-    Example: rramalloc export alexnet --allocation alexnet_400.json --to pimsyn -o pimsyn
+    Example: rramalloc export alexnet --allocation a.json --to pimsyn -o out
     """
     given = locals()
     from rramalloc.export.bundle import check_target

@@ -95,7 +95,7 @@ def optimize(
 ) -> None:
     """Best replication of every layer for a number of crossbar arrays.
 
-    Example: rramalloc optimize alexnet --arrays 400 -o alexnet_400.json
+    Example: rramalloc optimize alexnet --arrays 400 -o a.json
     """
     given = locals()
     from rramalloc import api

@@ -49,7 +49,7 @@ def place(
 ) -> None:
     """Place an allocation: every block of every copy on an array of a tile of a chip, with little traffic.
 
-    Example: rramalloc place alexnet --allocation alexnet_400.json --hardware isaac -o placed.json
+    Example: rramalloc place alexnet --allocation a.json --hardware isaac
     """
     given = locals()
     from rramalloc.placement.place import place as run_place

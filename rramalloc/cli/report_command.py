@@ -27,7 +27,7 @@ def report(
 ) -> None:
     """One self-contained HTML page from allocations, comparisons, fronts, sweeps, placements and costs.
 
-    Example: rramalloc report alexnet_400.json -o alexnet.html
+    Example: rramalloc report a.json -o alexnet.html
     """
     from rramalloc.report.page_file import report as run_report
 

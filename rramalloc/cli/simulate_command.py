@@ -57,7 +57,7 @@ def simulate(
 ) -> None:
     """Exact timing: start, finish and stalls of every stage, buffers, and what holds the network back.
 
-    Example: rramalloc simulate alexnet --allocation alexnet_400.json
+    Example: rramalloc simulate alexnet --allocation a.json
     """
     given = locals()
     from rramalloc import api

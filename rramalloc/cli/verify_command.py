@@ -54,7 +54,7 @@ def verify(
     Prints `equal`, or the first value that differs (exit 1). With --adc-bits or --noise: the error of each
     layer and `approximate`.
 
-    Example: rramalloc verify alexnet --allocation alexnet_400.json
+    Example: rramalloc verify alexnet --allocation a.json
     """
     given = locals()
     from rramalloc.placement.emulator.verify import verify as run_verify

@@ -20,7 +20,8 @@ sed -n 's/^  "makespan": \\([0-9]*\\),/\\1/p' "$1"
 
 def examples(command: Any) -> Iterator[str]:
     """Those of a command and of the commands in it."""
-    yield from re.findall(r"Example: (rramalloc [^\n]*)", command.help)
+    for found in re.findall(r"Example: (rramalloc (?:[^\n]*\\\n)*[^\n]*)", command.help):
+        yield found.replace("\\\n", "")
     for inner in getattr(command, "commands", {}).values():
         yield from examples(inner)
 

@@ -199,7 +199,7 @@ def test_help(columns: int, tmp_path: Path) -> None:
         assert "exit 0" in part
         example = re.search(rf"^ +Example: rramalloc {command}.*$", part, re.MULTILINE)
         assert example is not None, command
-        if columns == 80:
+        if columns == 80 and not example[0].endswith("\\"):
             following = part[example.end() :].split("\n")[1]
             assert not following.strip(), f"the example of {command} takes more than a line"
 

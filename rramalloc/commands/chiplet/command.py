@@ -64,7 +64,7 @@ def cost(
 ) -> None:
     """Cost of a description, or of an allocation as it is placed; of several descriptions side by side.
 
-    Example: rramalloc chiplet cost d.json
+    Example: rramalloc chiplet cost schedule.json
     """
     given = locals()
     from rramalloc.commands.chiplet.chiplet_cost import chiplet_compare as run_chiplet_compare
@@ -105,7 +105,7 @@ def optimize(
 ) -> None:
     """Groups, partitions and submeshes of least cost, with a lower bound.
 
-    Example: rramalloc chiplet optimize vgg11 --hardware puma --description d.json
+    Example: rramalloc chiplet optimize vgg11 --hardware isaac -o schedule.json
     """
     given = locals()
     from rramalloc.commands.chiplet.chiplet_optimize import chiplet_optimize as run_chiplet_optimize
@@ -180,7 +180,7 @@ app = typer.Typer(cls=Group, no_args_is_help=True)
 def _chiplet() -> None:
     """Inference cost on a topology of chiplets.
 
-    Example: rramalloc chiplet cost d.json
+    Example: rramalloc chiplet cost schedule.json
     """
 
 

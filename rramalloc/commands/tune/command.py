@@ -63,7 +63,9 @@ def tune(
 ) -> None:
     """The allocation that is best in your simulator: proposed by the search, judged by the simulator.
 
-    Example: rramalloc tune alexnet --arrays x2 --simulator "./mine {allocation}" --evaluations 20
+    \b
+    Example: rramalloc tune alexnet --arrays x2 \\
+      --simulator "./mine {allocation}" --evaluations 20
     """
     given = locals() | {"tool_paths": tool_paths or ()}
     from rramalloc.commands.tune.tune import tune as run_tune
