@@ -11,11 +11,11 @@ from pathlib import Path
 from rramalloc.allocation.budgets import minimum_arrays
 from rramalloc.api import optimize
 from rramalloc.choices import Mapping
+from rramalloc.commands.verify.verify import verify
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.placement.emulator.verify import verify
 
 RESULT = Path(__file__).resolve().parent / "verify.md"
 CASES: tuple[tuple[int, str, Mapping], ...] = (

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rramalloc.commands.sweep.sweep import sweep_status as sweep_status
     from rramalloc.commands.tune.tune import tune as tune
     from rramalloc.commands.tune.tuning import Tuning as Tuning
+    from rramalloc.commands.verify.verify import verify as verify
     from rramalloc.errors import BudgetError as BudgetError
     from rramalloc.errors import RramallocError as RramallocError
     from rramalloc.errors import TargetError as TargetError
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from rramalloc.mapping.fold import fold_input as fold_input
     from rramalloc.mapping.fold import fold_weights as fold_weights
     from rramalloc.network.network import Network as Network
-    from rramalloc.placement.emulator.verify import verify as verify
     from rramalloc.placement.place import place as place
     from rramalloc.placement.placement import Placement as Placement
     from rramalloc.report.page_file import report as report
@@ -91,7 +91,7 @@ _NAMES = {
     "rramalloc.importers.torch": "from_torch",
     "rramalloc.mapping.fold": "fold_index fold_input fold_weights",
     "rramalloc.network.network": "Network",
-    "rramalloc.placement.emulator.verify": "verify",
+    "rramalloc.commands.verify.verify": "verify",
     "rramalloc.placement.place": "place",
     "rramalloc.placement.placement": "Placement",
     "rramalloc.report.page_file": "report",

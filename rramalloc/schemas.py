@@ -32,7 +32,7 @@ _RECORDS = {
     "load-matrix": "rramalloc.commands.evaluate.evaluation:LoadMatrix",
     "evaluation": "rramalloc.commands.evaluate.evaluation:EvaluationDocument",
     "placement": "rramalloc.placement.placement:Placement",
-    "verification": "rramalloc.placement.emulator.verification:Verification",
+    "verification": "rramalloc.commands.verify.verification:Verification",
     "export": "rramalloc.export.targets.json:ExportDocument",
     "chiplet": "rramalloc.commands.chiplet.description:Description",
     "chiplet-cost": "rramalloc.commands.chiplet.cost:ChipletCost",

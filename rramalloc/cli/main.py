@@ -24,7 +24,6 @@ from rramalloc.cli.parameters import Help, described
 from rramalloc.cli.place_command import PLACE, place
 from rramalloc.cli.report_command import REPORT, report
 from rramalloc.cli.simulate_command import SIMULATE, simulate
-from rramalloc.cli.verify_command import VERIFY, verify
 from rramalloc.commands.chiplet import command as chiplet_commands
 from rramalloc.commands.compare.command import COMPARE, compare
 from rramalloc.commands.evaluate.command import EVALUATE, ManyFiles, evaluate
@@ -33,6 +32,7 @@ from rramalloc.commands.latency import command as latency_commands
 from rramalloc.commands.pareto.command import PARETO, pareto
 from rramalloc.commands.sweep.command import SWEEP, sweep
 from rramalloc.commands.tune.command import TUNE, tune
+from rramalloc.commands.verify.command import VERIFY, verify
 from rramalloc.errors import RramallocError
 from rramalloc.files import limit_reached
 

@@ -22,6 +22,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
+from rramalloc.commands.verify.reference import weights_in  # noqa: E402
 from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError  # noqa: E402
 from rramalloc.importers import load  # noqa: E402
 from rramalloc.importers.onnx import from_model  # noqa: E402
@@ -30,7 +31,6 @@ from rramalloc.network.counts import macs, weights  # noqa: E402
 from rramalloc.network.network import Network  # noqa: E402
 from rramalloc.network.node import Conv, ConvTranspose, Linear, Take  # noqa: E402
 from rramalloc.network.receptive import last_needed  # noqa: E402
-from rramalloc.placement.emulator.weights import weights_in  # noqa: E402
 from rramalloc.timing.simulate import simulate  # noqa: E402
 from rramalloc.timing.stage_graph import StageGraph  # noqa: E402
 

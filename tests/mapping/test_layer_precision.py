@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 
 import rramalloc
+from rramalloc.commands.verify.reference import Weights, Width, computed
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.demand import block_arrays, demands
 from rramalloc.network.network import Network
-from rramalloc.placement.emulator.integers import Width
-from rramalloc.placement.emulator.reference import Reference
-from rramalloc.placement.emulator.weights import Weights
 from rramalloc.timing.access import StepTime, bytes_of_block
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -132,9 +130,8 @@ def test_weights_and_inputs_of_a_layer_have_its_bits() -> None:
     assert Width(6).entering(stage) == Width(2)
     # 6 bits, -32 ... 31: the highest 2 are floor(x / 16); a kernel of ones sums 9 * 64 of them inside.
     ones = Weights(source, 16, 0, {"a": np.ones((64, 64, 3, 3), dtype=np.int64)})
-    reference = Reference(source, ones, -32, 31)
-    for value, taken in ((31.0, 1), (16.0, 1), (15.0, 0), (-1.0, -1), (-17.0, -2)):
-        output = reference.output(stage, [np.full((64, 8, 8), value)])
+    for value, taken in ((31, 1), (16, 1), (15, 0), (-1, -1), (-17, -2)):
+        output = computed(stage, [np.full((64, 8, 8), value)], source.shapes["a"], ones, Width(6))
         assert output[0, 4, 4] == taken * 576
 
 

@@ -38,10 +38,9 @@ class Difference(Record):
 class VerifiedLayer(Record):
     """One layer with weights, its sums before they are brought back to the width of a tensor.
 
-    computed: on arrays or on the host; weights: of the file, or random; reference: the ONNX evaluator, or the
-    direct convolution that replaces it where it is too slow; values: compared, over all images; shift: bits
-    that sums are shifted right; relative_error: of the sums, root of the sum of squares of what differs over
-    that of what is expected; worst: the largest difference of one value.
+    computed: on arrays or on the host; weights: of the file, or random; values: compared, over all images;
+    shift: bits that sums are shifted right; relative_error: of the sums, root of the sum of squares of what
+    differs over that of what is expected; worst: the largest difference of one value.
     """
 
     name: Name
@@ -49,7 +48,6 @@ class VerifiedLayer(Record):
     replication: Index
     arrays: Index
     weights: Literal["file", "random"]
-    reference: Literal["onnx", "direct"]
     values: Index
     shift: Index
     relative_error: NonNegative

@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from commands.verify.naive import DENSE, hardware, network, random_hardware, task, verified
 from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
 from onnx import helper, numpy_helper
-from placement.emulator.naive import DENSE, hardware, network, random_hardware, task, verified
 from placement.machines import chain, chip, machine
 
 import rramalloc
 from rramalloc.choices import MAPPINGS
+from rramalloc.commands.verify.layer import EmulatedLayer
+from rramalloc.commands.verify.reference import quantised, weights_in
+from rramalloc.commands.verify.schedule import EarlyReadError
+from rramalloc.commands.verify.verify import verify
 from rramalloc.errors import MisplacedError, RramallocError, SpecError, UnsupportedError
 from rramalloc.importers import load
 from rramalloc.network.network import Network
-from rramalloc.placement.emulator.batch_schedule import EarlyReadError
-from rramalloc.placement.emulator.verify import verify, verify_task
-from rramalloc.placement.emulator.weights import Weights, quantised
 from rramalloc.placement.placement import PlacedArray
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
@@ -158,9 +158,7 @@ def test_a_window_read_too_early_is_told() -> None:
     starts[timing.first[1] :] -= 1
     early = replace(timing, starts=starts)
     with pytest.raises(EarlyReadError) as raised:
-        verify_task(
-            what, Weights(source, 4, 0), seed=0, images=1, adc_bits=None, noise=0.0, timing=early
-        )  # fmt: skip
+        verified(what, timing=early)
     error = raised.value
     assert (error.layer, error.window, error.step, error.written) == ("b", 1, 2, 3)
     assert "'b': window 1 is read in step 2" in str(error)
@@ -215,20 +213,20 @@ def test_grouped_convolutions_stored_dense_are_equal() -> None:
         assert (result.verdict, result.arrays) == ("equal", arrays)
 
 
-def test_wrong_zeros_between_dense_groups_are_never_equal() -> None:
+def test_wrong_zeros_between_dense_groups_are_never_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A weight between two groups reads inputs that are not its output's."""
     source = network([4, 3, 3], out_channels=4, kernel=1, groups=4)
     what = task(source, {"c": 1}, hardware((4, 4), cell_bits=4, counting=DENSE))
+    right = EmulatedLayer.stored
 
-    class Wrong(Weights):
-        def stored(self, stage: Any, groups: int, window: Any, fold: Any = None) -> Any:
-            right = super().stored(stage, groups, window, fold).copy()
-            right[0, 0, 3] = 1
-            return right
+    def wrong(layer: EmulatedLayer, weights: np.ndarray) -> np.ndarray:
+        stored = right(layer, weights).copy()
+        stored[0, 0, 3] = 1
+        return stored
 
-    weights = Wrong(source, 4, 0)
     assert verified(what).verdict == "equal"
-    assert verified(what, weights=weights).verdict == "different"
+    monkeypatch.setattr(EmulatedLayer, "stored", wrong)
+    assert verified(what).verdict == "different"
 
 
 def test_preset_that_stores_groups_dense(tmp_path: Path) -> None:
@@ -257,10 +255,7 @@ def test_what_cannot_be_exact_is_refused() -> None:
 def test_what_is_too_large_is_refused(shape: list[int], conv: dict[str, int], reason: str) -> None:
     source = network(shape, **conv)
     with pytest.raises(UnsupportedError, match=reason):
-        verify_task(
-            task(source, {}, hardware(), arrays=[]), Weights(source, 4, 0), seed=0, images=1, adc_bits=None,
-            noise=0.0,
-        )  # fmt: skip
+        verified(task(source, {}, hardware(), arrays=[]))
 
 
 @pytest.mark.parametrize(
@@ -302,8 +297,6 @@ def test_weights_of_an_onnx_file(tmp_path: Path) -> None:
     result = verify(path, {"conv": 2}, hardware=hardware((16, 8)))
     assert (result.verdict, result.options.placed) == ("equal", "in order")
     assert [layer.weights for layer in result.layers] == ["file", "file"]
-    from rramalloc.placement.emulator.weights import weights_in
-
     found = weights_in(path, load(path))
     assert np.array_equal(found["conv"], weights)
     assert found["fc"][1, :, 0, 0].tolist() == list(range(1, 72, 2))  # (inputs, outputs) turned round
@@ -333,7 +326,6 @@ def test_squeezenet_in_every_mapping() -> None:
         result = verified(task(source, copies, cells, mapping))
         assert result.verdict == "equal"
         assert len(result.layers) == 26
-        assert {layer.reference for layer in result.layers} == {"onnx"}
 
 
 def test_squeezenet_file_of_the_onnx_package() -> None:
@@ -341,13 +333,13 @@ def test_squeezenet_file_of_the_onnx_package() -> None:
     path = LIGHT / "light_squeezenet.onnx"
     result = verify(path, rramalloc.optimize(path, 800, work=0))
     assert result.verdict == "equal"
-    assert {(layer.weights, layer.reference) for layer in result.layers} == {("random", "onnx")}
+    assert {layer.weights for layer in result.layers} == {"random"}
 
 
 def test_cells_beyond_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """10 copies of 4 rows and 4 bitlines take 160 bytes."""
     source = network([4, 4, 4], out_channels=2, kernel=1)
-    monkeypatch.setattr("rramalloc.placement.emulator.accelerator.MEMORY_LIMIT_BYTES", 160)
+    monkeypatch.setattr("rramalloc.commands.verify.crossbars.MEMORY_LIMIT_BYTES", 160)
     assert verified(task(source, {"c": 10}, hardware())).verdict == "equal"
     with pytest.raises(UnsupportedError, match="verify an allocation of fewer arrays"):
         verified(task(source, {"c": 11}, hardware()))

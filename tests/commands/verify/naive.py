@@ -9,24 +9,18 @@ from typing import Any
 import numpy as np
 
 from rramalloc.allocation.allocation_input import AllocationInput
+from rramalloc.commands.verify.crossbars import Converters, Storage, programmed
+from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
+from rramalloc.commands.verify.reference import Weights, Width, computed
+from rramalloc.commands.verify.verification import Verification
+from rramalloc.commands.verify.verify import Task, in_order, verify_task
 from rramalloc.hardware.hardware import Counting, Crossbar, Hardware, Precision
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Elementwise, Input, Stage
-from rramalloc.placement.emulator.accelerator import Accelerator
-from rramalloc.placement.emulator.batch_schedule import BatchSchedule
-from rramalloc.placement.emulator.cells import Storage
-from rramalloc.placement.emulator.converters import Converters
-from rramalloc.placement.emulator.emulator import EmulatedLayer, Emulator
-from rramalloc.placement.emulator.integers import Width
-from rramalloc.placement.emulator.parallel_window import ParallelWindow
-from rramalloc.placement.emulator.verification import Verification
-from rramalloc.placement.emulator.verify import Task, in_order, verify_task
-from rramalloc.placement.emulator.weights import Weights, drawn_input
 from rramalloc.placement.place import StoredNetwork
 from rramalloc.placement.placement import PlacedArray
-from rramalloc.timing.simulate import simulate
 
 DENSE = Counting(groups="dense", classifiers="host", row_blocks="anywhere")
 
@@ -124,8 +118,12 @@ def verified(what: Task, seed: int = 0, images: int = 1, **options: Any) -> Veri
     weights = options.pop("weights", None) or Weights(
         what.network, what.source.hardware.precision.weight_bits, seed
     )
-    chosen = {"adc_bits": None, "noise": 0.0} | options
-    return verify_task(what, weights, seed=seed, images=images, **chosen)
+    chosen = {"adc_bits": None, "noise": 0.0, "timing": None} | options
+    timing, precision = what.source.hardware.timing, what.source.hardware.precision
+    width = Width.of(precision).bits
+    dac_bits = (timing and timing.dac_bits) or max(1, width - 1)
+    converters = Converters(chosen["adc_bits"], chosen["noise"], dac_bits, width, seed)
+    return verify_task(what, weights, converters, images=images, timing=chosen["timing"])
 
 
 def convolved(conv: Conv, tensor: np.ndarray, weights: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -173,47 +171,29 @@ def layer_of(
     on_arrays = StoredNetwork.of(source, what.source)
     graph, (held,) = on_arrays.graph, on_arrays.held
     storage, width = Storage.of(machine, mapping), Width.of(machine.precision).bits
-    window = ParallelWindow.of(stage, graph.grids[0])
-    given = Weights(source, machine.precision.weight_bits, 0, {stage.name: weights})
-    stored = given.stored(stage, storage.groups(stage), window)
-    accelerator = Accelerator.programmed(
-        what.arrays, {stage.name: held.of_number}, {stage.name: storage}, lambda name: stored
-    )
+    window, channels = ParallelWindow.of(stage, graph.grids[0]), source.shapes[stage.name].channels
     converters = Converters(None, 0.0, 1, width, 0)
-    return EmulatedLayer(source, stage, accelerator, storage, converters, copies, graph.grids[0], window)
+    layer = EmulatedLayer(stage, channels, storage, converters, copies, graph.grids[0], window)
+    found = programmed(
+        what.arrays, {stage.name: held.of_number}, {stage.name: storage}, lambda name: layer.stored(weights)
+    )
+    layer.arrays.extend(found[stage.name])
+    return layer
 
 
-def emulated(what: Task, weights: Weights, image: int = 0) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-    """Every node's output by the emulator alone, and by how many bits its sums were shifted."""
-    network, source, machine = what.network, what.source, what.source.hardware
-    on_arrays = StoredNetwork.of(network, source)
-    graph, held = on_arrays.graph, on_arrays.held
-    storage, width = (
-        Storage.of_layers(machine, graph.stages, source.options.mapping),
-        Width.of(machine.precision),
-    )
-    stages = {
-        stage.name: (stage, ParallelWindow.of(stage, grid))
-        for stage, grid in zip(graph.stages, graph.grids, strict=True)
-    }
-    accelerator = Accelerator.programmed(
-        what.arrays,
-        {name: each.of_number for name, each in zip(graph.names, held, strict=True)},
-        storage,
-        lambda name: weights.stored(stages[name][0], storage[name].groups(stages[name][0]), stages[name][1]),
-    )
-    emulator = Emulator(
-        network, accelerator, storage, Converters(None, 0.0, 1, width.bits, 0),
-        BatchSchedule.of(simulate(graph, on_arrays.copies)), weights, width,
-    )  # fmt: skip
+def expected(
+    network: Network, weights: Weights, width: Width
+) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Every node's output as `verify` expects it, and by how many bits its sums were shifted."""
     values: dict[str, np.ndarray] = {}
     shifts: dict[str, int] = {}
     for node in network.nodes:
         if isinstance(node, Input):
-            values[node.name] = drawn_input(network, node, width, weights.seed, image)
+            values[node.name] = width.drawn(network, node, weights.seed, 0)
             continue
-        values[node.name] = emulator.output(node, [values[name] for name in node.inputs])
+        inputs = [values[name] for name in node.inputs]
+        values[node.name] = computed(node, inputs, network.shapes[node.name], weights, width)
         if isinstance(node, Stage | Elementwise):
             shifts[node.name] = width.shift_for(values[node.name])
-            values[node.name] = emulator.narrowed(values[node.name], shifts[node.name])
+            values[node.name] = width.narrowed(values[node.name], shifts[node.name])
     return values, shifts

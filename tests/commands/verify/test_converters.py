@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rramalloc.placement.emulator.converters import Converters
+from rramalloc.commands.verify.crossbars import Converters
 
 INPUTS = np.array([[3.0, -2.0]])
 CELLS = np.array([[3.0], [1.0]])

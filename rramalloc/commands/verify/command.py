@@ -14,7 +14,7 @@ from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
 from rramalloc.units import printable
 
 if TYPE_CHECKING:
-    from rramalloc.placement.emulator.verification import Verification
+    from rramalloc.commands.verify.verification import Verification
 
 _TABLE = table_of(
     "layer=name, computed, replication, arrays, shift, relative_error, worst",
@@ -57,7 +57,7 @@ def verify(
     Example: rramalloc verify alexnet --allocation a.json
     """
     given = locals()
-    from rramalloc.placement.emulator.verify import verify as run_verify
+    from rramalloc.commands.verify.verify import verify as run_verify
 
     with LiveLine(quiet=quiet) as line:
         result = run_verify(

@@ -1,23 +1,19 @@
-"""When windows are read and written: batches as the timing starts them, and the judge of early reads.
-
-Windows: what a receptive field reads of a tensor, and when the last of it was written.
-"""
+"""When windows are read and written: batches as the timing starts them, and the judge of early reads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.commands.verify.reference import pixels_met
 from rramalloc.errors import RramallocError
 from rramalloc.mapping.modes import BlockGrid
-from rramalloc.network.geometry import Geometry, Shape
+from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import (
     Barrier,
-    ConvTranspose,
     Flatten,
     GlobalPool,
     Node,
@@ -41,49 +37,18 @@ One entry, ANY_STAGE, where no transfer takes time.
 NEVER, ANY_STAGE = -1, -1
 
 
-def padded(tensor: npt.NDArray[Any], geometry: Geometry, output: Shape, fill: int) -> npt.NDArray[Any]:
-    """A tensor (..., height, width) with a border of `fill`, exactly as large as all windows reach."""
-    for axis, count in ((-2, output.height), (-1, output.width)):
-        before, _ = geometry.pads.along(axis + 2)
-        reach = (count - 1) * geometry.stride[axis] + geometry.span(axis)
-        after = max(0, reach - before - tensor.shape[axis])
-        border = [(0, 0)] * tensor.ndim
-        border[axis] = (before, after)
-        tensor = np.pad(tensor, border, constant_values=fill)
-        tensor = tensor[..., :reach, :] if axis == -2 else tensor[..., :reach]
-    return tensor
-
-
-def windows_of(tensor: npt.NDArray[Any], geometry: Geometry) -> npt.NDArray[Any]:
-    """View of a padded tensor (channels, height, width): (rows, columns, channels, k_y, k_x)."""
-    spans = (geometry.span(0), geometry.span(1))
-    view = np.lib.stride_tricks.sliding_window_view(tensor, spans, axis=(1, 2))
-    (high, wide), (down, across) = geometry.stride, geometry.dilation
-    return view[:, ::high, ::wide, ::down, ::across].transpose(1, 2, 0, 3, 4)
-
-
 def last_written(written: Steps, node: Stage | Pool, output: Shape) -> Steps:
-    """Step from which each window can be read: the latest of its pixels; shape of the output grid."""
+    """Return the step from which each window can be read, that of its latest pixel; shape of the output."""
     for axis, outputs in enumerate((output.height, output.width)):
         border = [(0, int(axis == 0)), (0, int(axis == 1))]
         bordered = np.pad(written, border, constant_values=NEVER)
         other = written.shape[1 - axis]
         latest = np.full((outputs, other) if axis == 0 else (other, outputs), NEVER, dtype=np.int64)
         for position in range(node.kernel[axis]):
-            pixels = _pixels_met(node, axis, position, outputs, written.shape[axis])
+            pixels = pixels_met(node, axis, position, outputs, written.shape[axis])
             latest = np.maximum(latest, bordered.take(pixels, axis=axis))
         written = latest
     return written
-
-
-def _pixels_met(node: Stage | Pool, axis: int, position: int, outputs: int, extent: int) -> Steps:
-    """Input pixel that a kernel position meets for each output pixel; `extent` for none."""
-    stride, reach, before = node.stride[axis], position * node.dilation[axis], node.pads[axis]
-    if isinstance(node, ConvTranspose):
-        pixels, beside = np.divmod(np.arange(outputs) + before - reach, stride)
-    else:
-        pixels, beside = np.arange(outputs) * stride + reach - before, np.zeros(outputs, dtype=np.int64)
-    return np.where((beside == 0) & (pixels >= 0) & (pixels < extent), pixels, extent)
 
 
 class EarlyReadError(RramallocError):

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands.verify.naive import task, verified
 from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
-from placement.emulator.naive import task, verified
 from placement.machines import chain, chip, machine
 
 import rramalloc
+from rramalloc.commands.verify.schedule import EarlyReadError
 from rramalloc.hardware.hardware import Digital, Hardware, Timing
 from rramalloc.network.network import Network
-from rramalloc.placement.emulator.batch_schedule import EarlyReadError
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import BatchTicks, StageGraph
 

@@ -133,7 +133,7 @@ def test_a_difference_is_told(
     run: Run, files: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cell that is programmed wrongly; nothing else of the program is touched."""
-    from rramalloc.placement.emulator.cells import Storage
+    from rramalloc.commands.verify.crossbars import Storage
 
     right = Storage.block
     monkeypatch.setattr(Storage, "block", lambda *args: right(*args) ^ 1)

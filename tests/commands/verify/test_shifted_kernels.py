@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from laws.strategies import ALL_PIXELS, ANY, by_name, random_network, random_replication, randoms
-from placement.emulator.naive import (
+from commands.verify.naive import (
     convolved,
     hardware,
     layer_of,
@@ -22,16 +20,17 @@ from placement.emulator.naive import (
     transposed,
     verified,
 )
+from hypothesis import given, settings
+from laws.strategies import ALL_PIXELS, ANY, by_name, random_network, random_replication, randoms
 
+from rramalloc.commands.verify.crossbars import ProgrammedArray
+from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
+from rramalloc.commands.verify.reference import Weights, Width
+from rramalloc.commands.verify.schedule import EarlyReadError
 from rramalloc.mapping.demand import block_arrays
 from rramalloc.mapping.modes import BlockGrid
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
-from rramalloc.placement.emulator.batch_schedule import EarlyReadError
-from rramalloc.placement.emulator.integers import Width
-from rramalloc.placement.emulator.parallel_window import ParallelWindow
-from rramalloc.placement.emulator.verify import verify_task
-from rramalloc.placement.emulator.weights import Weights
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -59,12 +58,13 @@ def test_cells_of_two_copies_in_an_array() -> None:
     """1 x 2 kernel [3, 5], block 1 x 2, offset 8: 3 rows, 2 columns a copy, two on the diagonal of 6 x 4."""
     source = network([1, 2, 5], out_channels=1, kernel=[1, 2])
     layer = layer_of(source, hardware((6, 4), cell_bits=4), "sdk", 3, np.array([[[[3, 5]]]]), (1, 2))
-    first, second = layer.accelerator.arrays["c"]
-    assert layer.accelerator.read(first).tolist() == [
+    first, second = layer.arrays
+    assert first.cells.tolist() == [
         [11, 8, 0, 0], [13, 11, 0, 0], [8, 13, 0, 0], [0, 0, 11, 8], [0, 0, 13, 11], [0, 0, 8, 13],
     ]  # fmt: skip
-    assert layer.accelerator.read(second).tolist() == [[11, 8], [13, 11], [8, 13]]
-    assert [(a.replica, a.copies, a.rows, a.columns) for a in (first, second)] == [(0, 2, 6, 4), (2, 1, 3, 2)]
+    assert second.cells.tolist() == [[11, 8], [13, 11], [8, 13]]
+    found = [(a.replica, a.copies, a.rows, a.columns) for a, *_ in (first, second)]
+    assert found == [(0, 2, 6, 4), (2, 1, 3, 2)]
     sums = layer.sums(np.arange(10).reshape(1, 2, 5))
     assert sums.tolist() == [[[5, 13, 21, 29], [45, 53, 61, 69]]]
 
@@ -89,7 +89,7 @@ def test_any_mode_of_any_layer_is_equal(random: Random) -> None:
     copies = random.choice((1, blocks, random.randint(1, blocks)))
     layer = layer_of(source, machine, "sdk", copies, weights, block)
     needed = block_arrays(source, stage, machine, block)
-    assert len(layer.accelerator.cells) == needed.arrays(copies)
+    assert len(layer.arrays) == needed.arrays(copies)
     assert np.array_equal(layer.sums(tensor), naive(stage, tensor, weights, shape))
 
 
@@ -123,24 +123,23 @@ def test_a_weight_in_a_wrong_place_is_found(random: Random) -> None:
     layer = layer_of(source, machine, "sdk", copies, weights, block)
     tensor = np.ones(source.shapes["in"], dtype=np.int64)
     before = layer.sums(tensor)
-    array = random.choice(layer.accelerator.arrays["c"])
-    cells = layer.accelerator.read(array)
-    row, column = random.randrange(array.rows), random.randrange(array.columns)
-    driven = inputs_of(layer, array, row)
-    cells[row, column] ^= 1
+    array = random.choice(layer.arrays)
+    row, column = random.randrange(array.block.rows), random.randrange(array.block.columns)
+    driven = inputs_of(source, layer, array, row)
+    array.cells[row, column] ^= 1
     used = set(map(int, np.flatnonzero(driven))) & windows_of(layer, array, column)
     assert bool(used) == bool((layer.sums(tensor) != before).any())
 
 
-def inputs_of(layer: Any, array: Any, row: int) -> np.ndarray:
+def inputs_of(source: Network, layer: EmulatedLayer, array: ProgrammedArray, row: int) -> np.ndarray:
     """For each batch whether a wordline meets an input, by looking the pixel up; inputs are all 1."""
-    part = next(p for p in layer.accelerator.block(array).parts if 0 <= row - p.wordline < len(p.rows))
+    part = next(p for p in array.block.parts if 0 <= row - p.wordline < len(p.rows))
     position = part.rows[row - part.wordline] % layer.window.positions
     at = divmod(position, len(layer.window.columns.pixels))
-    side = layer.network.input_shape(layer.stage)[1:]
+    side = source.input_shape(layer.stage)[1:]
     driven = []
     for batch in range(-(-layer.grid.total // layer.copies)):
-        number = batch * layer.copies + array.replica + part.copy
+        number = batch * layer.copies + array.placed.replica + part.copy
         there = divmod(number, layer.grid.columns)
         pixels = [
             line.origin + where * line.step + line.pixels[which]
@@ -151,14 +150,14 @@ def inputs_of(layer: Any, array: Any, row: int) -> np.ndarray:
     return np.array(driven)
 
 
-def windows_of(layer: Any, array: Any, column: int) -> set[int]:
+def windows_of(layer: EmulatedLayer, array: ProgrammedArray, column: int) -> set[int]:
     """Batches in which the window of a bitline lies on the output."""
-    part = next(p for p in layer.accelerator.block(array).parts if 0 <= column - p.bitline < len(p.columns))
-    outputs = layer.network.shapes[layer.stage.name].channels // layer.groups * len(layer.storage.factors)
+    part = next(p for p in array.block.parts if 0 <= column - p.bitline < len(p.columns))
+    outputs = layer.channels // layer.groups * len(layer.storage.factors)
     window = divmod(part.columns[column - part.bitline] // outputs, layer.grid.block[1])
     batches = set()
     for batch in range(-(-layer.grid.total // layer.copies)):
-        number = batch * layer.copies + array.replica + part.copy
+        number = batch * layer.copies + array.placed.replica + part.copy
         there = divmod(number, layer.grid.columns)
         pixel = [there[a] * layer.grid.block[a] + window[a] - layer.grid.phase[a] for a in (0, 1)]
         extents = (layer.grid.height, layer.grid.width)
@@ -168,19 +167,22 @@ def windows_of(layer: Any, array: Any, column: int) -> set[int]:
 
 
 @pytest.mark.parametrize("place", [(0, 0), (3, 1), (15, 7)])
-def test_a_wrong_shifted_kernel_is_never_equal(place: tuple[int, int]) -> None:
+def test_a_wrong_shifted_kernel_is_never_equal(
+    place: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Programmed by the emulator itself: one weight of one shifted kernel beside its place."""
     source = network([1, 6, 6], out_channels=2, kernel=3, pads=1)
+    right = EmulatedLayer.stored
 
-    class Wrong(Weights):
-        def stored(self, stage: Any, groups: int, window: Any, fold: Any = None) -> Any:
-            right = super().stored(stage, groups, window, fold).copy()
-            right[0, place[1], place[0]] += 1 if right[0, place[1], place[0]] < 7 else -1
-            return right
+    def wrong(layer: EmulatedLayer, weights: np.ndarray) -> np.ndarray:
+        stored = right(layer, weights).copy()
+        stored[0, place[1], place[0]] += 1 if stored[0, place[1], place[0]] < 7 else -1
+        return stored
 
     what = task(source, {"c": 2}, hardware((16, 16)), "sdk", blocks={"c": (2, 2)})
     assert verified(what).verdict == "equal"
-    assert verified(what, weights=Wrong(source, 4, 0)).verdict == "different"
+    monkeypatch.setattr(EmulatedLayer, "stored", wrong)
+    assert verified(what).verdict == "different"
 
 
 def test_a_block_read_too_early_is_told() -> None:
@@ -198,8 +200,6 @@ def test_a_block_read_too_early_is_told() -> None:
     assert timing.of_stage(1).tolist() == [2, 3, 4, 5]
     timing.starts[timing.first[1]] = 1
     with pytest.raises(EarlyReadError) as raised:
-        verify_task(
-            what, Weights(source, 4, 0), seed=0, images=1, adc_bits=None, noise=0.0, timing=timing
-        )  # fmt: skip
+        verified(what, timing=timing)
     error = raised.value
     assert (error.layer, error.window, error.step, error.written) == ("b", 2, 1, 2)

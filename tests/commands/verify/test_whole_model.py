@@ -1,4 +1,4 @@
-"""The emulator against one ONNX model of a whole network, run once by the reference evaluator."""
+"""The reference against one ONNX model of a whole network, run once by the evaluator of the ONNX package."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from commands.verify.naive import expected, hardware, task, verified
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from placement.emulator.naive import emulated, hardware, task
 
 from rramalloc.choices import MAPPINGS
+from rramalloc.commands.verify.reference import Weights, Width
 from rramalloc.importers import load
 from rramalloc.network.network import Network
-from rramalloc.placement.emulator.weights import Weights
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 LOW, HIGH = -128.0, 127.0
@@ -116,9 +116,10 @@ def test_every_node_of_the_whole_model(network: Network, mapping: str, signed: s
         stage.name: min(1 + number % 3, network.shapes[stage.name].pixels)
         for number, stage in enumerate(network.stages)
     }
-    values, shifts = emulated(task(network, copies, machine, mapping), weights)
+    assert verified(task(network, copies, machine, mapping), weights=weights).verdict == "equal"
+    values, shifts = expected(network, weights, Width(8))
     names = [node.name for node in network.nodes[1:]]
     found = Builder(network, weights, shifts).run(values[network.nodes[0].name], names)
-    for name, expected in zip(names, found, strict=True):
-        assert np.array_equal(values[name], expected[0]), name
-        assert np.ptp(expected) > 0, name
+    for name, value in zip(names, found, strict=True):
+        assert np.array_equal(values[name], value[0]), name
+        assert np.ptp(value) > 0, name

@@ -1,0 +1,1 @@
+"""Verify: the placed accelerator computed with integers, value by value, and compared with a reference."""

@@ -1,0 +1,276 @@
+"""Programmed arrays: the values of their cells, and what real cells and converters make of them.
+
+With n = ceil(weight_bits / cell_bits) slices, slice k of a stored value v is (v >> k * cell_bits) modulo
+2**cell_bits. A weight w of weight_bits bits is stored as
+
+    offset         n bitlines with the slices of w + 2**(weight_bits - 1); what the offset adds to a sum,
+                   2**(weight_bits - 1) times the sum of the inputs, is subtracted digitally
+    differential   n bitlines with the slices of max(w, 0), then n with those of max(-w, 0)
+
+Slices in arrays of their own take no bitlines: each of these arrays, a plane of the block, holds one of them;
+so do polarities in arrays. Where polarities lie on neighbouring wordlines or in one unit cell, the array
+subtracts them itself: the second wordline of an input, or the cell of a negative weight, counts negative.
+
+    noise   a programmed cell v becomes v * (1 + sigma * z), z normal, drawn once for each physical array;
+            rounded to a binary fraction so fine that all sums stay exact, which makes results the same on
+            every machine
+    inputs  enter `dac_bits` at a time from the lowest bits up, the sign bit in a read of its own (its weight
+            is negative): with one bit at a time that is input_bits reads
+    ADC     of B bits: F is the most that a column of the array can sum up to in one read, with all cells of
+            its weights and all their inputs at their largest; codes are 2**s apart, from 0, with the smallest
+            s for which F / 2**s has B bits; values go to the nearest code, ties to even; where an array
+            subtracts polarities itself, one of the bits is the sign
+
+Source: Shafiee et al., ISCA 2016 (offset); docs/sources/model.md 3 (where slices and polarities lie).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.choices import Mapping as MappingName
+from rramalloc.errors import MisplacedError, UnsupportedError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.network.node import Stage
+from rramalloc.placement.blocks import Block, Part
+from rramalloc.placement.placement import PlacedArray
+from rramalloc.records import brief
+
+Ints = npt.NDArray[np.int64]
+Real = npt.NDArray[np.floating[Any]]
+Cells = npt.NDArray[np.integer[Any]]
+Blocks = dict[tuple[int, int], Block]
+"""What the arrays of a layer hold, by row block and column block; of one copy where copies share none."""
+EXACT_BITS = 53
+"""Whole numbers below 2**53 are exact in double precision, whatever the order of their sums."""
+MEMORY_LIMIT_BYTES = 2**32
+_MOST_FRACTION = 12  # binary digits of a noisy cell behind the point, 0.02 % of a unit
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How one kind of hardware stores weights.
+
+    slices: of one polarity; slice_arrays: each in an array of its own; polarities: where they lie, None for
+    an offset; by_channel: two wordlines of an input are two channels of a kernel, as mappings need that cut
+    between channels; dense_groups: a grouped convolution as one without groups, zeros between them.
+    """
+
+    weight_bits: int
+    cell_bits: int
+    slices: int
+    slice_arrays: bool
+    polarities: str | None
+    by_channel: bool
+    dense_groups: bool = False
+
+    @classmethod
+    def of(cls, hardware: Hardware, mapping: MappingName) -> Storage:
+        """Return the storage that a hardware description asks for."""
+        return cls(
+            hardware.precision.weight_bits,
+            hardware.crossbar.cell_bits,
+            hardware.slices_per_weight,
+            hardware.crossbar.slices == "arrays",
+            hardware.polarities,
+            mapping in ("kernel_split", "whole_kernel"),
+            hardware.dense_groups,
+        )
+
+    @classmethod
+    def of_layers(
+        cls, hardware: Hardware, stages: Iterable[Stage], mapping: MappingName
+    ) -> dict[str, Storage]:
+        """The storage of every stage by name, in the precision that it is computed with."""
+        return {stage.name: cls.of(hardware.of_layer(stage), mapping) for stage in stages}
+
+    def groups(self, stage: Stage) -> int:
+        """Groups of a stage whose weights are stored apart."""
+        return 1 if self.dense_groups else stage.groups
+
+    @property
+    def offset(self) -> int:
+        """What is added to every weight before it is stored."""
+        return 1 << (self.weight_bits - 1) if self.polarities is None else 0
+
+    @property
+    def most(self) -> int:
+        """The largest value of a cell."""
+        return (1 << min(self.cell_bits, self.weight_bits)) - 1
+
+    @property
+    def signed_sums(self) -> bool:
+        """Whether an array subtracts one polarity from the other."""
+        return self.polarities in ("rows", "cells")
+
+    @property
+    def cell_type(self) -> np.dtype[np.integer[Any]]:
+        """The smallest type that holds a cell."""
+        return np.min_scalar_type(-self.most if self.signed_sums else self.most)
+
+    @property
+    def factors(self) -> npt.NDArray[np.float64]:
+        """What a unit on each bitline of a weight is worth."""
+        return self._worth(in_columns=True)
+
+    def plane_factor(self, plane: int) -> float:
+        """What a unit on any bitline of a plane is worth beside that."""
+        return float(self._worth(in_columns=False)[plane])
+
+    def _worth(self, *, in_columns: bool) -> npt.NDArray[np.float64]:
+        """Of all slices and polarities that lie in columns, or of those in arrays: polarities outside."""
+        slices = self.slices if self.slice_arrays != in_columns else 1
+        powers = np.exp2(np.arange(slices, dtype=np.float64) * self.cell_bits)
+        both = self.polarities == ("columns" if in_columns else "arrays")
+        return np.concatenate([powers, -powers]) if both else powers
+
+    def on_wordlines(self, values: npt.NDArray[Any], positions: int) -> npt.NDArray[Any]:
+        """Values by row of a matrix, (..., channels * positions), for each wordline of every row."""
+        if self.polarities != "rows":
+            return values
+        apart = values.reshape(*values.shape[:-1], -1, positions)
+        return np.repeat(apart, 2, axis=-2 if self.by_channel else -1).reshape(*values.shape[:-1], -1)
+
+    def stored(self, weights: Ints, positions: int) -> Ints:
+        """Weights (groups, outputs, rows) for each wordline; of two, each has the weights of its polarity."""
+        if self.polarities != "rows":
+            return weights
+        apart = weights.astype(np.int64).reshape(*weights.shape[:2], -1, positions)
+        both = np.stack([np.maximum(apart, 0), np.minimum(apart, 0)], axis=-2 if self.by_channel else -1)
+        return both.reshape(*weights.shape[:2], -1)
+
+    def block(self, block: Block, weights: Ints, plane: int) -> Cells:
+        """Values of the cells of one array; weights: as `stored` gives them."""
+        cells = np.zeros((block.rows, block.columns), dtype=self.cell_type)
+        for part in block.parts:
+            lines = slice(part.wordline, part.wordline + len(part.rows))
+            bits = slice(part.bitline, part.bitline + len(part.columns))
+            cells[lines, bits] = self._part(part, weights[part.group], plane)
+        return cells
+
+    def _part(self, part: Part, weights: Ints, plane: int) -> Ints:
+        """The part's rectangle; column = output * bitlines of a weight + bitline."""
+        output, bitline = np.divmod(_indices(part.columns), len(self.factors))
+        first, last = int(output[0]), int(output[-1]) + 1
+        stored = weights[first:last, part.rows.start : part.rows.stop : part.rows.step].T.astype(np.int64)
+        values = (stored + self.offset)[:, output - first]
+        worth = self.factors[bitline] * self.plane_factor(plane)
+        if self.polarities in ("columns", "arrays"):
+            values = np.maximum(values * np.sign(worth).astype(np.int64), 0)
+        cells: Ints = np.sign(values) * ((np.abs(values) // np.abs(worth).astype(np.int64)) & self.most)
+        return cells
+
+
+def _indices(lines: range) -> Ints:
+    return np.arange(lines.start, lines.stop, lines.step)
+
+
+class ProgrammedArray(NamedTuple):
+    """A physical array and its cells, on the lines that its block has in use."""
+
+    placed: PlacedArray
+    block: Block
+    cells: Cells
+
+
+def address_of(array: PlacedArray) -> tuple[int, ...]:
+    """Return where a physical array is: chip, tile, index in the tile."""
+    return (*array.chip, *array.tile, array.index)
+
+
+def programmed(
+    arrays: Sequence[PlacedArray],
+    held: Mapping[str, Blocks],
+    storage: Mapping[str, Storage],
+    weights: Callable[[str], Ints],
+) -> dict[str, list[ProgrammedArray]]:
+    """Program every array with the block that its entry names; return the arrays of every layer.
+
+    held: the blocks of every layer; weights: (groups, outputs, rows of a group) of a layer by name. These
+    cells are the only weights that the emulated accelerator has.
+    Raises MisplacedError for an entry that no block fits and for an array listed twice, UnsupportedError if
+    cells are too many.
+    """
+    bytes_of_cell = {layer: own.cell_type.itemsize for layer, own in storage.items()}
+    size = sum(array.rows * array.columns * bytes_of_cell.get(array.layer, 1) for array in arrays)
+    if size > MEMORY_LIMIT_BYTES:
+        reason = f"its cells take {size >> 20} MiB, the limit is {MEMORY_LIMIT_BYTES >> 20}"
+        raise UnsupportedError("placement", f"{reason}: verify an allocation of fewer arrays")
+    found: dict[str, list[tuple[PlacedArray, Block]]] = {layer: [] for layer in held}
+    taken = set[tuple[int, ...]]()
+    for number, array in enumerate(arrays):
+        if array.layer not in held:
+            reason = f"layer {brief(array.layer)} is no stage of the network"
+            raise MisplacedError("placement", f"arrays[{number}]", reason)
+        if address_of(array) in taken:
+            reason = "its physical array is programmed already: every array holds one block"
+            raise MisplacedError("placement", f"arrays[{number}]", reason)
+        taken.add(address_of(array))
+        block = held[array.layer].get((array.row_block, array.column_block))
+        told = (array.rows, array.columns, array.copies)
+        if block is None or (block.rows, block.columns, block.copies) != told:
+            reason = f"no block of {brief(array.layer)} is as it says; `place` the allocation again"
+            raise MisplacedError("placement", f"arrays[{number}]", reason)
+        found[array.layer].append((array, block))
+    result = {}
+    for layer, own in found.items():
+        stored = weights(layer)
+        result[layer] = [
+            ProgrammedArray(array, block, storage[layer].block(block, stored, array.plane))
+            for array, block in own
+        ]
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Converters:
+    """adc_bits: None for converters that lose nothing; noise: sigma; dac_bits, width: of the inputs."""
+
+    adc_bits: int | None
+    noise: float
+    dac_bits: int
+    width: int
+    seed: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is lost by definition."""
+        return self.adc_bits is None and not self.noise
+
+    def conductances(self, cells: Cells, address: tuple[int, ...], bits: int, dtype: Any) -> Real:
+        """The cells as they conduct. bits: that sums of the layer take at most."""
+        if not self.noise:
+            return cells.astype(dtype)
+        draw = np.random.default_rng((self.seed, 1, *address)).standard_normal(cells.shape)
+        unit = float(1 << max(0, min(_MOST_FRACTION, EXACT_BITS - 2 - bits)))
+        noisy: Real = np.rint(cells * (1.0 + self.noise * draw) * unit) / unit
+        return noisy
+
+    def multiply(self, inputs: Real, conductances: Real, most: int, *, signed: bool = False) -> Real:
+        """Sums on the bitlines, (windows, bitlines), as the converters read them.
+
+        most: what the cells of a column can add up to; signed: or, negative, to as much.
+        """
+        if self.adc_bits is None:
+            return inputs @ conductances
+        total = np.zeros((len(inputs), conductances.shape[1]))
+        for read, weight, highest in self._reads(inputs):
+            full = most * highest
+            bits = self.adc_bits - signed
+            step = float(1 << max(0, full.bit_length() - bits))
+            codes = np.clip(np.rint(read @ conductances / step), -signed * 2.0**bits, 2.0**bits - 1)
+            total += codes * (step * weight)
+        return total
+
+    def _reads(self, inputs: Real) -> Iterator[tuple[Real, float, int]]:
+        """(levels on the wordlines, what a unit is worth, the largest level) of every read."""
+        whole = inputs.astype(np.int64)
+        for low in range(0, self.width - 1, self.dac_bits):
+            bits = min(self.dac_bits, self.width - 1 - low)
+            yield ((whole >> low) & ((1 << bits) - 1)).astype(np.float64), float(1 << low), (1 << bits) - 1
+        yield (whole < 0).astype(np.float64), -float(1 << (self.width - 1)), 1

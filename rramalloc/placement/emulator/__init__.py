@@ -1,1 +1,0 @@
-"""The placed accelerator computed with integers, value by value, and compared with a reference."""
