@@ -6,30 +6,52 @@ A copy is one piece if it fits a tile, else pieces that fill whole tiles and one
 goes to the latest tile with room for it, or opens the next tile; where copies may straddle and no tile is
 left, pieces are cut to fill what room there is. Pieces that would not fit in this order get a packing.
 Where copies may straddle but their row blocks may not, the row blocks are the pieces.
+
+The bound: what must leave its tile, and how far at least.
+
+Let stages p and c have N_p and N_c arrays, a tile T. If a tile holds x of p and y of c, x + y <= T, so for
+any s in [0, 1] x * y <= T * (s^2 * x + (1 - s)^2 * y); with s = N_c / (N_p + N_c), summed over the tiles, the
+pairs within a tile are at most the share T / (N_p + N_c) of all pairs. The tiles nearer than h hops to an
+array hold at most K_h * T - 1 arrays beside it, K_h the most tiles that are nearer than h to any tile, so the
+pairs less than h apart are at most the share (K_h * T - 1) / max(N_p, N_c). The mean of hops is the integral
+over h of the share that is h or more apart. Thus edges are bounded one by one.
+
+A row block of the reader is sent to over at least the hops to its farthest array, so over no fewer than the
+mean of those to all of its arrays, which are as many for every row block: bounds of pairs of arrays hold.
+
+Results leave from one array a column block, the others send it partial sums. Let x be one of the m arrays of
+a column block whose results leave from g, y an array of the reader: d(x, y) <= d(x, g) + d(g, y). A tile
+apart from g holds k = min(T, m - 1) of the m arrays at most, so the mean of d(x, y) over them is at most
+d(g, y) + k / m * (sum over the tiles of d(tile, g)). Flows of together m / k times the bytes of a partial sum
+thus cost, with the partial sums, at least what both bounds say of all N_p arrays. Other bytes are bounded
+with the arrays that give in place of N_p.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from rramalloc.errors import CapacityError, SpecError, TileError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.placement.blocks import StoredCopies
-from rramalloc.placement.flows import Flows
-from rramalloc.placement.layout import Layout, Pieces
+from rramalloc.placement.layout import Flows, Layout, Pieces
 from rramalloc.placement.mesh import Ints, Mesh
 from rramalloc.placement.move_pieces import improve
 from rramalloc.placement.placement import MAX_PLACED
-from rramalloc.placement.traffic_bound import Masses, lower_bound
 from rramalloc.timing.stage_graph import StageGraph
 
+Floats = npt.NDArray[np.float64]
 _LOOK_BACK = 64
+"""Open tiles, the latest first, in which a piece looks for room before it opens another."""
 
 
 class EqualPieces(NamedTuple):
@@ -318,3 +340,86 @@ def _on_best_curve(pieces: Pieces, tile: Ints, flows: Flows, mesh: Mesh) -> Layo
         sites = best.sites[: tiles + tiles // 4]
         to = np.arange(len(sites))
     return Layout(pieces, to[tile], sites)
+
+
+_CAUTION = 1 - 1e-12
+"""Factor of a bound for the rounding of the sums that it is made of."""
+_MOST_LEVELS = 2048
+"""Hops up to which a bound counts, in meshes of any extent."""
+_MOST_STEPS = 64
+"""Levels of a bound beyond each hop between chips."""
+
+
+class Masses(NamedTuple):
+    """Arrays of every stage that give results, and all, that take inputs; sum_bytes: float64, of the partial
+    sums of each if every column block sent one, infinite where copies lie in one tile each.
+    """
+
+    given: Ints
+    taken: Ints
+    sum_bytes: Floats
+
+
+def lower_bound(flows: Flows, masses: Masses, mesh: Mesh, arrays_per_tile: int) -> float:
+    """Bytes x hops that no placement of these arrays undercuts.
+
+    It holds for any assignment of arrays to tiles, also of those that let copies straddle.
+    """
+    given, taken, sum_bytes = masses
+    levels, p, c = _tiles_within(mesh), flows.producer, flows.consumer
+    least = cache(partial(_mean_hops, levels, arrays_per_tile))  # edges of equal stages are many
+    of_all, of_given = (
+        np.array([least(*pair) for pair in zip(arrays[p].tolist(), taken[c].tolist(), strict=True)])
+        for arrays in (taken, given)
+    )
+    rows = taken / given
+    left = sum_bytes * rows / np.clip(rows - 1, 1, arrays_per_tile)
+    shared = np.zeros(len(p))
+    for edge in np.argsort(of_given - of_all, kind="stable").tolist():
+        shared[edge] = min(left[p[edge]], flows.size_bytes[edge])
+        left[p[edge]] -= shared[edge]
+    of_shared, of_others = shared * of_all, (flows.size_bytes - shared) * of_given
+    return (math.fsum(of_shared.tolist()) + math.fsum(of_others.tolist())) * _CAUTION
+
+
+def _tiles_within(mesh: Mesh) -> list[tuple[float, int]]:
+    """(hops, most tiles nearer than them to any tile), both rising from the nearest neighbours on."""
+    rows, columns, chip_rows, chip_columns = (
+        min(extent, 2 * _MOST_LEVELS + 1) for extent in (*mesh.tiles, *mesh.chips)
+    )
+    own = np.cumsum(np.convolve(_from_middle(rows), _from_middle(columns)))
+    corner = np.cumsum(np.convolve(np.ones(rows, dtype=np.int64), np.ones(columns, dtype=np.int64)))
+    chips = np.convolve(_from_middle(chip_rows), _from_middle(chip_columns))[1:]
+    far = [(number + 1) * mesh.chip_hop for number in range(len(chips))]
+    reach = {float(hops) for hops in range(1, min(len(own), _MOST_LEVELS))}
+    reach |= {at + step for at in far[:_MOST_STEPS] for step in range(min(len(corner), _MOST_STEPS))}
+    farthest = min(_MOST_LEVELS, far[_MOST_LEVELS] if len(far) > _MOST_LEVELS else math.inf)
+    levels = []
+    for hops in sorted(hops for hops in reach if hops <= farthest):
+        tiles = int(own[min(math.ceil(hops) - 1, len(own) - 1)])
+        for number, at in enumerate(far):
+            if at >= hops:
+                break
+            tiles += int(chips[number]) * int(corner[min(math.ceil(hops - at) - 1, len(corner) - 1)])
+        levels.append((hops, tiles))
+    return levels
+
+
+def _mean_hops(levels: list[tuple[float, int]], arrays_per_tile: int, one: int, other: int) -> float:
+    """Least mean of hops between `one` arrays of a stage and `other` of another."""
+    terms, before = [], 0.0
+    for hops, tiles in levels:
+        near = (tiles * arrays_per_tile - 1) / max(one, other)
+        if before == 0.0:
+            near = min(near, arrays_per_tile / (one + other))
+        if near >= 1.0:
+            break
+        terms.append((hops - before) * (1.0 - near))
+        before = hops
+    return math.fsum(terms)
+
+
+def _from_middle(extent: int) -> Ints:
+    """Lines at distance 0, 1, ... from the middle one of `extent`, the one with most lines near."""
+    distance = np.abs(np.arange(extent, dtype=np.int64) - extent // 2)
+    return np.bincount(distance).astype(np.int64)

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline
-from rramalloc.placement.flows import Flows
-from rramalloc.placement.layout import Layout, Pieces
+from rramalloc.placement.layout import Flows, Layout, Pieces
 from rramalloc.placement.mesh import Ints, Mesh
 
 _RANDOM_FACTOR, _RANDOM_PRIME = 48271, 2**31 - 1

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.placement.arrange import chip_of
-from rramalloc.placement.flows import Flows
+from rramalloc.placement.layout import Flows
 from rramalloc.placement.links import HeldArrays, LinkRoute, Loads, Readers, routes, single_routes
 from rramalloc.placement.mesh import Ints, Site, hops_apart
 from rramalloc.placement.placement import PlacedArray

@@ -11,8 +11,7 @@ import numpy as np
 
 from rramalloc.hardware.hardware import Chip, Crossbar, Hardware, Memory, Precision, Timing
 from rramalloc.network.network import Network
-from rramalloc.placement.flows import Flows
-from rramalloc.placement.layout import Layout, Pieces
+from rramalloc.placement.layout import Flows, Layout, Pieces
 from rramalloc.placement.mesh import Mesh
 from rramalloc.placement.place import stored_copies, stored_weights
 from rramalloc.placement.placement import PlacedArray, Placement

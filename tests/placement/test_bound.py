@@ -12,12 +12,10 @@ from hypothesis import given, settings
 from laws.strategies import randoms
 from placement.machines import chain, chip, hops, machine
 
-from rramalloc.placement.arrange import arrange
-from rramalloc.placement.flows import Flows
-from rramalloc.placement.layout import Layout, Pieces
+from rramalloc.placement.arrange import Masses, arrange, lower_bound
+from rramalloc.placement.layout import Flows, Layout, Pieces
 from rramalloc.placement.mesh import Mesh
 from rramalloc.placement.place import stored_copies, stored_weights
-from rramalloc.placement.traffic_bound import Masses, lower_bound
 from rramalloc.timing.stage_graph import StageGraph
 
 MESHES = (

@@ -18,7 +18,7 @@ from rramalloc.allocation.optimize import Request
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Timing
 from rramalloc.network.network import Network
-from rramalloc.placement.flows import Flows
+from rramalloc.placement.layout import Flows
 from rramalloc.placement.mesh import Mesh
 from rramalloc.placement.placed import optimize_placed
 from rramalloc.placement.placement import PlacedArray

@@ -14,8 +14,7 @@ from placement.machines import chain, chip, hops, laid_out, loads_by_walking, ma
 from rramalloc.errors import CapacityError, SpecError, TileError
 from rramalloc.hardware.hardware import Counting
 from rramalloc.placement.arrange import arrange
-from rramalloc.placement.flows import Flows
-from rramalloc.placement.layout import Layout
+from rramalloc.placement.layout import Flows, Layout
 from rramalloc.placement.mesh import Mesh
 from rramalloc.placement.move_pieces import Kernel
 from rramalloc.placement.place import assembled, place, stored_copies, stored_weights

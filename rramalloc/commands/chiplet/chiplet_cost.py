@@ -22,7 +22,7 @@ from rramalloc.hardware.hardware import Chip
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.network.network import Network
 from rramalloc.placement.check import check
-from rramalloc.placement.flows import Flows
+from rramalloc.placement.layout import Flows
 from rramalloc.placement.links import Loads
 from rramalloc.placement.placement import Placement, PlacementLike, as_placement
 from rramalloc.placement.transfer import Way, Ways

@@ -30,7 +30,7 @@ from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Stage
-from rramalloc.placement.flows import Flows
+from rramalloc.placement.layout import Flows
 from rramalloc.records import Record, check_effort, parse
 from rramalloc.result import ResultRecord, frame_of
 from rramalloc.search.problem import DEFAULT_WORK, Stop
