@@ -84,7 +84,7 @@ def test_json_and_csv(run: Run, files: tuple[Path, Path, Path], tmp_path: Path) 
     assert [layer["computed"] for layer in outcome.json["layers"]] == ["arrays", "arrays", "host"]
     assert outcome.out == run(*command, "--format", "json").out
     header, *rows = run(*command, "--format", "csv").out.splitlines()
-    assert header.startswith("name,computed,replication,arrays,weights,reference")
+    assert header.startswith("name,computed,replication,arrays,weights,values")
     assert [row.split(",")[0] for row in rows] == ["conv1", "conv2", "fc"]
 
 
