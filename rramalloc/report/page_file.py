@@ -235,7 +235,11 @@ def read_source(given: str | os.PathLike[str] | Record | Evaluation) -> Source:
 
 def _hashed(path: str, result: Any) -> Source:
     """A result that is no file, with the hash of the JSON that it is as one."""
-    return Source(path, hashlib.sha256(to_json(result.to_dict()).encode()).hexdigest(), result)
+    has_rows = isinstance(result, SweepDocument) and result.rows is not None
+    digest = hashlib.sha256()
+    for part in result.json_parts(result.rows) if has_rows else (to_json(result.to_dict()),):
+        digest.update(part.encode())
+    return Source(path, digest.hexdigest(), result)
 
 
 def _parsed(content: bytes, where: str) -> Record:

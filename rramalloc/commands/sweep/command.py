@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -101,19 +100,7 @@ def _print_result(result: SweepResult, output_format: Format, *, quiet: bool) ->
                 writer.writerow(row)
             writer.writerow(map(csv_cell, row.values()))
     else:
-        _print_json(result)
-
-
-def _print_json(result: SweepResult) -> None:
-    """As `print_json` of the whole document, but row by row."""
-    head = json.dumps(result.document.to_dict(), indent=2, ensure_ascii=False)
-    sys.stdout.write(head.removesuffix("\n}") + ',\n  "rows": [')
-    separator = "\n"
-    for row in result.rows():
-        text = json.dumps(row, indent=2, ensure_ascii=False, allow_nan=False)
-        sys.stdout.write(separator + "    " + text.replace("\n", "\n    "))
-        separator = ",\n"
-    sys.stdout.write("\n  ]\n}\n")
+        sys.stdout.writelines(result.json_parts())
 
 
 def _print_status(status: SweepStatus, output_format: Format) -> None:

@@ -51,7 +51,7 @@ def compute_row(version: str, point: Sequence[Any], network: Sequence[str], hard
     if version != __version__:
         words = f"a worker has rramalloc {__version__}, the driver has {version}"
         raise WorkerError(f"{words}: install the same rramalloc everywhere")
-    return row_of(SweepPoint(*point), NetworkText(*network), hardware).model_dump()
+    return row_of(SweepPoint(*point), NetworkText(*network), hardware).to_dict()
 
 
 def row_of(point: SweepPoint, network: NetworkText, hardware: str) -> SweepRow:

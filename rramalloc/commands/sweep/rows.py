@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+from pydantic.dataclasses import dataclass
+
 from rramalloc.commands.sweep.spec import TABLES, NetworkText, Sources, Spec, SweepPoint, key_of, machine_of
+from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
@@ -16,7 +19,8 @@ STATUS_FORMAT: Literal["rramalloc-sweep-status/1"] = "rramalloc-sweep-status/1"
 _ERROR_LENGTH = 500
 
 
-class SweepRow(Record):
+@dataclass(config=Record.model_config, slots=True, kw_only=True)
+class SweepRow:
     """One point: its values, and either its result or the error.
 
     network_sha256: of the graph; hardware: its name; crossbar: "ROWSxCOLUMNS"; bandwidth_gb_s: of the memory,
@@ -77,6 +81,17 @@ class SweepRow(Record):
     error: str | None = None
     key: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value of every column."""
+        return {name: getattr(self, name) for name in COLUMNS}
+
+
+COLUMNS: Mapping[str, Any] = {
+    name: field.annotation
+    for name, field in SweepRow.__pydantic_fields__.items()  # type: ignore[attr-defined]
+}
+"""Type of every column of a row, in their order."""
+
 
 def inputs_of(point: SweepPoint, network: NetworkText, hardware_text: str) -> dict[str, Any]:
     """The part of a row that stands before anything is computed; hardware_text: its document as JSON."""
@@ -135,7 +150,17 @@ class SweepDocument(Record):
     def to_dict(self) -> dict[str, Any]:
         """The document of the file, without what is not given."""
         document = self.model_dump(mode="json", exclude={"rows"}, exclude_none=True)
-        return document if self.rows is None else document | {"rows": [row.model_dump() for row in self.rows]}
+        return document if self.rows is None else document | {"rows": [row.to_dict() for row in self.rows]}
+
+    def json_parts(self, rows: Iterable[SweepRow]) -> Iterator[str]:
+        """Yield the JSON of the document with these rows, one row at a time in memory."""
+        head = to_json(self.model_copy(update={"rows": None}).to_dict())
+        yield head.removesuffix("\n}\n") + ',\n  "rows": ['
+        separator = "\n"
+        for row in rows:
+            yield separator + "    " + to_json(row.to_dict()).rstrip("\n").replace("\n", "\n    ")
+            separator = ",\n"
+        yield "\n  ]\n}\n"
 
 
 class SweepStatus(ResultRecord):

@@ -8,7 +8,7 @@ from typing import Any
 from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, named
 from rramalloc.columns import Column
 from rramalloc.commands.sweep.rows import SweepDocument, SweepRow, summarise
-from rramalloc.commands.sweep.sweep import SweepResult
+from rramalloc.commands.sweep.sweep import SweepResult, read_rows
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
 from rramalloc.report.section import (
@@ -130,7 +130,7 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGUR
 
 def columns_chart(result: SweepResult, x: str, y: str) -> Chart:
     """A column of the rows of a sweep against another. Raises SpecError."""
-    return sweep_chart([SweepRow(**row) for row in result.rows()], x, y)
+    return sweep_chart([*read_rows(result.folder)], x, y)
 
 
 def _words(column: str) -> str:

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 
 from rramalloc.choices import RowsFormat
 from rramalloc.commands.sweep.rows import (
+    COLUMNS,
     SweepDocument,
     SweepRow,
     SweepStatus,
@@ -206,15 +207,14 @@ def _write_csv(path: str, rows: Iterable[SweepRow]) -> None:
     with open_to_write(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(SweepRow.model_fields)
-        writer.writerows(map(csv_cell, row.model_dump().values()) for row in rows)
+        writer.writerow(COLUMNS)
+        writer.writerows(map(csv_cell, row.to_dict().values()) for row in rows)
         text.detach()
 
 
 def _write_parquet(path: str, rows: Iterable[SweepRow]) -> None:
-    kinds = {name: field.annotation for name, field in SweepRow.model_fields.items()}
-    left = (row.model_dump() for row in rows)
-    write_parquet(path, parquet_schema(kinds), iter(lambda: [*itertools.islice(left, _BLOCK)], []))
+    left = (row.to_dict() for row in rows)
+    write_parquet(path, parquet_schema(COLUMNS), iter(lambda: [*itertools.islice(left, _BLOCK)], []))
 
 
 MAX_JOBS = 4096
@@ -261,19 +261,22 @@ class SweepResult(Result):
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """All rows in the order of the grid, one at a time in memory."""
-        return (row.model_dump() for row in read_rows(self.folder))
+        return (row.to_dict() for row in read_rows(self.folder))
 
     def to_dict(self) -> dict[str, Any]:
         """The spec as it was resolved, and all rows."""
         return self.document.to_dict() | {"rows": list(self.rows())}
 
+    def json_parts(self) -> Iterator[str]:
+        """Yield the JSON of `to_dict`, one row at a time in memory."""
+        return self.document.json_parts(read_rows(self.folder))
+
     def to_frame(self) -> pd.DataFrame:
-        """One row per point, columns as the fields of SweepRow; what a failed point lacks is NA."""
+        """One row per point, columns as COLUMNS names them; what a failed point lacks is NA."""
         import pandas as pd
 
         dtypes = {int: "Int64", float: "float64", bool: "boolean"}
-        fields = SweepRow.model_fields.items()
-        first = {name: (get_args(field.annotation) or (field.annotation,))[0] for name, field in fields}
+        first = {name: (get_args(kind) or (kind,))[0] for name, kind in COLUMNS.items()}
         frame = pd.DataFrame.from_records(self.rows(), columns=[*first])
         return frame.astype({name: dtypes[kind] for name, kind in first.items() if kind in dtypes})
 
@@ -433,4 +436,4 @@ def _row(point: SweepPoint, row: dict[str, Any] | None, sources: Sources) -> dic
     if row is not None:
         return row
     error = WorkerError("every worker that tried this point died: was its memory enough?")
-    return failed_row(inputs_of(point, *sources.of(point)), error).model_dump()
+    return failed_row(inputs_of(point, *sources.of(point)), error).to_dict()

@@ -15,7 +15,7 @@ from commands.sweep.tiny import MINIMUM, network
 import rramalloc
 from rramalloc.commands.sweep import compute, workers
 from rramalloc.commands.sweep.compute import compute_row
-from rramalloc.commands.sweep.rows import SweepRow
+from rramalloc.commands.sweep.rows import COLUMNS
 from rramalloc.commands.sweep.spec import read_sources, read_spec
 from rramalloc.commands.sweep.workers import Task, Workers, computed
 from rramalloc.errors import SpecError, UnknownNameError, WorkerError
@@ -137,7 +137,7 @@ def test_failing_points_are_rows(lists: dict[str, Any], kind: str, told: str, ti
     assert bad["error_kind"] == kind
     assert told in bad["error"]
     assert "\n" not in bad["error"]
-    results = list(SweepRow.model_fields)[list(SweepRow.model_fields).index("used") : -3]
+    results = list(COLUMNS)[list(COLUMNS).index("used") : -3]
     assert all(bad[name] is None for name in results)
 
 
