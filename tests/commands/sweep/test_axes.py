@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tomllib
 from pathlib import Path
@@ -139,7 +140,7 @@ def test_no_series_of_a_figure_vanishes_in_silence(folder: Path) -> None:
     rows_of(folder, arrays=[6, 12])
     rows = [SweepRow(**row) for row in rramalloc.sweep(folder / "spec.toml", folder / "out", jobs=1).rows()]
     for count, drawn in ((20, 20), (40, 36)):
-        many = [row.model_copy(update={"network": f"net{place}"}) for place in range(count) for row in rows]
+        many = [dataclasses.replace(row, network=f"net{place}") for place in range(count) for row in rows]
         chart = sweep_chart(many, "arrays", "makespan")
         assert len({(key.colour, key.shape) for key in chart.keys}) == drawn
         assert chart.heading == (() if count == drawn else ("the first 36 of 40 combinations",))
