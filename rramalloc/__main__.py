@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -25,6 +26,11 @@ def main() -> None:
     except KeyboardInterrupt:
         os.write(2, b"interrupted\n")
         sys.exit(_EXIT_INTERRUPTED)
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        os.write(2, b"error: too many open files: raise the limit of this process (ulimit -n)\n")
+        sys.exit(_EXIT_CANNOT_SERVE)
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

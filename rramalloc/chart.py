@@ -6,15 +6,20 @@ depends on the clock, the machine or what was drawn before.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal, cast
 
 from rramalloc.errors import SpecError
 from rramalloc.files import check_writable, write_bytes
@@ -122,25 +127,74 @@ class Panel:
     title: str = ""
 
 
-def converted(call: str, text: str | None = None, options: str = "") -> bytes:
-    """Return what a function of vl_convert makes of a text, in a process of its own, which it may abort.
+_SERVE = """
+import json, struct, sys, vl_convert
+for line in sys.stdin:
+    call, arguments, options = json.loads(line)
+    made = getattr(vl_convert, call)(*arguments, **options)
+    made = made if isinstance(made, bytes) else made.encode()
+    sys.stdout.buffer.write(struct.pack("=Q", len(made)) + made)
+    sys.stdout.flush()
+"""
 
-    text: its first argument, None for a function without any.
+
+class _Drawer:
+    """A process that calls vl_convert for this one, which it may abort; it ends with its standard input."""
+
+    def __init__(self) -> None:
+        self._owner, self._said = os.getpid(), tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
+        command = [sys.executable, "-P", "-c", _SERVE]
+        self._process = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
+        )
+
+    @property
+    def serves(self) -> bool:
+        """Whether the process runs, and is not that of the process that this one was forked from."""
+        return self._owner == os.getpid() and self._process.poll() is None
+
+    def __call__(self, *request: Any) -> bytes:
+        """Return what a call gives. Raises SpecError if the process ends instead."""
+        into, out = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        with suppress(BrokenPipeError):
+            into.write(json.dumps(request).encode() + b"\n")
+            into.flush()
+        head = out.read(_HEAD.size)
+        length = _HEAD.unpack(head)[0] if len(head) == _HEAD.size else 0
+        made = out.read(length)
+        if length and len(made) == length:
+            return made
+        code = self._process.wait()
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").strip().splitlines() or ["it said nothing"]
+        words = f"vl-convert ended with code {code} ({printable(said[-1][:200])})"
+        raise SpecError("figure", f"{words}: the results are not affected, leave the figure out to go on")
+
+    def end(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+
+
+_HEAD = struct.Struct("=Q")
+_DRAWING = threading.Lock()
+_drawers: list[_Drawer] = []
+
+
+def converted(call: str, *arguments: str, **options: float) -> bytes:
+    """Return what a function of vl_convert makes. One process serves all calls: its start takes 0.6 s.
 
     Raises SpecError.
     """
-    source = "" if text is None else f"sys.stdin.read(), {options}"
-    code = (
-        f"import sys, vl_convert; made = vl_convert.{call}({source}); "
-        "sys.stdout.buffer.write(made if isinstance(made, bytes) else made.encode())"
-    )
-    given = None if text is None else text.encode()
-    done = subprocess.run([sys.executable, "-P", "-c", code], input=given, capture_output=True)  # noqa: S603
-    if done.returncode:
-        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
-        words = f"vl-convert ended with code {done.returncode} ({printable(last[:200])})"
-        raise SpecError("figure", f"{words}: the results are not affected, leave the figure out to go on")
-    return done.stdout
+    with _DRAWING:
+        if not _drawers or not _drawers[0].serves:
+            _drawers[:] = [_Drawer()]
+            atexit.register(_drawers[0].end)
+        try:
+            return _drawers[0](call, arguments, options)
+        except BaseException:  # an answer that nobody has read must not be that of the next call
+            _drawers.pop().end()
+            raise
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -190,7 +244,7 @@ class Chart:
         if kind == "svg":
             write_bytes(path, self._repr_svg_().encode())
         elif kind == "png":
-            write_bytes(path, converted("vegalite_to_png", text, f"scale={_PNG_SCALE}"))
+            write_bytes(path, converted("vegalite_to_png", text, scale=_PNG_SCALE))
         else:
             write_bytes(path, _NAMED.sub(_in_order, converted("vegalite_to_pdf", text)))
 

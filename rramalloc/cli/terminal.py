@@ -39,9 +39,11 @@ def wrapped(text: str, columns: int | None, indent: int = 0) -> str:
 
     indent: columns that stand before its first line, and before the others as spaces.
     """
+    if columns is None:
+        return text
     from rich.cells import cell_len
 
-    if columns is None or cell_len(text) + indent <= columns:
+    if cell_len(text) + indent <= columns:
         return text
     room = max(columns - indent, 1)
     lines = [""]

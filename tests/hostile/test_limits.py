@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from rramalloc.chart import converted
 from rramalloc.commands.reload.reload import MOST_STAGES
+from rramalloc.errors import SpecError
 from rramalloc.importers.layer_table import MAX_ROWS
 from rramalloc.network.network import MAX_NAME, MAX_NODES
 from rramalloc.placement.placement import MAX_PLACED
@@ -27,6 +29,19 @@ PROGRAM = [sys.executable, "-m", "rramalloc"]
 def started(folder: Path, command: list[str], before: Callable[[], None], **more: Any) -> Any:
     """A command in a process of its own, which calls `before` first."""
     return subprocess.run(command, cwd=folder, preexec_fn=before, check=False, text=True, **more)
+
+
+@pytest.mark.parametrize("command", ["inspect", "optimize --arrays x2 --work 0 --figure f.svg"])
+def test_a_limit_of_one_open_file_gives_no_traceback(command: str, tmp_path: Path) -> None:
+    """Some commands need no second file at a time; the others say so, also where an import fails."""
+    name, *more = command.split()
+
+    def one_more() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
+
+    done = started(tmp_path, [*PROGRAM, name, "alexnet", *more, "-q"], one_more, capture_output=True)
+    assert "Traceback" not in done.stderr
+    assert not done.returncode or "ulimit -n" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -98,6 +113,14 @@ def test_a_crash_of_what_draws_does_not_take_the_command_down(
     assert "vl-convert ended with code -6 (no thread)" in done.stderr
     assert not (tmp_path / "f.svg").exists()
     assert (tmp_path / "a.json").exists() == command.startswith("optimize")
+
+
+def test_what_draws_serves_again_after_a_failure() -> None:
+    spec = '{"data": {"values": [{"a": 1}]}, "mark": "point", "encoding": {"x": {"field": "a"}}}'
+    first = converted("vegalite_to_png", spec, scale=1)
+    with pytest.raises(SpecError, match="ended with code 1"):
+        converted("vegalite_to_png", "no specification")
+    assert converted("vegalite_to_png", spec, scale=1) == first
 
 
 def test_limits_stand_in_the_documentation() -> None:
